@@ -19,7 +19,7 @@ from scipy import special, stats
 
 from bench.table import show
 from harness.data.columns import Floats
-from harness.scoring.bootstrap import mean_resampled, places, rank_intervals
+from harness.scoring.bootstrap import mean_resampled, rank_intervals, ranks_of_means
 from harness.scoring.intervals import mean_intervals
 
 TOPICS = (5, 10, 20, 50, 80)
@@ -56,7 +56,7 @@ def percentile(sample: Floats, resamples: int, seed: int) -> tuple[Floats, Float
     drawn = np.random.default_rng(seed).integers(n, size=(resamples, n))
     means = sample[:, drawn].mean(axis=2).T
     cut = [int(0.025 * resamples), resamples - 1 - int(0.025 * resamples)]
-    return np.sort(means, axis=0)[cut], np.sort(places(means), axis=0)[cut].astype(np.float64)
+    return np.sort(means, axis=0)[cut], np.sort(ranks_of_means(means), axis=0)[cut].astype(np.float64)
 
 
 def bca(sample: Floats, resamples: int, seed: int) -> Floats:
@@ -76,7 +76,7 @@ def measured(measure: str, n: int, samples: int, resamples: int) -> list[str]:
     """Returns a row of the table."""
     rng = np.random.default_rng([n, len(measure)])
     true = population(measure)
-    rank = places(true).astype(np.float64)
+    rank = ranks_of_means(true).astype(np.float64)
     ways: dict[str, Callable[[Floats, int], tuple[Floats, Floats]]] = {
         "t": lambda sample, seed: (np.stack(mean_intervals(sample)), true),
         "percentile": lambda sample, seed: (percentile(sample, resamples, seed)[0], true),

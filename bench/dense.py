@@ -233,7 +233,7 @@ def encoding_table(names: Sequence[str], count: int) -> Iterator[Row]:
         if lines := models.missing(name):
             print("; ".join(lines), file=sys.stderr)
             continue
-        found = models.find(name)
+        found = models.find_model(name)
         loaded, plain = encoder.load(name), engines.sentence_transformer(found, "cpu")
         some = sample[: MODELS.get(name, min(MODELS.values()))]
         sides = {

@@ -39,11 +39,11 @@ from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
 from harness.systems.dense import ann, chroma
 from harness.systems.dense.maxsim import Floats32, Vectors
-from harness.systems.dense.search import Index as Near
+from harness.systems.dense.search import NeighbourIndex as Near
 from harness.systems.dense.search import nearest, recall
 from harness.systems.lexical import anserini, pisa_engine, runtime
 from harness.systems.lexical.system import BM25, tokens_of
-from harness.systems.ranking import Ranker, places, top
+from harness.systems.ranking import Ranker, positions_by_id, top
 
 K1, B = 1.2, 0.75
 DEPTHS = (10, 1000)
@@ -132,8 +132,8 @@ def side_pisa(corpus: Corpus, own: Path) -> Side:
         pisa_engine.build(tokens_of(corpus, FIELDS, VIEW).value, FIELDS, folder, k1=K1, b=B)
 
     def opened() -> Answer:
-        index = pisa_engine.Index.load(folder, K1, B)
-        place = places(index.ids)
+        index = pisa_engine.PisaIndex.load(folder, K1, B)
+        place = positions_by_id(index.ids)
 
         def answer(queries: Queries, depth: int) -> dict[str, list[str]]:
             counted = [{word: list(words).count(word) for word in words} for words in queries.values()]

@@ -29,7 +29,7 @@ from harness.formulas.mathml import latexml
 from harness.formulas.mathml.read import SOURCE, read_content, read_presentation
 from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
-from harness.formulas.trees.reading import ERROR, Reading
+from harness.formulas.trees.reading import ERROR, ParsedFormula
 from harness.formulas.trees.tree import Tree
 from harness.formulas.trees.tuples import tuple_f1
 
@@ -82,7 +82,7 @@ class Parser:
 
     name: str
     kind: str  # SLT or OPT
-    read: Callable[[str], Reading]
+    read: Callable[[str], ParsedFormula]
 
 
 PARSERS = [
@@ -91,7 +91,7 @@ PARSERS = [
 ]
 
 
-def official_tree(pair: Pair, kind: str) -> Reading:
+def official_tree(pair: Pair, kind: str) -> ParsedFormula:
     """The official tree; its reason says why it is no truth, "" if it is one."""
     markup, read = (pair.presentation, read_presentation) if kind == "SLT" else (pair.content, read_content)
     reading = read(markup)
@@ -130,7 +130,7 @@ class Result:
     failed: int
 
 
-def result(readings: list[Reading], pairs: list[tuple[str, Tree]], seconds: float, number: int) -> Result:
+def result(readings: list[ParsedFormula], pairs: list[tuple[str, Tree]], seconds: float, number: int) -> Result:
     """Readings against the official trees."""
     same = [reading.tree == tree for reading, (_, tree) in zip(readings, pairs, strict=True)]
     f1 = [tuple_f1(reading.tree, tree) for reading, (_, tree) in zip(readings, pairs, strict=True)]
@@ -143,7 +143,7 @@ def result(readings: list[Reading], pairs: list[tuple[str, Tree]], seconds: floa
 def measure(parser: Parser, pairs: list[tuple[str, Tree]]) -> Result:
     """One of our own ways: the best of `TIMES`."""
     best = float("inf")
-    readings: list[Reading] = []
+    readings: list[ParsedFormula] = []
     for _ in range(TIMES):
         start = time.process_time()
         readings = [parser.read(latex) for latex, _ in pairs]
@@ -172,7 +172,7 @@ def table(years: Iterable[int], mirror: Path) -> list[tuple[str, ...]]:
         pairs = {
             kind: [(pair.latex, tree) for pair in official if (tree := truth(pair, kind)) is not None] for kind in KINDS
         }
-        faithful = {} if latexml.missing() else dict([_faithful(pairs)])
+        faithful = {} if latexml.missing_latexml_parts() else dict([_faithful(pairs)])
         for kind in KINDS:
             rows = [(each.name, measure(each, pairs[kind])) for each in PARSERS if each.kind == kind]
             rows += [(name, found[kind]) for name, found in faithful.items()]
@@ -187,7 +187,9 @@ def _faithful(pairs: dict[str, list[tuple[str, Tree]]]) -> tuple[str, dict[str, 
     """LaTeXML, which makes both trees at once."""
     markups, seconds = converted(latex for some in pairs.values() for latex, _ in some)
     found = {
-        kind: result([latexml.read(markups[latex], kind.lower()) for latex, _ in some], some, seconds, len(markups))
+        kind: result(
+            [latexml.read_latexml(markups[latex], kind.lower()) for latex, _ in some], some, seconds, len(markups)
+        )
         for kind, some in pairs.items()
     }
     return f"LaTeXML {latexml.version()}", found

@@ -33,10 +33,10 @@ from harness.systems.dense.training.loop import seeded
 from harness.systems.mathamr.encoder import loss
 from harness.systems.mathamr.encoder.batch import Batch, collate
 from harness.systems.mathamr.encoder.convolution import RelationalConv
-from harness.systems.mathamr.encoder.model import Encoder, Settings, groups_of
+from harness.systems.mathamr.encoder.model import GraphEncoder, GraphEncoderSettings, groups_of
 from harness.systems.mathamr.encoder.pack import Pack
-from harness.systems.mathamr.encoder.plan import Plan
-from harness.systems.mathamr.encoder.virtual import Encoded
+from harness.systems.mathamr.encoder.plan import EdgePlan
+from harness.systems.mathamr.encoder.virtual import EncodedGraph
 from harness.systems.mathamr.training import trainer
 from harness.systems.mathamr.training.memory import freed_memory_kept
 from harness.systems.mathamr.training.schedule import Schedule
@@ -44,7 +44,7 @@ from harness.systems.mathamr.training.schedule import Schedule
 MEAN, MEDIAN = 156.0, 101.0  # nodes of a graph: table 4.2
 FORMULAS, SENTENCES = 8.7, 6.6  # a graph: section 3.5.1
 CONTENT_RELATIONS = 262
-SETTINGS = Settings(reserved=False)  # 2 (262 + 4) = 532 relations, 64 bases
+SETTINGS = GraphEncoderSettings(reserved=False)  # 2 (262 + 4) = 532 relations, 64 bases
 SEED = 7
 VARIANTS = ("ours", "FastRGCNConv", "RGCNConv")
 ON_GPU = ("ours", "ours, bf16", "FastRGCNConv", "RGCNConv")
@@ -60,7 +60,7 @@ def sizes(graphs: int) -> list[int]:
     return [max(round(float(value)), 4) for value in np.random.default_rng(SEED).permutation(values)]
 
 
-def graph(rng: np.random.Generator, nodes: int) -> Encoded:
+def graph(rng: np.random.Generator, nodes: int) -> EncodedGraph:
     """A post of so many content nodes: sentences as trees under a root, formulas as two trees below placeholders."""
     formulas, sentences = (max(round(each * nodes / MEAN), 1) for each in (FORMULAS, SENTENCES))
     formulas = min(formulas, max(nodes // 8, 1))
@@ -90,7 +90,7 @@ def graph(rng: np.random.Generator, nodes: int) -> Encoded:
     kind = np.repeat([0, 1, 2], [len(of_tree), text, number])
     below = np.concatenate((np.arange(text, nodes), np.arange(text), *up))
     small = np.uint16
-    return Encoded(
+    return EncodedGraph(
         nodes=np.concatenate((rng.integers(6, SETTINGS.nodes, nodes), SETTINGS.nodes + np.array(kinds))).astype(small),
         content=nodes,
         source=np.concatenate((source, *above)).astype(small),
@@ -121,7 +121,7 @@ class Peer(nn.Module):
         self.conv = getattr(peers, name)(dim_in, dim_out, relations, num_bases=bases, aggr="mean")
         self.conv.load_state_dict(ours.state_dict())
 
-    def forward(self, x: Tensor, groups: Plan, edge_vectors: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, groups: EdgePlan, edge_vectors: Tensor | None) -> Tensor:
         """As `RelationalConv.forward`; the edges are those of the plan."""
         assert edge_vectors is None
         target = groups.target if groups.nodes is None else groups.nodes[groups.target]
@@ -130,10 +130,10 @@ class Peer(nn.Module):
         return out if groups.nodes is None else out[groups.nodes]
 
 
-def model(variant: str, device: str) -> Encoder:
+def model(variant: str, device: str) -> GraphEncoder:
     """The encoder with a variant's convolution; all variants begin with the same parameters."""
     torch.manual_seed(SEED)
-    encoder = Encoder(SETTINGS)
+    encoder = GraphEncoder(SETTINGS)
     if not variant.startswith("ours"):
         for layer in encoder.layers:
             layer.conv = Peer(variant, layer.conv)  # type: ignore[arg-type]
@@ -229,7 +229,7 @@ def training(
     nodes = rng.permutation(sizes(2 * pairs)).tolist()
     pack = Pack.memory((str(number), graph(rng, count)) for number, count in enumerate(nodes))
     numbers = np.arange(pairs)
-    train = trainer.Pairs(2 * numbers, 2 * numbers + 1, numbers)
+    train = trainer.QuestionAnswerPairs(2 * numbers, 2 * numbers + 1, numbers)
     settings = Schedule(seed=SEED, batch=size, **schedule)
     return trainer.Trainer(pack, train, train.take(numbers[:held]), SETTINGS, settings, folder, {}, device)
 

@@ -39,11 +39,11 @@ from harness.collections.files import local
 from harness.data.trec import Run, read_run
 from harness.experiments.task import Task, task
 from harness.labs.draw import drawn, least_width
-from harness.labs.published import climbed
+from harness.labs.shown_scores import climbed
 from harness.scoring.measures import discounts
-from harness.scoring.rounding import least_step, rounded
+from harness.scoring.rounding import least_step, rounded_to_step
 from harness.sources import catalogue
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 from harness.sources.resource import Resource
 
 SOURCE, OURS = "arqmath-psu", "notebooks/final_runs/prim_MIRMU-task1-Ensemble-auto-both-A.tsv"
@@ -168,7 +168,7 @@ class Lab:
         if not self.defence.feedback:
             return math.nan
         if not self.defence.noisy:
-            return rounded(mean, self.step)
+            return rounded_to_step(mean, self.step)
         noisy = round(mean + self.width * self.noise(), 2)
         if self.defence.ladder:
             noisy = self.best = climbed(noisy, self.best, self.width)
@@ -413,7 +413,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     asked = parser.parse_args()
-    fetch([file_of(path) for path in TEAMS])
+    fetch_resources([file_of(path) for path in TEAMS])
     bench = task("arqmath-1-task1", measures=list(MEASURES))
     world = World(bench, read_run(local(file_of(OURS)), name="start"))
     draw = np.random.default_rng(0)

@@ -24,13 +24,13 @@ import numpy.typing as npt
 from bench.table import machine, show
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors, scores_many
 from harness.systems.dense.ragged import blocks, padded
-from harness.systems.dense.search import Query
+from harness.systems.dense.search import VectorQuery
 
 DIMENSIONS, LENGTH, CENTRES = 32, 16, 2000
 QUERIES, ASKED = 64, 8  # queries in all, and those whose scores are compared with float64
 TIMES = 3  # measurements of a side; the median counts
 Scores = npt.NDArray[np.floating[Any]]
-Answer = Callable[[Sequence[Query]], Sequence[Any]]  # scores of all documents, or the first ten, per query
+Answer = Callable[[Sequence[VectorQuery]], Sequence[Any]]  # scores of all documents, or the first ten, per query
 
 
 def unit(values: npt.NDArray[Any]) -> Floats32:
@@ -61,18 +61,18 @@ def documents(count: int, ragged: bool, seed: int = 0) -> Vectors:
     return Vectors(np.array([b"%d" % n for n in range(count)]), start, values, single)
 
 
-def questions(vectors: Vectors, count: int, seed: int = 1) -> list[Query]:
+def questions(vectors: Vectors, count: int, seed: int = 1) -> list[VectorQuery]:
     """Synthetic queries of 16 vectors, each near to one of a document; the last is the mean of the others."""
     generator = np.random.default_rng(seed)
     out = []
     for row in generator.integers(len(vectors), size=count).tolist():
         own = generator.integers(vectors.start[row], vectors.start[row + 1], LENGTH - 1)
         values = unit(vectors.values[own] + generator.standard_normal((LENGTH - 1, DIMENSIONS)) * 0.8 / DIMENSIONS**0.5)
-        out.append(Query(np.concatenate([values, unit(values.mean(axis=0, keepdims=True))]), LENGTH - 1))
+        out.append(VectorQuery(np.concatenate([values, unit(values.mean(axis=0, keepdims=True))]), LENGTH - 1))
     return out
 
 
-def reference(query: Query, vectors: Vectors) -> Scores:
+def reference(query: VectorQuery, vectors: Vectors) -> Scores:
     """MaxSim in float64."""
     products = vectors.values.astype(np.float64) @ query.values.astype(np.float64).T
     scores: Scores = np.maximum.reduceat(products, vectors.start[:-1], axis=0).sum(axis=1)
@@ -85,7 +85,7 @@ def reference(query: Query, vectors: Vectors) -> Scores:
 def reduceat(vectors: Vectors) -> Answer:
     """One product with all vectors, then `maximum.reduceat`."""
 
-    def answer(queries: Sequence[Query]) -> list[Scores]:
+    def answer(queries: Sequence[VectorQuery]) -> list[Scores]:
         starts = vectors.start[:-1]
         return [np.maximum.reduceat(vectors.values @ q.values.T, starts, axis=0).sum(axis=1) for q in queries]
 
@@ -95,7 +95,7 @@ def reduceat(vectors: Vectors) -> Answer:
 def engine(vectors: Vectors, batch: int = QUERIES) -> Answer:
     """The engine."""
 
-    def answer(queries: Sequence[Query]) -> list[Scores]:
+    def answer(queries: Sequence[VectorQuery]) -> list[Scores]:
         parts = [queries[n : n + batch] for n in range(0, len(queries), batch)]
         return [row for part in parts for row in scores_many([q.values for q in part], vectors)]
 
@@ -108,7 +108,7 @@ def on_torch(vectors: Vectors) -> Answer:
 
     held = maxsim_torch.resident(vectors, "cpu", group=1 << 12)
 
-    def answer(queries: Sequence[Query]) -> list[Scores]:
+    def answer(queries: Sequence[VectorQuery]) -> list[Scores]:
         return list(maxsim_torch.scores([query.values for query in queries], held).numpy())
 
     return answer
@@ -157,7 +157,7 @@ def agreement(found: Sequence[npt.NDArray[Any]], exact: Sequence[Scores]) -> tup
     return f"{max(errors):.1e}" if errors else "-", f"{statistics.mean(shares):.3f}"
 
 
-def table(vectors: Vectors, queries: Sequence[Query], sides: Sequence[Side]) -> Iterator[tuple[str, ...]]:
+def table(vectors: Vectors, queries: Sequence[VectorQuery], sides: Sequence[Side]) -> Iterator[tuple[str, ...]]:
     """Rows of the table; the first side is what the others are compared with."""
     import torch
 
@@ -218,7 +218,8 @@ def on_device(name: str, vectors: int) -> Iterator[OnDevice]:
     ids = np.array([b"%d" % n for n in range(len(lengths))])
     place = np.argsort(np.argsort(ids, kind="stable"))
     held = tuple(
-        maxsim_torch.Group(torch.from_numpy(rows).to(device), values(number)) for number, rows in enumerate(groups)
+        maxsim_torch.DeviceBlock(torch.from_numpy(rows).to(device), values(number))
+        for number, rows in enumerate(groups)
     )
     resident = maxsim_torch.Resident(place, DIMENSIONS, held, device)
 

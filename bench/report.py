@@ -22,10 +22,10 @@ CODE = """
 import json, sys, tempfile, time
 from pathlib import Path
 from harness.papers.paper import load_paper
-from harness.papers.reproduce import reproduce
+from harness.papers.reproduce import recompute_paper
 from harness.papers.report.paper import paper_report
 from harness.store.provenance import provenance
-found = reproduce(load_paper("crossmath"), lambda *rest: None, lambda items, *rest: items)
+found = recompute_paper(load_paper("crossmath"), lambda *rest: None, lambda items, *rest: items)
 files = provenance(found.files)
 least = {}
 for round in range(4):

@@ -32,7 +32,7 @@ from harness.collections.load import load_collection
 from harness.data.trec import Qrels, Run, read_run
 from harness.io.kernels import VARIABLE
 from harness.papers.paper import load_paper
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 
 MEASURES = ("nDCG", "AP", "P@10", "Bpref")
 ROUNDS = 5
@@ -159,7 +159,7 @@ SIDES: tuple[Callable[..., Any], ...] = (Harness, WithoutKernels, PytrecEval, Ir
 def files() -> list[tuple[Path, str, str]]:
     """(run file, collection, edition) of the 60 runs."""
     paper = load_paper("crossmath")
-    fetch(paper.files())
+    fetch_resources(paper.files())
     assert paper.config.archive is not None
     entries = paper.config.archive.collections
     return [

@@ -32,13 +32,13 @@ from typing import Any
 
 import numpy as np
 
+from harness.data.run_writers import run_text
 from harness.data.trec import Run, read_run
-from harness.data.written import run_text
 from harness.errors import HarnessError
 from harness.io.files import data_root
 from harness.labs.lab import new_lab
 from harness.labs.remote import submit_to
-from harness.labs.server.live import changed, site_state, state_folder
+from harness.labs.server.lab_snapshot import lab_state, site_state, state_folder
 from harness.labs.submissions import submissions
 from harness.labs.submit import Offer
 
@@ -224,7 +224,7 @@ def _measured(
     killer.join()
     memory.stop.set()
     state = state_folder(lab)
-    while site_state(state).get("of") != changed(lab) or site_state(state).get("error"):
+    while site_state(state).get("of") != lab_state(lab) or site_state(state).get("error"):
         time.sleep(1.0)
     built = time.perf_counter() - begun - whole
     with program[0].client() as client:

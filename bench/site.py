@@ -27,13 +27,13 @@ from typing import Any
 import yaml
 
 from bench.table import show
+from harness.data.run_writers import run_text
 from harness.data.trec import Run, read_run
-from harness.data.written import run_text
 from harness.experiments.task import Task
 from harness.labs.lab import Lab, new_lab, read_lab
-from harness.labs.submit import Offer, submit
+from harness.labs.submit import Offer, submit_run
 from harness.sources import catalogue
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 
 CHROMIUM = "/usr/bin/chromium"
 METHODS = ("BM25 over text", "dense bi-encoder", "operator trees", "interpolation of two runs")
@@ -70,7 +70,7 @@ def perturbed(number: int, given: Run) -> Run:
 
 def real_runs() -> list[Run]:
     """The nine public runs of ARQMath-1 Task 1."""
-    return [read_run(path) for path in fetch(catalogue.source_files("arqmath-psu"))]
+    return [read_run(path) for path in fetch_resources(catalogue.source_files("arqmath-psu"))]
 
 
 def made_lab(
@@ -91,7 +91,7 @@ def made_lab(
             text = yaml.safe_dump({"method": {"retrieval": retrieval}, "resources": costs})
             path.with_suffix(".ir-metadata.yml").write_text(text)
         offer = Offer(path, f"team{number % (teams or runs)}", f"run-{number}", description="A simulated run.")
-        submit(lab, offer, bench=task, now=datetime(2026, 1, 1, tzinfo=UTC))
+        submit_run(lab, offer, bench=task, now=datetime(2026, 1, 1, tzinfo=UTC))
         path.unlink()
     return lab
 

@@ -38,8 +38,8 @@ from harness.formulas.opt.read import read_latex
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
 from harness.systems.structural import formulas
-from harness.systems.structural.index import Index, write
-from harness.systems.structural.tree import Query, Structural
+from harness.systems.structural.index import PathIndex, write_path_index
+from harness.systems.structural.tree import FormulaQuery, Structural
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPORA = ("arqmath1-formulas", "mse-pages")
@@ -95,13 +95,13 @@ def scale(name: str, trees: Forest) -> Iterator[tuple[str, str]]:
     """Rows of the table for one set of formulas."""
     begin = Clock.now()
     with tempfile.TemporaryDirectory() as folder:
-        write(trees, SYSTEM.height, Path(folder))
+        write_path_index(trees, SYSTEM.height, Path(folder))
         wall, cpu = Clock.now().since(begin)
         forest_folder = Path(folder) / "trees"
         forest_folder.mkdir()
         forest.save(trees, forest_folder)
         sizes = [sum(f.stat().st_size for f in at.glob("*") if f.is_file()) for at in (Path(folder), forest_folder)]
-        index = Index.load(Path(folder), forest.load(forest_folder), SYSTEM.height)
+        index = PathIndex.load(Path(folder), forest.load(forest_folder), SYSTEM.height)
         yield "formulas", name
         yield "trees; nodes of a tree", f"{len(trees):,}; {len(trees.labels) / len(trees):.1f}"
         yield "distinct paths; paths of all trees", f"{len(index.path):,}; {len(index.posting):,}"
@@ -109,11 +109,13 @@ def scale(name: str, trees: Forest) -> Iterator[tuple[str, str]]:
         yield "index, MB; trees, MB", f"{sizes[0] / 1e6:.0f}; {sizes[1] / 1e6:.0f}"
         rng = np.random.default_rng(SEED)
         wanted = np.sort(rng.choice(len(trees), QUERIES, replace=False))
-        asked = [Query(trees[int(number)], index) for number in wanted]
+        asked = [FormulaQuery(trees[int(number)], index) for number in wanted]
         yield from speed(index, wanted, asked, [trees[int(number)] for number in wanted])
 
 
-def speed(index: Index, wanted: np.ndarray, asked: list[Query], trees: list[Any]) -> Iterator[tuple[str, str]]:
+def speed(
+    index: PathIndex, wanted: np.ndarray, asked: list[FormulaQuery], trees: list[Any]
+) -> Iterator[tuple[str, str]]:
     """Rows about queries."""
     timed(SYSTEM.search, asked[:FEW])  # what is on the disk comes into memory
     timed(lambda query: query.terms, asked)  # no part of the candidate stage
@@ -123,7 +125,7 @@ def speed(index: Index, wanted: np.ndarray, asked: list[Query], trees: list[Any]
     )
     wall, cpu = len(asked) / spent.sum(axis=0)
     yield "candidate stage, queries a second: wall; CPU", f"{wall:.0f}; {cpu:.0f}"
-    found, spent = timed(lambda tree: SYSTEM.search(Query(tree, index)), trees)
+    found, spent = timed(lambda tree: SYSTEM.search(FormulaQuery(tree, index)), trees)
     medians, slow = np.median(spent, axis=0) * 1e3, np.percentile(spent, 95, axis=0) * 1e3
     yield "whole query, median ms: wall; CPU", f"{medians[0]:.1f}; {medians[1]:.1f}"
     yield "whole query, 95th percentile ms: wall; CPU", f"{slow[0]:.1f}; {slow[1]:.1f}"
@@ -162,11 +164,11 @@ def side_harness(texts: list[str], folder: Path) -> Answer:
     documents = (Document(str(n), formulas=(Formula(str(n), text),)) for n, text in enumerate(texts))
     formulas.write(documents, "opt", folder)
     known = formulas.Formulas.load(folder)
-    write(known.trees, SYSTEM.height, folder)
-    index = Index.load(folder, known.trees, SYSTEM.height)
+    write_path_index(known.trees, SYSTEM.height, folder)
+    index = PathIndex.load(folder, known.trees, SYSTEM.height)
 
     def answer(text: str, first: int) -> list[str]:
-        trees, scores = SYSTEM.search(Query(read_latex(text).tree, index), first)
+        trees, scores = SYSTEM.search(FormulaQuery(read_latex(text).tree, index), first)
         best = np.lexsort((trees, -scores))[:first]  # a tree has at least one formula
         begin, end = known.first[trees[best]], known.first[trees[best] + 1]
         found = [known.document[a:b] for a, b in zip(begin.tolist(), end.tolist(), strict=True)]

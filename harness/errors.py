@@ -43,12 +43,12 @@ def shortened(text: str, most: int = LONGEST_LINE) -> str:
     return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
 
 
-def counted(number: int, one: str, many: str = "") -> str:
+def counted_text(number: int, one: str, many: str = "") -> str:
     """Returns a number with what it counts; `many` is the form for other numbers than 1, if `s` does not make it.
 
     Examples
     --------
-    >>> counted(1, "column"), counted(1200, "column"), counted(0, "result has", "results have")
+    >>> counted_text(1, "column"), counted_text(1200, "column"), counted_text(0, "result has", "results have")
     ('1 column', '1,200 columns', '0 results have')
     """
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
@@ -65,7 +65,7 @@ def one_of(names: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def one_line(line: str) -> str:
+def printable_line(line: str) -> str:
     """Returns a line as a person sees it: printable, and at most `LONGEST_LINE` characters."""
     # Cut before as well, so that a text of any size is escaped in no time.
     return shortened(printable(shortened(line, 4 * LONGEST_LINE)))
@@ -98,7 +98,7 @@ class HarnessError(Exception):
 
 
 @dataclass(frozen=True)
-class Problem:
+class InputFault:
     """One fault in an input file. `line` counts from 1; 0 means the file as a whole."""
 
     path: str
@@ -120,7 +120,7 @@ class FormatError(HarnessError):
         In the order of their lines.
     """
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[InputFault]) -> None:
         self.problems = tuple(problems)
         super().__init__(*(str(p) for p in self.problems))
 
@@ -130,7 +130,7 @@ class FormatError(HarnessError):
 
 def format_error(path: object, line: int, reason: str) -> FormatError:
     """Returns a `FormatError` with a single fault."""
-    return FormatError([Problem(str(path), line, reason)])
+    return FormatError([InputFault(str(path), line, reason)])
 
 
 def several(names: Iterable[str]) -> tuple[str, ...]:

@@ -75,11 +75,13 @@ class Route:
 
 
 def _corpus(folder: Path) -> Any:  # noqa: ANN401
-    from harness.collections.corpora import reader
+    from harness.collections.corpora import corpus_reader
     from harness.collections.corpus import Corpus
 
     keep = ("question", "question_id", "accepted", "score")
-    return Corpus("posts", "Generated posts", "CC0", folder / "Posts.xml", keep=keep, reader=reader("arqmath-posts"))
+    return Corpus(
+        "posts", "Generated posts", "CC0", folder / "Posts.xml", keep=keep, reader=corpus_reader("arqmath-posts")
+    )
 
 
 def _answers(folder: Path) -> Any:  # noqa: ANN401
@@ -196,8 +198,8 @@ def graphs(inputs: Path, out: Path, sizes: Sizes, marks: Marks) -> None:
     import numpy as np
 
     from harness.store import artefacts
-    from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write
-    from harness.systems.mathamr.encoder.vocabulary import Vocabulary
+    from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write_pack
+    from harness.systems.mathamr.encoder.vocabulary import NodeVocabulary
     from harness.systems.mathamr.graphs import build, data
 
     with marks.step("build"):
@@ -209,9 +211,9 @@ def graphs(inputs: Path, out: Path, sizes: Sizes, marks: Marks) -> None:
             artefacts.discard(shard.parent)
     marks.notes |= {"graphs": built.graphs, "failures": dict(built.failures)}
     with marks.step("vocabulary"):
-        vocabulary = Vocabulary.learn(graph for _, graph in build.read_graphs(out / "graphs"))
+        vocabulary = NodeVocabulary.learn(graph for _, graph in build.read_graphs(out / "graphs"))
     with marks.step("pack"):
-        write(out / "posts.pack", encode_posts(build.read_graphs(out / "graphs"), vocabulary), keep_going=True)
+        write_pack(out / "posts.pack", encode_posts(build.read_graphs(out / "graphs"), vocabulary), keep_going=True)
     pack = Pack(out / "posts.pack")
     marks.notes |= {"bytes of a packed graph": round(pack.nbytes / len(pack))}
     with marks.step("read 10,000 at random"):
@@ -249,17 +251,17 @@ def store_vectors(inputs: Path, out: Path, sizes: Sizes, marks: Marks) -> None:
 
     from bench.full_size import made
     from harness.systems.dense import vectors
-    from harness.systems.dense.engines import Encoded
+    from harness.systems.dense.engines import EncodedTexts
 
     draw = made.near_centres()
     spent = 0.0
 
-    def encode(texts: Sequence[str]) -> Encoded:
+    def encode(texts: Sequence[str]) -> EncodedTexts:
         nonlocal spent
         begin = time.process_time()
         found = draw(len(texts), int(texts[0]))
         spent += time.process_time() - begin
-        return Encoded(found, np.zeros(len(texts), bool))
+        return EncodedTexts(found, np.zeros(len(texts), bool))
 
     def texts() -> Iterator[tuple[str, str]]:
         return ((f"v{number}", str(number)) for number in range(sizes["vectors"]))
@@ -282,29 +284,29 @@ def _asked(vectors: Any) -> list[Any]:  # noqa: ANN401
     import numpy as np
 
     from bench.full_size import made
-    from harness.systems.dense.search import Query
+    from harness.systems.dense.search import VectorQuery
 
     generator, out = np.random.default_rng(5), []
     for row in np.sort(generator.integers(len(vectors), size=QUERIES)).tolist():
         own = np.array(vectors.values[row * made.EACH : (row + 1) * made.EACH])
         own += generator.standard_normal(own.shape, np.float32) * np.float32(0.3 / made.DIMENSIONS**0.5)
         own /= np.linalg.norm(own, axis=1, keepdims=True)
-        out.append(Query(own, made.EACH - 1))
+        out.append(VectorQuery(own, made.EACH - 1))
     return out
 
 
 def exact(inputs: Path, out: Path, sizes: Sizes, marks: Marks) -> None:
     """Finds the first 1,000 documents of 100 queries: by exact MaxSim, and by single vectors."""
     from harness.systems.dense.maxsim import Vectors
-    from harness.systems.dense.search import search
+    from harness.systems.dense.search import search_vectors
 
     with marks.step("load"):
         vectors = Vectors.load(inputs / "vectors")
         queries = _asked(vectors)
     with marks.step("100 queries, MaxSim"):
-        search(queries, vectors, "colbert")
+        search_vectors(queries, vectors, "colbert")
     with marks.step("100 queries, single vectors"):
-        search(queries, vectors, "single")
+        search_vectors(queries, vectors, "single")
     marks.notes["documents"] = len(vectors)
 
 
@@ -312,7 +314,7 @@ def approximate(inputs: Path, out: Path, sizes: Sizes, marks: Marks) -> None:
     """Indexes the vectors with FAISS (HNSW) and finds the first 1,000 documents of 100 queries."""
     from harness.systems.dense.ann import Faiss, faiss_index
     from harness.systems.dense.maxsim import Vectors
-    from harness.systems.dense.search import recall, search
+    from harness.systems.dense.search import recall, search_vectors
 
     vectors = Vectors.load(inputs / "vectors")
     queries = _asked(vectors)
@@ -322,8 +324,8 @@ def approximate(inputs: Path, out: Path, sizes: Sizes, marks: Marks) -> None:
     few = queries[:20]
     for strategy in ("single", "colbert"):
         with marks.step(f"100 queries, {strategy}"):
-            found = search(queries, vectors, strategy, "approximate", index=index)
-        shares = recall(found[:20], search(few, vectors, strategy))
+            found = search_vectors(queries, vectors, strategy, "approximate", index=index)
+        shares = recall(found[:20], search_vectors(few, vectors, strategy))
         marks.notes[f"recall of the first 1,000, {strategy}, 20 queries"] = round(float(shares.mean()), 3)
 
 
@@ -351,7 +353,7 @@ def _make_lab(folder: Path, sizes: Sizes) -> None:
     import os
     import random
 
-    from harness.labs.submit import Offer, open_lab, submit
+    from harness.labs.submit import Offer, open_lab, submit_run
 
     rng, topics = random.Random(7), [f"A.{number}" for number in range(sizes["topics"])]
     conf = folder / "conf" / "collection"
@@ -381,7 +383,7 @@ def _make_lab(folder: Path, sizes: Sizes) -> None:
                 stream.writelines(
                     f"{topic} Q0 {doc} {rank} {SHALLOW - rank} run\n" for rank, (doc, _) in enumerate(ranked)
                 )
-        submit(lab, Offer(folder / "one.run", f"team{team}"), bench=task)
+        submit_run(lab, Offer(folder / "one.run", f"team{team}"), bench=task)
 
 
 def leaderboard(inputs: Path, sizes: Sizes) -> list[str]:

@@ -134,7 +134,7 @@ def made(kind: str, folder: Path, shape: Mapping[str, int]) -> Any:  # noqa: ANN
     from harness.rehearsal import models as stand_ins
     from harness.systems.dense import models
 
-    return models.find(str(stand_ins.make(FORMS[kind], folder, texts(200), 0, **shape)))
+    return models.find_model(str(stand_ins.make_model(FORMS[kind], folder, texts(200), 0, **shape)))
 
 
 def encoders(device: str, sizes: Sizes, folder: Path) -> Iterator[Line]:
@@ -152,11 +152,13 @@ def encoders(device: str, sizes: Sizes, folder: Path) -> Iterator[Line]:
             note = f"{np.mean([len(row) for row in read]):.0f} word pieces in the mean, {LENGTH} at most"
             for precision in engines.PRECISIONS:
                 if kind == "bi":
-                    settings = engines.Settings(length=LENGTH, precision=precision)
+                    settings = engines.EncoderSettings(length=LENGTH, precision=precision)
                     encoder = engines.transformer(found, settings, device, most=engines.TOKENS[device])
                     seconds, _ = timed(partial(encoder.encode, documents))
                 else:
-                    scorer = pairs.load(found, pairs.Settings(LENGTH, precision=precision), device)
+                    scorer = pairs.load_pair_scorer(
+                        found, pairs.PairScorerSettings(LENGTH, precision=precision), device
+                    )
                     seconds, _ = timed(partial(scorer.scored, queries, documents))
                 rate, unit = sizes.texts / seconds, "texts/s" if kind == "bi" else "pairs/s"
                 yield Line("encoders", f"{kind}-encoder, {shape}, {precision}", rate, unit, note)
@@ -221,7 +223,7 @@ def resume(device: str, sizes: Sizes, folder: Path) -> Iterator[Line]:
             with contextlib.suppress(Stopped):
                 Interrupted(**vars(whole)).run(lambda _: None)
         whole.run(said.append)
-        found: dict[str, Any] = checkpoint.read(folder / name / loop.LAST)["model"]
+        found: dict[str, Any] = checkpoint.read_checkpoint(folder / name / loop.LAST)["model"]
         return found
 
     # On a processor the default algorithms are deterministic.

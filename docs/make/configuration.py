@@ -11,8 +11,8 @@ import yaml
 from docs.make import keys, papers
 from docs.make.tables import code, plain, table
 from harness.cli import entries
-from harness.cli.facts import document
-from harness.cli.meanings import file_comments
+from harness.cli.facts import configuration_facts
+from harness.cli.key_descriptions import file_comments
 from harness.io import config
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,7 +130,7 @@ def _family(mapping: Mapping[str, object]) -> str:
 
 def entry(group: str, name: str) -> str:
     """Returns what `harness show` says of an entry of a group, as Markdown without its heading."""
-    made = document(group, name)
+    made = configuration_facts(group, name)
     facts = {key: value for key, value in made["facts"].items() if key not in ("name", "title", "group")}
     facts["file"] = facts["file"].removeprefix(f"{ROOT}/")
     title = "" if group == "papers" else made["facts"].get("title", "")  # that of the page

@@ -10,38 +10,38 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import yaml
 
 from docs.make.tables import code, plain, table
-from harness.cli.meanings import comments, file_comments, settings_of
+from harness.cli.key_descriptions import comments, file_comments, settings_of
 from harness.collections import beir
 from harness.collections.corpora import CorpusFile
 from harness.collections.load import CollectionFile
 from harness.experiments.experiment import Experiment
 from harness.io import config
 from harness.labs.settings import LabFile
-from harness.papers.map import Map
+from harness.papers.map import ArchiveMap
 from harness.papers.paper import Config
-from harness.papers.saber.pipeline import Settings
+from harness.papers.saber.pipeline import BuilderSettings
 from harness.scoring.protocol import Protocol
 from harness.sources.catalogue import SourceFile
 from harness.store.llm.endpoint import Endpoint
 from harness.systems.keys import defaults, inner_classes
 from harness.systems.resources import Resources
-from harness.systems.states import Recipe
+from harness.systems.states import RunRecipe
 
 FILES: Mapping[str, tuple[str, type]] = {
     "collection": ("conf/collection/NAME.yaml", CollectionFile),
-    "collection-beir": ("conf/collection/NAME.yaml with the key beir", beir.CollectionFile),
+    "collection-beir": ("conf/collection/NAME.yaml with the key beir", beir.BeirCollectionFile),
     "corpus": ("conf/corpus/NAME.yaml", CorpusFile),
-    "corpus-beir": ("conf/corpus/NAME.yaml with the key beir", beir.CorpusFile),
+    "corpus-beir": ("conf/corpus/NAME.yaml with the key beir", beir.BeirCorpusFile),
     "protocol": ("conf/protocol/NAME.yaml", Protocol),
     "experiment": ("conf/experiment/NAME.yaml", Experiment),
     "source": ("conf/source/NAME.yaml", SourceFile),
     "llm": ("conf/llm/NAME.yaml", Endpoint),
-    "builder": ("conf/builder/NAME.yaml", Settings),
+    "builder": ("conf/builder/NAME.yaml", BuilderSettings),
     "paper": ("conf/paper/NAME.yaml", Config),
-    "recipe": ("Key recipe of a system", Recipe),
+    "recipe": ("Key recipe of a system", RunRecipe),
     "resources": ("Key resources of a system", Resources),
     "lab": ("lab.yaml of a lab", LabFile),
-    "map": ("map.yaml of runs for the rows of a paper", Map),
+    "map": ("map.yaml of runs for the rows of a paper", ArchiveMap),
 }  # anchor -> heading, class
 HYDRA = ("hydra/launcher", "hydra/callbacks")
 _MOST = 3  # entries of a mapping that stand in a row

@@ -23,9 +23,9 @@ from bench.site import CHROMIUM
 from harness.cli.main import app
 from harness.labs.lab import Lab, new_lab
 from harness.labs.roster import BASELINE, add_team
-from harness.labs.submit import Offer, submit
+from harness.labs.submit import Offer, submit_run
 from harness.sources import catalogue
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 
 WHEN = datetime(2020, 8, 19, 14, 54, tzinfo=UTC)  # of the repository's commit
 TEAMS = {
@@ -62,7 +62,7 @@ EXPERIMENT: Mapping[str, tuple[str, int, int, str, str]] = {
 
 def arqmath_labs(folder: Path) -> list[Lab]:
     """The lab of the public runs, and the same with private judgments."""
-    runs = {path.name: path for path in fetch(catalogue.source_files("arqmath-psu"))}
+    runs = {path.name: path for path in fetch_resources(catalogue.source_files("arqmath-psu"))}
     labs = []
     for name, more in (("arqmath-1", {}), ("arqmath-1-private", {"private": True, "cap": 5, "least_results": 1})):
         title = "ARQMath-1 Task 1" + (", private judgments" if more else "")
@@ -75,7 +75,7 @@ def arqmath_labs(folder: Path) -> list[Lab]:
             if more and team == "zbMATH":
                 continue  # answers too few topics for a lab with private judgments
             description = "A public run of ARQMath-1 (2020)."
-            submit(lab, Offer(runs[file], team, label, description), bench=task, now=WHEN)
+            submit_run(lab, Offer(runs[file], team, label, description), bench=task, now=WHEN)
         labs.append(lab)
     return labs
 
@@ -90,11 +90,11 @@ def reported(folder: Path) -> None:
     """Writes the report of CrossMath, recomputed from its authors' runs."""
     from harness.papers.paper import load_paper
     from harness.papers.report.paper import paper_report
-    from harness.papers.reproduce import reproduce
+    from harness.papers.reproduce import recompute_paper
     from harness.render.write import render_html
     from harness.store.provenance import provenance
 
-    report = paper_report(reproduce(load_paper("crossmath")), provenance({}))
+    report = paper_report(recompute_paper(load_paper("crossmath")), provenance({}))
     (folder / "crossmath.html").write_text(render_html(report), encoding="utf-8")
 
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import MAKING, Group
+from harness.cli.plugin_commands import MAKING, HelpGroup
 from harness.errors import HarnessError
-from harness.io.console import out, out_table, say
+from harness.io.console import log_line, out_table, print_line
 
 if TYPE_CHECKING:
-    from harness.papers.saber.steps import Planned, Step
+    from harness.papers.saber.steps import BuilderStep, PlannedBuild
 
-build_app = typer.Typer(cls=Group, rich_help_panel=MAKING, help="Build collections from data.")
+build_app = typer.Typer(cls=HelpGroup, rich_help_panel=MAKING, help="Build collections from data.")
 STEPS = "databank, annotate, ontology, pairs, select, judge, rate, collection"
 
 
@@ -69,31 +69,31 @@ def saber(
         return
     if pilot is not None:
         if step == "databank":
-            out(f"pilot: {pipeline.pilot_dollars(settings, where, pilot)}")
+            print_line(f"pilot: {pipeline.pilot_dollars(settings, where, pilot)}")
             return
         if not chosen[0].free and chosen[0].made({}) is None:
             raise HarnessError("--pilot: a language model makes the databank, whole; make that first: STEP databank")
-        made = steps.build(steps.upto(chosen, "select" if step == "judge" else "databank"), _begun)
+        made = steps.build_steps(steps.upto(chosen, "select" if step == "judge" else "databank"), _begun)
         if step == "judge":
-            out(f"pilot: {judging.pilot(settings.judge, made, pilot)}")
+            print_line(f"pilot: {judging.pilot(settings.judge, made, pilot)}")
         else:
-            out(f"pilot: {pipeline.pilot(settings, made['databank'], pilot)}")
+            print_line(f"pilot: {pipeline.pilot(settings, made['databank'], pilot)}")
         return
-    folders = steps.build(chosen, _begun)
+    folders = steps.build_steps(chosen, _begun)
     for name, folder in folders.items():
         counts = pipeline.counts_of(folder)
-        out(f"{name}: {', '.join(f'{key} {_number(value)}' for key, value in counts.items())}")
+        print_line(f"{name}: {', '.join(f'{key} {_number(value)}' for key, value in counts.items())}")
         if output is not None:
             steps.copy(folder, output / name)
     if output is not None:
-        out(f"written to {output}")
+        print_line(f"written to {output}")
     if trec is not None:
-        from harness.data.written import write_qrels
+        from harness.data.run_writers import write_qrels
         from harness.papers.saber.collection import as_qrels
         from harness.papers.saber.rate import RATINGS, read_ratings
 
         write_qrels(as_qrels(read_ratings(folders["rate"] / RATINGS)), trec, rounded=rounded)
-        out(f"written to {trec}")
+        print_line(f"written to {trec}")
 
 
 @build_app.command()
@@ -124,22 +124,22 @@ def compare(
         raise HarnessError("NAME is empty; give the name of who compares")
     settings, where = pipeline.load_settings(config)
     people.read_choices(choices)  # what is wrong with them is said before any work
-    folders = steps.build(steps.upto(pipeline.steps(settings, where), "rate"), _begun)
+    folders = steps.build_steps(steps.upto(pipeline.steps(settings, where), "rate"), _begun)
     rated = {"Swiss order": read_ratings(folders["rate"] / RATINGS)}
     if exhaustive:
         rated["exhaustive order"] = of_all_pairs(settings.judge, settings.rate, folders)
     orders = {name: {each.target: each.by_candidate() for each in found} for name, found in rated.items()}
     drawn = people.pairs_to_judge(orders["Swiss order"], pairs, seed)
     problems = read_problems(folders["databank"] / PROBLEMS)
-    made = people.ask(drawn, problems, person, choices, input, out)
-    out(f"\n{made} choices added to {choices}")
+    made = people.ask(drawn, problems, person, choices, input, print_line)
+    print_line(f"\n{made} choices added to {choices}")
     for name, order in orders.items():
         found = people.people_agreement(people.read_choices(choices), order)
         if found.choices:
             said = f"{found.agreed} of {found.choices} choices agree with the {name}"
-            out(f"{said} (95% interval {found.low:.3f} to {found.high:.3f})")
+            print_line(f"{said} (95% interval {found.low:.3f} to {found.high:.3f})")
         if found.unknown:
-            out(f"{found.unknown} choices are of candidates that the {name} does not have: left out")
+            print_line(f"{found.unknown} choices are of candidates that the {name} does not have: left out")
 
 
 @build_app.command()
@@ -176,7 +176,7 @@ def report(
     ] = None,
 ) -> None:
     """Report on a built collection: tournament, ranks by signal, domains, tokens, preferences, leaderboards, people."""
-    from harness.cli.asked import labelled
+    from harness.cli.scoring_options import labelled
     from harness.data.trec import read_run
     from harness.papers.saber import judging, people, pipeline, steps
     from harness.papers.saber.analyses import relevant_above
@@ -190,7 +190,7 @@ def report(
         raise HarnessError("--formulas and --words: one of each for each system, in the same order")
     if len(leaderboard or [""] * 2) < 2:
         raise HarnessError("--leaderboard: two files or more, to hold the first against the others")
-    folders = steps.build(steps.upto(pipeline.steps(settings, where), "rate"), _begun)
+    folders = steps.build_steps(steps.upto(pipeline.steps(settings, where), "rate"), _begun)
     rated = read_ratings(folders["rate"] / RATINGS)
     pairs = zip(labels, of_formulas, of_words, strict=True)
     runs = {label or path.stem: (read_run(path), read_run(other)) for label, path, other in pairs}
@@ -211,8 +211,8 @@ def report(
         beside = replace(beside, second=(other.named(), *judging.second_opinion(other, folders)))
     page = built_report(settings, folders, beside)
     written = page.write(output)
-    out(page.headline)
-    out(f"report: {first_page(written)}")
+    print_line(page.headline)
+    print_line(f"report: {first_page(written)}")
 
 
 def _relevant(collection: str, sources: Sequence[str]) -> dict[str, list[str]]:
@@ -242,8 +242,8 @@ def _board(path: Path) -> dict[str, float]:
     return {each.name: value for each in board.ranked if (value := each.mean(board.main).value) is not None}
 
 
-def _begun(step: Step, made: bool) -> None:
-    say(f"{step.name}: {'kept from before' if made else 'making'}")
+def _begun(step: BuilderStep, made: bool) -> None:
+    log_line(f"{step.name}: {'kept from before' if made else 'making'}")
 
 
 def _number(value: object) -> str:
@@ -252,7 +252,7 @@ def _number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _planned(planned: list[Planned]) -> None:
+def _planned(planned: list[PlannedBuild]) -> None:
     from harness.papers.saber.steps import total
 
     rows = [["step", "state", "calls", "tokens in", "tokens out", "cost"]]
@@ -268,6 +268,8 @@ def _planned(planned: list[Planned]) -> None:
         counts = ", ".join(f"{key} {_number(value)}" for key, value in each.plan.counts.items())
         if counts or each.plan.basis:
             basis = f"from {each.plan.basis}" if each.plan.calls else each.plan.basis
-            out(f"{each.step}: {'; '.join(filter(None, (counts, basis)))}")
+            print_line(f"{each.step}: {'; '.join(filter(None, (counts, basis)))}")
     if whole.calls:
-        out(f"cost: {whole.cost:,.4f} " + (f"± {whole.within:.1%}" if math.isfinite(whole.within) else "(rough)"))
+        print_line(
+            f"cost: {whole.cost:,.4f} " + (f"± {whole.within:.1%}" if math.isfinite(whole.within) else "(rough)")
+        )

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.cli.run import name_of, produced_by, said_of, task_of
+from harness.cli.run import name_of, produced_by, run_remarks, task_of
 from harness.cli.settings import RunSettings, import_from_here
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
@@ -18,18 +18,18 @@ from harness.experiments import costs, launch, produce
 from harness.experiments import experiment as plan
 from harness.experiments.engines import BASIC
 from harness.experiments.evaluate import Evaluation, cautions
-from harness.experiments.experiment import Cell
+from harness.experiments.experiment import ExperimentCell
 from harness.experiments.fingerprint import Plan
 from harness.experiments.produce import Produced, made_elsewhere
 from harness.experiments.results import Outcome
 from harness.experiments.task import Task
 from harness.io.checks import typed
-from harness.io.console import say, tell, track
+from harness.io.console import log_line, log_text, track
 from harness.io.files import check_writable
 from harness.store.busy import ArtefactBusy
 from harness.store.code import TARGET
 from harness.systems import states
-from harness.systems.build import Built, build_system
+from harness.systems.build import BuiltSystem, build_system
 from harness.systems.keys import decisive
 from harness.systems.resources import RESOURCES, declared
 
@@ -40,10 +40,10 @@ _Run = tuple[str, str]  # what decides the content of a run, and the suffix of i
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedCell:
     """A cell with its composed settings; `suffix` is appended to the name of its run."""
 
-    cell: Cell
+    cell: ExperimentCell
     settings: RunSettings
     suffix: str
 
@@ -62,7 +62,7 @@ def run_content(settings: RunSettings) -> str:
     return repr(spec)
 
 
-def outcomes(planned: Sequence[Planned], measures: Sequence[str], name: str) -> tuple[Outcome, ...]:
+def run_cells(planned: Sequence[PlannedCell], measures: Sequence[str], name: str) -> tuple[Outcome, ...]:
     """Runs the cells, grouped so that each collection and corpus is read once; returns outcomes in the cells' order.
 
     All inputs are those of the moment when the work is planned: the run of a cell whose code, configuration or data
@@ -86,7 +86,7 @@ def outcomes(planned: Sequence[Planned], measures: Sequence[str], name: str) -> 
     found: dict[int, Outcome] = {}
     for at in track(order, "cells"):
         each = planned[at]
-        say(f"cell {len(found) + 1} of {len(order)}: {in_words(each.cell)}")
+        log_line(f"cell {len(found) + 1} of {len(order)}: {in_words(each.cell)}")
         if each.run in made:  # with reuse=false, too, one run serves several editions
             each = replace(each, settings=replace(each.settings, reuse=True))
         found[at] = _outcome(each, measures, tasks, written, ended.get(each.run), plans.get(each.run, (None, None))[1])
@@ -95,7 +95,7 @@ def outcomes(planned: Sequence[Planned], measures: Sequence[str], name: str) -> 
 
 
 def _plans(
-    planned: Sequence[Planned], measures: Sequence[str], tasks: dict[str, Task]
+    planned: Sequence[PlannedCell], measures: Sequence[str], tasks: dict[str, Task]
 ) -> dict[_Run, tuple[Path | None, Plan]]:
     """Returns the file of each run that is finished, else None, and its inputs.
 
@@ -110,7 +110,7 @@ def _plans(
 
 
 def _launched(
-    planned: Sequence[Planned], measures: Sequence[str], plans: Mapping[_Run, tuple[Path | None, Plan]], name: str
+    planned: Sequence[PlannedCell], measures: Sequence[str], plans: Mapping[_Run, tuple[Path | None, Plan]], name: str
 ) -> dict[_Run, launch.Ended]:
     """Makes the planned runs that are not finished by the launcher; returns how each ended."""
     jobs: dict[_Run, launch.Job] = {}
@@ -120,7 +120,7 @@ def _launched(
         if each.run in jobs or plan is None or finished is not None:
             continue
         with suppress(HarnessError):
-            need = declared(states.parts(system), "run: system")
+            need = declared(states.nested_configurations(system), "run: system")
             content = {"settings": asdict(settings), "suffix": each.suffix, "measures": list(measures), "plan": plan}
             alike = json.dumps([system.get(TARGET), name_of(settings.corpus), settings.training])
             jobs[each.run] = launch.Job(content, in_words(each.cell), need, alike)
@@ -128,7 +128,7 @@ def _launched(
         return {}
     done = sum(finished is not None for finished, _ in plans.values())
     said = f"; {done} are finished" if done else ""
-    say(f"{len(jobs)} runs by hydra/launcher={launch.chosen()}{said}")
+    log_line(f"{len(jobs)} runs by hydra/launcher={launch.chosen()}{said}")
     folder = launch.place_of(Path(planned[0].settings.runs), name)
     return dict(zip(jobs, launch.launch(list(jobs.values()), make_run, folder), strict=True))
 
@@ -159,7 +159,7 @@ def make_run(content: Mapping[str, Any]) -> dict[str, str]:
 _TASKS: dict[str, Task] = {}  # of the jobs that a process has done
 
 
-def finished_run(each: Planned, measures: Sequence[str], tasks: dict[str, Task]) -> tuple[Path | None, Plan]:
+def finished_run(each: PlannedCell, measures: Sequence[str], tasks: dict[str, Task]) -> tuple[Path | None, Plan]:
     """Returns the file of the run that a cell would reuse, else None, and the inputs of the run.
 
     Raises
@@ -180,7 +180,7 @@ def finished_run(each: Planned, measures: Sequence[str], tasks: dict[str, Task])
     return path if settings.reuse else None, plan
 
 
-def _scored_by(each: Planned) -> tuple[str, ...]:
+def _scored_by(each: PlannedCell) -> tuple[str, ...]:
     """Returns corpus, collection, protocol and edition of a cell."""
     settings = each.settings
     groups = (settings.corpus, settings.collection, settings.protocol)
@@ -188,7 +188,7 @@ def _scored_by(each: Planned) -> tuple[str, ...]:
 
 
 def _outcome(
-    each: Planned,
+    each: PlannedCell,
     measures: Sequence[str],
     tasks: dict[str, Task],
     written: dict[Path, str],
@@ -219,10 +219,10 @@ def _outcome(
             raise HarnessError(f"{produced.path}: is the run of another cell, too; give each system a name of its own")
         scores = found.scorer(produced.run)
         warned = cautions(Evaluation(found, (produced.run,), (scores,), {}))
-        notes = said_of(settings, system, produced)
+        notes = run_remarks(settings, system, produced)
     except HarnessError as error:
         if isinstance(error, SystemRaisedError):
-            tell(error.trace)
+            log_text(error.trace)
         return replace(outcome, reason=error.lines[0], lacking=fetchable_missing(settings))
     return replace(
         outcome,
@@ -237,13 +237,15 @@ def _outcome(
     )
 
 
-def _produced(each: Planned, system: Built, found: Task, ended: launch.Ended | None, plan: Plan | None) -> Produced:
+def _produced(
+    each: PlannedCell, system: BuiltSystem, found: Task, ended: launch.Ended | None, plan: Plan | None
+) -> Produced:
     """Returns the run of a cell: that of the launcher, else it is made or reused here."""
     if ended is None:
         return produced_by(each.settings, system, found, each.suffix, plan)
     made = ended.made
     produced = made_elsewhere(Path(made["path"]), made["key"], made["basis"])
-    say(f"{produced.path}: made by hydra/launcher={launch.chosen()}")
+    log_line(f"{produced.path}: made by hydra/launcher={launch.chosen()}")
     return produced
 
 
@@ -251,7 +253,7 @@ def missing_resource(settings: RunSettings) -> str:
     """Returns the resource that a cell lacks, without fetching it; empty if none."""
     if found := missing_requirement(settings):
         return found
-    parts = list(states.parts(settings.system or {}))
+    parts = list(states.nested_configurations(settings.system or {}))
     if absent := states.missing_models(parts):
         return states.model_lines(absent[0], states.by_hand(parts))[0]
     collection, corpus = name_of(settings.collection), settings.corpus and name_of(settings.corpus)
@@ -262,7 +264,7 @@ def missing_resource(settings: RunSettings) -> str:
 
 def missing_requirement(settings: RunSettings) -> str:
     """Returns what a system needs and a run does not fetch, with the command that installs it; empty if nothing."""
-    parts = list(states.parts(settings.system or {}))
+    parts = list(states.nested_configurations(settings.system or {}))
     if (found := states.registered(parts)) is not None:
         return " ".join(found) if found[0] == "needs" else ": ".join(found)
     topics = load_collection(name_of(settings.collection)).topic_file
@@ -273,18 +275,18 @@ def fetchable_missing(settings: RunSettings) -> bool:
     """Returns whether a model, the collection or the corpus is missing, which a run would have fetched if it could."""
     collection, corpus = name_of(settings.collection), settings.corpus and name_of(settings.corpus)
     found = [load_collection(collection).state(), *([load_corpus(corpus).state()] if corpus else [])]
-    return set(found) != {"here"} or bool(states.missing_models(states.parts(settings.system or {})))
+    return set(found) != {"here"} or bool(states.missing_models(states.nested_configurations(settings.system or {})))
 
 
-def in_words(cell: Cell) -> str:
+def in_words(cell: ExperimentCell) -> str:
     """Returns a cell in words: its labels and seed."""
     seed = () if cell.seed is None else (f"seed {cell.seed}",)
-    return plan.said_of((*cell.labels, *seed))
+    return plan.labels_text((*cell.labels, *seed))
 
 
-def grouped_by_reason(faults: Sequence[tuple[Cell, str]]) -> list[str]:
+def grouped_by_reason(faults: Sequence[tuple[ExperimentCell, str]]) -> list[str]:
     """Returns each reason once, with its first cell and the number of others."""
-    cells: dict[str, list[Cell]] = {}
+    cells: dict[str, list[ExperimentCell]] = {}
     for cell, why in faults:
         cells.setdefault(why, []).append(cell)
     return [

@@ -1,4 +1,4 @@
-"""The command `check`: run files checked for faults, coverage, ties and suspicious scores."""
+"""The command `check_command`: run files checked for faults, coverage, ties and suspicious scores."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import RUNS, in_panel
-from harness.cli.asked import exists, labelled
 from harness.cli.options import CollectionName, Edition, Judgments, Quiet, TopicFile, to_path
+from harness.cli.plugin_commands import RUNS, in_panel
+from harness.cli.scoring_options import exists, labelled
 from harness.errors import FormatError, HarnessError, printable, suggestion
-from harness.io.console import out, say
+from harness.io.console import log_line, print_line
 
 if TYPE_CHECKING:
-    from harness.scoring.inspection import Against, Finding
+    from harness.scoring.inspection import Finding, InspectionContext
 
 _FORMS = ("text", "sarif")
 _LEVELS = ("error", "warning", "note", "never")
@@ -25,7 +25,7 @@ Place = tuple[str, int, "Finding"]  # file, line (0: the whole file), finding
 
 
 @in_panel(RUNS)
-def check(
+def check_command(
     runs: Annotated[
         list[str],
         typer.Argument(metavar="[NAME=]FILE", help="Run files (TREC or ARQMath; plain, gzip, xz or zstd)."),
@@ -78,7 +78,7 @@ def check(
     if output is not None:
         write_atomic(output, f"{report}\n")
     for line in lines if form == "text" or output is not None else [report]:
-        out(line)
+        print_line(line)
     if fail_on != "never" and any(finding.rule.refused for _, _, finding in found):
         raise typer.Exit(2)
     fails = _LEVELS[: _LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
@@ -86,7 +86,9 @@ def check(
         raise typer.Exit(1)
 
 
-def checked(path: Path, against: Against, run_format: str | None = None, *, name: str | None = None) -> list[Place]:
+def checked(
+    path: Path, against: InspectionContext, run_format: str | None = None, *, name: str | None = None
+) -> list[Place]:
     """Returns the findings on one file with their lines; a file that is no valid run has the rule `format`."""
     from harness.data.layouts import line_numbers
     from harness.data.trec import parse_run, run_bytes
@@ -116,12 +118,12 @@ def _text(found: Sequence[Place], runs: int) -> list[str]:
 
 
 def _sarif(found: Sequence[Place]) -> dict[str, object]:
-    from harness.render.sarif import Result, Rule, sarif
+    from harness.render.sarif import SarifFinding, SarifRule, sarif
     from harness.scoring.inspection import RULES
     from harness.version import __version__
 
-    results = [Result(finding.rule.name, finding.message, path, line) for path, line, finding in found]
-    rules = [Rule(rule.name, rule.level, rule.title, rule.help) for rule in RULES.values()]
+    results = [SarifFinding(finding.rule.name, finding.message, path, line) for path, line, finding in found]
+    rules = [SarifRule(rule.name, rule.level, rule.title, rule.help) for rule in RULES.values()]
     return sarif(results, rules, "mathir-harness", __version__)
 
 
@@ -132,14 +134,14 @@ def _against(
     edition: str | None,
     corpus: str | None,
     quiet: bool,
-) -> Against:
+) -> InspectionContext:
     """Returns what the runs are checked against; private judgments are not read."""
-    from harness.cli.asked import foreign_readers
+    from harness.cli.scoring_options import foreign_readers
     from harness.collections.corpora import load_corpus
     from harness.collections.load import load_collection, local_collection
     from harness.experiments.task import task
     from harness.io.modules import installed
-    from harness.scoring.inspection import Against
+    from harness.scoring.inspection import InspectionContext
     from harness.scoring.protocol import load_protocol
 
     if collection is not None and qrels is not None:
@@ -150,7 +152,7 @@ def _against(
     if collection is None and qrels is None:
         if edition is not None:
             raise HarnessError("--edition: goes with --collection")
-        return Against(documents=None if documents is None else frozenset(documents.ids()))
+        return InspectionContext(documents=None if documents is None else frozenset(documents.ids()))
     found = local_collection(qrels, topics) if qrels is not None else load_collection(str(collection))
     for reader in foreign_readers(found, corpus):
         module = reader.partition(":")[0]
@@ -162,7 +164,7 @@ def _against(
     protocol = load_protocol(found.protocol)
     chosen = found.edition(edition)
     if chosen.private and not quiet:
-        say(f"edition {chosen.name} is private: nothing is checked against its judgments")
+        log_line(f"edition {chosen.name} is private: nothing is checked against its judgments")
     known = found.known_topics()
     keys = None
     if protocol.deduplicate and not (documents is not None and documents.ids_are_keys):
@@ -172,7 +174,7 @@ def _against(
     # Judgments are of keys, to which something must map the documents.
     if not chosen.private and (not protocol.deduplicate or keys is not None or ids_are_keys):
         scorer = task(found, edition=chosen.name, keys=keys, ids_are_keys=ids_are_keys).scorer
-    return Against(
+    return InspectionContext(
         known,
         known if chosen.private else frozenset(found.qrels(chosen.name).topics),
         None if documents is None else frozenset(documents.ids()),

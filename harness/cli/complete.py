@@ -16,7 +16,7 @@ _SWITCHES = {
 }
 
 
-def groups(incomplete: str) -> list[str]:
+def complete_groups(incomplete: str) -> list[str]:
     """Returns the groups of `harness list` that begin with a text."""
     from harness.cli.entries import GROUPS
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.hydra_flags import other_plugins, print_hydra_help, read_flags, show_instead
 from harness.cli.overrides import GROUPS, check_alone, checked_overrides, gist
-from harness.cli.settings import NOT_GIVEN, import_from_here, sweep_folder, swept
+from harness.cli.settings import NOT_GIVEN, import_from_here, sweep_folder, sweep_overrides
 from harness.errors import HarnessError, SystemRaisedError
 from harness.experiments import engines, trackers
 from harness.experiments.overrides import OVERRIDE, has_several
 from harness.io import config, interrupt
-from harness.io.console import tell
+from harness.io.console import log_text
 from harness.store.artefacts import key as content_key
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ _MOVING = re.compile(r"hydra[./]output|hydra\.(sweep|run)(\..*)?|hydra\.job\.chd
 _PASSING = ("hydra/launcher", "hydra.launcher", "hydra/callbacks", "hydra.callbacks")
 
 
-class _StoppedError(BaseException):
+class _JobStoppedError(BaseException):
     """Carries the error of a job past Hydra, which would print it in its own way."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
-def main(command: str, arguments: Sequence[str]) -> None:
+def run_with_hydra(command: str, arguments: Sequence[str]) -> None:
     """Composes `conf/COMMAND.yaml` with the arguments and runs the command.
 
     Raises
@@ -69,7 +69,7 @@ def main(command: str, arguments: Sequence[str]) -> None:
     sys.argv = [f"harness {command}", *lasting]  # which reports show
     if multirun:
         words = [*words, *_for_points(arguments, kept, added)]
-    from harness.experiments.composing import initialized
+    from harness.experiments.cell_composition import initialized
 
     with _in_one_line(command), initialized(command) as hydra:
         given.overrides = words
@@ -90,13 +90,13 @@ def _check_plugins(command: str, overrides: Sequence[str], sweep: Mapping[str, A
         raise HarnessError("run: an experiment cannot be swept; its axes are what varies")
     launcher = next((a.partition("=")[2] for a in overrides[::-1] if a.startswith("hydra/launcher=")), engines.BASIC)
     if launcher != engines.BASIC:
-        engines.check(launcher, other_plugins("launcher"))
+        engines.check_launcher(launcher, other_plugins("launcher"))
     _check_sweep(command, overrides, sweep)
     if launcher != engines.BASIC and command != "run" and "make=true" not in overrides:
         raise HarnessError(f"{command}: hydra/launcher={launcher} is for the command run, and for make=true")
     if multirun or whole or launcher != engines.BASIC:
         engines.register()
-    trackers.check(overrides)
+    trackers.check_tracker_choice(overrides)
 
 
 def _job(command: str) -> Callable[[DictConfig], float | None]:
@@ -110,10 +110,10 @@ def _job(command: str) -> Callable[[DictConfig], float | None]:
             return _perform(command, cfg)
         except HarnessError as error:
             if not _failed_point(error):
-                raise _StoppedError(error) from None
+                raise _JobStoppedError(error) from None
             return float("nan")
         except Exception as error:
-            raise _StoppedError(error) from None
+            raise _JobStoppedError(error) from None
 
     return job
 
@@ -140,7 +140,7 @@ def _in_one_line(command: str) -> Iterator[None]:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra would print some errors and exit by itself
     try:
         yield
-    except _StoppedError as end:
+    except _JobStoppedError as end:
         stopped = end.error
         from omegaconf.errors import OmegaConfBaseException
 
@@ -216,14 +216,14 @@ def _for_points(arguments: Sequence[str], kept: str, added: Sequence[str]) -> li
 
 def _failed_point(error: HarnessError) -> bool:
     """Records the fault of one point of a sweep, which continues; returns whether this is a sweep."""
-    from harness.experiments.sweep import Point, write_point
+    from harness.experiments.sweep import SweepPoint, write_point
 
-    overrides = swept()
+    overrides = sweep_overrides()
     if not overrides:
         return False
     if isinstance(error, SystemRaisedError):
-        tell(error.trace)
-    write_point(sweep_folder(), Point(overrides, error=str(error).splitlines()[0]))
+        log_text(error.trace)
+    write_point(sweep_folder(), SweepPoint(overrides, error=str(error).splitlines()[0]))
     return True
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.added import DATA, in_panel
-from harness.io.console import out, out_wrapped
+from harness.cli.plugin_commands import DATA, in_panel
+from harness.io.console import out_wrapped, print_line
 from harness.io.files import cache_root
 
 _FETCH = "harness fetch "
@@ -25,21 +25,21 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
     works, missing, manual = _split(findings())
     if as_json:
         document = {"works": works, "missing": missing, "manual": manual}
-        out(json.dumps(document, indent=2, ensure_ascii=False))
+        print_line(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        out("works")
+        print_line("works")
         for check, state in works.items():
             out_wrapped(state, f"  {check:{max(map(len, works))}}  ")
         if missing:
-            out("")
+            print_line("")
             out_wrapped("missing, by the command that installs it; only the systems named need it")
         for command, gives in missing.items():
-            out(f"  {command}")
+            print_line(f"  {command}")
             for line in [_listed(gives)] if command.startswith(_FETCH) else gives:
                 out_wrapped(line, "    ", 2)
         if manual:
-            out("")
-            out("settings and manual steps")
+            print_line("")
+            print_line("settings and manual steps")
         for step, gives in manual.items():
             what = _listed(gives)
             out_wrapped(f"{what}{';' if ': ' in what else ':'} {step}", "  ", 2)

@@ -16,7 +16,7 @@ _SHORT = ("fetchable", "here", "ready", "not implemented", "blocked", "manual do
 
 
 @dataclass(frozen=True)
-class Group:
+class ConfigurationGroup:
     """A group of configurations.
 
     Attributes
@@ -43,7 +43,7 @@ def _remedy(state: str, name: str) -> str:
 
 
 def _system(name: str) -> Row:
-    from harness.papers.rehearsed import marked, of_system
+    from harness.papers.rehearsal_records import marked, of_system
     from harness.systems.build import key_faults
     from harness.systems.states import system_state
 
@@ -150,53 +150,53 @@ def _endpoint(name: str) -> Row:
 
 
 GROUPS = {
-    "systems": Group(
+    "systems": ConfigurationGroup(
         "system",
         "what ranks documents for topics",
         ("bm25", "tree", "fusion-rrf", "bi-encoder-minilm", "cross-encoder", "cross-lingual-nllb", "mathamr-plus"),
         _system,
     ),
-    "collections": Group(
+    "collections": ConfigurationGroup(
         "collection",
         "topics, judgments and the protocol that runs are scored by",
         ("mini-task1", "arqmath-3-task1", "arqmath-3-task2", "crossmath-spa", "mathlib-qr", "stacks-proofs"),
         _collection,
     ),
-    "corpora": Group(
+    "corpora": ConfigurationGroup(
         "corpus",
         "documents that systems search",
         ("mini-answers", "mse-pages", "arqmath-posts", "mse-formulas", "mathlib-decls", "stacks"),
         _corpus,
     ),
-    "protocols": Group(
+    "protocols": ConfigurationGroup(
         "protocol",
         "measures, and how a ranking is prepared for them",
         ("trec_eval", "arqmath-task1", "arqmath-task2", "crossmath", "mathlib"),
         _titled("protocol"),
     ),
-    "papers": Group(
+    "papers": ConfigurationGroup(
         "paper",
         "a paper's runs, tables and published numbers",
         ("crossmath", "mathamr-plus", "mirmu-msm", "mathlib4", "saber-math"),
         _paper,
     ),
-    "experiments": Group(
+    "experiments": ConfigurationGroup(
         "experiment",
         "conditions, axes and seeds that are run and tested together",
         ("mini", "answers", "formula-search", "crossmath", "mirmu", "mathlib4"),
         _experiment,
     ),
-    "sweeps": Group("sweep", "parameters to vary", ("bm25-k1-b", "bm25-grid", "rrf-k"), _sweep),
-    "sources": Group(
+    "sweeps": ConfigurationGroup("sweep", "parameters to vary", ("bm25-k1-b", "bm25-grid", "rrf-k"), _sweep),
+    "sources": ConfigurationGroup(
         "source",
         "public files and models, with size, SHA-256 and licence",
         ("pya0", "crossmath-2024-04-25", "all-minilm-l6-v2", "stacks-project"),
         _source,
     ),
-    "builders": Group(
+    "builders": ConfigurationGroup(
         "builder", "how a collection is made from problems with solutions", ("saber-mini", "saber"), _titled("builder")
     ),
-    "llms": Group("llm", "language models behind an address", ("local", "openai-gpt-4"), _endpoint),
+    "llms": ConfigurationGroup("llm", "language models behind an address", ("local", "openai-gpt-4"), _endpoint),
 }
 
 

@@ -14,37 +14,37 @@ from typing import TYPE_CHECKING
 
 from harness.cli.cells import (
     OF_ALL,
-    Planned,
+    PlannedCell,
     fetchable_missing,
     finished_run,
     grouped_by_reason,
     in_words,
     missing_requirement,
     missing_resource,
-    outcomes,
+    run_cells,
     run_content,
 )
 from harness.cli.overrides import GROUPS, checked_overrides, gist
-from harness.cli.run import check, name_of, run_suffix, with_corpus
+from harness.cli.run import check_run_settings, name_of, run_suffix, with_corpus
 from harness.cli.settings import RunSettings, checked, import_from_here
 from harness.collections import same_topics
 from harness.collections.load import load_collection
-from harness.errors import HarnessError, SystemRaisedError, counted, gather, refuse, suggestion
+from harness.errors import HarnessError, SystemRaisedError, counted_text, gather, refuse, suggestion
 from harness.experiments import experiment as plan
-from harness.experiments.composing import composer
-from harness.experiments.experiment import Cell, Experiment, Labels, load_experiment
+from harness.experiments.cell_composition import composer
+from harness.experiments.experiment import Experiment, ExperimentCell, Labels, load_experiment
 from harness.experiments.forecast import Forecast, forecast_lines
-from harness.experiments.overrides import SETS, key_of
+from harness.experiments.overrides import SETS, override_key
 from harness.experiments.produce import check_untrained
-from harness.experiments.results import Outcome, Results
+from harness.experiments.results import ExperimentResults, Outcome
 from harness.experiments.task import Task
-from harness.experiments.trackers import Finished, Record, record
-from harness.io.console import out, say, track
+from harness.experiments.trackers import Finished, Record, tracker_record
+from harness.io.console import log_line, print_line, track
 from harness.papers.experiment_runs import CellRun
 from harness.render.model import Section
 from harness.render.write import DEFAULT, first_page
+from harness.reports.changed_reports import write_changed
 from harness.reports.experiment import experiment_report
-from harness.reports.kept import write_changed
 from harness.sources.network import without_downloads
 from harness.store import sidecar
 from harness.store.artefacts import key
@@ -72,7 +72,7 @@ def experiment(cfg: DictConfig) -> Finished | None:
     settings = checked(RunSettings, cfg, "run")
     name = str(HydraConfig.get().runtime.choices["experiment"])
     found = load_experiment(name)
-    given = [word for word in HydraConfig.get().overrides.task if key_of(word) not in OF_ALL]
+    given = [word for word in HydraConfig.get().overrides.task if override_key(word) not in OF_ALL]
     more = [_function(named) for named in found.sections]
     scale = plan.FULL if settings.scale is None else settings.scale
     cells = _all_cells(found, given, scale)
@@ -85,15 +85,15 @@ def experiment(cfg: DictConfig) -> Finished | None:
             _check_pages(found, planned, name)
         if settings.dry:
             for line in forecast_lines(name, found, scale, _forecast(planned, found.measures)):
-                out(line)
+                print_line(line)
             for line in missing[:1]:
-                out(line)
+                print_line(line)
             return None
     if missing:
         raise HarnessError(f"experiment {name}: {missing[0]}", *missing[1:])
-    made = outcomes(planned, found.measures, name)
+    made = run_cells(planned, found.measures, name)
     only = dict(settings.only or {})
-    results = Results(name, found, made, only, tuple(given), settings.alpha, settings.seed, scale)
+    results = ExperimentResults(name, found, made, only, tuple(given), settings.alpha, settings.seed, scale)
     faults = grouped_by_reason([(outcome.cell, outcome.reason) for outcome in made if outcome.reason])
     if all(outcome.reason for outcome in made):
         raise HarnessError(f"experiment {name}: no cell could be run", *faults)
@@ -102,19 +102,21 @@ def experiment(cfg: DictConfig) -> Finished | None:
     place = name if scale == plan.FULL else f"{name}-{scale}"
     folder = f"{place}-{key(part)[:8]}" if settings.only or given else place
     for line in dict.fromkeys(line for outcome in made for line in outcome.cautions):
-        say(f"warning: {line}")
+        log_line(f"warning: {line}")
     for scored in dict.fromkeys(each.task.collection.name for each in made if each.task and _private(each.task)):
-        say(f"warning: {scored}: the edition is private, and this report shows its judgments: not for participants")
+        log_line(
+            f"warning: {scored}: the edition is private, and this report shows its judgments: not for participants"
+        )
     for line in results.refused:
-        say(f"warning: {line}")
+        log_line(f"warning: {line}")
     for line in faults:
-        say(f"not run: {line}")
+        log_line(f"not run: {line}")
     for outcome in made:
         if outcome.log is not None:
-            say(f"log of {in_words(outcome.cell)}: {os.path.relpath(outcome.log)}")
-    out(page.headline)
-    written = write_changed(page, Path(settings.output) / "experiments" / folder, settings.formats, say)
-    out(f"report: {first_page(written)}")
+            log_line(f"log of {in_words(outcome.cell)}: {os.path.relpath(outcome.log)}")
+    print_line(page.headline)
+    written = write_changed(page, Path(settings.output) / "experiments" / folder, settings.formats, log_line)
+    print_line(f"report: {first_page(written)}")
     if failed := [outcome for outcome in made if outcome.reason and not outcome.lacking]:
         raise HarnessError(f"experiment {name}: {len(failed)} of {len(made)} cells failed; see 'not run' above")
     return Finished(math.nan, [_record(name, outcome) for outcome in made if outcome.scores is not None])
@@ -165,10 +167,10 @@ def _record(name: str, outcome: Outcome) -> Record:
     assert scores is not None and outcome.run is not None  # noqa: S101  (for mypy)
     private = bench is not None and _private(bench)
     given = {"experiment": name, "cell": in_words(outcome.cell), "system": outcome.system}
-    return record(scores, outcome.run, given, private=private)
+    return tracker_record(scores, outcome.run, given, private=private)
 
 
-def _function(named: str) -> Callable[[Results], Sequence[Section]]:
+def _function(named: str) -> Callable[[ExperimentResults], Sequence[Section]]:
     """Returns the function of a dotted name; what it raises becomes a HarnessError of one line."""
     where = f"experiment: key 'sections': {named}"
     module, _, name = named.rpartition(".")
@@ -179,7 +181,7 @@ def _function(named: str) -> Callable[[Results], Sequence[Section]]:
     if not callable(found):
         raise HarnessError(f"{where} is not a function of results")
 
-    def sections(results: Results) -> Sequence[Section]:
+    def sections(results: ExperimentResults) -> Sequence[Section]:
         made = guarded(where, lambda: found(results))
         if not isinstance(made, list | tuple) or not all(isinstance(one, Section) for one in made):
             raise HarnessError(f"{where} gave something else than sections of a report")
@@ -188,7 +190,7 @@ def _function(named: str) -> Callable[[Results], Sequence[Section]]:
     return sections
 
 
-def _missing_at_full(found: Experiment, planned: Sequence[Planned]) -> list[str]:
+def _missing_at_full(found: Experiment, planned: Sequence[PlannedCell]) -> list[str]:
     """Returns a line with the remedy, then the resources that an experiment with reduced scales lacks at full scale."""
     others = [scale for scale in found.scale if scale != plan.FULL]
     if not others:
@@ -209,33 +211,33 @@ def _lists(found: Experiment) -> dict[str, Mapping[str, Sequence[str]]]:
     return {**found.axes, plan.CONDITION: {name: condition.overrides for name, condition in found.conditions.items()}}
 
 
-def _all_cells(found: Experiment, given: Sequence[str], scale: str) -> tuple[Cell, ...]:
+def _all_cells(found: Experiment, given: Sequence[str], scale: str) -> tuple[ExperimentCell, ...]:
     """Returns all cells with the overrides of the command line; raises HarnessError if one sets a key that varies."""
     lists = [*_lists(found).values(), {"": found.scale_of(scale).changes}]
-    varied = {key_of(word) for of in lists for overrides in of.values() for word in overrides}
+    varied = {override_key(word) for of in lists for overrides in of.values() for word in overrides}
     varied |= {tuned for condition in found.conditions.values() for tuned in condition.tune or ()}
     varied |= {found.seeds.key} if found.seeds is not None else set()
     for word in given:
-        if word.startswith("~") or key_of(word).partition(".")[0] not in SETS:
+        if word.startswith("~") or override_key(word).partition(".")[0] not in SETS:
             raise HarnessError(f"run: {word}: an experiment sets no such key")
-        if key_of(word) in varied:
+        if override_key(word) in varied:
             raise HarnessError(f"run: {word}: the experiment varies this key; to run a part of it, say only=...")
     return found.cells(given, scale)
 
 
-def _suffixes(found: Experiment, cells: Sequence[Cell], scale: str) -> dict[Cell, str]:
+def _suffixes(found: Experiment, cells: Sequence[ExperimentCell], scale: str) -> dict[ExperimentCell, str]:
     """Returns the suffix of each cell's run: the keys that conditions, axes and seeds set, and the scale.
 
     A key counts whether or not another cell has another value, so that removing a label renames no other run.
     """
-    given = {key_of(word) for of in _lists(found).values() for words in of.values() for word in words}
-    tuned = {key_of(f"{key}=") for condition in found.conditions.values() for key in condition.tune or ()}
-    seed = {key_of(f"{found.seeds.key}=")} if found.seeds is not None else set()
+    given = {override_key(word) for of in _lists(found).values() for words in of.values() for word in words}
+    tuned = {override_key(f"{key}=") for condition in found.conditions.values() for key in condition.tune or ()}
+    seed = {override_key(f"{found.seeds.key}=")} if found.seeds is not None else set()
     varied = (given | tuned | seed) - {"system.name"}
-    suffixes: dict[Cell, str] = {}
+    suffixes: dict[ExperimentCell, str] = {}
     at_scale = "" if scale == plan.FULL else f"-{scale}"
     for cell in cells:
-        pairs = {key_of(word): word.partition("=")[2] for word in cell.overrides}
+        pairs = {override_key(word): word.partition("=")[2] for word in cell.overrides}
         # A run is made of all topics of a collection: editions and protocols differ in its scores only.
         left_out = () if "rerank" in pairs else ("edition", "protocol")
         suffixes[cell] = (
@@ -244,14 +246,16 @@ def _suffixes(found: Experiment, cells: Sequence[Cell], scale: str) -> dict[Cell
     return suffixes
 
 
-def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: RunSettings) -> list[Planned]:
+def _composed(
+    cells: Sequence[ExperimentCell], suffixes: Mapping[ExperimentCell, str], settings: RunSettings
+) -> list[PlannedCell]:
     """Composes the settings of the cells; raises HarnessError with the faults of all."""
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
     composed, read = composer("run", GROUPS["run"]), set[tuple[str, str]]()
-    planned: list[Planned] = []
-    faults: list[tuple[Cell, str]] = []
+    planned: list[PlannedCell] = []
+    faults: list[tuple[ExperimentCell, str]] = []
     whole = {name: getattr(settings, name) for name in OF_ALL if name not in ("experiment", "only", "scale", "dry")}
     for cell in track(cells, "composing cells"):
         lines: list[str] = []
@@ -261,10 +265,10 @@ def _composed(cells: Sequence[Cell], suffixes: Mapping[Cell, str], settings: Run
                 made = checked(RunSettings, composed(words), "run")
             except (HydraException, OmegaConfBaseException) as error:
                 raise HarnessError(f"run: {gist(error)}") from None
-            check(made, sweeping=False)
+            check_run_settings(made, sweeping=False)
             made = with_corpus(made)
             _check_buildable(made)
-            planned.append(Planned(cell, replace(made, **whole), suffixes[cell]))
+            planned.append(PlannedCell(cell, replace(made, **whole), suffixes[cell]))
         faults += [(cell, line) for line in lines]
     if faults:
         raise HarnessError(*grouped_by_reason(faults))
@@ -293,9 +297,9 @@ def _check_buildable(settings: RunSettings) -> None:
             raise
 
 
-def _check_files(planned: Iterable[Planned]) -> None:
+def _check_files(planned: Iterable[PlannedCell]) -> None:
     """Raises HarnessError if two cells would write different runs to one file."""
-    first: dict[tuple[str, str], tuple[Cell, str]] = {}
+    first: dict[tuple[str, str], tuple[ExperimentCell, str]] = {}
     for each in planned:
         settings, spec = each.settings, run_content(each.settings)
         named = (settings.system or {}).get("name")
@@ -308,7 +312,7 @@ def _check_files(planned: Iterable[Planned]) -> None:
             raise HarnessError(f"experiment: {both} are different runs of one name, {name!r}; {right}")
 
 
-def _check_chosen_blindly(found: Experiment, planned: Iterable[Planned], name: str) -> None:
+def _check_chosen_blindly(found: Experiment, planned: Iterable[PlannedCell], name: str) -> None:
     """Raises HarnessError if settings or seeds are to be chosen on the topics that they are reported on."""
     marks: dict[tuple[str, str | None], same_topics.Marks] = {}
     sets: dict[Labels, dict[str, tuple[str, str | None]]] = {}
@@ -323,11 +327,11 @@ def _check_chosen_blindly(found: Experiment, planned: Iterable[Planned], name: s
     faults = []
     for one, other in dict.fromkeys(pair for of in sets.values() for pair in combinations(of.items(), 2)):
         try:
-            marks |= {at: same_topics.marks_of(*at) for _, at in (one, other) if at not in marks}
+            marks |= {at: same_topics.topic_marks(*at) for _, at in (one, other) if at not in marks}
         except HarnessError:  # which the cells of the collection report
             continue
         if same := same_topics.shared(marks[one[1]], marks[other[1]]):
-            number = counted(len(same), "such topic")
+            number = counted_text(len(same), "such topic")
             faults.append(
                 f"experiment {name}: settings or seeds of {one[0]!r} are chosen on {other[0]!r}, which has "
                 f"{same_topics.in_words(same)} ({number}); name sets of other topics in 'pool', or tune on halves"
@@ -335,7 +339,7 @@ def _check_chosen_blindly(found: Experiment, planned: Iterable[Planned], name: s
     refuse(faults)
 
 
-def _check_pages(found: Experiment, planned: Iterable[Planned], name: str) -> None:
+def _check_pages(found: Experiment, planned: Iterable[PlannedCell], name: str) -> None:
     """Raises HarnessError if the key `pages` names a topic of no collection, before any cell is run."""
     wanted = set(found.pages) - {plan.ALL}
     if not wanted:
@@ -350,7 +354,7 @@ def _check_pages(found: Experiment, planned: Iterable[Planned], name: str) -> No
     refuse([f"{said} {topic!r}; {suggestion(topic, known)}" for topic in sorted(wanted - known)])
 
 
-def _forecast(planned: Sequence[Planned], measures: Sequence[str]) -> list[Forecast]:
+def _forecast(planned: Sequence[PlannedCell], measures: Sequence[str]) -> list[Forecast]:
     """Returns a forecast for each cell; runs and fetches nothing."""
     tasks: dict[str, Task] = {}
     found = []
@@ -370,4 +374,4 @@ def _forecast(planned: Sequence[Planned], measures: Sequence[str]) -> list[Forec
 
 def _seconds(run: Path) -> float:
     """Returns the seconds that a finished run took, from its metadata file."""
-    return float(sidecar.costs(sidecar.beside(run))["seconds"]["in all"])
+    return float(sidecar.costs(sidecar.sidecar_path(run))["seconds"]["in all"])

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.added import DATA, Group
 from harness.cli.complete import of
 from harness.cli.options import Edition, Format, to_path
+from harness.cli.plugin_commands import DATA, HelpGroup
 from harness.errors import HarnessError, suggestion
-from harness.io.console import out
+from harness.io.console import print_line
 
 export_app = typer.Typer(
-    cls=Group,
+    cls=HelpGroup,
     rich_help_panel=DATA,
     rich_markup_mode=None,
     help="Export collections, runs and results in the forms of other programs.",
@@ -47,7 +47,7 @@ def run(
     format: Format = None,
 ) -> None:
     """Write a run with its metadata to a folder or archive that TIRA and TIREx take."""
-    from harness.cli.asked import labelled
+    from harness.cli.scoring_options import labelled
     from harness.experiments.tira import export_run
 
     if form != "tira":
@@ -65,7 +65,7 @@ def run(
         name=name or None,
         format=format,
     )
-    out(f"{output}: run {made.name}, {len(made):,} results of {len(made.topics):,} topics")
+    print_line(f"{output}: run {made.name}, {len(made):,} results of {len(made.topics):,} topics")
 
 
 @export_app.command()
@@ -87,7 +87,7 @@ def results(
     scores = scores_in(source)
     files = export_results(scores, form, output)
     runs = "1 run" if len(scores) == 1 else f"{len(scores):,} runs"
-    out(f"{output}: {len(files):,} files, scores of {runs}")
+    print_line(f"{output}: {len(files):,} files, scores of {runs}")
 
 
 @export_app.command()
@@ -108,7 +108,7 @@ def collection(
     rounded: Annotated[bool, typer.Option("--round", help="Round real grades to whole ones, halves up.")] = False,
 ) -> None:
     """Write topics, documents and judgments to a folder that ir_datasets, PyTerrier or mteb reads."""
-    from harness.cli.asked import find_readers
+    from harness.cli.scoring_options import find_readers
     from harness.collections.corpora import load_corpus
     from harness.collections.load import load_collection
     from harness.collections.writers.folder import export
@@ -122,4 +122,4 @@ def collection(
     find_readers(found, searched)
     written = export(found, load_corpus(searched), form, output, edition=edition, judgments=judgments, rounded=rounded)
     count = "no judgments" if written.judgments is None else f"{written.judgments:,} judgments"
-    out(f"{output}: {written.documents:,} documents, {written.topics:,} topics, {count}")
+    print_line(f"{output}: {written.documents:,} documents, {written.topics:,} topics, {count}")

@@ -16,16 +16,16 @@ import yaml
 
 from harness import systems
 from harness.cli import entries
-from harness.cli.meanings import comments, settings_of
+from harness.cli.key_descriptions import comments, settings_of
 from harness.errors import HarnessError
-from harness.experiments.overrides import OVERRIDE, key_of
+from harness.experiments.overrides import OVERRIDE, override_key
 from harness.io import config
-from harness.io.console import out, out_left, out_wrapped
+from harness.io.console import out_left, out_wrapped, print_line
 from harness.io.names import file_name
 
 if TYPE_CHECKING:
-    from harness.papers.estimate import Estimate
-    from harness.sources.resource import Folder, Resource
+    from harness.papers.estimate import GroupEstimate
+    from harness.sources.resource import RepositoryFolder, Resource
 
 Facts = dict[str, str]
 _COMMON = {"depth": "documents returned for each topic", "device": "auto, cpu, cuda"}  # settings of many systems
@@ -33,21 +33,21 @@ _COMMON = {"depth": "documents returned for each topic", "device": "auto, cpu, c
 
 def show(group: str, name: str, as_json: bool) -> None:
     """Prints the facts about a configuration."""
-    found = document(group, name)
+    found = configuration_facts(group, name)
     if as_json:
-        out(json.dumps(found, indent=2, ensure_ascii=False, default=str))
+        print_line(json.dumps(found, indent=2, ensure_ascii=False, default=str))
         return
     _print(found["facts"], found["settings"], found["files"], found["example"])
     if costs := _estimates(group, name):
         _print_costs(costs, name)
 
 
-def document(group: str, name: str) -> dict[str, Any]:
+def configuration_facts(group: str, name: str) -> dict[str, Any]:
     """Returns the facts about a configuration as `harness show --json` prints them.
 
     Examples
     --------
-    >>> document("systems", "bm25")["settings"][1]
+    >>> configuration_facts("systems", "bm25")["settings"][1]
     {'key': 'b', 'value': '0.75', 'says': 'strength of length normalisation, 0 to 1'}
     """
     folder = entries.GROUPS[group].folder
@@ -72,25 +72,25 @@ def document(group: str, name: str) -> dict[str, Any]:
 def _print(facts: Facts, settings: Sequence[Facts], files: Sequence[Facts], example: str) -> None:
     title = facts.pop("title", "")
     name = facts.pop("name")
-    out(f"{name}: {title}" if title else name)
+    print_line(f"{name}: {title}" if title else name)
     width = max(map(len, facts))
     for key, value in facts.items():
         out_wrapped(value, f"  {key:{width}}  ")
     if settings:
-        out("")
+        print_line("")
         rows = [[each["key"], each["value"], each["says"]] for each in settings]
         out_left([["setting", "value", "meaning"], *rows], fold=True)
     if files:
-        out("")
+        print_line("")
         out_left(
             [["file", "size", "state"], *([each["name"], each["size"], each["state"]] for each in files)], fold=True
         )
     if example:
-        out("")
-        out(f"example: {example}")
+        print_line("")
+        print_line(f"example: {example}")
 
 
-def _estimates(group: str, name: str) -> Sequence[Estimate]:
+def _estimates(group: str, name: str) -> Sequence[GroupEstimate]:
     """Returns what the tables of a paper take; nothing of other groups, and of `all` and `demo`."""
     if group != "papers":
         return ()
@@ -100,24 +100,24 @@ def _estimates(group: str, name: str) -> Sequence[Estimate]:
     return estimates(load_paper(name)) if name in paper_names() else ()
 
 
-def _print_costs(found: Sequence[Estimate], name: str) -> None:
+def _print_costs(found: Sequence[GroupEstimate], name: str) -> None:
     """Prints what the tables of a paper take: the blocks of the report's section."""
     from harness.papers.paper import load_paper
     from harness.papers.report.estimates import cost_section
-    from harness.render.model import Table, Text
+    from harness.render.model import Prose, Table
     from harness.systems.hardware import cores
 
-    out("")
+    print_line("")
     archived = bool(load_paper(name).runs)
-    out("Cost of making the runs" + " again; the published runs need none of this" * archived)
+    print_line("Cost of making the runs" + " again; the published runs need none of this" * archived)
     for block in cost_section(found, name, cores()).blocks:
-        out("")
+        print_line("")
         lines: Sequence[str] = ()
         if isinstance(block, Table):
-            out(f"{block.caption}:")
+            print_line(f"{block.caption}:")
             out_left([[c.title for c in block.columns], *([c.text for c in row] for row in block.rows)], fold=True)
             lines = block.notes
-        elif isinstance(block, Text):
+        elif isinstance(block, Prose):
             lines = block.paragraphs
         for line in lines:
             out_wrapped(line, "", 3)
@@ -164,7 +164,7 @@ def _shown(value: object) -> str:
     return text[:99] + "…"
 
 
-def _files(group: str, name: str) -> Sequence[Resource | Folder | Path]:
+def _files(group: str, name: str) -> Sequence[Resource | RepositoryFolder | Path]:
     if group == "collections":
         from harness.collections.load import load_collection
 
@@ -180,10 +180,10 @@ def _files(group: str, name: str) -> Sequence[Resource | Folder | Path]:
     return ()
 
 
-def _file(entry: Resource | Folder | Path) -> Facts:
+def _file(entry: Resource | RepositoryFolder | Path) -> Facts:
     """Returns the path of a file that is here, else its name, with its size and state."""
     from harness.sources.cache import mirrored
-    from harness.sources.fetch import state
+    from harness.sources.fetch import resource_state
 
     if isinstance(entry, Path):
         here = os.access(entry, os.R_OK)
@@ -191,7 +191,7 @@ def _file(entry: Resource | Folder | Path) -> Facts:
         return {"name": _absolute(entry), "size": size, "state": "here" if here else "missing"}
     size = f"{entry.files:,} files" if hasattr(entry, "files") else _size(entry.size)
     place = entry.cached if entry.cached.exists() else mirrored(entry)[0]
-    return {"name": _absolute(place) if place else entry.name, "size": size, "state": state(entry)}
+    return {"name": _absolute(place) if place else entry.name, "size": size, "state": resource_state(entry)}
 
 
 def _absolute(path: Path) -> str:
@@ -250,19 +250,19 @@ def _words(mapping: Mapping[str, Any], where: str) -> Sequence[str]:
 
 
 def _run_of(name: str, mapping: Mapping[str, Any], path: str) -> str:
-    from harness.systems.states import command, recipe
+    from harness.systems.states import recipe, run_command
 
     if "state" in mapping:
         return ""
     made = recipe(mapping, f"system {name}")
     if made is not None:
-        return command(made.words(name))
+        return run_command(made.words(name))
     target = str(mapping.get("_target_", ""))
     family = target.rpartition(".")[0].rpartition(".")[0]
     ours = importlib.import_module(family) if family.startswith(f"{systems.__name__}.") else systems
     words = getattr(ours, "EXAMPLE", systems.EXAMPLE)
     usual = [*words.split(), f"system={name}"]
-    return command([*{key_of(word): word for word in (*usual, *_words(mapping, path))}.values()])
+    return run_command([*{override_key(word): word for word in (*usual, *_words(mapping, path))}.values()])
 
 
 def _no_facts(name: str, mapping: Mapping[str, Any]) -> Facts:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import DATA, in_panel
 from harness.cli.complete import anything
+from harness.cli.plugin_commands import DATA, in_panel
 from harness.errors import HarnessError, suggestion
-from harness.io.console import out, out_left, say
+from harness.io.console import log_line, out_left, print_line
 
 if TYPE_CHECKING:
     from harness.collections.beir import DataSet
-    from harness.sources.resource import Folder, Resource
+    from harness.sources.resource import RepositoryFolder, Resource
 
 
 @in_panel(DATA)
@@ -44,33 +44,33 @@ def fetch(
     from harness.sources.resource import Resource
 
     if brought is not None:
-        out(str(_accept(names, brought)))
+        print_line(str(_accept(names, brought)))
         return
     wanted = [each for name in names for each in _models(name) or [name]]
     files = [file for name in wanted for file in _files(name)]
     if probe:
-        _probe(wanted, [file for file in files if fetch.state(file) == "fetchable"])
+        _probe(wanted, [file for file in files if fetch.resource_state(file) == "fetchable"])
         for file in files:
-            if isinstance(file, Resource) and file.hub and fetch.state(file) != "here":
+            if isinstance(file, Resource) and file.hub and fetch.resource_state(file) != "here":
                 hub.listed(*file.hub.split("@"))  # raises if the hub does not say that it is there
         for data in _data_sets(wanted):
             data.reachable()
-        out(f"{', '.join(names)}: here or reachable")
+        print_line(f"{', '.join(names)}: here or reachable")
         return
     for name in wanted:
         if name in config.names("source") and not terms.accepted(name):
             _agree(name, accept)
-    paths = fetch.fetch(files, progress=say)
+    paths = fetch.fetch_resources(files, progress=log_line)
     check_arrived(files)
     if models := [name for name in wanted if name in _models(name)]:
         out_left([["model", "size", "licence", "folder"], *(_model(name) for name in models)])
     elif all(name in config.names("source") for name in names):
         parts = {name: catalogue.source_files(name) for name in names if catalogue.joined(name)}
         inside = {part.cached for files in parts.values() for part in files}
-        for path in sorted({*(set(paths) - inside), *(terms.whole(name, say) for name in parts)}):
-            out(str(path))
+        for path in sorted({*(set(paths) - inside), *(terms.whole(name, log_line) for name in parts)}):
+            print_line(str(path))
     got = {path for data in _data_sets(wanted) for part in astuple(data.fetched()) for path in part}
-    out(f"{len({*paths, *got})} files, checksums right")
+    print_line(f"{len({*paths, *got})} files, checksums right")
 
 
 def _data_sets(names: Sequence[str]) -> list[DataSet]:
@@ -91,7 +91,7 @@ def _agree(name: str, accept: bool) -> None:
     from harness.sources import catalogue, terms
 
     said = f"{name} has terms of use: {config.load('source', name)[0]['licence']}, {catalogue.terms(name)}"
-    say(said)
+    log_line(said)
     if not accept and not (sys.stdin.isatty() and typer.confirm("Do you accept them?", err=True)):
         raise HarnessError(f"fetch {name!r}: its terms of use are not accepted; to accept them: --accept")
     terms.accept(name)
@@ -110,13 +110,13 @@ def _model(name: str) -> list[str]:
     from harness.io import config
     from harness.systems.dense import models
 
-    folder = models.find(name).folder
+    folder = models.find_model(name).folder
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     licence = config.load("source", name)[0]["licence"] if name in config.names("source") else "see its card"
     return [name, f"{size / 1e6:.0f} MB", str(licence), str(folder)]
 
 
-def _probe(names: Sequence[str], fetchable: Sequence[Resource | Folder]) -> None:
+def _probe(names: Sequence[str], fetchable: Sequence[Resource | RepositoryFolder]) -> None:
     from harness.sources import network, packages
     from harness.sources.resource import Resource
     from harness.systems.dense import models
@@ -127,7 +127,7 @@ def _probe(names: Sequence[str], fetchable: Sequence[Resource | Folder]) -> None
         raise HarnessError(f"{', '.join(names)}: not here, and the network does not answer")
 
 
-def _files(name: str) -> list[Resource | Folder]:
+def _files(name: str) -> list[Resource | RepositoryFolder]:
     from harness.collections.corpora import load_corpus
     from harness.collections.load import load_collection
     from harness.io import config

@@ -13,11 +13,19 @@ from harness.formulas.mathml import latexml
 from harness.io import config, kernels
 from harness.io.files import cache_root
 from harness.sources.catalogue import model_names
-from harness.sources.network import address, offline, reachable
+from harness.sources.network import download_address, offline, reachable
 from harness.store.llm import load_endpoint
 from harness.systems.dense import models
 from harness.systems.lexical import runtime
-from harness.systems.states import by_hand, by_language, model_lines, module_lines, needed_models, parts, registered
+from harness.systems.states import (
+    by_hand,
+    by_language,
+    model_lines,
+    module_lines,
+    needed_models,
+    nested_configurations,
+    registered,
+)
 
 
 def findings() -> list[list[str]]:
@@ -51,7 +59,7 @@ def _mirror() -> list[str]:
 def _network() -> list[str]:
     if reachable():
         return ["network", "answers", ""]
-    state = "forbidden by HARNESS_OFFLINE" if offline() else f"{address()} does not answer"
+    state = "forbidden by HARNESS_OFFLINE" if offline() else f"{download_address()} does not answer"
     return ["network", state, "data must come from HARNESS_MIRROR or the cache"]
 
 
@@ -78,7 +86,7 @@ def _anserini() -> Iterator[list[str]]:
 
 def _latexml() -> Iterator[list[str]]:
     """Checks Perl and LaTeXML, the parser of ARQMath's formulas."""
-    lacking = latexml.missing()
+    lacking = latexml.missing_latexml_parts()
     if not lacking:
         yield ["LaTeXML", latexml.version(), ""]
     for line in lacking:
@@ -95,7 +103,7 @@ def _extras() -> Iterator[list[str]]:
     for name in config.names("system"):
         try:
             mapping, _ = config.load("system", name)
-            found = list(parts(mapping))
+            found = list(nested_configurations(mapping))
             skipped = registered(found, f"system {name}") or mapping.get("needs") == runtime.__name__
             lines = [] if skipped else module_lines(found) or [*filter(None, by_language(found).values())]
         except HarnessError as error:

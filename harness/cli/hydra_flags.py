@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from harness.errors import HarnessError
 from harness.experiments import engines, trackers
 from harness.io import config
-from harness.io.console import out
+from harness.io.console import print_line
 
 _REFUSED = ("config_path", "config_name", "config_dir", "experimental_rerun")
 _SWITCHES = ("help", "hydra-help", "resolve", "run", "multirun", "shell-completion")
@@ -102,7 +102,7 @@ def print_hydra_help(command: str) -> None:
             'Groups of Hydra, as hydra/GROUP=NAME (see "Launchers", "Sweeps" and "Exporting" in the documentation):',
         ]
         lines += [f"  hydra/{group:18} {', '.join(dict.fromkeys(names))}" for group, names in groups.items() if names]
-    out("\n".join(lines))
+    print_line("\n".join(lines))
 
 
 def other_plugins(group: str, plugins: bool = True) -> dict[str, object]:

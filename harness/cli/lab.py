@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import TASKS, Group, in_panel
-from harness.cli.asked import find_readers, labelled
 from harness.cli.complete import of
 from harness.cli.options import to_path
-from harness.cli.organised import VARIABLE, add_to
+from harness.cli.organiser_commands import VARIABLE, add_to
+from harness.cli.plugin_commands import TASKS, HelpGroup, in_panel
+from harness.cli.scoring_options import find_readers, labelled
 from harness.errors import HarnessError
-from harness.io.console import out, out_left, out_table, say
+from harness.io.console import log_line, out_left, out_table, print_line
 
 if TYPE_CHECKING:
     from harness.labs.lab import Lab
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from harness.labs.submissions import Submission
 
 lab_app = typer.Typer(
-    cls=Group,
+    cls=HelpGroup,
     rich_help_panel=TASKS,
     add_completion=False,
     rich_markup_mode=None,
@@ -101,7 +101,10 @@ def new(
         ),
     ] = None,
     held_out: Annotated[
-        bool, typer.Option("--held-out", help="Hold out half of the topics, with private judgments, for the end.")
+        bool,
+        typer.Option(
+            "--held-print_line", help="Hold print_line half of the topics, with private judgments, for the end."
+        ),
     ] = False,
     per_topic: Annotated[
         bool | None, typer.Option("--per-topic/--no-per-topic", help="Whether to show values per topic.")
@@ -139,12 +142,12 @@ def new(
     }
     (label,), (run,) = labelled([baseline]) if baseline is not None else (("",), (None,))
     lab = open_lab(folder, settings, run, label or None)
-    out(f"{lab.folder}: a lab on {lab.collection}, edition {lab.edition}; settings: {lab.folder / 'lab.yaml'}")
+    print_line(f"{lab.folder}: a lab on {lab.collection}, edition {lab.edition}; settings: {lab.folder / 'lab.yaml'}")
     if lab.private:
-        out(f"the judgments are private: publish all of {lab.folder} but {lab.folder / 'private'}")
+        print_line(f"the judgments are private: publish all of {lab.folder} but {lab.folder / 'private'}")
         noisy = f"shown means have uniform noise of width {lab.noise:g}"
         noisy = "no score is shown before the end" if lab.feedback == "none" else noisy
-        out(f"{noisy}; add teams with 'harness lab team add {lab.folder} TEAM'")
+        print_line(f"{noisy}; add teams with 'harness lab team add {lab.folder} TEAM'")
 
 
 @lab_app.command()
@@ -165,7 +168,7 @@ def primary(
         return
     found = read_lab(folder)
     chosen = choose_primary(found, _team(found, team, token, organiser), label)
-    out(f"{chosen.title}: is the primary run of {chosen.team}")
+    print_line(f"{chosen.title}: is the primary run of {chosen.team}")
 
 
 @lab_app.command("check")
@@ -180,21 +183,21 @@ def check_(
     ] = "",
 ) -> None:
     """For organisers: verify that no file changed, that all runs score as before, and that no upload is held."""
-    from harness.labs.check import check
+    from harness.labs.check import lab_faults
     from harness.labs.lab import read_lab
     from harness.labs.submissions import submissions
 
     lab = read_lab(folder)
     _own_readers(lab.collection, lab.corpus)
-    if faults := [*check(lab), *_troubled(folder, database)]:
+    if faults := [*lab_faults(lab), *_troubled(folder, database)]:
         raise HarnessError(*faults)
-    out(f"{lab.folder}: {_counted(lab, submissions(lab))}; all files and scores are unchanged")
+    print_line(f"{lab.folder}: {_counted(lab, submissions(lab))}; all files and scores are unchanged")
 
 
 def _troubled(folder: Path, address: str) -> list[str]:
     """Returns a line for each upload to the lab's server that could not be scored, for no fault of the run."""
     from harness.labs.server.database import Database
-    from harness.labs.server.live import DATABASE, state_folder
+    from harness.labs.server.lab_snapshot import DATABASE, state_folder
     from harness.labs.server.queue import Queue
 
     state = state_folder(folder)
@@ -255,8 +258,8 @@ def submit(
 ) -> None:
     """Submit a run to a lab: check, score, compare and add it; if a step fails, the lab does not change."""
     from harness.labs.lab import read_lab
-    from harness.labs.receipts import shown
-    from harness.labs.submit import Offer, submit
+    from harness.labs.receipts import team_receipt
+    from harness.labs.submit import Offer, submit_run
 
     (named,), (run,) = labelled([given])
     if named and label is not None:
@@ -273,8 +276,8 @@ def submit(
     found = read_lab(folder)
     _own_readers(found.collection, found.corpus)
     offer = Offer(run, _team(found, team, token, organiser), *details)
-    receipt = submit(found, offer)
-    _print_receipt(shown(found, receipt), str(receipt.submission.run.parent))
+    receipt = submit_run(found, offer)
+    _print_receipt(team_receipt(found, receipt), str(receipt.submission.run.parent))
 
 
 def _folder(lab: Path | None, server: str | None, team: str | None, token: str | None, organiser: bool) -> Path | None:
@@ -293,7 +296,7 @@ def _folder(lab: Path | None, server: str | None, team: str | None, token: str |
 def _remotely(server: str | None, token: str | None, action: str, **arguments: object) -> None:
     from harness.labs.remote import act_on
 
-    out(act_on(str(server), str(token), action, arguments))
+    print_line(act_on(str(server), str(token), action, arguments))
 
 
 def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str:
@@ -329,14 +332,14 @@ def withdraw(
 ) -> None:
     """Withdraw a run from a lab: it is no longer ranked; its files and journal entries stay."""
     from harness.labs.lab import read_lab
-    from harness.labs.submit import withdraw
+    from harness.labs.submit import withdraw_run
 
     if (folder := _folder(lab, server, team, token, organiser)) is None:
         _remotely(server, token, "withdraw", label=label, version=version, reason=reason)
         return
     found = read_lab(folder)
-    done = withdraw(found, _team(found, team, token, organiser), label, version, reason)
-    out(f"{done.title}: withdrawn; it stays in {done.run.parent}")
+    done = withdraw_run(found, _team(found, team, token, organiser), label, version, reason)
+    print_line(f"{done.title}: withdrawn; it stays in {done.run.parent}")
 
 
 @lab_app.command()
@@ -360,24 +363,24 @@ def appeal(
         return
     found = read_lab(folder)
     done = act(found, Appealed, _team(found, team, token, organiser), label, version, reason)
-    out(f"{done.title}: your appeal is recorded")
+    print_line(f"{done.title}: your appeal is recorded")
 
 
 add_to(lab_app)
 
 
 def _print_receipt(made: Shown, place: str) -> None:
-    out(made.headline(place))
+    print_line(made.headline(place))
     for note in made.notes:
-        say(f"note: {note}")
+        log_line(f"note: {note}")
     if made.scores:
         out_table(made.scores)
-        out(made.ranked)
+        print_line(made.ranked)
     if made.against:
         out_left(made.against)
     for line in (made.tests, made.remark):
         if line:
-            out(line)
+            print_line(line)
 
 
 def _own_readers(collection: str, corpus: str | None) -> None:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import TASKS, in_panel
-from harness.cli.asked import Asked, evaluate, find_readers, measure_list, note_unless, say_private
 from harness.cli.options import (
     CollectionName,
     CorpusName,
@@ -26,15 +24,24 @@ from harness.cli.options import (
     TopicFile,
     to_report_folder,
 )
+from harness.cli.plugin_commands import TASKS, in_panel
+from harness.cli.scoring_options import (
+    ScoringOptions,
+    evaluate_options,
+    find_readers,
+    log_private_judgments,
+    measure_list,
+    note_unless,
+)
 from harness.errors import HarnessError, suggestion
-from harness.io.console import out, out_table, out_wrapped, say
+from harness.io.console import log_line, out_table, out_wrapped, print_line
 
 if TYPE_CHECKING:
     from harness.collections.collection import Collection
     from harness.labs.board import Leaderboard
     from harness.labs.journal import Event
     from harness.labs.lab import Lab
-    from harness.labs.leaderboard import Entry, Settings
+    from harness.labs.leaderboard import LeaderboardEntry, LeaderboardSettings
     from harness.scoring.protocol import Protocol
 
 ENDINGS = (".run", ".tsv", ".txt", ".trec", ".res")
@@ -51,8 +58,8 @@ class _Source:
     """Runs to rank, the settings of their leaderboards, and the provenance."""
 
     title: str
-    entries: Sequence[Entry]
-    settings: Settings
+    entries: Sequence[LeaderboardEntry]
+    settings: LeaderboardSettings
     remarks: Sequence[str]
     files: Mapping[str, str]
 
@@ -96,13 +103,14 @@ def leaderboard(
     final: Annotated[
         bool,
         typer.Option(
-            "--final", help="Rank the primary runs of a private lab that has ended, by its held-out topics if any."
+            "--final",
+            help="Rank the primary runs of a private lab that has ended, by its held-print_line topics if any.",
         ),
     ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Rank runs of a lab or a folder: groups that do not differ, intervals of ranks and means."""
-    from harness.labs.leaderboard import Settings, leaderboards
+    from harness.labs.leaderboard import LeaderboardSettings, leaderboards
     from harness.labs.leaderboard_report import leaderboard_report
     from harness.render.write import first_page
     from harness.store.provenance import provenance
@@ -113,7 +121,7 @@ def leaderboard(
     # Path's own would raise for what is too long to be a file's name.
     labs = [Path(place) for place in places if os.path.isfile(os.path.join(place, LAB))]  # noqa: PTH113, PTH118
     others = [place for place in places if Path(place) not in labs]
-    asked = Asked(
+    asked = ScoringOptions(
         runs=[],
         collection=collection,
         qrels=qrels,
@@ -133,7 +141,7 @@ def leaderboard(
     given |= {"--main": main, "--baseline": baseline, "--alpha": alpha, "--redact": redact or None}
     if not others and (told := [name for name, value in given.items() if value is not None]):
         raise HarnessError(f"{told[0]}: {labs[0] / LAB} says this for the lab's runs; leave it out")
-    drawn = Settings(resamples=resamples, seed=seed)
+    drawn = LeaderboardSettings(resamples=resamples, seed=seed)
     unscored = others if collection is None and qrels is None else []  # else who reads the run says it
     if absent := [place for place in unscored if "=" not in place and not os.path.exists(place)]:  # noqa: PTH110
         raise HarnessError(f"{absent[0]}: no such lab, folder or run file")
@@ -154,8 +162,8 @@ def leaderboard(
     remarks = tuple(dict.fromkeys(remark for source in sources for remark in source.remarks))
     checksums = {name: digest for source in sources for name, digest in source.files.items()}
     page = leaderboard_report(boards, provenance(checksums), title=title, remarks=remarks)
-    written = page.write(folder, chosen, say)
-    (note if as_json else out)(f"report: {first_page(written)}")
+    written = page.write(folder, chosen, log_line)
+    (note if as_json else print_line)(f"report: {first_page(written)}")
 
 
 def _formats(formats: str) -> Sequence[str]:
@@ -172,29 +180,29 @@ def _formats(formats: str) -> Sequence[str]:
 def _print_boards(boards: Sequence[Leaderboard], as_json: bool, note: Callable[[str], None]) -> None:
     """Prints leaderboards with how to read them, or as JSON; incomplete runs are warned of."""
     from harness.labs.board import leaderboard_to_json
-    from harness.labs.leaderboard_report import incomplete, reading, said_of
+    from harness.labs.leaderboard_report import conditions_text, incomplete, reading
 
     for sentence in dict.fromkeys(sentence for board in boards for sentence in incomplete(board)):
         note(f"warning: {sentence}")
     if as_json:
         # ASCII only, so that no terminal's encoding can make the document another one.
-        out(json.dumps([leaderboard_to_json(board) for board in boards], allow_nan=False, indent=1))
+        print_line(json.dumps([leaderboard_to_json(board) for board in boards], allow_nan=False, indent=1))
     for number, board in enumerate(() if as_json else boards):
         for line in ("",) * (number > 0):
-            out(line)
+            print_line(line)
         _print(board)
         judged = f" (judgments {board.qrels_sha256[:12]})" if board.qrels_sha256 else ""
-        for line in (f"{said_of(board)}{judged}", *reading(board), *([board.privacy] if board.privacy else [])):
+        for line in (f"{conditions_text(board)}{judged}", *reading(board), *([board.privacy] if board.privacy else [])):
             out_wrapped(line)
 
 
-def _of_files(asked: Asked, settings: Settings) -> _Source:
+def _of_files(asked: ScoringOptions, settings: LeaderboardSettings) -> _Source:
     """Scores run files, the share of judged results included."""
     from harness.collections.load import load_collection
     from harness.experiments.evaluate import inputs
-    from harness.experiments.redacted import LEFT_OUT, step_of
-    from harness.labs.leaderboard import Entry, floor
-    from harness.labs.published import UNTESTED
+    from harness.experiments.redacted_scores import LEFT_OUT, step_of
+    from harness.labs.leaderboard import LeaderboardEntry, floor
+    from harness.labs.shown_scores import UNTESTED
     from harness.scoring.protocol import load_protocol
     from harness.scoring.rounding import decimals_of
 
@@ -203,11 +211,13 @@ def _of_files(asked: Asked, settings: Settings) -> _Source:
         protocol = load_protocol(asked.protocol or default)
         names = protocol.measures if asked.measures is None else measure_list(asked.measures)
         asked = replace(asked, measures=",".join((*names, *_shares_judged(names, protocol))))
-    evaluation = evaluate(replace(asked, lines=False))
+    evaluation = evaluate_options(replace(asked, lines=False))
     if not settings.private:
-        say_private(asked, evaluation)
+        log_private_judgments(asked, evaluation)
     collection = evaluation.task.collection
-    entries = [Entry(each.run, each, bounds=evaluation.bounds.get(each.run, {})) for each in evaluation.scores]
+    entries = [
+        LeaderboardEntry(each.run, each, bounds=evaluation.bounds.get(each.run, {})) for each in evaluation.scores
+    ]
     found = replace(settings, clusters=collection.clusters(), cluster=collection.cluster)
     said = "" if settings.private else evaluation.coverage_sentence()
     remarks = (*([f"{said[0].upper()}{said[1:]}."] if said else []), *collection.notes)
@@ -236,7 +246,7 @@ def _shares_judged(names: Sequence[str], protocol: Protocol) -> tuple[str, ...]:
 
 
 def _of_lab(
-    folder: Path, settings: Settings, note: Callable[[str], None], journal: Sequence[Event] | None = None
+    folder: Path, settings: LeaderboardSettings, note: Callable[[str], None], journal: Sequence[Event] | None = None
 ) -> _Source:
     """Returns the current submissions of a lab and its settings; of private judgments nothing that reveals them.
 
@@ -249,9 +259,9 @@ def _of_lab(
     from harness.collections.load import load_collection
     from harness.experiments.evaluate import not_judged
     from harness.labs.lab import read_lab
-    from harness.labs.leaderboard import Entry, floor
-    from harness.labs.published import UNTESTED, concealed, halves, protection, spent, width_of
+    from harness.labs.leaderboard import LeaderboardEntry, floor
     from harness.labs.roster import public_names
+    from harness.labs.shown_scores import UNTESTED, concealed, protection, public_and_held_out, spent_budget, width_of
     from harness.labs.standing import refuse_if_changed
     from harness.labs.submissions import events, from_events, scores_of, stored_run
     from harness.labs.testing import MOST_LETTERED
@@ -270,7 +280,7 @@ def _of_lab(
     with lab.guarded():
         chance = floor(lab.task())
     refuse_if_changed(lab, chance[0], found)
-    topics, _ = halves(lab, journal, chance[0].topics)
+    topics, _ = public_and_held_out(lab, journal, chance[0].topics)
     with lab.guarded():
         # Ties, and how much was judged, are told of runs as long as they are not too many to be scored here.
         scored = everyone if len(everyone) <= MOST_LETTERED else ranked
@@ -295,7 +305,9 @@ def _of_lab(
             team = names.get(each.team, each.team)
             name, primary = f"{team} / {each.label}", each.name in ranked and not (lab.private and main not in known)
             shown = each.means if lab.private else None
-            entries.append(Entry(name, replace(scores, run=each.name), team, each.kind, primary, bounds, shown))
+            entries.append(
+                LeaderboardEntry(name, replace(scores, run=each.name), team, each.kind, primary, bounds, shown)
+            )
         baseline = next((e.name for e, each in zip(entries, current, strict=True) if each.name == lab.baseline), None)
         declared = replace(
             _declared(lab, task.collection, settings, baseline),
@@ -303,19 +315,21 @@ def _of_lab(
             private=lab.private,
             decimals=lab.decimals,
             untested=f"{UNTESTED}; runs are tested at the end of the lab" if lab.private else "",
-            privacy=" ".join((protection(lab, width_of(lab, chance[0].select(topics))), spent(lab, found))).strip(),
+            privacy=" ".join(
+                (protection(lab, width_of(lab, chance[0].select(topics))), spent_budget(lab, found))
+            ).strip(),
         )
     files = {f"{each.name}, version {each.version}": each.sha256 for each in current}
     return _Source(f"Leaderboard: {lab.title}", entries, declared, task.collection.notes, files)
 
 
-def _final_of_lab(folder: Path, settings: Settings) -> _Source:
+def _final_of_lab(folder: Path, settings: LeaderboardSettings) -> _Source:
     """Returns the primary runs of a private lab that has ended, with their scores on the held-out topics, if any."""
     from harness.collections.load import load_collection
     from harness.labs.lab import read_lab
-    from harness.labs.leaderboard import Entry
-    from harness.labs.published import FINAL_DECIMALS, final_runs, halves
+    from harness.labs.leaderboard import LeaderboardEntry
     from harness.labs.roster import public_names
+    from harness.labs.shown_scores import FINAL_DECIMALS, final_runs, public_and_held_out
     from harness.labs.submissions import events, scores_of
 
     lab = read_lab(folder)
@@ -325,9 +339,9 @@ def _final_of_lab(folder: Path, settings: Settings) -> _Source:
     names, entries, files, baseline = public_names(lab), [], {}, None
     for each in final_runs(lab, journal):
         scores, team = scores_of(lab, each), names.get(each.team, each.team)
-        public, held_out = halves(lab, journal, scores.topics)
+        public, held_out = public_and_held_out(lab, journal, scores.topics)
         held = scores.select(held_out or public)
-        entries.append(Entry(f"{team} / {each.label}", held, team, each.kind))
+        entries.append(LeaderboardEntry(f"{team} / {each.label}", held, team, each.kind))
         baseline = entries[-1].name if each.name == lab.baseline else baseline
         files[f"{each.name}, version {each.version}"] = each.sha256
     if not entries:
@@ -339,7 +353,9 @@ def _final_of_lab(folder: Path, settings: Settings) -> _Source:
     return _Source(f"Final ranking{where}: {lab.title}", entries, declared, collection.notes, files)
 
 
-def _declared(lab: Lab, collection: Collection, settings: Settings, baseline: str | None) -> Settings:
+def _declared(
+    lab: Lab, collection: Collection, settings: LeaderboardSettings, baseline: str | None
+) -> LeaderboardSettings:
     """Returns the settings with what a lab declares; `baseline` is the name of the baseline's entry."""
     return replace(
         settings,
@@ -374,12 +390,14 @@ def _stem(path: Path) -> Path:
 def _print(board: Leaderboard) -> None:
     """Prints the table in the width of the terminal."""
     from harness.labs.board import Mean, Span, shown_columns
-    from harness.scoring.measures import decimals
+    from harness.scoring.measures import shown_decimals
 
     def text(value: object) -> str:
         match value:
             case Mean():
-                return "n/a" if value.value is None else f"{value.value:.{decimals(value.measure, board.decimals)}f}"
+                return (
+                    "n/a" if value.value is None else f"{value.value:.{shown_decimals(value.measure, board.decimals)}f}"
+                )
             case Span():
                 return "" if value.low is None else f"{value.low}-{value.high}"
         return "-" if value is None else str(value)
@@ -395,4 +413,4 @@ def _print(board: Leaderboard) -> None:
         rows.append(["random floor", *("" if mean is None else f"{mean:.{board.decimals}f}" for mean in means)])
     out_table(rows)
     if board.others:
-        out("rank -: not the team's primary run, or post-hoc; neither ranked nor tested")
+        print_line("rank -: not the team's primary run, or post-hoc; neither ranked nor tested")

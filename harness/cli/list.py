@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import DATA, in_panel
-from harness.cli.complete import groups, papers
+from harness.cli.complete import complete_groups, papers
+from harness.cli.plugin_commands import DATA, in_panel
 from harness.errors import HarnessError, suggestion
-from harness.io.console import out, out_left, width
+from harness.io.console import out_left, print_line, width
 
 if TYPE_CHECKING:
     from harness.cli.entries import Row
@@ -33,7 +33,7 @@ def list_(
         str | None,
         typer.Argument(
             metavar="[GROUP]",
-            autocompletion=groups,
+            autocompletion=complete_groups,
             help="A group such as systems or collections; default: an overview.",
         ),
     ] = None,
@@ -61,7 +61,7 @@ def list_(
     if as_json:
         chosen = [shown] if shown else list(entries.GROUPS)
         found = {each: entries.chosen(entries.rows(each), ready=ready, paper=paper, needs=needs) for each in chosen}
-        out(json.dumps(found[shown] if shown else found, indent=2, ensure_ascii=False))
+        print_line(json.dumps(found[shown] if shown else found, indent=2, ensure_ascii=False))
     elif shown is None:
         _overview()
     else:
@@ -85,13 +85,13 @@ def _overview() -> None:
             used.pop()
         table.append([name, str(len(known)), ", ".join(used) + (", ..." if len(used) < len(known) else "")])
     out_left(table, cut=True)
-    out("")
+    print_line("")
     for command, says in (
         ("harness list GROUP", "entries of a group; options: harness list --help"),
         ("harness show NAME", "settings, files, licence and state of one entry"),
         ("harness doctor", "what is installed, and commands that install the rest"),
     ):
-        out(f"{command:20}{says}")
+        print_line(f"{command:20}{says}")
 
 
 def _brief(row: Row) -> Row:
@@ -111,7 +111,7 @@ def _brief(row: Row) -> Row:
 
 def _print(found: Sequence[Row], group: str, wide: bool) -> None:
     if not found:
-        out(f"no {group} match")
+        print_line(f"no {group} match")
         return
     columns = list(dict.fromkeys(column for row in found for column in row))
     whole = None if wide else width()
@@ -122,9 +122,9 @@ def _print(found: Sequence[Row], group: str, wide: bool) -> None:
     lines = [first, *([_brief(row).get(column, "") for column in first] for row in found)]
     out_left(lines, cut=True)
     if first != columns or sum(max(map(len, column)) + 2 for column in zip(*lines, strict=True)) - 2 > whole:
-        out("")
+        print_line("")
         states = [row[first.index("state")] for row in lines[1:]] if "state" in first else []
         legend = {"no code": "no code: not implemented", "+": "+: several resources are missing"}
         if said := [meaning for sign, meaning in legend.items() if any(sign in state for state in states)]:
-            out("; ".join(said))
-        out(f"all columns, not cut: harness list {group} --wide")
+            print_line("; ".join(said))
+        print_line(f"all columns, not cut: harness list {group} --wide")

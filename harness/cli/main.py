@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.added import RUNS, Commands, in_panel
 from harness.cli.build import build_app
-from harness.cli.check import check
+from harness.cli.check import check_command
 from harness.cli.complete import overrides
 from harness.cli.doctor import doctor
 from harness.cli.export import export_app
@@ -18,15 +17,16 @@ from harness.cli.lab import lab_app, submit, withdraw
 from harness.cli.leaderboard import leaderboard
 from harness.cli.list import list_
 from harness.cli.new import new_app
-from harness.cli.organise import organise_app
+from harness.cli.plugin_commands import RUNS, Commands, in_panel
 from harness.cli.rehearse import rehearse
 from harness.cli.score import ScoreCommand, compare, score
 from harness.cli.serve import serve
 from harness.cli.show import show
 from harness.cli.site import site_app
 from harness.cli.store import store_app
+from harness.cli.team_runs import organise_app
 from harness.errors import HarnessError
-from harness.io.console import out
+from harness.io.console import print_line
 from harness.version import __version__
 
 app = typer.Typer(
@@ -62,7 +62,7 @@ def run(
 _add(run, context_settings=_HYDRA)
 _add(score, cls=ScoreCommand)
 _add(compare, cls=ScoreCommand)
-_add(check)
+_add(check_command)
 
 
 @in_panel(RUNS)
@@ -97,7 +97,7 @@ _add(store_app, "store")
 def version(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """Print the version when asked."""
     if show:
-        out(f"mathir-harness {__version__}")
+        print_line(f"mathir-harness {__version__}")
         raise typer.Exit
 
 

@@ -9,17 +9,17 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from harness.cli.settings import ReproduceSettings
-from harness.errors import counted
+from harness.errors import counted_text
 from harness.io import rehearsal
-from harness.io.console import out, say
+from harness.io.console import log_line, print_line
 from harness.io.files import check_writable
 from harness.io.locks import alone
 from harness.papers.experiment_runs import CellRun
-from harness.papers.making import Making, Result, carry_out, finished, results_of
 from harness.papers.paper import Paper
-from harness.papers.plan import Plan, Planned, plan, plan_json, plan_lines
+from harness.papers.plan import PaperPlan, PlannedStep, plan_json, plan_lines, plan_paper
 from harness.papers.report.estimates import amount
-from harness.papers.steps import Selection, Step, steps
+from harness.papers.step_runner import Making, StepOutcome, carry_out, finished, results_of
+from harness.papers.steps import RunStep, Selection, paper_steps
 
 
 def runs_folder(settings: ReproduceSettings, scale: str) -> str:
@@ -27,7 +27,7 @@ def runs_folder(settings: ReproduceSettings, scale: str) -> str:
     return f"{settings.runs}/{scale}" if scale else settings.runs
 
 
-def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[Result], list[str]]:
+def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[StepOutcome], list[str]]:
     """Prints the plan of a paper and carries it out; returns the results of its steps, and the faults of those failed.
 
     With `dry`, it prints the plan only.
@@ -38,10 +38,10 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[Result], 
     part = Selection(settings.rows or "", settings.tables or (), settings.collections or ())
     given = _given(paper, settings)
 
-    def made(step: Step) -> bool:
+    def made(step: RunStep) -> bool:
         return step.file in given or bool(given & set(step.reads())) or _is_made(making, step, settings)
 
-    found = plan(paper, part, settings.scale or "", settings.seeds, made)
+    found = plan_paper(paper, part, settings.scale or "", settings.seeds, made)
     if settings.dry:
         _print(found, as_json=settings.json)
         return [], []
@@ -55,27 +55,27 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[Result], 
         check_writable(making.folder / "steps")
         absent = _fetch(found, making)
         able = list(_able(found, absent))
-        results: list[Result] = []
+        results: list[StepOutcome] = []
         faults: list[str] = []
         shown = _Progress(found, able)
         shown.begin(able)
         for step, ended in carry_out(making, able):
             results += ended
-            faults += [f"{step.title}: {_said(ended[0])}"] if not ended[0].passed else []
+            faults += [f"{step.title}: {_result_sentence(ended[0])}"] if not ended[0].passed else []
             shown.done(step, ended[0])
     return results, faults
 
 
 def _given(paper: Paper, settings: ReproduceSettings) -> set[str]:
     """Returns the files in whose place a person brings runs; what fuses these is fused when the tables are made."""
-    from harness.papers.brought import mapped_rows
+    from harness.papers.user_runs import mapped_rows
 
     if settings.brought is None or settings.scale:
         return set()
-    rows = mapped_rows(paper, Path(settings.brought).expanduser(), say)
+    rows = mapped_rows(paper, Path(settings.brought).expanduser(), log_line)
     return {
         step.file
-        for step in steps(paper)[0]
+        for step in paper_steps(paper)[0]
         if step.file and not step.reads()
         for row in step.rows
         for table in row.table.split(", ")
@@ -83,21 +83,21 @@ def _given(paper: Paper, settings: ReproduceSettings) -> set[str]:
     }
 
 
-def _said(result: Result) -> str:
+def _result_sentence(result: StepOutcome) -> str:
     return f"{result.fault} ({result.log})" if result.log else result.fault
 
 
-def _print(found: Plan, *, as_json: bool) -> None:
+def _print(found: PaperPlan, *, as_json: bool) -> None:
     if as_json:
-        out(json.dumps(plan_json(found), indent=1))
+        print_line(json.dumps(plan_json(found), indent=1))
         return
     for line in plan_lines(found, amount):
-        out(line)
+        print_line(line)
 
 
-def _is_made(making: Making, step: Step, settings: ReproduceSettings) -> bool:
+def _is_made(making: Making, step: RunStep, settings: ReproduceSettings) -> bool:
     from harness.cli.experiment import finished_runs
-    from harness.papers.brought import unproven
+    from harness.papers.user_runs import unproven
 
     if step.experiment:
         chosen = (step.condition,) if step.condition else ()
@@ -111,18 +111,18 @@ def _is_made(making: Making, step: Step, settings: ReproduceSettings) -> bool:
     return not step.reads() and path.is_file() and not unproven(step.runs[0], path)
 
 
-def _fetch(found: Plan, making: Making) -> set[str]:
+def _fetch(found: PaperPlan, making: Making) -> set[str]:
     """Fetches what the steps need; returns the names of what could not be had."""
     absent = set()
     for need in found.fetchable:
-        (result,) = results_of(making, Step(f"fetch {need.source}", ("fetch", need.source), ()))
+        (result,) = results_of(making, RunStep(f"fetch {need.source}", ("fetch", need.source), ()))
         if not result.passed:
             absent.add(need.name)
-            say(f"not fetched: {need.name}: {result.fault}")
+            log_line(f"not fetched: {need.name}: {result.fault}")
     return absent
 
 
-def _able(found: Plan, absent: Collection[str]) -> Iterator[Step]:
+def _able(found: PaperPlan, absent: Collection[str]) -> Iterator[RunStep]:
     """Yields the steps that can be carried out without what could not be had."""
     lost: set[str] = set()
     why: dict[str, list[str]] = {}
@@ -134,8 +134,8 @@ def _able(found: Plan, absent: Collection[str]) -> Iterator[Step]:
         else:
             yield each.step
     for lacking_, titles in why.items():
-        more = f" and {counted(len(titles) - 1, 'more step')}" if titles[1:] else ""
-        say(f"left out: {titles[0]}{more}: needs {lacking_}")
+        more = f" and {counted_text(len(titles) - 1, 'more step')}" if titles[1:] else ""
+        log_line(f"left out: {titles[0]}{more}: needs {lacking_}")
 
 
 def experiment_runs(paper: Paper, settings: ReproduceSettings, scale: str) -> dict[str, list[CellRun]]:
@@ -151,25 +151,25 @@ def experiment_runs(paper: Paper, settings: ReproduceSettings, scale: str) -> di
 class _Progress:
     """A line for each step: its number, its title and about how long the others take."""
 
-    def __init__(self, found: Plan, steps: Sequence[Step]) -> None:
+    def __init__(self, found: PaperPlan, steps: Sequence[RunStep]) -> None:
         by_name = {each.step.name: each for each in found.steps}
         self._guess = {step.name: _guessed(by_name[step.name]) for step in steps}
         self._left = [step.name for step in steps]
         self._count, self._at = len(steps), 0
         self._took = self._expected = 0.0
 
-    def begin(self, steps: Sequence[Step]) -> None:
+    def begin(self, steps: Sequence[RunStep]) -> None:
         if steps:
-            say(f"{counted(len(steps), 'step')} to carry out")
+            log_line(f"{counted_text(len(steps), 'step')} to carry out")
 
-    def done(self, step: Step, result: Result) -> None:
+    def done(self, step: RunStep, result: StepOutcome) -> None:
         self._at += 1
         self._left.remove(step.name)
         guess = self._guess[step.name]
         if guess and result.passed:
             self._took, self._expected = self._took + result.seconds, self._expected + guess
         ended = "made" if result.passed else "failed"
-        say(f"step {self._at} of {self._count}, {step.title}: {ended} in {_span(result.seconds)}{self._rest()}")
+        log_line(f"step {self._at} of {self._count}, {step.title}: {ended} in {_span(result.seconds)}{self._rest()}")
 
     def _rest(self) -> str:
         guesses = [self._guess[name] for name in self._left]
@@ -178,7 +178,7 @@ class _Progress:
         return f", {_span(sum(filter(None, guesses)) * self._took / self._expected)} left"
 
 
-def _guessed(each: Planned) -> float | None:
+def _guessed(each: PlannedStep) -> float | None:
     """Returns the geometric mean of the seconds that a step takes; None if not known."""
     if each.unknown or not each.work:
         return 60.0 if each.step.reads() else None

@@ -14,12 +14,12 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.added import MAKING, Group
-from harness.errors import HarnessError, counted, refuse
-from harness.io.console import out
+from harness.cli.plugin_commands import MAKING, HelpGroup
+from harness.errors import HarnessError, counted_text, refuse
+from harness.io.console import print_line
 
 new_app = typer.Typer(
-    cls=Group,
+    cls=HelpGroup,
     rich_help_panel=MAKING,
     help="Write commented templates for your own collection, system or protocol.",
     rich_markup_mode=None,
@@ -61,7 +61,7 @@ def collection(
             conf / "corpus" / f"{name}.jsonl": "corpus.jsonl",
         },
     )
-    out(f"next: harness run collection={name} corpus={name} system=bm25")
+    print_line(f"next: harness run collection={name} corpus={name} system=bm25")
 
 
 def _of_data_set(name: str, conf: Path, place: str, revision: str | None, split: str, subset: str) -> None:
@@ -82,12 +82,12 @@ def _of_data_set(name: str, conf: Path, place: str, revision: str | None, split:
     said = {"title": place, "corpus": where, "split": where | checked}
     values = {key: json.dumps(value, ensure_ascii=False) for key, value in said.items()}  # JSON is YAML
     _write(name, ("collection", "corpus"), files, values=values | {"protocol": protocol})
-    excluded = f", {counted(found.excluded, 'pair')} excluded" if found.excluded else ""
+    excluded = f", {counted_text(found.excluded, 'pair')} excluded" if found.excluded else ""
     numbers = ((found.documents, "document"), (found.topics, "topic"), (found.judgments, "judgment"))
-    out(", ".join(counted(number, name) for number, name in numbers) + excluded)
+    print_line(", ".join(counted_text(number, name) for number, name in numbers) + excluded)
     if any(found.texts.values()):
-        out(", ".join(f"{name}: {number:,}" for name, number in found.texts.items()))
-    out(f"next: harness run collection={name} corpus={name} system=bm25")
+        print_line(", ".join(f"{name}: {number:,}" for name, number in found.texts.items()))
+    print_line(f"next: harness run collection={name} corpus={name} system=bm25")
 
 
 def _beside(folder: Path, conf: Path) -> str:
@@ -102,14 +102,14 @@ def system(name: Name) -> None:
     module = _module(name)
     files = {_conf() / "system" / f"{name}.yaml": "system.yaml", Path(f"{module}.py"): "system.py.txt"}
     _write(name, ("system",), files, module)
-    out(f"next: harness run collection=mini-task1 corpus=mini-answers system={name}")
+    print_line(f"next: harness run collection=mini-task1 corpus=mini-answers system={name}")
 
 
 @new_app.command()
 def protocol(name: Name) -> None:
     """Write a protocol to conf/: measures, depth, gains and ties."""
     _write(name, ("protocol",), {_conf() / "protocol" / f"{name}.yaml": "protocol.yaml"})
-    out(f"next: harness score RUN... --collection C --protocol {name}")
+    print_line(f"next: harness score RUN... --collection C --protocol {name}")
 
 
 def _conf() -> Path:
@@ -160,4 +160,4 @@ def _write(
         texts = {path: text.replace(f"{{{key}}}", value) for path, text in texts.items()}
     write_all(texts)
     for path in files:
-        out(f"{path}: written")
+        print_line(f"{path}: written")

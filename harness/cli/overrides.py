@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from pathlib import Path
 
-from harness.cli.meanings import settings_of
+from harness.cli.key_descriptions import settings_of
 from harness.errors import HarnessError, suggestion
 from harness.experiments.experiment import load_experiment
 from harness.experiments.overrides import OVERRIDE, system_keys

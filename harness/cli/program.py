@@ -9,7 +9,7 @@ import sys
 from harness.errors import DryRunError, HarnessError, SystemRaisedError, lacks_memory, out_of_memory
 from harness.io import interrupt
 from harness.io.compression import keep_pipes
-from harness.io.console import leave_pipe, out, say, tell
+from harness.io.console import leave_pipe, log_line, log_text, print_line
 
 HYDRA_COMMANDS = ("reproduce", "run")
 
@@ -27,7 +27,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         if len(sys.argv) > 1 and sys.argv[1] in HYDRA_COMMANDS:
-            from harness.cli.compose import main as hydra_main
+            from harness.cli.compose import run_with_hydra as hydra_main
 
             hydra_main(sys.argv[1], sys.argv[2:])
             return
@@ -35,19 +35,19 @@ def main() -> None:
 
         code = run_app()
         if code == interrupt.CODE:  # Typer has caught it
-            interrupt.tell()
+            interrupt.log_interrupt()
         sys.exit(code)
     except HarnessError as error:
         if interrupt.stopping():  # only what some library made of it
             interrupt.leave()
         if isinstance(error, DryRunError):
             for line in error.lines:
-                out(line)
+                print_line(line)
             sys.exit(0)
         _tell(error, full)
         sys.exit(2)
     except KeyboardInterrupt:
-        interrupt.tell()
+        interrupt.log_interrupt()
         sys.exit(interrupt.CODE)
     except BrokenPipeError:
         leave_pipe(sys.stdout)
@@ -62,8 +62,8 @@ def _tell(error: HarnessError, full: bool) -> None:
     if full:
         import traceback
 
-        tell("".join(traceback.format_exception(error)))
+        log_text("".join(traceback.format_exception(error)))
     elif isinstance(error, SystemRaisedError):
-        tell(error.trace)
+        log_text(error.trace)
     for line in error.lines:
-        say(f"harness: {line}")
+        log_line(f"harness: {line}")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import RUNS, in_panel
+from harness.cli.plugin_commands import RUNS, in_panel
 from harness.errors import HarnessError, suggestion
-from harness.io.console import out, say
+from harness.io.console import log_line, print_line
 from harness.io.locks import alone
 from harness.io.rehearsal import VARIABLE
 
 if TYPE_CHECKING:
-    from harness.rehearsal.world import Scale
+    from harness.rehearsal.world import StandInSizes
 
 
 @in_panel(RUNS)
@@ -63,32 +63,32 @@ def rehearse(
 
 
 def _rehearse(
-    name: str, rows: str, size: Scale, seed: int, real: tuple[str, ...], folder: Path, record: Path | None
+    name: str, rows: str, size: StandInSizes, seed: int, real: tuple[str, ...], folder: Path, record: Path | None
 ) -> list[str]:
     """Rehearses a paper; prints the outcome, and returns a line for each row that fails."""
-    from harness.papers import rehearsed
+    from harness.papers import rehearsal_records
     from harness.papers.paper import load_paper
-    from harness.papers.steps import Selection, steps
-    from harness.rehearsal.report import headline, report
-    from harness.rehearsal.run import outcomes, passed
-    from harness.rehearsal.run import rehearse as run_steps
-    from harness.rehearsal.world import make
+    from harness.papers.steps import Selection, paper_steps
+    from harness.rehearsal.report import rehearsal_headline, rehearsal_report
+    from harness.rehearsal.run import passed, step_results
+    from harness.rehearsal.run import rehearse_steps as run_steps
+    from harness.rehearsal.world import make_world
     from harness.render.write import first_page
 
     found = load_paper(name)
-    planned, left = steps(found, Selection(rows), seeds=1)
+    planned, left = paper_steps(found, Selection(rows), seeds=1)
     if record is not None:
         record.mkdir(parents=True, exist_ok=True)
     with alone(folder.parent, "another rehearsal"):
-        made = make(folder, planned, size, seed, real, say)
+        made = make_world(folder, planned, size, seed, real, log_line)
         run_steps(made, name, ["seeds=1", *([f"rows={_quoted(rows)}"] if rows else [])])
-        results, outcome = outcomes(made, name, planned)
-        written = report(found, made, results, outcome, left).write(made.folder / "report")
-        out(headline(found, outcome, left))
-        out(f"report: {first_page(written)}")
+        results, outcome = step_results(made, name, planned)
+        written = rehearsal_report(found, made, results, outcome, left).write(made.folder / "report")
+        print_line(rehearsal_headline(found, outcome, left))
+        print_line(f"report: {first_page(written)}")
         if record is not None:
             tried = [(row.table, row.label) for row in outcome]
-            rehearsed.write(record / f"{name}.csv", passed(planned, outcome, size.name), tried)
+            rehearsal_records.write(record / f"{name}.csv", passed(planned, outcome, size.name), tried)
     return [f"{name}, {row}: {result.fault}" for row, result in outcome.items() if not result.passed]
 
 

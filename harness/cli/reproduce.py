@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.settings import ReproduceSettings, checked
-from harness.errors import HarnessError, counted, gather, refuse
-from harness.io.console import out, out_table, out_wrapped, say, track
+from harness.errors import HarnessError, counted_text, gather, refuse
+from harness.io.console import log_line, out_table, out_wrapped, print_line, track
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from harness.papers.making import Result
     from harness.papers.paper import Paper
-    from harness.papers.reproduce import Reproduction
+    from harness.papers.reproduce import PaperReproduction
+    from harness.papers.step_runner import StepOutcome
     from harness.scoring.compare import Comparison
     from harness.scoring.scores import Scores
 
@@ -41,20 +41,20 @@ def reproduce(cfg: DictConfig) -> None:
     faults: list[str] = []
     for key in paper.paper_names() if paper_key == "all" else [str(paper_key)]:
         with gather(faults):  # a paper whose files are not here does not keep the others from being recomputed
-            results: list[Result] = []
+            results: list[StepOutcome] = []
             if settings.make:
                 results, failed = _made(paper.load_paper(key), settings, one_of_all=paper_key == "all")
                 faults += failed
             if not settings.dry:
                 page = _paper(key, settings, folder, results)
                 if paper_key != "all":
-                    out(f"report: {page}")
+                    print_line(f"report: {page}")
     if paper_key == "all" and not settings.dry:
-        out(f"reports: {output}")
+        print_line(f"reports: {output}")
     refuse(faults)
 
 
-def _made(paper: Paper, settings: ReproduceSettings, *, one_of_all: bool) -> tuple[list[Result], list[str]]:
+def _made(paper: Paper, settings: ReproduceSettings, *, one_of_all: bool) -> tuple[list[StepOutcome], list[str]]:
     """Makes the runs of a paper; of all papers, one without anything to make is said."""
     from harness.cli.make_runs import make_runs
     from harness.papers.steps import NothingToMakeError
@@ -64,7 +64,7 @@ def _made(paper: Paper, settings: ReproduceSettings, *, one_of_all: bool) -> tup
     except NothingToMakeError as error:
         if not one_of_all:
             raise
-        say(str(error))
+        log_line(str(error))
         return [], []
 
 
@@ -79,28 +79,28 @@ def _check_make(settings: ReproduceSettings, paper_key: str) -> None:
         raise HarnessError("reproduce: key 'make': the embedded example makes its runs by itself; add paper=NAME")
 
 
-def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: Sequence[Result]) -> Path:
+def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: Sequence[StepOutcome]) -> Path:
     """Recomputes a paper's tables and prints a line on them; returns the first page of the report."""
     from harness.cli.make_runs import experiment_runs
-    from harness.papers.brought import bring
     from harness.papers.paper import load_paper
     from harness.papers.report.paper import paper_report
-    from harness.papers.reproduce import reproduce as recompute
+    from harness.papers.reproduce import recompute_paper as recompute
+    from harness.papers.user_runs import bring
     from harness.render.write import first_page
-    from harness.sources.fetch import state
+    from harness.sources.fetch import resource_state
     from harness.store.provenance import provenance
 
     output, found = Path(settings.output), load_paper(key)
     # What is kept as a reference must not depend on what is in somebody's folder.
     runs = None if settings.reference else Path(settings.runs)
     made = {} if runs is None else experiment_runs(found, settings, "")
-    brought = bring(found, folder, runs, say, made, settings.seeds)
+    brought = bring(found, folder, runs, log_line, made, settings.seeds)
     try:
-        reproduction = recompute(found, say, track, rerun=settings.rerun, brought=brought)
+        reproduction = recompute(found, log_line, track, rerun=settings.rerun, brought=brought)
     except HarnessError as error:
         # Collections and topics may name one file several times.
-        if absent := len({file.cached for file in found.files() if state(file) == "fetchable"}):
-            which = counted(absent, "file of the paper is", "files of the paper are")
+        if absent := len({file.cached for file in found.files() if resource_state(file) == "fetchable"}):
+            which = counted_text(absent, "file of the paper is", "files of the paper are")
             raise HarnessError(*error.lines, f"paper {key}: {which} not here; to fetch: harness fetch {key}") from error
         raise
     files = reproduction.files
@@ -114,50 +114,50 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: 
         small=None if settings.reference else _small(found, settings),
         results=results,
     )
-    written = report.write(output / key, settings.formats, say)
-    out(reproduction.line)
+    written = report.write(output / key, settings.formats, log_line)
+    print_line(reproduction.line)
     return first_page(written)
 
 
-def _small(paper: Paper, settings: ReproduceSettings) -> Reproduction | None:
+def _small(paper: Paper, settings: ReproduceSettings) -> PaperReproduction | None:
     """Returns what the finished runs of the scale `here` give; None if there are none."""
     from harness.cli.make_runs import experiment_runs, runs_folder
-    from harness.papers.brought import bring
-    from harness.papers.reproduce import reproduce as recompute
+    from harness.papers.reproduce import recompute_paper as recompute
     from harness.papers.steps import HERE
+    from harness.papers.user_runs import bring
 
     runs = Path(runs_folder(settings, HERE))
     small = paper.at_small_scale()
     if small is None or not runs.is_dir():
         return None
-    brought = bring(small, None, runs, say, experiment_runs(paper, settings, HERE), settings.seeds, HERE)
-    return recompute(small, say, track, brought=brought, restricted=True) if brought.runs else None
+    brought = bring(small, None, runs, log_line, experiment_runs(paper, settings, HERE), settings.seeds, HERE)
+    return recompute(small, log_line, track, brought=brought, restricted=True) if brought.runs else None
 
 
 def _demonstrate(settings: ReproduceSettings, output: Path) -> None:
     from harness.experiments.demo import demonstrate
     from harness.experiments.evaluate import compare, evaluate, inputs
     from harness.render.write import first_page
-    from harness.reports.comparison import headline, report
+    from harness.reports.comparison import comparison_headline, report
 
-    for made in demonstrate(Path(settings.runs), say):
+    for made in demonstrate(Path(settings.runs), log_line):
         evaluation = evaluate(made.task, *made.runs.values())
         made_by = inputs(evaluation).reference() if settings.reference else inputs(evaluation)
         if not settings.reference:
             evaluation = replace(evaluation, seconds=made.seconds)
         comparison = compare(evaluation, made.baseline, alpha=settings.alpha, seed=settings.seed)
-        out(headline(evaluation))
+        print_line(comparison_headline(evaluation))
         _out_means(evaluation.scores, comparison)
         page = report(evaluation, comparison, provenance=made_by, commands=made.commands)
-        written = page.write(output / evaluation.task.collection.name, settings.formats, say)
-        out(f"report: {first_page(written)}\n")
+        written = page.write(output / evaluation.task.collection.name, settings.formats, log_line)
+        print_line(f"report: {first_page(written)}\n")
 
 
 def _out_means(scores: Sequence[Scores], comparison: Comparison) -> None:
     """Prints the means of every run, the best first, with the marks of its tests against the baseline."""
     from harness.render.model import MARKS
-    from harness.reports.comparison import TEST_MARKS, marks_of
-    from harness.scoring.measures import decimals, without_diagnostics
+    from harness.reports.comparison import TEST_MARKS, test_marks
+    from harness.scoring.measures import shown_decimals, without_diagnostics
 
     first = scores[0]
     tests = {(row.a, row.measure): row for row in comparison.rows}
@@ -166,12 +166,12 @@ def _out_means(scores: Sequence[Scores], comparison: Comparison) -> None:
     for score in sorted(scores, key=lambda s: (-s.aggregate(measures[0]), s.run)):
         name = f"{score.run} {MARKS['baseline'].symbol}" if score.run == comparison.baseline else score.run
         # A blank where there is no mark, so that digits stand below each other.
-        signs = ["".join(MARKS[m].symbol for m in marks_of(tests.get((score.run, one)))) or " " for one in measures]
+        signs = ["".join(MARKS[m].symbol for m in test_marks(tests.get((score.run, one)))) or " " for one in measures]
         rows.append(
             [
                 name,
                 *(
-                    f"{score.aggregate(one):.{decimals(one, 3)}f}{sign}"
+                    f"{score.aggregate(one):.{shown_decimals(one, 3)}f}{sign}"
                     for one, sign in zip(measures, signs, strict=True)
                 ),
             ]

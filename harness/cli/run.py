@@ -14,25 +14,25 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.settings import RunSettings, checked, fixed, import_from_here, sweep_folder, swept, unvaried
+from harness.cli.settings import RunSettings, checked, fixed, import_from_here, sweep_folder, sweep_overrides, unvaried
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
-from harness.collections.same_topics import in_words, marks_of, shared
-from harness.errors import HarnessError, counted, suggestion
+from harness.collections.same_topics import in_words, shared, topic_marks
+from harness.errors import HarnessError, counted_text, suggestion
 from harness.experiments import spread
 from harness.experiments.evaluate import cautions, evaluate
 from harness.experiments.fingerprint import Plan
 from harness.experiments.produce import Produced, make
-from harness.experiments.sweep import Point, best_of, is_minimized, read_points, write_point
-from harness.experiments.task import Task, task, unjudged
-from harness.experiments.trackers import Finished, Record, record
+from harness.experiments.sweep import SweepPoint, best_of, is_minimized, read_points, write_point
+from harness.experiments.task import Task, task, task_without_judgments
+from harness.experiments.trackers import Finished, Record, tracker_record
 from harness.io import checks, config
-from harness.io.console import out, say
+from harness.io.console import log_line, print_line
 from harness.io.names import PLAIN_NAME, file_name
 from harness.render.write import first_page
-from harness.reports.comparison import headline
+from harness.reports.changed_reports import write_changed
+from harness.reports.comparison import comparison_headline
 from harness.reports.comparison import report as comparison_report
-from harness.reports.kept import write_changed
 from harness.scoring.measures import parse_measure
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scores import Scores
@@ -41,7 +41,7 @@ from harness.store.artefacts import key
 from harness.store.provenance import provenance
 from harness.systems import states
 from harness.systems.base import MARK
-from harness.systems.build import Built, build_system
+from harness.systems.build import BuiltSystem, build_system
 from harness.systems.resources import RESOURCES, declared
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def run(cfg: DictConfig) -> float | None:
     """Runs one configuration; of a point of a sweep, returns the mean of the first measure."""
     import_from_here()
     settings = checked(RunSettings, cfg, "run")
-    overrides = swept()
-    check(settings, sweeping=bool(overrides))
+    overrides = sweep_overrides()
+    check_run_settings(settings, sweeping=bool(overrides))
     check_needs(settings)
     settings = with_corpus(settings)
     if overrides:
@@ -63,7 +63,7 @@ def run(cfg: DictConfig) -> float | None:
     return report(settings)
 
 
-def check(settings: RunSettings, sweeping: bool) -> None:
+def check_run_settings(settings: RunSettings, sweeping: bool) -> None:
     """Raises HarnessError if a key is missing or has no meaning here."""
     for group in ("collection", "system"):
         if not getattr(settings, group):
@@ -75,12 +75,12 @@ def check(settings: RunSettings, sweeping: bool) -> None:
     if settings.tune and not sweeping:
         raise HarnessError("run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME")
     if settings.tune:
-        reported = marks_of(name_of(settings.collection), settings.edition)
+        reported = topic_marks(name_of(settings.collection), settings.edition)
         for name in settings.tune:
-            if same := shared(reported, marks_of(name)):
+            if same := shared(reported, topic_marks(name)):
                 raise HarnessError(
                     f"run: key 'tune': {name} judges {in_words(same)}, which is to be reported "
-                    f"({counted(len(same), 'such topic')}); tune on other topics"
+                    f"({counted_text(len(same), 'such topic')}); tune on other topics"
                 )
 
 
@@ -89,7 +89,7 @@ def check_needs(settings: RunSettings) -> None:
 
     The line names all that is missing, each with the command that installs or fetches it.
     """
-    parts = list(states.parts(settings.system or {}))
+    parts = list(states.nested_configurations(settings.system or {}))
     if states.registered(parts) is not None:  # which is reported when the system is built
         return
     modules, brought = states.missing_modules(parts), states.by_hand(parts)
@@ -132,7 +132,7 @@ def _searches(system: Mapping[str, object]) -> bool:
 
 @cache  # once for all points of a sweep, or cells of an experiment
 def _say_corpus(collection: str, corpus: str) -> None:
-    say(f"corpus: {corpus}, which collection {collection} names; corpus=NAME takes another one")
+    log_line(f"corpus: {corpus}, which collection {collection} names; corpus=NAME takes another one")
 
 
 def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> Finished | None:
@@ -143,26 +143,30 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
     if collection.withheld(settings.edition) and not settings.rerank:
         edition = collection.edition(settings.edition).name
         with _spread(settings):
-            made = produced_by(settings, system, unjudged(collection, *_given(settings, settings.edition)), suffix)
-        out(f"run: {made.path}")
+            made = produced_by(
+                settings, system, task_without_judgments(collection, *_given(settings, settings.edition)), suffix
+            )
+        print_line(f"run: {made.path}")
         private = f"the judgments of {collection.name}, edition {edition}, are private: the run is made and not scored"
-        out(f"{private}; send it to the organisers, who submit it with 'harness submit'")
+        print_line(f"{private}; send it to the organisers, who submit it with 'harness submit'")
         return None
     found = task_of(settings, name_of(settings.collection), settings.edition, {})
     with _spread(settings):
         produced = produced_by(settings, system, found, suffix)
     evaluation = evaluate(found, produced.run)
     commands = {produced.run.name: provenance({}).command}
-    page = comparison_report(evaluation, remarks=(*said_of(settings, system, produced), *remarks), commands=commands)
+    page = comparison_report(
+        evaluation, remarks=(*run_remarks(settings, system, produced), *remarks), commands=commands
+    )
     if said := evaluation.coverage_sentence():
-        out(said)
+        print_line(said)
     for caution in cautions(evaluation):
-        say(f"warning: {caution}")
-    out(headline(evaluation))
-    out(f"run: {produced.path}")
+        log_line(f"warning: {caution}")
+    print_line(comparison_headline(evaluation))
+    print_line(f"run: {produced.path}")
     folder = Path(settings.output) / found.collection.name / file_name(produced.run.name)
-    shown = first_page(write_changed(page, folder, settings.formats, say))
-    out(f"report: {shown}")
+    shown = first_page(write_changed(page, folder, settings.formats, log_line))
+    print_line(f"report: {shown}")
     scores = evaluation.scores[0]
     return Finished(scores.aggregate(scores.measures[0]), [_record(settings, found, scores, produced.path, shown)])
 
@@ -177,18 +181,18 @@ def _record(settings: RunSettings, found: Task, scores: Scores, run: Path, page:
         "rerank": settings.rerank or None,
         "seed": settings.seed,
     }
-    return record(scores, run, given, private=private, page=page)
+    return tracker_record(scores, run, given, private=private, page=page)
 
 
 def _spread(settings: RunSettings) -> AbstractContextManager[None]:
     """Returns a block in which the long maps of a run are made by the chosen launcher, if there is one."""
-    need = declared(states.parts(settings.system or {}), "run: system")
+    need = declared(states.nested_configurations(settings.system or {}), "run: system")
     return spread.maps(Path(settings.runs), need, settings.jobs)
 
 
-def said_of(settings: RunSettings, system: Built, produced: Produced) -> tuple[str, ...]:
+def run_remarks(settings: RunSettings, system: BuiltSystem, produced: Produced) -> tuple[str, ...]:
     """Returns the remarks on a run, a sentence each: training, re-ranking, models, approximate search."""
-    remarks = (*system.notes(), *sidecar.remarks(sidecar.beside(produced.path)))
+    remarks = (*system.notes(), *sidecar.remarks(sidecar.sidecar_path(produced.path)))
     if settings.training:
         remarks = (f"Learnt from the judgments of {', '.join(settings.training)}.", *remarks)
     if produced.run.name.endswith(MARK):
@@ -238,7 +242,7 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: Mapping[str
         if all(label in found_labels for found_labels in labels)
     }
     n = sum(scores.n(scored[0].measures[0]) for scores in scored)
-    made = Point(
+    made = SweepPoint(
         overrides,
         files,
         means,
@@ -253,7 +257,7 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: Mapping[str
     first = means[protocol.label(scored[0].measures[0])]
     where = ", ".join(name for name, _ in named)
     shown = "undefined" if first is None else f"{first:.4f}"
-    out(f"{made.text()}: {protocol.label(scored[0].measures[0])} {shown} on {where} (n = {n})")
+    print_line(f"{made.text()}: {protocol.label(scored[0].measures[0])} {shown} on {where} (n = {n})")
     return Finished(float("nan") if first is None else first, records)
 
 
@@ -304,15 +308,15 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
     """Reports a sweep; with `tune`, runs the best configuration. Raises HarnessError for points that failed."""
     from harness.reports.sweep import sweep_report
 
-    points = read_points(folder, say)
+    points = read_points(folder, log_line)
     done = [point for point in points if point.means]
     if done:
         tuned = (done[0].settings or {}).get("tune")
         files = {name: checksum for point in done for name, checksum in point.files.items()}
         lowest = is_minimized(folder)
         page = sweep_report(points, "Sweep", provenance(files), tuned_on=tuned, lowest=lowest)
-        out(page.headline)
-        out(f"report: {first_page(page.write(folder / 'report', formats, say))}")
+        print_line(page.headline)
+        print_line(f"report: {first_page(page.write(folder / 'report', formats, log_line))}")
         if tuned:
             best = best_of(points, lowest)
             label, value = next(iter((best.means or {}).items()))
@@ -331,7 +335,7 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
         if point.error:
             failed.setdefault(point.error, []).append(point.text(varied))
     if failed:
-        more = {why: f" and {counted(len(at) - 1, 'more point')}" if at[1:] else "" for why, at in failed.items()}
+        more = {why: f" and {counted_text(len(at) - 1, 'more point')}" if at[1:] else "" for why, at in failed.items()}
         lines = [f"{at[0]}{more[why]}: {why}" for why, at in failed.items()]
         raise HarnessError(*lines)
 
@@ -365,7 +369,9 @@ def name_of(configuration: Mapping[str, object] | None) -> str:
     return str((configuration or {}).get("name"))
 
 
-def produced_by(settings: RunSettings, system: Built, found: Task, suffix: str, plan: Plan | None = None) -> Produced:
+def produced_by(
+    settings: RunSettings, system: BuiltSystem, found: Task, suffix: str, plan: Plan | None = None
+) -> Produced:
     """Produces the run of a system on a task, as the settings say; `plan` as in `harness.experiments.produce.make`."""
     return make(
         system,
@@ -377,5 +383,5 @@ def produced_by(settings: RunSettings, system: Built, found: Task, suffix: str, 
         allow_test_judgments=settings.allow_test_judgments,
         suffix=suffix,
         plan=plan,
-        say=say,
+        say=log_line,
     )

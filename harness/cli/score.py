@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from harness.cli.added import RUNS, in_panel
-from harness.cli.asked import Asked, evaluate, exists, labelled, note_unless, say_private
 from harness.cli.options import (
     AsJson,
     CollectionName,
@@ -33,9 +31,18 @@ from harness.cli.options import (
     Runs,
     TopicFile,
 )
+from harness.cli.plugin_commands import RUNS, in_panel
+from harness.cli.scoring_options import (
+    ScoringOptions,
+    evaluate_options,
+    exists,
+    labelled,
+    log_private_judgments,
+    note_unless,
+)
 from harness.cli.tables import print_table
 from harness.errors import HarnessError
-from harness.io.console import out, out_table, out_wrapped
+from harness.io.console import out_table, out_wrapped, print_line
 
 if TYPE_CHECKING:
     from harness.experiments.evaluate import Evaluation
@@ -85,21 +92,21 @@ def score(
 ) -> None:
     """Score run files of any system."""
     note = note_unless(quiet)
-    asked = Asked(
+    asked = ScoringOptions(
         runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
     )
     style = _style(latex, columns, decimals, order, redact=redact)
-    evaluation = evaluate(replace(asked, lines=output is not None))
+    evaluation = evaluate_options(replace(asked, lines=output is not None))
     if redact:
         if per_topic:
             raise HarnessError("--per-topic and --redact: say one of them; values of topics reveal judgments")
         _finish_redacted(asked, evaluation, output)
         return
     if per_topic and not as_json:
-        out("\t".join(("run", "topic", *evaluation.scores[0].measures)))
+        print_line("\t".join(("run", "topic", *evaluation.scores[0].measures)))
         for scores in evaluation.scores:
             for topic, row in zip(scores.topics, scores.values.tolist(), strict=True):
-                out("\t".join((scores.run, topic, *(repr(value) for value in row))))
+                print_line("\t".join((scores.run, topic, *(repr(value) for value in row))))
     elif not as_json:
         _print_means(evaluation.scores, asked)
     label = evaluation.scores[0].protocol.label
@@ -161,7 +168,7 @@ def compare(
     from harness.experiments import evaluate as workflow
 
     note = note_unless(quiet)
-    asked = Asked(
+    asked = ScoringOptions(
         runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
     )
     style = _style(latex, columns, decimals, order, redact=redact or reproduction)
@@ -176,21 +183,21 @@ def compare(
         return
     if (baseline_original, baseline_new, new_collection) != (None, None, None):
         raise HarnessError("--baseline-original, --baseline-new and --new-collection go with --reproduction")
-    evaluation = evaluate(replace(asked, lines=output is not None))
+    evaluation = evaluate_options(replace(asked, lines=output is not None))
     comparison = workflow.compare(evaluation, baseline, alpha=alpha, family=family, seed=seed)
     if redact:
         _finish_redacted(asked, evaluation, output)
         return
     if not as_json:
         _print_means(evaluation.scores, asked)
-        out("")
+        print_line("")
         _print_tests(comparison, evaluation.scores[0].protocol.label)
     _write_latex(style, asked, evaluation, comparison)
     _finish(asked, evaluation, comparison, output)
 
 
 def _reproduce(
-    asked: Asked,
+    asked: ScoringOptions,
     baselines: tuple[str | None, str | None],
     new_collection: str | None,
     persistence: float,
@@ -198,7 +205,7 @@ def _reproduce(
 ) -> None:
     """Compares two runs, or two runs with their baselines, as a reproduction: tables, report or JSON document."""
     from harness.experiments.evaluate import inputs, reproduce
-    from harness.reports.reproduction import effects_table, headline, orders_table, reproduction_report
+    from harness.reports.reproduction import effects_table, orders_table, reproduction_headline, reproduction_report
     from harness.scoring.reproduction import to_json
 
     if len(asked.runs) != 2:
@@ -211,36 +218,36 @@ def _reproduce(
         raise HarnessError(f"{lacking[0]}: no such file")
     texts = [f"{name or role}={path}" for role, name, path in named]
     if new_collection is None:
-        evaluations = [evaluate(replace(asked, runs=texts))]
+        evaluations = [evaluate_options(replace(asked, runs=texts))]
     else:
         there = replace(asked, runs=texts[1::2], collection=new_collection, edition=None)
-        evaluations = [evaluate(replace(asked, runs=texts[::2])), evaluate(there)]
+        evaluations = [evaluate_options(replace(asked, runs=texts[::2])), evaluate_options(there)]
     found = reproduce(evaluations[0], evaluations[-1], persistence=persistence)
     protocol = evaluations[0].scores[0].protocol
     if not asked.json:
-        out(headline(found, protocol.label))
-        out("")
+        print_line(reproduction_headline(found, protocol.label))
+        print_line("")
         print_table(effects_table(found, protocol.label))
         if found.orders:
-            out("")
+            print_line("")
             print_table(orders_table(found))
     if output is not None:
         files_of = [inputs(each) for each in evaluations]
         whole = replace(files_of[0], files={**files_of[0].files, **files_of[-1].files})
         said = [f"{name}: {text.partition('=')[2]}." for name, text in zip(_ROLES, texts, strict=False)]
         written = reproduction_report(found, protocol, whole, said).write(output)
-        (asked.note if asked.json else out)(f"report: {written['html']}")
+        (asked.note if asked.json else print_line)(f"report: {written['html']}")
     if asked.json:
-        out(json.dumps(to_json(found), allow_nan=False, indent=1))
+        print_line(json.dumps(to_json(found), allow_nan=False, indent=1))
 
 
-def _print_means(scores: Sequence[Scores], asked: Asked) -> None:
-    from harness.scoring.measures import decimals
+def _print_means(scores: Sequence[Scores], asked: ScoringOptions) -> None:
+    from harness.scoring.measures import shown_decimals
 
     first = scores[0]
     rows = [["run", *(first.protocol.label(m) for m in first.measures), "n", "missing"]]
     for score in sorted(scores, key=lambda s: (-s.aggregate(first.measures[0]), s.run)):
-        means = [f"{score.aggregate(m):.{decimals(m, 4)}f}" for m in score.measures]
+        means = [f"{score.aggregate(m):.{shown_decimals(m, 4)}f}" for m in score.measures]
         counted = [str(score.n(m)) for m in score.measures]
         # One n if all measures stand on the same topics, else one for each.
         n = counted[0] if len(set(counted)) == 1 else "/".join(counted)
@@ -248,7 +255,7 @@ def _print_means(scores: Sequence[Scores], asked: Asked) -> None:
     out_table(rows)
     named = first.collection if asked.qrels is not None else f"{first.collection}, edition {first.edition}"
     default = ", the default with --qrels" if asked.qrels is not None and asked.protocol is None else ""
-    out(f"{named} (judgments {first.qrels_sha256[:12]}), protocol {first.protocol.name}{default}")
+    print_line(f"{named} (judgments {first.qrels_sha256[:12]}), protocol {first.protocol.name}{default}")
 
 
 def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
@@ -298,52 +305,54 @@ def _style(
     return _Style(file, split_measures(columns or ""), 3 if decimals is None else decimals, order or "")
 
 
-def _write_latex(style: _Style | None, asked: Asked, evaluation: Evaluation, comparison: Comparison | None) -> None:
+def _write_latex(
+    style: _Style | None, asked: ScoringOptions, evaluation: Evaluation, comparison: Comparison | None
+) -> None:
     """Writes the LaTeX table of means, if one is requested."""
     if style is None:
         return
     from harness.io.files import write_all
     from harness.render.latex import render_table
     from harness.render.write import is_ours
-    from harness.reports.means import means_table
+    from harness.reports.means import paper_means_table
 
     if style.file.is_file() and style.file.stat().st_size and not is_ours(style.file, suffix=".tex"):
         raise HarnessError(f"{style.file}: exists and is no LaTeX table of the harness; choose another file")
-    table = means_table(evaluation, comparison, columns=style.columns, decimals=style.decimals, order=style.order)
+    table = paper_means_table(evaluation, comparison, columns=style.columns, decimals=style.decimals, order=style.order)
     write_all({style.file: render_table(table)})
-    (asked.note if asked.json else out)(f"table: {style.file}")
+    (asked.note if asked.json else print_line)(f"table: {style.file}")
 
 
-def _finish_redacted(asked: Asked, evaluation: Evaluation, output: Path | None) -> None:
+def _finish_redacted(asked: ScoringOptions, evaluation: Evaluation, output: Path | None) -> None:
     """Prints or writes what participants may see of private judgments."""
-    from harness.experiments.redacted import redact, redacted_to_json
-    from harness.reports.redacted import redacted_report
+    from harness.experiments.redacted_scores import redact, redacted_to_json
+    from harness.reports.redacted_report import redacted_report
 
     found = redact(evaluation)
     if output is not None:
         written = redacted_report(found, evaluation).write(output)
-        (asked.note if asked.json else out)(f"report: {written['html']}")
+        (asked.note if asked.json else print_line)(f"report: {written['html']}")
     if asked.json:
-        out(json.dumps(redacted_to_json(found), allow_nan=False, indent=1))
+        print_line(json.dumps(redacted_to_json(found), allow_nan=False, indent=1))
         return
     rows = [["run", *found.labels.values()]]
     for each in found.means:
         means = ("n/a" if mean is None else f"{mean:.{found.decimals}f}" for mean in each.means.values())
         rows.append([each.run, *means])
     out_table(rows)
-    out(found.left_out)
+    print_line(found.left_out)
 
 
-def _finish(asked: Asked, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
+def _finish(asked: ScoringOptions, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
     """Writes the report, if one is requested, then prints the JSON document."""
     if output is not None:
         from harness.reports.comparison import report
 
         written = report(evaluation, comparison, commands=asked.commands(evaluation)).write(output)
-        say_private(asked, evaluation)
-        (asked.note if asked.json else out)(f"report: {written['html']}")
+        log_private_judgments(asked, evaluation)
+        (asked.note if asked.json else print_line)(f"report: {written['html']}")
     if asked.json:
         from harness.experiments.evaluate import evaluation_to_json
 
         # ASCII only, so that no terminal's encoding can make the document another one.
-        out(json.dumps(evaluation_to_json(evaluation, comparison), allow_nan=False, indent=1))
+        print_line(json.dumps(evaluation_to_json(evaluation, comparison), allow_nan=False, indent=1))

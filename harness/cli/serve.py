@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from harness.cli.added import TASKS, in_panel
-from harness.cli.asked import find_readers
 from harness.cli.options import to_path
+from harness.cli.plugin_commands import TASKS, in_panel
+from harness.cli.scoring_options import find_readers
 from harness.errors import HarnessError
-from harness.io.console import out
+from harness.io.console import print_line
 
 Part = Literal["all", "web", "worker", "pages"]
 
@@ -71,9 +71,9 @@ def serve(
         raise HarnessError(
             f"serve: the package {error.name} is missing; pip install 'mathir-harness[server]'"
         ) from None
-    from harness.labs.server.live import state_folder
+    from harness.labs.server.lab_snapshot import state_folder
     from harness.labs.server.processes import Place, run_publisher, run_server, run_worker, service
-    from harness.labs.server.service import Settings
+    from harness.labs.server.service import ServerSettings
     from harness.labs.server.worker import Limits
 
     place = Place(lab, (state or state_folder(lab)).resolve(), database)
@@ -83,16 +83,16 @@ def serve(
     if only == "pages":
         run_publisher(place, url.rstrip("/"))
         return
-    settings = Settings(url.rstrip("/"), most_upload << 20, rate, uploads, asking=asking)
+    settings = ServerSettings(url.rstrip("/"), most_upload << 20, rate, uploads, asking=asking)
     made = service(place, settings, outbox)
     if organiser is not None:
         token = made.accounts.add_organiser(organiser)
         made.accounts.record("command", "add-organiser", {"name": organiser})
-        out(f"organiser {organiser}: log in with the token {token}")
+        print_line(f"organiser {organiser}: log in with the token {token}")
         return
     if not made.accounts.organisers():
         token = made.accounts.add_organiser("organiser")
-        out(f"organiser: log in with the token {token}")
+        print_line(f"organiser: log in with the token {token}")
     common = [str(lab), "--state", str(place.state)]
     limits = ["--seconds", str(seconds), "--memory", str(memory)]
 
@@ -105,4 +105,4 @@ def serve(
         pages = ["serve", *common, "--only", "pages", *(["--url", address] if known else [])]
         return [pages, *[["serve", *common, *limits, "--only", "worker"]] * workers]
 
-    run_server(made, place, host, port, commands, lambda address: out(f"{lab}: served at {address}"))
+    run_server(made, place, host, port, commands, lambda address: print_line(f"{lab}: served at {address}"))

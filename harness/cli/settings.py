@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from harness.errors import HarnessError
-from harness.io.checks import Words, typed, whole
+from harness.io.checks import Words, check_whole_number, typed
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -99,7 +99,7 @@ class ReproduceSettings(_Settings):
     rows: Words | None = None
     collections: Annotated[tuple[str, ...] | None, _collections] = None
     scale: Annotated[str | None, _scale] = None
-    seeds: Annotated[int, partial(whole, low=1)] | None = None
+    seeds: Annotated[int, partial(check_whole_number, low=1)] | None = None
     budget: Annotated[float | None, _budget] = None
 
 
@@ -129,7 +129,7 @@ class RunSettings(_Settings):
     only: Mapping[str, tuple[Words, ...]] | None = None
     scale: Words | None = None
     dry: bool = False
-    jobs: Annotated[int, partial(whole, low=1)] = 64
+    jobs: Annotated[int, partial(check_whole_number, low=1)] = 64
 
 
 def import_from_here() -> None:
@@ -149,7 +149,7 @@ def checked(cls: type[S], cfg: DictConfig, command: str) -> S:
     return typed(cls, cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True)), command)
 
 
-def swept() -> dict[str, str]:
+def sweep_overrides() -> dict[str, str]:
     """Returns the overrides of this point of a sweep; empty outside of one."""
     from hydra.core.hydra_config import HydraConfig
 
@@ -177,7 +177,7 @@ def unvaried(cfg: DictConfig) -> dict[str, object]:
     from omegaconf import OmegaConf
 
     rest = copy.deepcopy(cfg)
-    for name in swept().keys() - fixed():
+    for name in sweep_overrides().keys() - fixed():
         if name.startswith("system."):
             OmegaConf.update(rest, name, None)
     return {str(name): value for name, value in cast("dict[Any, object]", OmegaConf.to_container(rest)).items()}

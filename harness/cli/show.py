@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.added import DATA, in_panel
 from harness.cli.complete import anything
+from harness.cli.plugin_commands import DATA, in_panel
 
 
 @in_panel(DATA)

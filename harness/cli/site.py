@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import TASKS, Group
-from harness.cli.asked import note_unless
 from harness.cli.leaderboard import _final_of_lab, _of_lab
 from harness.cli.options import Quiet, to_path
-from harness.errors import HarnessError, counted
-from harness.io.console import out, say, track
+from harness.cli.plugin_commands import TASKS, HelpGroup
+from harness.cli.scoring_options import note_unless
+from harness.errors import HarnessError, counted_text
+from harness.io.console import log_line, print_line, track
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from harness.labs.site.field import Field
-    from harness.render.folder import Folder
+    from harness.labs.site.lab_view import LabView
+    from harness.render.folder import BuildFolder
     from harness.reports.site_page import PaperLine
 
 site_app = typer.Typer(
-    cls=Group,
+    cls=HelpGroup,
     rich_help_panel=TASKS,
     add_completion=False,
     rich_markup_mode=None,
@@ -45,7 +45,7 @@ def build(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", parser=to_path, metavar="FOLDER", help="Folder of the pages.", show_default="site"
+            "--output", "-o", parser=to_path, metavar="FOLDER", help="BuildFolder of the pages.", show_default="site"
         ),
     ] = Path("site"),
     papers: Annotated[
@@ -73,7 +73,7 @@ def build(
     from harness.labs.addresses import is_address, server_of
     from harness.labs.folders import lab_around
     from harness.labs.site.home import home_page, schema_files
-    from harness.render.folder import Folder
+    from harness.render.folder import BuildFolder
 
     if not labs and not papers:
         raise HarnessError("nothing to build; name one or more labs, or give --papers")
@@ -85,8 +85,8 @@ def build(
             reason = f"pages would be written into the lab {lab}; choose another folder"
             raise HarnessError(f"--output {output}: {reason}")
     note = note_unless(quiet)
-    with Folder(output) as folder:
-        fields: list[Field] = []
+    with BuildFolder(output) as folder:
+        fields: list[LabView] = []
         for lab, base in bases.items():
             fields.append(_field(lab, base, server_of(server), reproduced, resamples, seed, note))
             _write_lab(folder, fields[-1])
@@ -94,17 +94,17 @@ def build(
         for files in schema_files():
             folder.write(files)
         folder.write(home_page(fields, lines).files())
-    counts = f"{counted(folder.written, 'file')} written, {folder.same} unchanged, {folder.deleted} deleted"
-    out(f"{output / 'index.html'}: {counts}")
+    counts = f"{counted_text(folder.written, 'file')} written, {folder.same} unchanged, {folder.deleted} deleted"
+    print_line(f"{output / 'index.html'}: {counts}")
 
 
 def _bases(labs: list[Path]) -> dict[Path, str]:
     """Returns lab -> its folder in the site, from the name of the lab's folder."""
-    from harness.render.pages import place
+    from harness.render.pages import file_stem
 
     out_of: dict[str, Path] = {}
     for lab in labs:
-        base = place(Path(os.path.realpath(lab)).name)
+        base = file_stem(Path(os.path.realpath(lab)).name)
         if base in ("papers", "schemas"):
             base = f"{base}-lab"
         if base in out_of and os.path.realpath(out_of[base]) != os.path.realpath(lab):
@@ -121,15 +121,15 @@ def _field(
     resamples: int,
     seed: int,
     note: Callable[[str], None],
-) -> Field:
+) -> LabView:
     from harness.labs.journal import Revealed
     from harness.labs.lab import read_lab
-    from harness.labs.leaderboard import Settings, leaderboards
-    from harness.labs.published import final_runs
-    from harness.labs.site.field import field_of
+    from harness.labs.leaderboard import LeaderboardSettings, leaderboards
+    from harness.labs.shown_scores import final_runs
+    from harness.labs.site.lab_view import field_of
     from harness.labs.submissions import events
 
-    drawn = Settings(resamples=resamples, seed=seed)
+    drawn = LeaderboardSettings(resamples=resamples, seed=seed)
     lab = read_lab(folder)
     journal = events(lab)  # once: while pages are made, submissions may come
     source = _of_lab(folder, drawn, note, journal)
@@ -163,34 +163,34 @@ def _reproduced(folder: Path | None, note: Callable[[str], None]) -> frozenset[s
         raise HarnessError(f"--reproduced: {folder}: no such folder")
     found = set()
     for path in sorted(folder.rglob("*")):
-        if not path.is_file() or not sidecar.beside(path).is_file() or path == sidecar.beside(path):
+        if not path.is_file() or not sidecar.sidecar_path(path).is_file() or path == sidecar.sidecar_path(path):
             continue
         run = read_run(path)
-        if sidecar.claimed(sidecar.beside(path))[1] == run.sha256:
+        if sidecar.claimed(sidecar.sidecar_path(path))[1] == run.sha256:
             found.add(normal(run, run.name)[0].sha256)
         else:
             note(f"{path}: left out, since its metadata is not that of a run of the harness")
     return frozenset(found)
 
 
-def _write_lab(folder: Folder, field: Field) -> None:
+def _write_lab(folder: BuildFolder, field: LabView) -> None:
     from harness.labs.site.lab import count, lab_files
 
     for files in track(lab_files(field), f"pages of {field.lab.title}", count(field)):
         folder.write(files)
 
 
-def _write_papers(folder: Folder) -> list[PaperLine]:
+def _write_papers(folder: BuildFolder) -> list[PaperLine]:
     """Recomputes all papers and writes their pages."""
     from harness.papers import paper
-    from harness.papers.report.pages import line, paper_files, papers_page
-    from harness.papers.reproduce import reproduce
+    from harness.papers.report.pages import paper_files, paper_line, papers_page
+    from harness.papers.reproduce import recompute_paper
 
     lines = []
     for key in paper.paper_names():
-        reproduction = reproduce(paper.load_paper(key), say, track)
+        reproduction = recompute_paper(paper.load_paper(key), log_line, track)
         for files in paper_files(reproduction):
             folder.write(files)
-        lines.append(line(reproduction))
+        lines.append(paper_line(reproduction))
     folder.write(papers_page(lines).files())
     return lines

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.added import MAKING, Group
-from harness.io.console import out, out_left
+from harness.cli.plugin_commands import MAKING, HelpGroup
+from harness.io.console import out_left, print_line
 
 store_app = typer.Typer(
-    cls=Group,
+    cls=HelpGroup,
     rich_help_panel=MAKING,
     help="Cached artifacts, such as indexes and vectors: list them, delete unused ones.",
 )
@@ -31,7 +31,7 @@ def store_ls() -> None:
     if made := busy.found(store_root()):
         held = [[kind, key[:12], by.machine, str(by.process or ""), by.user] for kind, key, by in made]
         out_left([["being made", "key", "machine", "process", "user"], *held])
-    out(f"{_counted(len(found))}, {_size(sum(artefact.size for artefact in found))} in {store_root()}")
+    print_line(f"{_counted(len(found))}, {_size(sum(artefact.size for artefact in found))} in {store_root()}")
 
 
 @store_app.command(name="gc")
@@ -45,7 +45,7 @@ def store_gc(
     from harness.store.artefacts import collect
 
     gone = collect(days)
-    out(f"{_counted(len(gone))} deleted, {_size(sum(artefact.size for artefact in gone))} freed")
+    print_line(f"{_counted(len(gone))} deleted, {_size(sum(artefact.size for artefact in gone))} freed")
 
 
 def _corpus(spec: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.io.console import out, out_table, out_wrapped
+from harness.io.console import out_table, out_wrapped, print_line
 
 if TYPE_CHECKING:
     from harness.render.model import Table
@@ -14,7 +14,7 @@ def print_table(table: Table) -> None:
     """Prints a table: caption, aligned columns with marks, and notes; a cell's note follows the cell's text."""
     from harness.render.model import MARKS
 
-    out(table.caption)
+    print_line(table.caption)
     rows = [[cell.text + "".join(MARKS[mark].symbol for mark in cell.marks) for cell in row] for row in table.rows]
     out_table([[column.full_title for column in table.columns], *rows])
     for note in table.notes:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from harness.collections import forms
 from harness.errors import HarnessError, suggestion
-from harness.io import config, rehearsal, staged
+from harness.io import config, rehearsal, staging_names
 from harness.io.files import sha256_file
 from harness.sources import catalogue
-from harness.sources.resource import Folder, Resource
+from harness.sources.resource import RepositoryFolder, Resource
 
 
 def by_hand() -> list[str]:
@@ -52,7 +52,7 @@ def accept(path: Path, source: str) -> Path:
     return resource.cached
 
 
-def check_arrived(files: Iterable[Resource | Folder]) -> None:
+def check_arrived(files: Iterable[Resource | RepositoryFolder]) -> None:
     """Raises HarnessError if a file downloaded from the hub fails the check of its source."""
     arrived = {file for file in files if isinstance(file, Resource) and file.hub}
     for name, check in forms.checks() if arrived else ():
@@ -70,7 +70,7 @@ def _wanted(path: Path, source: str, files: list[str]) -> str:
 
 def _copy(path: Path, target: Path) -> None:
     try:
-        with path.open("rb") as content, staged.opened(target) as (temporary, stream):
+        with path.open("rb") as content, staging_names.opened(target) as (temporary, stream):
             shutil.copyfileobj(content, stream, 1 << 20)
             stream.flush()
             os.fsync(stream.fileno())

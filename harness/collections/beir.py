@@ -13,13 +13,13 @@ from harness.collections.corpus import Corpus, Remarks, dollar_counts
 from harness.collections.readers import beir
 from harness.data.topics import Topics
 from harness.data.trec import Qrels
-from harness.errors import HarnessError, counted
+from harness.errors import HarnessError, counted_text
 from harness.formulas.text.delimiters import Dollars
-from harness.io.checks import Words, typed, whole
-from harness.io.console import say
+from harness.io.checks import Words, check_whole_number, typed
+from harness.io.console import log_line
 from harness.sources import hub, network
 from harness.sources.catalogue import resource
-from harness.sources.resource import Folder, Resource
+from harness.sources.resource import RepositoryFolder, Resource
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class DataSet:
         install = "" if hub.installed() else "pip install 'mathir-harness[hub]' && "
         return f"needs the data set {self.name} (hub): {install}harness fetch {called}"
 
-    def files(self) -> beir.Files:
+    def files(self) -> beir.BeirFiles:
         """Returns its files, downloading missing ones; files from the hub are verified.
 
         Raises
@@ -85,7 +85,7 @@ class DataSet:
                 hub.verify(path)
         return found
 
-    def fetched(self) -> beir.Files:
+    def fetched(self) -> beir.BeirFiles:
         """Returns its files after completing a partial download from the hub.
 
         Otherwise a data set whose exclusion file was not downloaded would look like one without exclusions.
@@ -96,11 +96,11 @@ class DataSet:
             except HarnessError as error:
                 if not self.here():
                     raise
-                say(f"{error}; what is here is taken for all of it")
+                log_line(f"{error}; what is here is taken for all of it")
         return self.files()
 
     def located(self, *parts: str) -> list[Path]:
-        """Returns its local files of some parts (see `beir.Files`); none if a part is missing."""
+        """Returns its local files of some parts (see `beir.BeirFiles`); none if a part is missing."""
         found = self._local() if self.here() else None
         return [] if found is None else [path for part in parts for path in getattr(found, part)]
 
@@ -111,7 +111,7 @@ class DataSet:
         elif not self.here():
             self._wanted(hub.listed(self.name, self.revision)[1])
 
-    def _local(self) -> beir.Files | None:
+    def _local(self) -> beir.BeirFiles | None:
         """Returns its local files, or None. Raises HarnessError if it is a folder and lacks a part."""
         if self.folder is not None:
             return beir.in_folder(self.folder, self.called, self.split, self.subset)
@@ -124,7 +124,7 @@ class DataSet:
             return None
 
     def _wanted(self, names: Iterable[str]) -> list[str]:
-        found = beir.find(names, self.called, self.split, self.subset)
+        found = beir.find_beir_files(names, self.called, self.split, self.subset)
         return [name for part in found.values() for name in part]
 
 
@@ -149,7 +149,7 @@ class BeirCollection(Collection):
         numbers = len(found.topics), len(found.judged())
         if numbers != (chosen.topics or numbers[0], chosen.judgments or numbers[1]):
             raise HarnessError(
-                f"{self.data.called}: {counted(numbers[0], 'topic')} and {counted(numbers[1], 'judgment')}; "
+                f"{self.data.called}: {counted_text(numbers[0], 'topic')} and {counted_text(numbers[1], 'judgment')}; "
                 f"{self.where} says {chosen.topics} and {chosen.judgments}"
             )
         return found
@@ -178,7 +178,7 @@ class BeirCorpus(Corpus):
         """Returns `here`, or what is needed and the command that brings it."""
         return self.data.state(self.name)
 
-    def located(self) -> list[Resource | Folder | Path]:
+    def located(self) -> list[Resource | RepositoryFolder | Path]:
         """Returns its local files."""
         return [*self.data.located("corpus")]
 
@@ -241,12 +241,12 @@ class _Split(_Where):
     """
 
     split: Words = beir.SPLIT
-    topics: Annotated[int, whole] = 0
-    judgments: Annotated[int, whole] = 0
+    topics: Annotated[int, check_whole_number] = 0
+    judgments: Annotated[int, check_whole_number] = 0
 
 
 @dataclass(frozen=True)
-class CollectionFile:
+class BeirCollectionFile:
     """`conf/collection/NAME.yaml` of a data set in BEIR format.
 
     Attributes
@@ -266,7 +266,7 @@ class CollectionFile:
 
 
 @dataclass(frozen=True)
-class CorpusFile:
+class BeirCorpusFile:
     """`conf/corpus/NAME.yaml` of a data set in BEIR format.
 
     Attributes
@@ -290,7 +290,7 @@ def collection(name: str, mapping: Mapping[str, Any], where: str) -> BeirCollect
     HarnessError
         Keys are unknown, missing or wrong; the message lists all of them, one per line.
     """
-    found = typed(CollectionFile, mapping, where)
+    found = typed(BeirCollectionFile, mapping, where)
     given = found.beir
     edition = Edition(given.split, f"split {given.split}", Path(), given.topics, given.judgments)
     about = (found.protocol, {edition.name: edition}, edition.name, found.notes, where, found.corpus)
@@ -300,7 +300,7 @@ def collection(name: str, mapping: Mapping[str, Any], where: str) -> BeirCollect
 
 def corpus(name: str, mapping: Mapping[str, Any], where: str) -> BeirCorpus:
     """Returns a corpus from its configuration. Raises HarnessError for all faulty keys, a line each."""
-    found = typed(CorpusFile, mapping, where)
+    found = typed(BeirCorpusFile, mapping, where)
     return BeirCorpus(
         name,
         found.title,

@@ -14,14 +14,14 @@ from harness.collections.keys import read_keys
 from harness.data import topic_files
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
-from harness.errors import HarnessError, counted, suggestion
+from harness.errors import HarnessError, counted_text, suggestion
 from harness.formulas.text.delimiters import Dollars
 from harness.io.files import read_bytes
 from harness.scoring.exclusions import Exclusions
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scorer import Scorer
 from harness.sources.catalogue import Located
-from harness.sources.fetch import state
+from harness.sources.fetch import resource_state
 from harness.sources.resource import Resource
 
 
@@ -157,7 +157,7 @@ class Collection:
 
     def state(self) -> str:
         """Returns the worst state of its files: `here`, `fetchable`, `manual download: ...` or `needs ...`."""
-        states = [state(entry) for entry in self.files()]
+        states = [resource_state(entry) for entry in self.files()]
         states += ["needs the private judgments, which the organisers have"] * any(map(self.withheld, self.editions))
         states += [f"needs {entry}" for entry in self.located() if isinstance(entry, Path) and not entry.is_file()]
         by_hand = [entry for entry in states if entry not in ("here", "fetchable")]
@@ -183,7 +183,7 @@ class Collection:
         declared = (chosen.topics or len(qrels.topics), chosen.judgments or len(qrels))
         if (len(qrels.topics), len(qrels)) != declared:
             raise HarnessError(
-                f"{path}: {counted(len(qrels.topics), 'topic')} and {counted(len(qrels), 'judgment')}; "
+                f"{path}: {counted_text(len(qrels.topics), 'topic')} and {counted_text(len(qrels), 'judgment')}; "
                 f"{self.where} says {chosen.topics} and {chosen.judgments}"
             )
         return qrels

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from harness.collections import beir, foreign, forms, irds
-from harness.collections.corpus import JSONL, Corpus, Reader, Source
-from harness.collections.judged import JudgedBy
+from harness.collections.corpus import JSONL, Corpus, CorpusReader, Source
+from harness.collections.judged_documents import JudgedBy
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.formulas.text.delimiters import Dollars
 from harness.io import config
@@ -17,10 +17,10 @@ from harness.io.arguments import checked_arguments
 from harness.io.checks import Words, typed
 from harness.sources import catalogue
 from harness.sources.checkout import Checkout
-from harness.sources.resource import Folder
+from harness.sources.resource import RepositoryFolder
 
 
-def reader(name: str) -> Reader:
+def corpus_reader(name: str) -> CorpusReader:
     """Returns a reader by name; modules of the other formats are imported on demand."""
     if name == JSONL.name:
         return JSONL
@@ -29,15 +29,15 @@ def reader(name: str) -> Reader:
     known = forms.readers("documents")
     if name not in known:
         raise HarnessError(f"reader {name!r} is unknown; {suggestion(name, (JSONL.name, *known))}")
-    found: Reader = known[name]
+    found: CorpusReader = known[name]
     return found
 
 
 _TARGETS = ("id", "title", "body", "tags", "formulas", "latex", "visual_id")
 
 
-def _reader(_: str, value: object) -> Reader:
-    return reader(str(value))
+def _reader(_: str, value: object) -> CorpusReader:
+    return corpus_reader(str(value))
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class CorpusFile:
     checkout: Mapping[str, Any] | None = None
     fields: Mapping[str, Any] | None = None
     keep: tuple[Words, ...] = ()
-    reader: Annotated[Reader, _reader] = JSONL
+    reader: Annotated[CorpusReader, _reader] = JSONL
     notes: tuple[Words, ...] = ()
     ids_are_keys: bool = False
     has_keys: bool = False
@@ -171,7 +171,7 @@ def _sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
     if not isinstance(mapping[given[0]], list if given == ["files"] else Mapping):
         return ()  # reported by the check of types
     if "folder" in mapping:
-        return (typed(Folder, mapping["folder"], f"{where}: folder"),)
+        return (typed(RepositoryFolder, mapping["folder"], f"{where}: folder"),)
     if "checkout" in mapping:
         at = f"{where}: checkout"
         given_checkout = typed(_Checkout, mapping["checkout"], at)

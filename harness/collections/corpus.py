@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.collections.distinct import Distinct
-from harness.collections.readers.streams import Place, lines
+from harness.collections.readers.streams import Place, numbered_lines
 from harness.data.records import unique_names
 from harness.data.topics import Formula, formulas_given
 from harness.errors import FormatError, HarnessError, format_error, shortened
-from harness.formulas.text.delimiters import Dollars, lone_dollars, spans
+from harness.formulas.text.delimiters import Dollars, formula_spans, lone_dollars
 from harness.io.console import track
 from harness.io.files import sha256, sha256_known
 from harness.io.ids import check_id, check_length
 from harness.sources.checkout import Checkout
-from harness.sources.fetch import fetch, state
-from harness.sources.resource import Folder, Resource
+from harness.sources.fetch import fetch_resources, resource_state
+from harness.sources.resource import RepositoryFolder, Resource
 from harness.store import code
 
-Source = Resource | Folder | Checkout | Path
+Source = Resource | RepositoryFolder | Checkout | Path
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ Documents = Iterator[tuple[Place, Document]]
 
 
 @dataclass(frozen=True)
-class Reader:
+class CorpusReader:
     """Reader of documents from a corpus's sources.
 
     Attributes
@@ -94,8 +94,8 @@ class Reader:
         return code.of(self.module)
 
 
-class Chosen(Protocol):
-    """Interface of a subset of documents, such as `harness.collections.judged.Judged`."""
+class DocumentSubset(Protocol):
+    """Interface of a subset of documents, such as `harness.collections.judged_documents.JudgedDocuments`."""
 
     def holds(self, document: Document) -> bool:
         """Returns whether a document is in the subset."""
@@ -104,10 +104,10 @@ class Chosen(Protocol):
         """Returns a digest that identifies the subset."""
 
 
-class Part(Protocol):
+class SubsetDefinition(Protocol):
     """Interface of a subset definition, which may have to be fetched first."""
 
-    def read(self) -> Chosen:
+    def read(self) -> DocumentSubset:
         """Returns the subset."""
 
 
@@ -142,14 +142,14 @@ class Corpus:
     sources: Source | tuple[Source, ...]
     fields: tuple[tuple[str, str], ...] = ()
     keep: tuple[str, ...] = ()
-    reader: Reader = field(default_factory=lambda: JSONL)
+    reader: CorpusReader = field(default_factory=lambda: JSONL)
     notes: tuple[str, ...] = ()
     ids_are_keys: bool = False
     has_keys: bool = False
-    part: Part | None = None
+    part: SubsetDefinition | None = None
     dollars: Dollars = "pairs"
 
-    def located(self) -> list[Resource | Folder | Path]:
+    def located(self) -> list[Resource | RepositoryFolder | Path]:
         """Returns its files and folders, without those of a checkout that is not here."""
         checkouts = (source for source in self._sources() if isinstance(source, Checkout) and source.state() == "here")
         return [
@@ -157,23 +157,23 @@ class Corpus:
             *(c.root for c in checkouts),
         ]
 
-    def files(self) -> list[Resource | Folder]:
+    def files(self) -> list[Resource | RepositoryFolder]:
         """Returns the sources that `fetch` downloads."""
-        return [source for source in self._sources() if isinstance(source, Resource | Folder)]
+        return [source for source in self._sources() if isinstance(source, Resource | RepositoryFolder)]
 
     def state(self) -> str:
         """Returns the worst state of its sources: `here`, `fetchable`, `manual download: ...` or `needs a ...`."""
         checkouts = [source.state() for source in self._sources() if isinstance(source, Checkout)]
-        states = sorted([*(state(source) for source in self.files()), *checkouts])
+        states = sorted([*(resource_state(source) for source in self.files()), *checkouts])
         return next((entry for entry in states if entry != "here"), "here")
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """Paths of its sources; fetches missing ones."""
-        fetched = iter(fetch(self.files()))  # in one call, so that an archive is unpacked once
+        fetched = iter(fetch_resources(self.files()))  # in one call, so that an archive is unpacked once
         return tuple(
             next(fetched)
-            if isinstance(source, Resource | Folder)
+            if isinstance(source, Resource | RepositoryFolder)
             else source
             if isinstance(source, Path)
             else source.root
@@ -281,7 +281,7 @@ def dollar_counts(document: Document) -> Remarks:
     """Counts the formulas in title and body of a document, and the dollar signs that enclose no formula."""
     found: Remarks = Counter()
     for text in (document.title, document.body):
-        found["formulas in texts"] += len(spans(text, document.dollars))
+        found["formulas in texts"] += len(formula_spans(text, document.dollars))
         found["dollar signs outside of formulas"] += lone_dollars(text, document.dollars)
     return found
 
@@ -318,7 +318,7 @@ def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:
     wanted = {column for column, _ in corpus.fields} | set(corpus.keep)
     missing = set(wanted)
     empty = True
-    for number, line in lines(path):
+    for number, line in numbered_lines(path):
         if not line.strip():
             continue
         try:
@@ -388,4 +388,4 @@ def _joined(column: str, value: object) -> str:
     return " ".join(value) if isinstance(value, list) else str(value)
 
 
-JSONL: Reader = Reader("jsonl", _jsonl, version=0)  # documents depend on the configuration only
+JSONL: CorpusReader = CorpusReader("jsonl", _jsonl, version=0)  # documents depend on the configuration only

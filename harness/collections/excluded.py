@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from harness.collections import forms
-from harness.collections.files import content
+from harness.collections.files import file_content
 from harness.data.records import unique_names
 from harness.data.topic_files import numbered_lines
-from harness.errors import counted, format_error
+from harness.errors import counted_text, format_error
 from harness.io.files import read_bytes
 from harness.io.ids import check_id
 
@@ -49,14 +49,14 @@ def read_places(path: Path, reader: str = "order") -> Places:
     HarnessError
         A line has another format, or an id occurs twice; the message names the line.
     """
-    return known_places()[reader](content(path, reader), str(path))
+    return known_places()[reader](file_content(path, reader), str(path))
 
 
 def _columns(data: bytes, path: str, count: int, what: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in numbered_lines(data, path):
         columns = line.split()
         if len(columns) != count:
-            raise format_error(path, number, f"{counted(len(columns), 'column')}, expected {what}")
+            raise format_error(path, number, f"{counted_text(len(columns), 'column')}, expected {what}")
         yield number, columns
 
 

@@ -14,7 +14,7 @@ from harness.errors import HarnessError, format_error
 from harness.formulas.text.delimiters import Dollars
 from harness.io.files import read_bytes
 from harness.sources.catalogue import Located
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 from harness.sources.resource import Resource
 
 
@@ -34,7 +34,7 @@ def read_topics(path: Path, reader: str = "", language: str = "eng", dollars: Do
     FormatError
         The format is unknown, or the file has faults; the message names the lines.
     """
-    data = content(path, reader)
+    data = file_content(path, reader)
     form = reader or _topics_form(data, path)
     read = foreign.topics(form) if foreign.named(form) else forms.readers("topics")[form]
     found = read(data, str(path), language)
@@ -51,10 +51,10 @@ def read_judgments(path: Path, reader: str, edition: str) -> Qrels:
         The file has faults or the function fails; one line per fault.
     """
     read = foreign.judgments(reader) if foreign.named(reader) else forms.readers("judgments")[reader]
-    return read(content(path, reader), str(path), edition)
+    return read(file_content(path, reader), str(path), edition)
 
 
-def content(path: Path, reader: str) -> bytes:
+def file_content(path: Path, reader: str) -> bytes:
     """Returns the content of a file for a reader; empty for a folder, which the reader opens itself.
 
     Raises
@@ -92,5 +92,5 @@ def local(file: Located) -> Path:
     """Returns the path of a file, fetching it if necessary; for all files of a source, their common folder."""
     if isinstance(file, Path):
         return file
-    paths = fetch([file] if isinstance(file, Resource) else file)
+    paths = fetch_resources([file] if isinstance(file, Resource) else file)
     return paths[0] if len(paths) == 1 else Path(os.path.commonpath(paths))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.data import topic_files
 from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Qrels
@@ -63,9 +63,9 @@ def judgments(reader: str) -> Callable[[bytes, str, str], Qrels]:
     return read
 
 
-def documents(reader: str) -> Reader:
+def documents(reader: str) -> CorpusReader:
     """Returns a reader of documents, by the name of its function."""
-    return Reader(reader, _Read(reader), unique=True, module=reader.partition(":")[0])
+    return CorpusReader(reader, _Read(reader), unique=True, module=reader.partition(":")[0])
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from harness.formulas.text.delimiters import Dollars
 from harness.io.modules import inside
 
 if TYPE_CHECKING:
-    from harness.collections.corpus import Reader
+    from harness.collections.corpus import CorpusReader
 
 First = Mapping[str, object] | Sequence[str]  # of a file of topics: the first item of a JSON list, or the first columns
 What = Literal["topics", "judgments", "documents", "places"]
@@ -45,7 +45,7 @@ class FileForm:
     name: str
     topics: Callable[[bytes, str, str], Topics] | None = None
     judgments: Callable[[bytes, str, str], Qrels] | None = None
-    documents: Reader | None = None
+    documents: CorpusReader | None = None
     places: Callable[[bytes, str], dict[str, float]] | None = None
     folder: bool = False
     dollars: Dollars | None = None

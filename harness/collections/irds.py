@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.collections.corpus import Corpus
-from harness.data.frames import library
+from harness.data.frames import import_library
 from harness.errors import HarnessError
 from harness.io.console import track
 from harness.io.files import cache_root, sha256, write_atomic
@@ -32,7 +32,7 @@ def dataset(name: str, *needed: str) -> Any:  # noqa: ANN401  (a class generated
         ir_datasets is not installed or has no such id, or the dataset lacks a needed part.
     """
     try:
-        found = library("ir_datasets", "ir-datasets").load(name.removeprefix(PREFIX))
+        found = import_library("ir_datasets", "ir-datasets").load(name.removeprefix(PREFIX))
     except KeyError:
         raise HarnessError(f"{name}: ir_datasets has no such id; its catalogue: https://ir-datasets.com") from None
     for part in needed:
@@ -64,7 +64,7 @@ def corpus(name: str) -> Corpus:
     first = [(row.doc_id, _text(row)) for row in islice(_read(name, found.docs_iter()), FIRST)]
     spec = {
         "id": name,
-        "library": library("ir_datasets", "ir-datasets").__version__,
+        "library": import_library("ir_datasets", "ir-datasets").__version__,
         "documents": found.docs_count(),
         "first": sha256(repr(first).encode("utf-8", "surrogatepass")),
     }

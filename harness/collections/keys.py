@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.data.layouts import without_comments
 from harness.data.tables import check_text
-from harness.errors import counted, format_error
+from harness.errors import counted_text, format_error
 from harness.io.files import read_bytes
 from harness.io.ids import check_id
 
@@ -51,7 +51,7 @@ def read_key_pairs(path: Path) -> dict[str, str]:
     for number, line in lines:
         fields = line.rstrip("\r").split("\t") if "\t" in line else line.split()
         if len(fields) != 2:
-            found = counted(len(fields), "column")
+            found = counted_text(len(fields), "column")
             raise format_error(path, number, f"{found}, expected two: the id of a document and its key (visual id)")
         if number > lines[0][0] or all(len(field.split()) < 2 for field in fields):
             _add(out, fields[0], fields[1], path, number)
@@ -87,5 +87,5 @@ def _keys_table(lines: Lines, path: Path, id_column: str, key_column: str) -> It
     for number, line in lines[1:]:
         fields = line.split("\t")
         if len(fields) != len(header):
-            raise format_error(path, number, f"{counted(len(fields), 'column')}, expected {len(header)}")
+            raise format_error(path, number, f"{counted_text(len(fields), 'column')}, expected {len(header)}")
         yield number, fields[at], fields[to]

@@ -20,16 +20,16 @@ LEAST = 30  # letters and digits of a text from which punctuation does not count
 Marks = Mapping[str, Iterable[Hashable]]
 
 
-def plain(text: str) -> str:
+def letters_and_digits(text: str) -> str:
     """Returns the letters and digits of a text, without case.
 
-    >>> plain("Is $n^2 + n$ even?")
+    >>> letters_and_digits("Is $n^2 + n$ even?")
     'isn2neven'
     """
     return "".join(character for character in text.casefold() if character.isalnum())
 
 
-def marks_of(collection: Collection | str, edition: str | None = None) -> dict[str, set[Hashable]]:
+def topic_marks(collection: Collection | str, edition: str | None = None) -> dict[str, set[Hashable]]:
     """Returns judged topic -> what makes other topics the same; all topics if the judgments are withheld.
 
     Parameters
@@ -38,7 +38,7 @@ def marks_of(collection: Collection | str, edition: str | None = None) -> dict[s
 
     Examples
     --------
-    >>> sorted(marks_of("mini-task1"))[:2]
+    >>> sorted(topic_marks("mini-task1"))[:2]
     ['M.1', 'M.10']
     """
     if isinstance(collection, str):
@@ -58,14 +58,14 @@ def marks_of(collection: Collection | str, edition: str | None = None) -> dict[s
     return found
 
 
-def groups(*sets: Marks) -> list[dict[str, int]]:
+def topic_groups(*sets: Marks) -> list[dict[str, int]]:
     """Returns for each set topic -> number of its group of topics that are the same, within and across the sets.
 
     Groups are numbered from 0 in the order of their first topics.
 
     Examples
     --------
-    >>> groups({"A.1": ["x"], "A.2": ["y"]}, {"B.1": ["x", "z"], "B.2": ["z"], "B.3": []})
+    >>> topic_groups({"A.1": ["x"], "A.2": ["y"]}, {"B.1": ["x", "z"], "B.2": ["z"], "B.3": []})
     [{'A.1': 0, 'A.2': 1}, {'B.1': 0, 'B.2': 0, 'B.3': 2}]
     """
     above: list[int] = []
@@ -97,7 +97,7 @@ def shared(reported: Marks, other: Marks) -> dict[str, str]:
     >>> shared({"A.1": ["x"], "A.2": ["y"]}, {"B.1": ["x"]})
     {'A.1': 'B.1'}
     """
-    ours, theirs = groups(reported, other)
+    ours, theirs = topic_groups(reported, other)
     of_group = {group: topic for topic, group in reversed(theirs.items())}
     # A topic that both sets have is named by itself.
     return {
@@ -121,7 +121,7 @@ def in_words(same: Mapping[str, str]) -> str:
 
 def _text(topic: Topic) -> str:
     text = f"{topic.title} {topic.body}"
-    letters = plain(text)
+    letters = letters_and_digits(text)
     return letters if len(letters) >= LEAST else "".join(text.casefold().split())
 
 

@@ -46,7 +46,7 @@ NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True)
-class Text:
+class TextBlock:
     """A stretch of a file, ready for reading words at any position.
 
     Attributes
@@ -104,34 +104,34 @@ class Lines:
     controls: Index
 
 
-def text(data: bytes, begin: int = 0, line: int = 0) -> Text:
-    """Returns a padded copy of `data` from a position on, as a `Text`."""
+def padded_text(data: bytes, begin: int = 0, line: int = 0) -> TextBlock:
+    """Returns a padded copy of `data` from a position on, as a `TextBlock`."""
     padded = np.frombuffer(data[begin:] + bytes(PADDING), dtype=np.uint8)
-    return Text(data, padded, len(data) - begin, begin, line)
+    return TextBlock(data, padded, len(data) - begin, begin, line)
 
 
-def pieces(data: bytes, size: int = BLOCK) -> Iterator[Text]:
+def pieces(data: bytes, size: int = BLOCK) -> Iterator[TextBlock]:
     """Yields a file's text in blocks of whole lines, without byte order mark; only the last block is copied."""
     view = np.frombuffer(data, dtype=np.uint8)
     begin, line = len(BOM) if data.startswith(BOM) else 0, 0
     while begin < len(data):
         stop = data.find(b"\n", min(begin + size, len(data) - 1)) + 1 or len(data)
         if stop + PADDING > len(data):  # includes a short rest, so that only one block is copied
-            yield text(data, begin, line)
+            yield padded_text(data, begin, line)
             return
-        piece = Text(data, view[begin : stop + PADDING], stop - begin, begin, line)
+        piece = TextBlock(data, view[begin : stop + PADDING], stop - begin, begin, line)
         yield piece
         line = piece.line_of(piece.size) - 1
         begin = stop
 
 
-def parts(source: Text, size: int = BLOCK) -> Iterator[Text]:
+def smaller_blocks(source: TextBlock, size: int = BLOCK) -> Iterator[TextBlock]:
     """Yields a block's text in smaller blocks of whole lines, without copies."""
     at, line, last = 0, source.line, source.begin + source.size
     while at < source.size:
         found = source.data.find(b"\n", min(source.begin + at + size, last - 1), last) + 1
         stop = (found or last) - source.begin
-        part = Text(source.data, source.bytes_[at : stop + PADDING], stop - at, source.begin + at, line)
+        part = TextBlock(source.data, source.bytes_[at : stop + PADDING], stop - at, source.begin + at, line)
         yield part
         at, line = stop, part.line_of(part.size) - 1
 
@@ -142,7 +142,7 @@ def _ends(view: npt.NDArray[np.uint8]) -> int:
     return sum(int(np.count_nonzero(view[at : at + CACHED] == 10)) for at in range(0, view.size, CACHED))
 
 
-def split(source: Text) -> Lines:
+def split(source: TextBlock) -> Lines:
     """Locates the fields: runs of bytes above the blank, separated by blanks and line ends."""
     line = source.line
     body = source.bytes_[: source.size]
@@ -171,7 +171,7 @@ def split(source: Text) -> Lines:
     return Lines(start[keep], length[keep], filled + (line + 1), first, count, control)
 
 
-def words_of(source: Text, start: Index, length: Index) -> Words:
+def words_of(source: TextBlock, start: Index, length: Index) -> Words:
     """Fields as words, zero-padded, shape (fields, ceil(longest / 8))."""
     longest = int(length.max()) if length.size else 1
     columns = -(-longest // 8)
@@ -185,10 +185,10 @@ def words_of(source: Text, start: Index, length: Index) -> Words:
     return out
 
 
-def equals(source: Text, start: Index, length: Index, value: bytes) -> Bools:
+def equals(source: TextBlock, start: Index, length: Index, value: bytes) -> Bools:
     """Returns which fields are exactly `value`."""
     limit = source.bytes_.size - 8
-    wanted = words(np.array([value], dtype=np.bytes_))[0]
+    wanted = words_of_strings(np.array([value], dtype=np.bytes_))[0]
     other = np.zeros(start.size, dtype=np.uint64)
     for k, word in enumerate(wanted):
         found = source.words(np.minimum(start + 8 * k, limit) if k else start)
@@ -205,7 +205,7 @@ def strings(words: Words) -> npt.NDArray[np.bytes_]:
     return rows.view(f"S{8 * rows.shape[1]}").reshape(-1)
 
 
-def words(values: npt.NDArray[np.bytes_]) -> Words:
+def words_of_strings(values: npt.NDArray[np.bytes_]) -> Words:
     """Returns byte strings as words, shape (fields, ceil(width / 8)); the inverse of `strings`."""
     width = -(-max(values.dtype.itemsize, 1) // 8)
     padded = np.ascontiguousarray(values, dtype=f"S{8 * width}")
@@ -229,16 +229,16 @@ def pair_hashes(topics: Sequence[str], topic: npt.NDArray[np.int32], doc: Ids) -
     if not topics:
         return np.zeros(0, dtype=np.uint64)
     names = np.array([name.encode() for name in topics], dtype=np.bytes_)
-    of_topic = hashes(words(names), np.zeros(names.size, dtype=np.uint64))
+    of_topic = hashes(words_of_strings(names), np.zeros(names.size, dtype=np.uint64))
     out = np.empty(topic.size, dtype=np.uint64)
     if of_pairs := kernel("harness_pair_hashes"):
-        of_doc = words(doc)
+        of_doc = words_of_strings(doc)
         index = np.ascontiguousarray(topic, dtype=np.int32)
         if of_pairs(of_doc, of_doc.shape[1], index, index.size, of_topic, of_topic.size, out) == 0:
             return out
     for at in range(0, topic.size, ROWS):  # a stretch at a time, whose intermediate results stay small
         part = slice(at, at + ROWS)
-        out[part] = hashes(words(doc[part]), of_topic[topic[part]])
+        out[part] = hashes(words_of_strings(doc[part]), of_topic[topic[part]])
     return out
 
 
@@ -280,7 +280,7 @@ def _digits(word: Words, length: Index) -> tuple[Words, Bools]:
     return moved, ok == 0
 
 
-def integers(source: Text, start: Index, length: Index) -> tuple[Index, Bools]:
+def integers(source: TextBlock, start: Index, length: Index) -> tuple[Index, Bools]:
     """Parses unsigned decimal integers of up to 8 digits; returns values and a mask of valid fields."""
     fits = length <= 8
     value, ok = _digits(source.words(start), np.where(fits, length, 0))
@@ -315,13 +315,13 @@ def _quotient(mantissa: Words, power: Floats) -> tuple[Floats, Bools]:
     return value, (left < unit * (0.5 - 2.0**-20)) & (bits != exponent)
 
 
-def number(field: bytes) -> float | None:
+def parse_number(field: bytes) -> float | None:
     """Parses a number as correctly rounded float64; returns None if the field is no finite number."""
     value = float(field) if NUMBER.fullmatch(field) else math.inf
     return value if math.isfinite(value) else None
 
 
-def decimals(source: Text, start: Index, length: Index) -> tuple[Floats, Bools]:
+def parse_decimals(source: TextBlock, start: Index, length: Index) -> tuple[Floats, Bools]:
     """Parses numbers as correctly rounded float64; returns values and a mask of valid fields.
 
     Plain decimals whose digits fit 64 bits are read as whole arrays; up to 2^53 that is one exact
@@ -359,7 +359,7 @@ def decimals(source: Text, start: Index, length: Index) -> tuple[Floats, Bools]:
         value[large], ok[large] = _quotient(mantissa[large], _POWERS[places[large]])
     value = np.where(negative, -value, value)
     for row in np.flatnonzero(~ok):
-        parsed = number(source.cut(int(start[row]), int(length[row])))
+        parsed = parse_number(source.cut(int(start[row]), int(length[row])))
         if parsed is not None:
             value[row], ok[row] = parsed, True
     return value, ok

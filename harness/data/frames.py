@@ -21,7 +21,7 @@ T = TypeVar("T")
 BLANK = re.compile("[\t-\r ]")  # separates the columns of a file; does not include no-break spaces
 
 
-class Line(Protocol):
+class FrameLine(Protocol):
     """Fields of a line of a run or of judgments in ir_measures and ir_datasets."""
 
     @property
@@ -33,7 +33,7 @@ class Line(Protocol):
         """The document."""
 
 
-class ScoredDoc(Line, Protocol):
+class ScoredDoc(FrameLine, Protocol):
     """A line of a run."""
 
     @property
@@ -41,7 +41,7 @@ class ScoredDoc(Line, Protocol):
         """Higher is better."""
 
 
-class Judgment(Line, Protocol):
+class Judgment(FrameLine, Protocol):
     """A judgment."""
 
     @property
@@ -51,7 +51,7 @@ class Judgment(Line, Protocol):
 
 def frame(columns: Mapping[str, Any]) -> DataFrame:
     """Returns a DataFrame of columns of one length. Needs `pip install 'mathir-harness[frames]'`."""
-    made: DataFrame = library("pandas", "frames").DataFrame(dict(columns))
+    made: DataFrame = import_library("pandas", "frames").DataFrame(dict(columns))
     return made
 
 
@@ -77,12 +77,12 @@ def columns_of(table: DataFrame, names: Sequence[str], what: str) -> list[list[A
     return [table[name].tolist() for name in names]
 
 
-def joined(parts: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
+def concatenated_columns(parts: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
     """Concatenates the columns of several tables with the same columns."""
     return {name: [value for part in parts for value in part[name]] for name in parts[0]}
 
 
-def library(name: str, extra: str) -> Any:  # noqa: ANN401  (a module)
+def import_library(name: str, extra: str) -> Any:  # noqa: ANN401  (a module)
     """Imports an optional library; raises HarnessError with an install instruction if it is missing."""
     try:
         return import_module(name)

@@ -70,7 +70,7 @@ def _header(line: bytes) -> tuple[str, ...]:
 def _text_of(rows: records.Rows, path: str) -> bytes:
     lines = []
     for number, row in rows:
-        topic, doc = (records.words(row, names, path, number) for names in (records.TOPIC, records.DOCUMENT))
+        topic, doc = (records.text_of_columns(row, names, path, number) for names in (records.TOPIC, records.DOCUMENT))
         check_id(topic, "query", path, number)
         check_id(doc, "document", path, number)
         given = records.value(row, records.GRADE, path, number)

@@ -11,17 +11,17 @@ from harness.data.columns import (
     BOM,
     WIDE,
     Floats,
-    Text,
+    TextBlock,
     integers,
-    parts,
     pieces,
+    smaller_blocks,
     split,
     strings,
     words_of,
 )
 from harness.data.plain import Scratch, plain_rows, put_topics, roles, tag_of
-from harness.data.tables import Faults, Groups, IdColumn, LineNumbers, Table, refuse_binary, table_of
-from harness.errors import HarnessError, counted, format_error, suggestion
+from harness.data.tables import BlockTable, Faults, Groups, IdColumn, LineNumbers, refuse_binary, table_of
+from harness.errors import HarnessError, counted_text, format_error, suggestion
 from harness.io.ids import LONGEST_ID
 
 FORMATS: Mapping[str, tuple[str, ...]] = {
@@ -49,7 +49,7 @@ def run_format(data: bytes, asked: str | None, path: str) -> str:
     if usual not in (5, 6):
         expected = "; ".join(f"{len(names)} for {name} ({' '.join(names)})" for name, names in FORMATS.items())
         line = int(lines.line[lines.count == usual][0])
-        raise format_error(path, line, f"{counted(usual, 'column')}, expected {expected}")
+        raise format_error(path, line, f"{counted_text(usual, 'column')}, expected {expected}")
     rows = lines.first[lines.count == usual] + 1
     fields = strings(words_of(source, lines.start[rows], np.minimum(lines.length[rows], LONGEST_ID)))
     second = set(fields[:1].tolist() if (fields == fields[0]).all() else fields.tolist())
@@ -71,7 +71,7 @@ def run_format(data: bytes, asked: str | None, path: str) -> str:
     return "arqmath-task2"
 
 
-class Columns:
+class LineColumns:
     """Columns of a run or of judgments while they are read: preallocated for all lines, filled block by block.
 
     Parameters
@@ -90,7 +90,7 @@ class Columns:
         self.tag = ""
         self._roles, self._scratch = roles(names, strict=strict), Scratch()
 
-    def put_plain(self, source: Text) -> bool:
+    def put_plain(self, source: TextBlock) -> bool:
         """Adds a block by the kernel, if all of its lines are plain; else returns False, and nothing is added."""
         at, scratch, tag = self.rows, self._scratch, self.tag.encode()
         columns = (self.doc, self.context, self.value, self.rank)
@@ -104,7 +104,7 @@ class Columns:
         self.rows += rows
         return True
 
-    def put(self, table: Table) -> None:
+    def put(self, table: BlockTable) -> None:
         """Adds the columns of one block; faults are added to those of the table."""
         names, at = self.names, slice(self.rows, self.rows + len(table.line))
         self.line.put(self.rows, table.line)
@@ -123,13 +123,13 @@ class Columns:
             self._check_constants(table)
         self.rows += len(table.line)
 
-    def _put_rank(self, table: Table, at: slice) -> None:
+    def _put_rank(self, table: BlockTable, at: slice) -> None:
         column = self.names.index("rank")
         rank, whole = integers(table.source, table.start[column], table.length[column])
         table.each(~whole, lambda row: f"rank {table.text(row, column)!r} is not a whole number of 1 to 8 digits")
         self.rank[at] = rank
 
-    def _check_constants(self, table: Table) -> None:
+    def _check_constants(self, table: BlockTable) -> None:
         """Checks column 2 of a TREC run, and that all lines have one tag."""
         column = self.names.index("tag")
         if not self.rows:
@@ -165,15 +165,15 @@ def line_numbers(data: bytes) -> list[int]:
     return [number for number, line in enumerate(content, 1) if line.strip()]
 
 
-def read_columns(data: bytes, names: tuple[str, ...], faults: Faults, *, strict: bool = False) -> Columns:
+def read_columns(data: bytes, names: tuple[str, ...], faults: Faults, *, strict: bool = False) -> LineColumns:
     """Reads the columns of a run or of judgments with these names; faults of lines are added to `faults`."""
     blocks = list(pieces(data, WIDE))  # which counts their lines
     lines = blocks[-1].line_of(blocks[-1].size)
-    columns = Columns(lines, names, strict=strict)
+    columns = LineColumns(lines, names, strict=strict)
     for wide in blocks:
         if columns.put_plain(wide):
             continue
-        for source in parts(wide):
+        for source in smaller_blocks(wide):
             if not columns.put_plain(source) and (table := table_of(source, names, faults)) is not None:
                 columns.put(table)
     return columns

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html.entities import html5
 
 from harness.data.topics import Formula
-from harness.formulas.text.delimiters import Dollars, spans
+from harness.formulas.text.delimiters import Dollars, formula_spans
 
 _BLOCKS = frozenset(
     {"p", "br", "li", "ul", "ol", "dl", "dt", "dd", "blockquote", "div", "pre", "center", "hr", "header", "footer"}
@@ -196,7 +196,7 @@ class _Markup:
             if ended:
                 self.pieces[span.start :] = ["".join(self.pieces[span.start :])]  # joined once if spans are nested
             content = trimmed("".join(self.pieces[span.start : None if ended else span.stop]))
-            if not ended and (delimited := spans(content)) and not delimited[0].start:
+            if not ended and (delimited := formula_spans(content)) and not delimited[0].start:
                 content = content[: delimited[0].end]
             latex, closed = (span.mathml, True) if content == f"${span.mathml}$" else _undelimited(content)
             self.truncated += not closed
@@ -326,16 +326,16 @@ def formulas_in(text: str, dollars: Dollars = "pairs") -> tuple[str, ...]:
     ----------
     dollars : rule for dollar signs, see `harness.formulas.text.delimiters`.
     """
-    found = spans(text, dollars)
+    found = formula_spans(text, dollars)
     return tuple(trimmed(text[one.start : one.end] if one.kind == "environment" else one.latex) for one in found)
 
 
-def numbered(prefix: str, *texts: str, dollars: Dollars = "pairs") -> tuple[Formula, ...]:
+def numbered_formulas(prefix: str, *texts: str, dollars: Dollars = "pairs") -> tuple[Formula, ...]:
     """Returns the formulas of texts, numbered consecutively; ids begin with the prefix.
 
     Examples
     --------
-    >>> [(one.id, one.latex) for one in numbered("q_", "Solve $x=1$", "and $y$")]
+    >>> [(one.id, one.latex) for one in numbered_formulas("q_", "Solve $x=1$", "and $y$")]
     [('q_1', 'x=1'), ('q_2', 'y')]
     """
     found = (latex for text in texts for latex in formulas_in(text, dollars))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.columns import Floats, Index, Text, number
+from harness.data.columns import Floats, Index, TextBlock, parse_number
 from harness.data.tables import Groups, IdColumn
 from harness.io.kernels import kernel
 
@@ -52,7 +52,7 @@ def roles(names: tuple[str, ...], *, strict: bool) -> Index:
 
 
 def plain_rows(
-    source: Text,
+    source: TextBlock,
     at: int,
     roles: Index,
     doc: IdColumn,
@@ -96,20 +96,20 @@ def plain_rows(
     if rows == _IRREGULAR:
         return None
     for row, start, length in scratch.slow[: info[_SLOW]].tolist():
-        value = number(source.cut(start, length))
+        value = parse_number(source.cut(start, length))
         if value is None:
             return None
         values[at + row] = value
     return rows
 
 
-def put_topics(topics: Groups, source: Text, at: int, rows: int, scratch: Scratch) -> None:
+def put_topics(topics: Groups, source: TextBlock, at: int, rows: int, scratch: Scratch) -> None:
     """Adds the topics of the rows that `plain_rows` has read."""
     heads = scratch.heads[: scratch.info[_HEADS]]
     ids = [source.cut(start, length) for start, length in heads[:, 1:].tolist()]
     topics.put_heads(at, heads[:, 0].astype(np.int64), ids, rows)
 
 
-def tag_of(source: Text, scratch: Scratch) -> str:
+def tag_of(source: TextBlock, scratch: Scratch) -> str:
     """Returns the tag of the rows that `plain_rows` has read."""
     return source.field(int(scratch.info[_TAG_START]), int(scratch.info[_TAG_LENGTH]))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from harness.data.layouts import LARGEST_GRADE
 from harness.data.tables import Faults
-from harness.errors import counted, format_error
+from harness.errors import counted_text, format_error
 from harness.io.ids import LONGEST_ID
 
 NAMES = ("topic", "group", "subgroup", "document", "level")
@@ -57,7 +57,7 @@ def rows(data: bytes, path: str) -> list[tuple[int, Row]]:
     mixed: set[str] = set()
     for number, fields in lines:
         if len(fields) != len(NAMES):
-            faults.add(number, f"{counted(len(fields), 'column')}, expected {len(NAMES)} ({' '.join(NAMES)})")
+            faults.add(number, f"{counted_text(len(fields), 'column')}, expected {len(NAMES)} ({' '.join(NAMES)})")
             continue
         topic, group, subgroup, doc, text = fields
         for what, name in (("topic", topic), ("document", doc)):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.data.frames import library
+from harness.data.frames import import_library
 from harness.errors import format_error
 
 Row = Mapping[str, Any]
@@ -99,7 +99,7 @@ def _skip(text: str, at: int) -> int:
 
 def parquet_rows(file: Path | bytes, path: object) -> Rows:
     """Yields the rows of a Parquet file, or of its content; raises `FormatError` if it is damaged."""
-    parquet = library("pyarrow.parquet", "hub")
+    parquet = import_library("pyarrow.parquet", "hub")
     try:
         number = 0
         with parquet.ParquetFile(io.BytesIO(file) if isinstance(file, bytes) else file) as opened:
@@ -133,6 +133,6 @@ def as_text(value: object, path: object, number: int) -> str:
     return str(value)
 
 
-def words(row: Row, names: tuple[str, ...], path: object, number: int) -> str:
+def text_of_columns(row: Row, names: tuple[str, ...], path: object, number: int) -> str:
     """Returns the value of one of some columns as text."""
     return as_text(value(row, names, path, number), path, number)

@@ -17,16 +17,16 @@ from harness.data.columns import (
     Floats,
     Index,
     Lines,
-    Text,
+    TextBlock,
     Words,
-    decimals,
     equals,
+    parse_decimals,
     pieces,
     split,
     strings,
     words_of,
 )
-from harness.errors import FormatError, Problem, counted, format_error
+from harness.errors import FormatError, InputFault, counted_text, format_error
 from harness.io.ids import LONGEST_ID
 
 PROBLEM_LIMIT = 20  # problems of a file that are shown
@@ -39,40 +39,40 @@ class Faults:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._kinds: dict[str, list[Problem]] = {}
+        self._kinds: dict[str, list[InputFault]] = {}
         self._counts: Counter[str] = Counter()
 
     def add(self, line: int, reason: str) -> None:
         """Records one fault of one line."""
-        self._take([Problem(self.path, line, reason)], 1)
+        self._take([InputFault(self.path, line, reason)], 1)
 
     def each(self, rows: Bools, lines: Index, reason: Callable[[int], str]) -> None:
         """Records one kind of problem for every marked row; all are counted, the first ones kept."""
         marked = np.flatnonzero(rows)
-        first = [Problem(self.path, int(lines[row]), reason(int(row))) for row in marked[:PROBLEM_LIMIT]]
+        first = [InputFault(self.path, int(lines[row]), reason(int(row))) for row in marked[:PROBLEM_LIMIT]]
         if first:
             self._take(first, marked.size)
 
-    def _take(self, problems: list[Problem], count: int) -> None:
+    def _take(self, problems: list[InputFault], count: int) -> None:
         kind = _DETAILS.sub("", problems[0].reason)
         self._kinds.setdefault(kind, []).extend(problems)
         self._counts[kind] += count
 
     def close(self) -> None:
         """Raises FormatError if anything was added; problems of one kind on many lines become one."""
-        shown: list[Problem] = []
+        shown: list[InputFault] = []
         for kind, problems in self._kinds.items():
             ordered = sorted(problems, key=lambda problem: problem.line)
             if (count := self._counts[kind]) > MOST_ALIKE:
                 first = ordered[0]
                 lines = ", ".join(str(problem.line) for problem in ordered[1 : MOST_ALIKE + 1])
-                ordered = [Problem(self.path, first.line, f"{first.reason} (and {count - 1:,} more: {lines}, ...)")]
+                ordered = [InputFault(self.path, first.line, f"{first.reason} (and {count - 1:,} more: {lines}, ...)")]
             shown += ordered
         if not shown:
             return
         shown.sort(key=lambda problem: problem.line)
         if (more := len(shown) - PROBLEM_LIMIT) > 0:
-            shown[PROBLEM_LIMIT:] = [Problem(self.path, 0, f"and {counted(more, 'more problem')}")]
+            shown[PROBLEM_LIMIT:] = [InputFault(self.path, 0, f"and {counted_text(more, 'more problem')}")]
         raise FormatError(shown)
 
 
@@ -106,13 +106,13 @@ def _not_text(content: bytes, before: int, faults: Faults) -> None:
 
 
 @dataclass(frozen=True)
-class Table:
+class BlockTable:
     """Lines of a block with the expected number of columns.
 
     start, length : int64, shape (columns, rows); line : int64, shape (rows,).
     """
 
-    source: Text
+    source: TextBlock
     start: Index
     length: Index
     line: Index
@@ -138,7 +138,7 @@ class Table:
 
     def numbers(self, column: int, what: str) -> Floats:
         """Returns a column of finite numbers."""
-        values, ok = decimals(self.source, self.start[column], self.length[column])
+        values, ok = parse_decimals(self.source, self.start[column], self.length[column])
         self.each(~ok, lambda row: f"{what} {self.text(row, column)!r} is not a finite number")
         values[~ok] = np.nan  # avoids a second problem for the same field
         return values
@@ -149,7 +149,7 @@ class Table:
             self.faults.each(rows, self.line, reason)
 
 
-def table_of(source: Text, names: tuple[str, ...], faults: Faults) -> Table | None:
+def table_of(source: TextBlock, names: tuple[str, ...], faults: Faults) -> BlockTable | None:
     """Returns the table of a block, None without rows; reports lines with another number of columns."""
     lines = split(source)
     refuse_binary(source, lines, faults.path)
@@ -161,12 +161,12 @@ def table_of(source: Text, names: tuple[str, ...], faults: Faults) -> Table | No
     # Transposed, so that each column is contiguous in memory.
     if right.all():
         start, length = (part.reshape(-1, len(names)).T.copy() for part in (lines.start, lines.length))
-        return Table(source, start, length, lines.line, faults)
+        return BlockTable(source, start, length, lines.line, faults)
     grid = np.arange(len(names))[:, None] + lines.first[right]
-    return Table(source, lines.start[grid], lines.length[grid], lines.line[right], faults)
+    return BlockTable(source, lines.start[grid], lines.length[grid], lines.line[right], faults)
 
 
-def refuse_binary(source: Text, lines: Lines, path: str) -> None:
+def refuse_binary(source: TextBlock, lines: Lines, path: str) -> None:
     """Raises FormatError if a block has control characters that are invalid in a text table."""
     if lines.controls.size:
         at = int(lines.controls[0])
@@ -175,14 +175,14 @@ def refuse_binary(source: Text, lines: Lines, path: str) -> None:
         )
 
 
-def _report_columns(source: Text, faults: Faults, lines: Lines, names: tuple[str, ...]) -> None:
+def _report_columns(source: TextBlock, faults: Faults, lines: Lines, names: tuple[str, ...]) -> None:
     expected = f"expected {len(names)} ({' '.join(names)})"
 
     def reason(row: int) -> str:
         first = int(lines.first[row])
         commas = lines.count[row] == 1 and "," in source.field(int(lines.start[first]), int(lines.length[first]))
         remedy = ", separated by blanks or tabs, not commas" if commas else ""
-        return f"{counted(lines.count[row], 'column')}, {expected}{remedy}"
+        return f"{counted_text(lines.count[row], 'column')}, {expected}{remedy}"
 
     faults.each(lines.count != len(names), lines.line, reason)
 

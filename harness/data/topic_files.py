@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from harness.data.markup import Marked, numbered, read_markup, repair_entities, trimmed
+from harness.data.markup import Marked, numbered_formulas, read_markup, repair_entities, trimmed
 from harness.data.records import TOPIC, json_items, json_lines
 from harness.data.topics import Formula, Topic, Topics, formulas_given
-from harness.errors import counted, format_error
+from harness.errors import counted_text, format_error
 from harness.formulas.text.delimiters import Dollars
 from harness.io.ids import check_id, check_length
 
@@ -104,10 +104,10 @@ def tsv(data: bytes, path: str, language: str = "eng") -> Topics:
     for number, line in numbered_lines(data, path):
         fields = line.split("\t")
         if len(fields) != 2 or not fields[1].strip():
-            found = counted(len(fields), "column")
+            found = counted_text(len(fields), "column")
             raise format_error(path, number, f"{found}, expected an id, a tab and the topic's text")
         name, title = fields[0], fields[1].strip()
-        topics.append((number, Topic(name, title, formulas=numbered("q_", title), language=language)))
+        topics.append((number, Topic(name, title, formulas=numbered_formulas("q_", title), language=language)))
     return unique(topics, path)
 
 
@@ -163,7 +163,7 @@ def _from_trec(inside: str, language: str, path: str, line: int) -> Topic:
         if not value:
             raise format_error(path, line, f"the topic that begins here has no <{key}>, or an empty one")
     body = "\n".join(filter(None, (desc, narr)))
-    return Topic(number, title, body, formulas=numbered("q_", title, body), language=language)
+    return Topic(number, title, body, formulas=numbered_formulas("q_", title, body), language=language)
 
 
 def with_dollars(topics: Topics, dollars: Dollars) -> Topics:
@@ -177,8 +177,8 @@ def with_dollars(topics: Topics, dollars: Dollars) -> Topics:
     """
 
     def read(topic: Topic) -> Topic:
-        taken = topic.formulas == numbered("q_", topic.title, topic.body, dollars=topic.dollars)
-        formulas = numbered("q_", topic.title, topic.body, dollars=dollars) if taken else topic.formulas
+        taken = topic.formulas == numbered_formulas("q_", topic.title, topic.body, dollars=topic.dollars)
+        formulas = numbered_formulas("q_", topic.title, topic.body, dollars=dollars) if taken else topic.formulas
         return replace(topic, formulas=formulas, dollars=dollars)
 
     return replace(topics, topics=tuple(map(read, topics)))

@@ -13,11 +13,21 @@ import numpy.typing as npt
 
 from harness.data.archives import run_content
 from harness.data.columns import Floats, Ids, Index, Words, duplicates, pair_hashes, strings
-from harness.data.frames import Judgment, ScoredDoc, check_ids, checked, columns_of, encoded, flat, frame, library
+from harness.data.frames import (
+    Judgment,
+    ScoredDoc,
+    check_ids,
+    checked,
+    columns_of,
+    encoded,
+    flat,
+    frame,
+    import_library,
+)
 from harness.data.judgment_forms import judgment_table
 from harness.data.layouts import FORMATS, JUDGMENTS, read_columns, run_format, without_comments
 from harness.data.tables import Faults, LineNumbers, check_text
-from harness.errors import HarnessError, Problem, counted, shortened
+from harness.errors import HarnessError, InputFault, counted_text, shortened
 from harness.io import rehearsal
 from harness.io.arguments import checked_arguments
 from harness.io.files import read_bytes, sha256
@@ -64,7 +74,7 @@ class Run:
     score: Floats
     context: Ids | None = None
     sha256: str = ""
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[InputFault, ...] = ()
     source: str = ""
 
     def __post_init__(self) -> None:
@@ -121,7 +131,7 @@ class Run:
 
     def to_ranx(self) -> ranx.Run:
         """Returns the run as an object of ranx. Needs `pip install 'mathir-harness[ranx]'`."""
-        return library("ranx", "ranx").Run(self.to_dict(), name=self.name)
+        return import_library("ranx", "ranx").Run(self.to_dict(), name=self.name)
 
     @staticmethod
     def from_ranx(run: ranx.Run, name: str | None = None) -> Run:
@@ -130,7 +140,7 @@ class Run:
 
     def scored_docs(self) -> Iterator[ir_measures.ScoredDoc]:
         """Yields the lines as objects of ir_measures. Needs `pip install 'mathir-harness[measures]'`."""
-        kind = library("ir_measures", "measures").ScoredDoc
+        kind = import_library("ir_measures", "measures").ScoredDoc
         for topic, doc, score in zip(self.topic.tolist(), self.doc.tolist(), self.score.tolist(), strict=True):
             yield kind(self.topics[topic], doc.decode(), score)
 
@@ -225,7 +235,7 @@ class Qrels:
 
     def to_ranx(self) -> ranx.Qrels:
         """Returns the judgments as an object of ranx; grades must be whole. Needs `mathir-harness[ranx]`."""
-        return library("ranx", "ranx").Qrels(self.to_dict())
+        return import_library("ranx", "ranx").Qrels(self.to_dict())
 
     @staticmethod
     def from_ranx(edition: str, qrels: ranx.Qrels) -> Qrels:
@@ -234,7 +244,7 @@ class Qrels:
 
     def judgments(self) -> Iterator[ir_measures.Qrel]:
         """Yields the judgments as objects of ir_measures; grades must be whole."""
-        kind = library("ir_measures", "measures").Qrel
+        kind = import_library("ir_measures", "measures").Qrel
         for topic, docs in self.to_dict().items():
             for doc, grade in docs.items():
                 yield kind(topic, doc, grade)
@@ -384,7 +394,7 @@ def _report_duplicates(
         faults.add(line[row], f"{what} {verb} on line {line[first]} already")
 
 
-def _check_ranks(rank: npt.NDArray[np.int32], line: LineNumbers, path: str, run: Run) -> tuple[Problem, ...]:
+def _check_ranks(rank: npt.NDArray[np.int32], line: LineNumbers, path: str, run: Run) -> tuple[InputFault, ...]:
     """Returns a warning if ranks disagree with the order of scores, which is decisive."""
     if (agree := kernel("harness_ranks_agree")) and agree(run.topic, run.score, rank, rank.size):
         return ()
@@ -401,9 +411,9 @@ def _check_ranks(rank: npt.NDArray[np.int32], line: LineNumbers, path: str, run:
     row = int(rising[0] if rows is None else rows[rising[0]])
     reason = (
         f"rank {rank[row]} of topic {run.topics[run.topic[row]]!r} has a higher score than the rank before it; "
-        f"scores decide the order ({counted(rising.size, 'such line')})"
+        f"scores decide the order ({counted_text(rising.size, 'such line')})"
     )
-    return (Problem(path, line[row], reason),)
+    return (InputFault(path, line[row], reason),)
 
 
 @checked_arguments

@@ -15,7 +15,7 @@ MIB = 2.0**20
 
 
 @dataclass(frozen=True)
-class Column:
+class CostColumn:
     """A column of the table of costs.
 
     Attributes
@@ -32,7 +32,7 @@ class Column:
 
 def of_run(run: Path) -> dict[str, Any]:
     """Returns what the metadata file of a run says of the work; empty if it is damaged."""
-    return sidecar.costs(sidecar.beside(run))
+    return sidecar.costs(sidecar.sidecar_path(run))
 
 
 def _with_parts(side: Side) -> Iterator[Side]:
@@ -110,17 +110,17 @@ def _rate(sides: Sequence[Side]) -> float | None:
 
 
 # Key `costs` of an experiment -> column.
-COLUMNS: Mapping[str, Column] = {
-    "pairs": Column("pairs trained on", _most(cost.PAIRS)),
-    "epoch": Column("epoch, s", _epoch, 1),
-    "training": Column("training, s", _training, 1),
-    "parameters": Column("parameters", _most(cost.PARAMETERS)),
-    "memory": Column("memory, MiB", _most(cost.MEMORY, cost.TRAINING_MEMORY), 0, MIB),
-    "gpu_memory": Column("GPU memory, MiB", _most(cost.GPU_MEMORY, cost.TRAINING_GPU_MEMORY), 0, MIB),
-    "index": Column("index, MiB", _index, 2, MIB),
-    "vectors": Column("vectors", _most(cost.VECTORS)),
-    "latency": Column("a query, ms", _latency, 2, 0.001),
-    "rate": Column("queries a second", _rate, 1),
+COLUMNS: Mapping[str, CostColumn] = {
+    "pairs": CostColumn("pairs trained on", _most(cost.PAIRS)),
+    "epoch": CostColumn("epoch, s", _epoch, 1),
+    "training": CostColumn("training, s", _training, 1),
+    "parameters": CostColumn("parameters", _most(cost.PARAMETERS)),
+    "memory": CostColumn("memory, MiB", _most(cost.MEMORY, cost.TRAINING_MEMORY), 0, MIB),
+    "gpu_memory": CostColumn("GPU memory, MiB", _most(cost.GPU_MEMORY, cost.TRAINING_GPU_MEMORY), 0, MIB),
+    "index": CostColumn("index, MiB", _index, 2, MIB),
+    "vectors": CostColumn("vectors", _most(cost.VECTORS)),
+    "latency": CostColumn("a query, ms", _latency, 2, 0.001),
+    "rate": CostColumn("queries a second", _rate, 1),
 }
 
 

@@ -13,7 +13,7 @@ from harness.experiments.produce import Produced, Say, make, quiet
 from harness.experiments.task import Task, task
 from harness.io import config
 from harness.systems.build import build_system
-from harness.systems.states import command
+from harness.systems.states import run_command
 
 
 @dataclass(frozen=True)
@@ -72,4 +72,4 @@ def _command(collection: str, system: str, changes: Mapping[str, object]) -> str
         for key, value in changes.items()
     }
     words = [f"system.{key}={value}" for key, value in shown.items()]
-    return command([f"collection={collection}", f"system={system}", *words])
+    return run_command([f"collection={collection}", f"system={system}", *words])

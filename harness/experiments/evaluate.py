@@ -12,9 +12,9 @@ import numpy as np
 
 from harness.collections.collection import Collection
 from harness.collections.load import local_collection
-from harness.data.frames import frame, joined
+from harness.data.frames import concatenated_columns, frame
 from harness.data.trec import Qrels, Run, read_run
-from harness.errors import FormatError, HarnessError, Problem, counted, several
+from harness.errors import FormatError, HarnessError, InputFault, counted_text, several
 from harness.experiments.task import Task
 from harness.experiments.task import task as make_task
 from harness.io import config
@@ -32,7 +32,7 @@ from harness.store.provenance import Provenance, provenance
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from harness.scoring.reproduction import Reproduction
+    from harness.scoring.reproduction import RunReproduction
 
 SCHEMA = "mathir-harness/evaluation"
 VERSION = 1
@@ -96,7 +96,7 @@ class Evaluation:
 
     def frame(self) -> DataFrame:
         """Returns a data frame with `run`, `query_id`, `measure`, `value`; NaN if the protocol excludes the topic."""
-        return frame(joined([scores.columns() for scores in self.scores]))
+        return frame(concatenated_columns([scores.columns() for scores in self.scores]))
 
     def __repr__(self) -> str:
         first = self.scores[0]
@@ -128,7 +128,7 @@ def read_runs(
         Two runs share a name.
     """
     runs: list[Run] = []
-    problems: list[Problem] = []
+    problems: list[InputFault] = []
     paths = list(paths)
     names = list(names) or [""] * len(paths)
     for path, name in track(list(zip(paths, names, strict=True)), "reading runs"):
@@ -215,11 +215,11 @@ def evaluate(
         raise HarnessError("evaluate: measures and protocol belong to the task; say them where it is made")
     labels = list(names) or [""] * len(runs)
     if len(labels) != len(runs):
-        raise HarnessError(f"evaluate: {counted(len(runs), 'run')}, but {counted(len(labels), 'name')}")
+        raise HarnessError(f"evaluate: {counted_text(len(runs), 'run')}, but {counted_text(len(labels), 'name')}")
     known = task.collection.known_topics()
     kept: list[Run] = []
     scored: list[tuple[Scores, Mapping[str, tuple[float, float]], str]] = []
-    problems: list[Problem] = []
+    problems: list[InputFault] = []
     for number, (given, label) in enumerate(track(list(zip(runs, labels, strict=True)), "reading and scoring runs"), 1):
         try:
             run = _run_of(given, label, f"run-{number}" if len(runs) > 1 else "run", format, known)
@@ -295,7 +295,7 @@ def cautions(evaluation: Evaluation) -> tuple[str, ...]:
     """Returns warnings on the scored runs: skipped faults, results without a key or judgment, unknown tie bounds."""
     unknown = {scores.run: scores.counts.get("documents without a key", 0) for scores in evaluation.scores}
     lacking = (
-        f"{run}: {counted(n, 'result has no key and counts', 'results have no key and count')} as not judged"
+        f"{run}: {counted_text(n, 'result has no key and counts', 'results have no key and count')} as not judged"
         for run, n in unknown.items()
         if n
     )
@@ -309,7 +309,9 @@ def grade_remarks(scorer: Scorer) -> list[str]:
     grade, protocol = scorer.qrels.grade, scorer.protocol
     out = []
     if below := int(np.count_nonzero(grade < 0)):
-        several = counted(below, "judgment has a grade below 0 and counts", "judgments have a grade below 0 and count")
+        several = counted_text(
+            below, "judgment has a grade below 0 and counts", "judgments have a grade below 0 and count"
+        )
         out.append(f"{several} as not judged, as in trec_eval")
     broken = grade[(grade != np.floor(grade)) & (grade > 0)]
     binary = [protocol.label(name) for name in scorer.measures if _has_threshold(name)]
@@ -353,7 +355,7 @@ def compare(
     """Tests the runs of an evaluation against a baseline, or all pairs.
 
     Topics that share their `cluster`, if the collection has one, are dependent: means and differences stay those over
-    topics, with cluster-robust errors, and n counts clusters (`harness.scoring.compare.Row`).
+    topics, with cluster-robust errors, and n counts clusters (`harness.scoring.compare.TestedDifference`).
 
     Parameters
     ----------
@@ -395,10 +397,10 @@ def compare(
         seed=seed,
         clusters=collection.clusters(),
     )
-    return found if not collection.cluster else stats.said_clustered(found, collection.cluster)
+    return found if not collection.cluster else stats.with_cluster_note(found, collection.cluster)
 
 
-def reproduce(original: Evaluation, new: Evaluation, *, persistence: float = 0.9) -> Reproduction:
+def reproduce(original: Evaluation, new: Evaluation, *, persistence: float = 0.9) -> RunReproduction:
     """Measures how far a run reproduces another one: of one evaluation of both, or of two on different topics.
 
     Parameters

@@ -10,11 +10,11 @@ from itertools import combinations, product
 from math import isfinite, prod
 from typing import Annotated, Any, Literal
 
-from harness.errors import HarnessError, counted, gather, refuse, suggestion
-from harness.experiments.overrides import Overrides, checked_override, has, hides, key_of, unclear
-from harness.experiments.parts import Condition, Only, Scale, Seeds
+from harness.errors import HarnessError, counted_text, gather, refuse, suggestion
+from harness.experiments.overrides import Overrides, checked_override, has, hides, override_key, unclear
+from harness.experiments.parts import Condition, ExperimentScale, Only, Seeds
 from harness.io import config
-from harness.io.checks import Words, typed, whole
+from harness.io.checks import Words, check_whole_number, typed
 from harness.scoring.measures import parse_measures, without_diagnostics
 
 SEED = "seed"  # in `only`, beside the coordinates
@@ -33,7 +33,7 @@ Cost = Literal[
 
 
 @dataclass(frozen=True)
-class Cell:
+class ExperimentCell:
     """One run of an experiment.
 
     Attributes
@@ -87,7 +87,7 @@ class Experiment:
     >>> found = Experiment("k1", {"bm25": Condition(("system=bm25",))}, ("nDCG", "AP"), axes={"k1": k1},
     ...                    baseline={"k1": "low"})
     >>> found.cells()[1]
-    Cell(labels=('bm25', 'high'), seed=None, overrides=('system.k1=1.8', 'system=bm25'), point='')
+    ExperimentCell(labels=('bm25', 'high'), seed=None, overrides=('system.k1=1.8', 'system=bm25'), point='')
     >>> found.baseline_of(("bm25", "high")), found.tests
     (('bm25', 'low'), 2)
     """
@@ -101,12 +101,12 @@ class Experiment:
     seeds: Seeds | None = None
     tested: tuple[Words, ...] | None = None
     baseline: Mapping[str, Words] | None = None
-    family: Annotated[int, partial(whole, low=1)] | None = None
+    family: Annotated[int, partial(check_whole_number, low=1)] | None = None
     breakdown: tuple[Words, ...] = ()
     sections: tuple[Words, ...] = ()
     numeric: tuple[Words, ...] = ()
     costs: tuple[Cost, ...] = ()
-    scale: Mapping[str, Scale] = field(default_factory=dict)
+    scale: Mapping[str, ExperimentScale] = field(default_factory=dict)
     curves: bool = False
     pages: tuple[Words, ...] = ()
     tune_on: Literal["sets", "halves"] = "sets"
@@ -173,16 +173,16 @@ class Experiment:
         lists["a condition"] = {name: (*each.overrides, *tuned[name]) for name, each in self.conditions.items()}
         faults, sets = [], {}
         for part, of in {**lists, "the shared overrides": {"": self.shared}}.items():
-            sets[part] = {key_of(word) for overrides in of.values() for word in overrides}
+            sets[part] = {override_key(word) for overrides in of.values() for word in overrides}
             for label, overrides in of.items():
-                keys = [key_of(word) for word in overrides]
+                keys = [override_key(word) for word in overrides]
                 which = f"{part}{f', {label!r}' if label else ''}"
                 faults += [f"key {key!r} is set twice by {which}" for key in dict.fromkeys(keys) if keys.count(key) > 1]
         for one, two in combinations(lists, 2):
             faults += [f"key {key!r} is set by {one} and by {two}" for key in sorted(sets[one] & sets[two])]
         faults += self._replaced_keys()
         for name, scale in self.scale.items():
-            changed = [key_of(word) for word in scale.changes]
+            changed = [override_key(word) for word in scale.changes]
             faults += [f"key {key!r} is set by scale {name!r} and by {part}" for part in lists for key in changed
                        if key in sets[part]]  # fmt: skip
         if self.seeds is not None:
@@ -199,13 +199,15 @@ class Experiment:
         for condition in self.conditions.values():
             only = condition.only or {}
             for at, (axis, of) in enumerate(self.axes.items()):
-                inner = {key_of(word) for word in _labelled(of, only.get(axis))}
+                inner = {override_key(word) for word in _labelled(of, only.get(axis))}
                 outer = [("a condition", word) for word in condition.overrides]
                 for other in list(self.axes)[at + 1 :]:
                     outer += [(f"axis {other!r}", word) for word in _labelled(self.axes[other], only.get(other))]
                 for key, (part, word) in product(sorted(inner), outer):
                     if hides(word, key):
-                        faults.append(f"key {key!r} is set by axis {axis!r}, and {key_of(word)!r} above it by {part}")
+                        faults.append(
+                            f"key {key!r} is set by axis {axis!r}, and {override_key(word)!r} above it by {part}"
+                        )
         return list(dict.fromkeys(faults))
 
     def _unscaled(self) -> list[str]:
@@ -295,11 +297,13 @@ class Experiment:
         for labels in dict.fromkeys(cell.labels for cell in self.cells()):
             if (wanted := self.baseline_of(labels)) not in there:
                 said = "which the experiment does not have; see 'only'"
-                faults.append(f"key 'baseline': {said_of(labels)} would be tested against {said_of(wanted)}, {said}")
+                faults.append(
+                    f"key 'baseline': {labels_text(labels)} would be tested against {labels_text(wanted)}, {said}"
+                )
         if not faults and not self.tests:
             faults.append("key 'baseline': there is nothing to test against it")
         if not faults and self.family is not None and self.family != self.tests:
-            faults.append(f"key 'family' is {self.family}, and the experiment makes {counted(self.tests, 'test')}")
+            faults.append(f"key 'family' is {self.family}, and the experiment makes {counted_text(self.tests, 'test')}")
         return faults
 
     @property
@@ -316,7 +320,7 @@ class Experiment:
         """The measures that are tested."""
         return tuple(self.tested or without_diagnostics(self.measures)) if self.baseline else ()
 
-    def cells(self, extra: Sequence[str] = (), scale: str = FULL) -> tuple[Cell, ...]:
+    def cells(self, extra: Sequence[str] = (), scale: str = FULL) -> tuple[ExperimentCell, ...]:
         """Returns all cells, in the order of the file.
 
         Parameters
@@ -339,21 +343,21 @@ class Experiment:
                 given = [*self.shared, *extra, *(o for part in parts for o in part), *condition.overrides]
                 for seed, point in product(self._seeds(labels, scale), condition.points()):
                     words = [*given, f"{self.seeds.key}={seed}"] if self.seeds is not None and seed else given
-                    last = {key_of(word): word for word in (*words, *(point or ()))}  # in the place of the first
+                    last = {override_key(word): word for word in (*words, *(point or ()))}  # in the place of the first
                     changed = [word for word in changes if has(last, word)]
                     made |= {*changed}
-                    last |= {key_of(word): word for word in changed}
+                    last |= {override_key(word): word for word in changed}
                     said = ", ".join(word.removeprefix("system.") for word in point or ())
-                    found.append(Cell(labels, seed, tuple(last.values()), said))
+                    found.append(ExperimentCell(labels, seed, tuple(last.values()), said))
         refuse([f"key 'scale': {scale}: {word}: no system has this key" for word in changes if word not in made])
         return tuple(found)
 
-    def scale_of(self, name: str) -> Scale:
+    def scale_of(self, name: str) -> ExperimentScale:
         """Returns a scale by its name; raises HarnessError if there is none."""
         known = (FULL, *(scale for scale in self.scale if scale != FULL))
         if name not in known:
             raise HarnessError(f"run: key 'scale': the experiment has no scale {name!r}; {suggestion(name, known)}")
-        return self.scale.get(name, Scale())
+        return self.scale.get(name, ExperimentScale())
 
     def _seeds(self, labels: Labels, scale: str) -> tuple[str | None, ...]:
         if self.seeds is None or not self._within(labels, self.seeds.only or {}):
@@ -364,7 +368,7 @@ class Experiment:
         at = dict(zip(self.coordinates, labels, strict=True))
         return all(at[name] in known for name, known in only.items())
 
-    def restricted(self, cells: Iterable[Cell], only: Only | None) -> tuple[Cell, ...]:
+    def restricted(self, cells: Iterable[ExperimentCell], only: Only | None) -> tuple[ExperimentCell, ...]:
         """Returns the cells with these labels, and those of their baselines; `seed` names those of cells with a seed.
 
         Raises
@@ -416,7 +420,7 @@ def _labelled(labels: Mapping[str, Overrides], only: Sequence[str] | None) -> li
     return [word for label, overrides in labels.items() if only is None or label in only for word in overrides]
 
 
-def said_of(labels: Iterable[str]) -> str:
+def labels_text(labels: Iterable[str]) -> str:
     """Returns labels in one line."""
     return ", ".join(labels)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.collections.corpus import Corpus
+from harness.data.run_writers import run_text
 from harness.data.trec import Qrels
-from harness.data.written import run_text
 from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.io import rehearsal
@@ -20,7 +20,7 @@ from harness.scoring.exclusions import Exclusions
 from harness.store import artefacts, code
 from harness.systems import states
 from harness.systems.base import Pool
-from harness.systems.build import Built
+from harness.systems.build import BuiltSystem
 from harness.systems.keys import decisive
 
 Plan = Mapping[str, str]
@@ -40,7 +40,7 @@ _WORDS = {
 
 
 def fingerprint(
-    system: Built, task: Task, training: Qrels | None = None, pool: Pool | None = None, suffix: str = ""
+    system: BuiltSystem, task: Task, training: Qrels | None = None, pool: Pool | None = None, suffix: str = ""
 ) -> dict[str, Any]:
     """Returns all inputs of a run, in plain values; `key_of` is their hash.
 
@@ -74,12 +74,14 @@ def key_of(spec: Mapping[str, Any]) -> str:
     return artefacts.key(decisive(spec))
 
 
-def is_ours(system: Built) -> bool:
+def is_ours(system: BuiltSystem) -> bool:
     """Returns whether the class of a system is one of this package."""
     return system.module.startswith(f"{code.OURS}.")
 
 
-def code_of(system: Built, read: Mapping[str, Any], corpus: Corpus | None = None, *, modules_only: bool = False) -> str:
+def code_of(
+    system: BuiltSystem, read: Mapping[str, Any], corpus: Corpus | None = None, *, modules_only: bool = False
+) -> str:
     """Returns a digest of the code that makes a run: of the system, its parts, the corpus' reader, and of writing.
 
     Systems made of other systems list them in `reads`; other parts, such as a view's tokens, are in configurations.
@@ -90,7 +92,7 @@ def code_of(system: Built, read: Mapping[str, Any], corpus: Corpus | None = None
     return code.digest(systems, others, modules_only=modules_only)
 
 
-def _modules(system: Built, read: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+def _modules(system: BuiltSystem, read: Mapping[str, Any]) -> tuple[set[str], set[str]]:
     named = set(code.named([system.configuration, read], theirs=not is_ours(system)))
     systems = {system.module, *(module for module, target in named if target)}
     return systems, {Corpus.__module__, run_text.__module__, *(module for module, target in named if not target)}
@@ -115,7 +117,7 @@ def _files_named(value: object, key: str = "", *, theirs: bool) -> Iterator[tupl
             yield value, sha256("\n".join(lines).encode("utf-8", "surrogateescape"))
 
 
-def unseen_inputs(system: Built, read: Mapping[str, Any]) -> list[str]:
+def unseen_inputs(system: BuiltSystem, read: Mapping[str, Any]) -> list[str]:
     """Returns a line for each place in code of other authors that reads what a fingerprint cannot see.
 
     That is none if the system has a method `reads`, which lists such inputs. A place that lists files counts only if

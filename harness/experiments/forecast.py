@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.errors import counted
-from harness.experiments.experiment import CONDITION, Cell, Experiment
+from harness.errors import counted_text
+from harness.experiments.experiment import CONDITION, Experiment, ExperimentCell
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class Forecast:
     reason : why it cannot be run here; empty if it can.
     """
 
-    cell: Cell
+    cell: ExperimentCell
     seconds: float | None = None
     reason: str = ""
 
 
 @dataclass(frozen=True)
-class Estimate:
+class TimeEstimate:
     """Estimated time of the unfinished cells.
 
     Attributes
@@ -42,7 +42,7 @@ class Estimate:
     others: int
 
 
-def estimate(cells: Sequence[Forecast]) -> Estimate:
+def forecast_cells(cells: Sequence[Forecast]) -> TimeEstimate:
     """Estimates the time of the unfinished cells: each takes the mean of the nearest finished ones.
 
     Those of the same labels, or else of its condition, or else of all: a training of 20,000 pairs takes what another
@@ -50,9 +50,9 @@ def estimate(cells: Sequence[Forecast]) -> Estimate:
 
     Examples
     --------
-    >>> done = [Forecast(Cell(("a",), None, ()), 2.0), Forecast(Cell(("a",), None, ()), 4.0)]
-    >>> estimate([*done, Forecast(Cell(("a",), None, ())), Forecast(Cell(("b",), None, ()))])
-    Estimate(seconds=6.0, same=1, alike=0, others=1)
+    >>> done = [Forecast(ExperimentCell(("a",), None, ()), 2.0), Forecast(ExperimentCell(("a",), None, ()), 4.0)]
+    >>> forecast_cells([*done, Forecast(ExperimentCell(("a",), None, ())), Forecast(ExperimentCell(("b",), None, ()))])
+    TimeEstimate(seconds=6.0, same=1, alike=0, others=1)
     """
     took: dict[tuple[str, ...], list[float]] = {}
     for each in cells:
@@ -61,21 +61,21 @@ def estimate(cells: Sequence[Forecast]) -> Estimate:
                 took.setdefault(key, []).append(each.seconds)
     waiting = [each.cell.labels for each in cells if each.seconds is None and not each.reason]
     if not took:
-        return Estimate(None if waiting else 0.0, 0, 0, len(waiting))
+        return TimeEstimate(None if waiting else 0.0, 0, 0, len(waiting))
     keys = [next(key for key in (labels, labels[:1], ()) if key in took) for labels in waiting]
     total = sum(statistics.mean(took[key]) for key in keys)
     same = sum(key == labels for key, labels in zip(keys, waiting, strict=True))
     others = keys.count(())
-    return Estimate(float(total), same, len(keys) - same - others, others)
+    return TimeEstimate(float(total), same, len(keys) - same - others, others)
 
 
 def forecast_lines(name: str, found: Experiment, scale: str, cells: Sequence[Forecast]) -> Iterator[str]:
     """Returns the lines of a dry run: the whole experiment, each condition, and the estimate."""
     conditions = list(dict.fromkeys(each.cell.labels[0] for each in cells))
     seeds = list(dict.fromkeys(each.cell.seed for each in cells if each.cell.seed is not None))
-    told = [counted(len(conditions), CONDITION), *(f"{axis}: {len(found.labels(axis))}" for axis in found.axes)]
+    told = [counted_text(len(conditions), CONDITION), *(f"{axis}: {len(found.labels(axis))}" for axis in found.axes)]
     told += [f"seeds {', '.join(seeds)}"] if seeds else []
-    told += [f"{counted(len(cells), 'cell')}, {counted(found.tests, 'test')}"]
+    told += [f"{counted_text(len(cells), 'cell')}, {counted_text(found.tests, 'test')}"]
     yield f"experiment {name}, scale {scale}: {'; '.join(told)}"
     if said := found.scale_of(scale).says:
         yield f"scale {scale}: {said}"
@@ -83,17 +83,17 @@ def forecast_lines(name: str, found: Experiment, scale: str, cells: Sequence[For
         of = [each for each in cells if each.cell.labels[0] == condition]
         done = [each.seconds for each in of if each.seconds is not None]
         lost = list(dict.fromkeys(each.reason for each in of if each.reason))
-        line = f"  {condition}: {len(done)} of {counted(len(of), 'cell')} finished"
+        line = f"  {condition}: {len(done)} of {counted_text(len(of), 'cell')} finished"
         line += f", {duration(statistics.mean(done))} each" if done else ""
         line += f"; {sum(bool(each.reason) for each in of)} cannot be run here: {'; '.join(lost)}" if lost else ""
         yield line
-    yield _in_words(estimate(cells), sum(each.seconds is None and not each.reason for each in cells))
+    yield _in_words(forecast_cells(cells), sum(each.seconds is None and not each.reason for each in cells))
 
 
-def _in_words(found: Estimate, waiting: int) -> str:
+def _in_words(found: TimeEstimate, waiting: int) -> str:
     if not waiting:
         return "nothing is left that can be run here"
-    left = f"{counted(waiting, 'cell')} left to run"
+    left = f"{counted_text(waiting, 'cell')} left to run"
     if found.seconds is None:
         return f"{left}; no cell is finished yet, by which their time could be estimated"
     how = [f"{found.same} by finished cells of the same labels"] if found.same else []

@@ -22,10 +22,10 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Literal
 
-from harness.errors import HarnessError, SystemRaisedError, one_line, system_raised
+from harness.errors import HarnessError, SystemRaisedError, printable_line, system_raised
 from harness.experiments.engines import BASIC
 from harness.io import interrupt
-from harness.io.console import Progress, progress, say, tell
+from harness.io.console import Progress, log_line, log_text, progress
 from harness.io.files import write_atomic
 from harness.store.busy import ArtefactBusy, without_waiting
 from harness.systems.resources import Resources
@@ -84,7 +84,7 @@ class MissingResourceError(HarnessError):
 
 
 @dataclass(frozen=True)
-class Worker:
+class JobWorker:
     """The function that a launcher calls in its processes, for one job at a time.
 
     Attributes
@@ -127,11 +127,11 @@ class Worker:
         except MissingResourceError as error:
             return Ended("failed", error.lines, lacking=True)
         except HarnessError as error:
-            tell(error.trace if isinstance(error, SystemRaisedError) else str(error))
+            log_text(error.trace if isinstance(error, SystemRaisedError) else str(error))
             return Ended("failed", error.lines)
         except Exception as error:
             raised = system_raised("the harness", error)
-            tell(raised.trace if isinstance(raised, SystemRaisedError) else str(raised))
+            log_text(raised.trace if isinstance(raised, SystemRaisedError) else str(raised))
             return Ended("failed", raised.lines)
 
 
@@ -246,7 +246,7 @@ def _waves(jobs: Sequence[Job], work: Work, folder: Path) -> Iterator[tuple[int,
             wave = wave[:1]
         left = [number for number in waiting if number not in wave]
         died = [number for number in died if number not in wave]
-        faults = _hand_over(Worker(folder, work, waits, tuple(sys.argv), _one_kills_all()), wave, jobs)
+        faults = _hand_over(JobWorker(folder, work, waits, tuple(sys.argv), _one_kills_all()), wave, jobs)
         waiting, came = left, False
         for number in wave:
             end = _end_of(folder, number)
@@ -274,12 +274,12 @@ def _lost(fault: str, began: bool) -> str:
     return f"{what}{f' ({fault})' if fault else ''}; {again}"
 
 
-def _hand_over(worker: Worker, wave: Sequence[int], jobs: Sequence[Job]) -> dict[int, str]:
+def _hand_over(worker: JobWorker, wave: Sequence[int], jobs: Sequence[Job]) -> dict[int, str]:
     """Hands jobs to the launcher and waits for them; returns the faults of the engine, by job."""
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.plugins import Plugins
 
-    from harness.experiments.composing import job_context
+    from harness.experiments.cell_composition import job_context
 
     running = GlobalHydra.instance().hydra
     assert running is not None  # noqa: S101  (this is called by Hydra)
@@ -297,7 +297,7 @@ def _hand_over(worker: Worker, wave: Sequence[int], jobs: Sequence[Job]) -> dict
             raise KeyboardInterrupt from None
         if not any(worker.folder.glob("*.started")):
             raise HarnessError(f"hydra/launcher={chosen()}: no run was started: {_gist(error)}") from error
-        say(f"hydra/launcher={chosen()}: {_gist(error)}")
+        log_line(f"hydra/launcher={chosen()}: {_gist(error)}")
         return dict.fromkeys(wave, _gist(error))
     faults = {}
     for number, job in zip(wave, returned, strict=True):
@@ -315,7 +315,7 @@ def _hand_over(worker: Worker, wave: Sequence[int], jobs: Sequence[Job]) -> dict
 def _gist(error: Exception) -> str:
     """Returns the kind and the first line of an engine's error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return one_line(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
+    return printable_line(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
 
 
 def _configuration(folder: Path) -> DictConfig:

@@ -29,10 +29,10 @@ def has_several(value: str) -> bool:
     return "," in outside or bool(re.search(r"\b(?:choice|range|interval|glob|sort|shuffle|tag)\(", outside))
 
 
-def key_of(override: str) -> str:
+def override_key(override: str) -> str:
     """Returns the key that an override sets.
 
-    >>> key_of("+system.k1=2")
+    >>> override_key("+system.k1=2")
     'system.k1'
     """
     return override.partition("=")[0].lstrip("+")
@@ -89,7 +89,7 @@ def has(words: Mapping[str, str], change: str) -> bool:
     ----------
     words : key -> override of the cell.
     """
-    group, *rest = key_of(change).split(".")
+    group, *rest = override_key(change).split(".")
     if group != "system" or not rest:
         return True
     for end in range(len(rest), 0, -1):  # overrides of the cell take precedence over the file
@@ -109,7 +109,7 @@ def hides(override: str, key: str) -> bool:
     >>> hides("system.training=null", "system.training.rate"), hides("system.model={dim:8}", "system.model.out")
     (True, False)
     """
-    above, value = key_of(override), override.partition("=")[2].strip()
+    above, value = override_key(override), override.partition("=")[2].strip()
     if above == "system" or not key.startswith(f"{above}."):  # the choice of a system precedes its keys
         return False
     inner = key.removeprefix(f"{above}.").partition(".")[0]

@@ -58,7 +58,7 @@ class Seeds:
 
 
 @dataclass(frozen=True)
-class Scale:
+class ExperimentScale:
     """A scale of an experiment, smaller or for a larger machine: its changes in words and as overrides.
 
     Attributes

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.collections import same_topics
+from harness.data.run_writers import run_text
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run, parse_run
-from harness.data.written import run_text
-from harness.errors import HarnessError, counted, several
+from harness.errors import HarnessError, counted_text, several
 from harness.experiments import fingerprint
 from harness.experiments.fingerprint import Plan
 from harness.experiments.task import Task, judged_pool, present, training_judgments
@@ -23,7 +23,7 @@ from harness.scoring.exclusions import Exclusions
 from harness.store import artefacts, code, provenance, sidecar
 from harness.store.cost import Meter, measuring
 from harness.systems.base import MARK, Pool, Request, System
-from harness.systems.build import Built, guarded, load_system
+from harness.systems.build import BuiltSystem, guarded, load_system
 from harness.systems.dense.training.cards import tuned_folders
 from harness.systems.keys import changed
 from harness.systems.ranking import within
@@ -176,15 +176,15 @@ def make(
             raise fingerprint.changed_since(built.name, ["code"])
         say(f"warning: code of {built.name} changed while its run was made; the next command makes the run again")
         key = artefacts.key({"changed": work.key})
-    made = sidecar.Made(key, work.spec, meter, provenance.provenance({}, libraries=built.libraries()))
+    made = sidecar.RunOrigin(key, work.spec, meter, provenance.provenance({}, libraries=built.libraries()))
     side = sidecar.text(made, name=name, sha256=read_back.sha256, layout=layout, collection=collection)
-    write_all({path: content, sidecar.beside(path): side})
+    write_all({path: content, sidecar.sidecar_path(path): side})
     # Not read from the file, which another process may have replaced meanwhile.
     return Produced(read_back, path, key, reused=False, basis=work.basis)
 
 
 def planned(
-    system: Built,
+    system: BuiltSystem,
     task: Task,
     *,
     runs: Path,
@@ -232,7 +232,7 @@ class _Work:
     shared : topics of the task that the training judgments contain.
     """
 
-    built: Built
+    built: BuiltSystem
     task: Task
     judgments: Qrels | None
     pool: Pool | None
@@ -266,7 +266,7 @@ def _work(
     suffix: str,
 ) -> _Work:
     built = load_system(system) if isinstance(system, str) else system
-    built = built if isinstance(built, Built) else Built(built)
+    built = built if isinstance(built, BuiltSystem) else BuiltSystem(built)
     collection, edition = task.collection.name, task.scorer.qrels.edition
     check_untrained(built, collection, edition)
     task = _untrained(built, task)
@@ -298,7 +298,7 @@ def _name(work: _Work, name: str, *, marked: bool = False) -> str:
 
 def _check_same_system(work: _Work, path: Path) -> None:
     """Raises HarnessError if a system that names its runs itself would replace the run of another system."""
-    before = sidecar.said(sidecar.beside(path)) if sidecar.beside(path).is_file() else None
+    before = sidecar.read_sidecar(sidecar.sidecar_path(path)) if sidecar.sidecar_path(path).is_file() else None
     if before is None or (before.system or {}).get("_target_") != (work.spec["system"] or {}).get("_target_"):
         raise HarnessError(
             f"{path}: is a run of another system, and system {work.built.name} names its run so; "
@@ -310,10 +310,10 @@ def _replaced(work: _Work, path: Path) -> str:
     """Returns the sentence on the run of another configuration that this one replaces; empty if there is none."""
     if not path.is_file():
         return ""
-    side = sidecar.beside(path)
+    side = sidecar.sidecar_path(path)
     if not side.is_file():
         made: list[str] | str = "which has no metadata file"
-    elif (before := sidecar.said(side)) is None or not (made := _differences(before, work)):
+    elif (before := sidecar.read_sidecar(side)) is None or not (made := _differences(before, work)):
         return ""
     else:
         more = f" and {len(made) - 3} more" if made[3:] else ""
@@ -380,7 +380,7 @@ def _judgments(training: Sequence[str] | Qrels | None, task: Task) -> Qrels | No
     return cut
 
 
-def _untrained(system: Built, task: Task) -> Task:
+def _untrained(system: BuiltSystem, task: Task) -> Task:
     """Limits the task to the topics that a system may rank: all, or those of the edition excluded of its training."""
     left_out = system.trains_without()
     if left_out is None or task.collection.name in left_out:
@@ -392,7 +392,7 @@ def _untrained(system: Built, task: Task) -> Task:
     return replace(task, topics=Topics(tuple(topic for topic in task.topics if topic.id in of_edition)))
 
 
-def check_untrained(system: Built, collection: str, edition: str = "") -> None:
+def check_untrained(system: BuiltSystem, collection: str, edition: str = "") -> None:
     """Raises HarnessError if a system trains on posts without excluding those that the collection judges.
 
     The system may exclude a single edition, `COLLECTION/EDITION`, if that edition is run.
@@ -434,11 +434,11 @@ def _shared(
     same = {topic: topic for topic in sorted(task.topics.ids() & set(judgments.topics))}
     named = [] if training is None or isinstance(training, Qrels) else several(training)
     if named and not same:
-        reported = same_topics.marks_of(task.collection, task.scorer.qrels.edition)
+        reported = same_topics.topic_marks(task.collection, task.scorer.qrels.edition)
         for name in named:
-            same |= same_topics.shared(reported, same_topics.marks_of(name))
+            same |= same_topics.shared(reported, same_topics.topic_marks(name))
     if same and not allowed:
-        such = counted(len(same), "such topic")
+        such = counted_text(len(same), "such topic")
         raise HarnessError(
             f"training: the judgments contain {same_topics.in_words(same)} of the task ({such}); "
             "train on other topics, or set allow_test_judgments=true, which marks the run"
@@ -448,7 +448,7 @@ def _shared(
 
 def _run_at(path: Path, key: str, say: Say) -> Run | None:
     """Reads a run if it is intact and has the fingerprint `key`, else None; reports damage to `say`."""
-    side = sidecar.beside(path)
+    side = sidecar.sidecar_path(path)
     claimed, checksum, layout = sidecar.claimed(side)
     if not claimed and side.is_file():
         say(f"{side}: damaged; recomputing the run")

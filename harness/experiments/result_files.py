@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.collections.load import load_collection
 from harness.collections.writers.mteb import script_of, task_name
-from harness.data.frames import library
+from harness.data.frames import import_library
 from harness.errors import HarnessError, suggestion
 from harness.io import config
 from harness.io.files import read_bytes, write_all
@@ -191,7 +191,7 @@ def rows(scores: Sequence[Scores]) -> Iterator[tuple[str | float | None, ...]]:
 
 
 def _parquet_files(scores: Sequence[Scores], folder: Path) -> dict[Path, bytes | str]:
-    arrow, parquet = library("pyarrow", "hub"), library("pyarrow.parquet", "hub")
+    arrow, parquet = import_library("pyarrow", "hub"), import_library("pyarrow.parquet", "hub")
     columns = list(zip(*rows(scores), strict=True)) or [()] * len(_COLUMNS)
     kinds = [arrow.float64() if name == "value" else arrow.string() for name in _COLUMNS]
     arrays = [arrow.array(list(column), type=kind) for column, kind in zip(columns, kinds, strict=True)]

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.collections.same_topics import groups, marks_of
+from harness.collections.same_topics import topic_groups, topic_marks
 from harness.errors import HarnessError
-from harness.experiments.experiment import FULL, Cell, Experiment, Labels, said_of
+from harness.experiments.experiment import FULL, Experiment, ExperimentCell, Labels, labels_text
 from harness.experiments.task import Task
-from harness.scoring.compare import Comparison, Row, compare, joined, said_clustered
+from harness.scoring.compare import Comparison, TestedDifference, compare, join_comparisons, with_cluster_note
 from harness.scoring.measures import parse_measure
 from harness.scoring.scores import Scores, pooled
 
@@ -40,7 +40,7 @@ class Outcome:
     log : what the process of a launcher printed, if there is no run.
     """
 
-    cell: Cell
+    cell: ExperimentCell
     system: Mapping[str, Any]
     name: str = ""
     reason: str = ""
@@ -56,7 +56,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class BestSetting:
     """The best of several seeds or tuned settings.
 
     Attributes
@@ -82,11 +82,11 @@ class Tested:
     row: Labels
     against: Labels
     part: str
-    result: Row
+    result: TestedDifference
 
 
 @dataclass(frozen=True)
-class Results:
+class ExperimentResults:
     """Results of an experiment, the input of its report.
 
     A row is a condition with a label of each axis except the pooled one; a part is a label of the pooled axis, or
@@ -130,7 +130,7 @@ class Results:
         """Reason why the sets of topics cannot be pooled; empty if they can."""
         for row in self.rows if len(self.sets) > 1 else ():
             firsts = [next((o.scores for o in self.of(row, name) if o.scores is not None), None) for name in self.sets]
-            there = [replace(scores, run=said_of(row)) for scores in firsts if scores is not None]
+            there = [replace(scores, run=labels_text(row)) for scores in firsts if scores is not None]
             try:
                 _ = there and pooled(there)
             except HarnessError as error:
@@ -154,13 +154,13 @@ class Results:
         """Returns whether a row's settings are chosen among several."""
         return any(outcome.cell.point for outcome in self.of(row, POOLED))
 
-    def setting(self, row: Labels, part: str) -> Chosen | None:
+    def setting(self, row: Labels, part: str) -> BestSetting | None:
         """Returns the settings of a tuned row, chosen on other topics, and its scores; None if a run is missing."""
         if self.experiment.tune_on == "halves":
             return self._of_halves(row, part)
         return self._best(row, part, [name for name in self._all_sets(row) if name != part])
 
-    def best_seed(self, row: Labels, part: str) -> Chosen | None:
+    def best_seed(self, row: Labels, part: str) -> BestSetting | None:
         """Returns the best of several seeds, by the topics that the experiment specifies; None for a single seed."""
         plan = self.experiment.seeds
         if plan is None or len(self.seeds(row, part)) < 2 or self.is_tuned(row):
@@ -169,7 +169,7 @@ class Results:
             return self._best(row, part, [])
         return None if part == POOLED else self._best(row, part, [name for name in self._all_sets(row) if name != part])
 
-    def _of_halves(self, row: Labels, part: str) -> Chosen | None:
+    def _of_halves(self, row: Labels, part: str) -> BestSetting | None:
         """Combines the halves of a set of topics, each with the settings that are best on the other half."""
         measure = self.experiment.measures[0]
         outcomes = self.of(row, part)
@@ -177,7 +177,7 @@ class Results:
         first, scored = next(iter(runs.values()), None), outcomes[0].task if outcomes else None
         if first is None or None in runs.values() or scored is None:
             return None
-        (group,) = groups(marks_of(scored.collection, scored.scorer.qrels.edition))
+        (group,) = topic_groups(topic_marks(scored.collection, scored.scorer.qrels.edition))
         odd = odd_topics(first.topics, group)
         values, names = np.array(first.values), []
         for half, other in ((odd, ~odd), (~odd, odd)):
@@ -190,8 +190,8 @@ class Results:
             names.append(best)
         of = "groups" if len(set(group.values())) < len(group) else "topics"
         name = names[0] if names[0] == names[1] else f"{names[0]} (odd {of}); {names[1]} (even)"
-        made = replace(first, run=said_of(row), values=values, run_sha256="", counts={})
-        return Chosen(name, made, math.nan, len(runs), ("the other half of the topics",))
+        made = replace(first, run=labels_text(row), values=values, run_sha256="", counts={})
+        return BestSetting(name, made, math.nan, len(runs), ("the other half of the topics",))
 
     def _all_sets(self, row: Labels) -> Labels:
         """Returns the sets of topics of a row in the whole experiment."""
@@ -204,7 +204,7 @@ class Results:
             found.setdefault(self.experiment.row(cell.labels), {})[self.experiment.part(cell.labels)] = None
         return found
 
-    def _best(self, row: Labels, part: str, on: Sequence[str]) -> Chosen | None:
+    def _best(self, row: Labels, part: str, on: Sequence[str]) -> BestSetting | None:
         """Returns the seed or settings with the best mean on some sets of topics (`on`), or on the reported ones.
 
         Among equals it is the first. None if a run needed for the choice, or the chosen run, is missing.
@@ -219,7 +219,7 @@ class Results:
             values[name] = scores.aggregate(measure)
         best = max(values, key=lambda name: values[name], default="")
         scores = self._of_name(row, [part], best) if values else None
-        return None if scores is None else Chosen(best, scores, values[best], len(names), tuple(on))
+        return None if scores is None else BestSetting(best, scores, values[best], len(names), tuple(on))
 
     def _of_name(self, row: Labels, parts: Sequence[str], name: str) -> Scores | None:
         """Returns the scores of one seed or setting, pooled over sets of topics; None if a run is missing."""
@@ -228,7 +228,7 @@ class Results:
             at = [outcome for outcome in self.of(row, part) if _name(outcome) == name]
             if len(at) != 1 or at[0].scores is None:
                 return None
-            found.append(replace(at[0].scores, run=said_of(row)))
+            found.append(replace(at[0].scores, run=labels_text(row)))
         if len(found) > 1 and self.unpooled:
             return None
         return pooled(found) if len(found) > 1 else found[0] if found else None
@@ -281,7 +281,7 @@ class Results:
         for outcome in outcomes:
             scores = outcome.scores
             seed = "" if self.is_tuned(row) else outcome.cell.seed or ""
-            found[seed] = None if scores is None else replace(scores, run=said_of(row))
+            found[seed] = None if scores is None else replace(scores, run=labels_text(row))
         return found
 
     def scores(self, row: Labels, part: str, *, partial: bool = False) -> Scores | None:
@@ -329,10 +329,10 @@ class Results:
                     refused.append(f"{part}{': ' if part else ''}{error.lines[0]}")
         if not made:
             return (), None, tuple(dict.fromkeys(refused))
-        whole = joined([comparison for *_, comparison in made])
+        whole = join_comparisons([comparison for *_, comparison in made])
         tasks = [o.task for row, _, part, _ in made for o in self.of(row, part) if o.task is not None]
         if clusters := sorted({task.collection.cluster for task in tasks} - {""}):
-            whole = said_clustered(whole, " or ".join(clusters))
+            whole = with_cluster_note(whole, " or ".join(clusters))
         at_rows = [(row, against, part) for row, against, part, comparison in made for _ in comparison.rows]
         tests = tuple(Tested(*at, result) for at, result in zip(at_rows, whole.rows, strict=True))
         return tests, whole, tuple(dict.fromkeys(refused))

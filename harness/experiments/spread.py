@@ -21,10 +21,10 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.experiments import launch
 from harness.experiments.engines import BASIC
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.io.files import write_atomic
 from harness.store import code, shards
-from harness.store.shards import Map, Shard
+from harness.store.shards import Shard, ShardTask
 from harness.systems.resources import Resources
 
 _MAP = "map.pickle"
@@ -47,7 +47,7 @@ def maps(runs: Path, need: Resources, jobs: int) -> Iterator[None]:
     with shards.spread_by(engine):
         yield
     if not engine.used:
-        say(f"hydra/launcher={launch.chosen()}: not used; no long part of this run was missing")
+        log_line(f"hydra/launcher={launch.chosen()}: not used; no long part of this run was missing")
 
 
 @dataclass
@@ -59,7 +59,7 @@ class Jobs:
     jobs: int
     used: bool = False
 
-    def __call__(self, task: Map[Any], missing: Iterator[Shard]) -> Iterator[int]:
+    def __call__(self, task: ShardTask[Any], missing: Iterator[Shard]) -> Iterator[int]:
         """Makes the shards; their items are on disk until all are made.
 
         Raises
@@ -101,7 +101,7 @@ class Jobs:
                 with suppress(OSError):  # other drivers run
                     folder.parent.rmdir()
 
-    def _without(self, task: Map[Any], folder: Path, numbers: list[int], end: launch.Ended) -> None:
+    def _without(self, task: ShardTask[Any], folder: Path, numbers: list[int], end: launch.Ended) -> None:
         """Makes the shards of a job that was lost in processes of this machine, if an item may be what killed it."""
         if end.state != "lost" or task.crashed is None:
             log = f"; log of the job: {end.log}" if end.log else ""
@@ -132,7 +132,7 @@ def make_shards(content: launch.Content) -> launch.Content:
         The items cannot be read, the code is not that of the process that planned the work, or an error of the work.
     """
     folder = Path(content["folder"])
-    task: Map[Any] = _read(folder / _MAP)
+    task: ShardTask[Any] = _read(folder / _MAP)
     if _code_of(task) != content["code"]:
         raise HarnessError(f"{task.kind}: the code changed since the work was planned; run the same command again")
     if task.check is not None:
@@ -142,7 +142,7 @@ def make_shards(content: launch.Content) -> launch.Content:
     return {}
 
 
-def _code_of(task: Map[Any]) -> str:
+def _code_of(task: ShardTask[Any]) -> str:
     """Returns a digest of the code that makes the shards of a map: this package, and what else its work is made of."""
     work = getattr(task.work, "func", task.work)  # of a partial function
     return code.digest({getattr(work, "__module__", None) or type(work).__module__}) + code.ours()
@@ -152,7 +152,7 @@ def _name(number: int) -> str:
     return f"{number:06d}.pickle"
 
 
-def _pickled(task: Map[Any]) -> bytes:
+def _pickled(task: ShardTask[Any]) -> bytes:
     try:
         return pickle.dumps(task)
     except Exception as error:  # whatever the objects of a system raise

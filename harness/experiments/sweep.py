@@ -18,7 +18,7 @@ RESULTS = "optimization_results.yaml"  # of a search, in the folder of its point
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One configuration of a sweep and its result.
 
     Attributes
@@ -54,13 +54,13 @@ class Point:
         return ", ".join(f"{name}={value}" for name, value in (swept or self.overrides).items())
 
 
-def write_point(folder: Path, point: Point) -> None:
+def write_point(folder: Path, point: SweepPoint) -> None:
     """Writes one point to a file named by its overrides; replaces an earlier one."""
     name = ",".join(f"{key}={value}" for key, value in sorted(point.overrides.items()))
     write_atomic(folder / f"{key({'point': name})[:16]}.json", json.dumps(asdict(point), indent=1))
 
 
-def read_points(folder: Path, note: Callable[[str], object] = str) -> list[Point]:
+def read_points(folder: Path, note: Callable[[str], object] = str) -> list[SweepPoint]:
     """Reads the comparable points of a sweep, in the order of their overrides.
 
     Points with other data, code or settings than the latest ones are excluded; `note` is called with the reason.
@@ -70,7 +70,7 @@ def read_points(folder: Path, note: Callable[[str], object] = str) -> list[Point
     for path in sorted(folder.glob("*.json"), key=lambda path: (path.stat().st_mtime_ns, path)):
         try:
             read = json.loads(path.read_text(encoding="utf-8"))
-            points.append(Point(**{**read, "said": tuple(read["said"])}))
+            points.append(SweepPoint(**{**read, "said": tuple(read["said"])}))
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise HarnessError(f"{path}: not a point of a sweep: {error}") from None
     # Points with another corpus, system or edition have their own data and code.
@@ -93,7 +93,7 @@ def read_points(folder: Path, note: Callable[[str], object] = str) -> list[Point
     return sorted(points, key=lambda point: [natural(value) for _, value in sorted(point.overrides.items())])
 
 
-def _swept_beside(point: Point) -> tuple[tuple[str, str], ...]:
+def _swept_beside(point: SweepPoint) -> tuple[tuple[str, str], ...]:
     """Returns the overrides of a point except parameters of the system."""
     return tuple(sorted((name, value) for name, value in point.overrides.items() if not name.startswith("system.")))
 
@@ -106,7 +106,7 @@ def natural(value: str) -> tuple[float, str]:
         return (math.inf, value)
 
 
-def best_of(points: Sequence[Point], lowest: bool = False) -> Point:
+def best_of(points: Sequence[SweepPoint], lowest: bool = False) -> SweepPoint:
     """Returns the point with the highest (or lowest) mean of the first measure; among equals the first.
 
     Raises
@@ -122,10 +122,10 @@ def best_of(points: Sequence[Point], lowest: bool = False) -> Point:
             "the points of the sweep were scored on different topics, judgments or protocols, so none of them is "
             "the best; sweep the keys of one system on one corpus and one collection"
         )
-    return min(done, key=lambda point: place_of(point, lowest))
+    return min(done, key=lambda point: point_sort_key(point, lowest))
 
 
-def same_topics(points: Sequence[Point]) -> bool:
+def same_topics(points: Sequence[SweepPoint]) -> bool:
     """Returns whether all points were scored on the same topics and judgments by the same protocols."""
     return len({point.scored_on for point in points}) <= 1
 
@@ -136,18 +136,18 @@ def is_minimized(folder: Path) -> bool:
     return path.is_file() and config.parse(read_bytes(path), str(path)).get("direction") == "minimize"
 
 
-def first_label(point: Point) -> str:
+def first_label(point: SweepPoint) -> str:
     """Returns the label of the first measure of a point that was computed, by which points are ranked."""
     return next(iter(point.means or {}))
 
 
-def value_of(point: Point, label: str) -> float:
+def value_of(point: SweepPoint, label: str) -> float:
     """Returns a mean of a point; NaN if it is undefined, or the point is not scored by this measure."""
     value = (point.means or {}).get(label)
     return math.nan if value is None else value
 
 
-def place_of(point: Point, lowest: bool = False) -> float:
+def point_sort_key(point: SweepPoint, lowest: bool = False) -> float:
     """Returns a sort key that orders points by the mean of their first measure, best first; undefined means last."""
     value = value_of(point, first_label(point))
     return math.inf if math.isnan(value) else value if lowest else -value

@@ -14,10 +14,10 @@ from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topics
 from harness.data.trec import Qrels
-from harness.errors import HarnessError, counted, gather, several
+from harness.errors import HarnessError, counted_text, gather, several
 from harness.io.arguments import checked_arguments
 from harness.io.files import sha256
-from harness.scoring.coverage import Coverage, restrict
+from harness.scoring.coverage import Coverage, restrict_judgments
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scorer import Scorer
 from harness.store import artefacts, code
@@ -107,7 +107,7 @@ def task(
     if strange := set(scorer.qrels.topics) - topics.ids():
         raise HarnessError(
             f"collection {collection.name}: the judgments contain topic {min(strange)!r}, which is none of its topics "
-            f"({counted(len(strange), 'such topic')})"
+            f"({counted_text(len(strange), 'such topic')})"
         )
     if corpus is None:
         return Task(collection, topics, None, scorer, None, keys)
@@ -119,7 +119,7 @@ def task(
     return Task(collection, topics, corpus, scorer if coverage.complete else scorer.on_part(cut), coverage, held)
 
 
-def unjudged(
+def task_without_judgments(
     collection: Collection, corpus: Corpus | None, edition: str | None = None, protocol: Protocol | None = None
 ) -> Task:
     """Makes a task without judgments, for which runs can be made but not scored; see `Collection.withheld`."""
@@ -173,7 +173,7 @@ def present(qrels: Qrels, corpus: Corpus, keys: Mapping[str, str] | None) -> tup
 
 def _cut(qrels: Qrels, corpus: Corpus, keys: Mapping[str, str] | None) -> tuple[Qrels, Coverage]:
     ids = corpus_ids(corpus)
-    return restrict(qrels, ids if keys is None else (keys[name] for name in ids if name in keys))
+    return restrict_judgments(qrels, ids if keys is None else (keys[name] for name in ids if name in keys))
 
 
 def corpus_ids(corpus: Corpus) -> Sequence[str]:

@@ -14,10 +14,10 @@ from typing import Any
 import yaml
 
 from harness.data.archives import METADATA, MOST_METADATA, RUNS, metadata_content
+from harness.data.run_writers import run_text
 from harness.data.trec import Run, read_run
-from harness.data.written import run_text
 from harness.errors import HarnessError
-from harness.io import config, staged
+from harness.io import config, staging_names
 from harness.io.files import read_bytes
 from harness.store import cost, sidecar
 
@@ -70,7 +70,7 @@ def export_run(
     files = {RUNS[0]: run_text(run), METADATA: yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)}
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with staged.folder(target.name, target.parent) as made:
+        with staging_names.folder(target.name, target.parent) as made:
             place = made / target.name
             if target.suffix.lower() == ".zip":
                 _zip(place, files)
@@ -107,7 +107,7 @@ def metadata_of(path: Path, most: int = MOST_METADATA) -> tuple[dict[str, Any], 
 
 def metadata_file(path: Path) -> Path | None:
     """Returns the metadata file beside a run, or in a folder beside its `run.txt`; None if there is none."""
-    return next((file for each in (path / RUNS[0], path) if (file := sidecar.beside(each)).is_file()), None)
+    return next((file for each in (path / RUNS[0], path) if (file := sidecar.sidecar_path(each)).is_file()), None)
 
 
 def _document(path: Path, run: Run, metadata: Path | None) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def _document(path: Path, run: Run, metadata: Path | None) -> dict[str, Any]:
     found, file = metadata_of(path) if metadata is None else (sidecar.read(metadata), None)
     if not found:
         raise HarnessError(
-            f"{sidecar.beside(path)}: no such file, and TIRA requires metadata; name an ir_metadata file with "
+            f"{sidecar.sidecar_path(path)}: no such file, and TIRA requires metadata; name an ir_metadata file with "
             "--metadata"
         )
     if file is not None and "harness" in found and sidecar.claimed(file)[1] != run.sha256:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, shortened
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.io.names import file_name
 from harness.scoring.scores import Scores
 from harness.sources import network
@@ -67,14 +67,14 @@ class Finished(float):
         return found
 
 
-def record(
+def tracker_record(
     scores: Scores, run: Path, settings: Mapping[str, Any], *, private: bool = False, page: Path | None = None
 ) -> Record:
     """Returns the record of a scored run; measures without a mean are left out."""
     means = {name: mean for name in scores.measures if not math.isnan(mean := scores.aggregate(name))}
     given = {"collection": scores.collection, "edition": scores.edition, "protocol": scores.protocol.name}
     given |= {"judgments sha256": scores.qrels_sha256, "run sha256": scores.run_sha256}
-    files = tuple(path for path in (run, sidecar.beside(run), page) if path is not None and path.is_file())
+    files = tuple(path for path in (run, sidecar.sidecar_path(run), page) if path is not None and path.is_file())
     return Record(scores.run, given | flat(settings), means, scores.n(scores.measures[0]), files, private)
 
 
@@ -96,7 +96,7 @@ def flat(settings: Mapping[str, Any], before: str = "") -> dict[str, str]:
     return out
 
 
-def check(words: Sequence[str]) -> None:
+def check_tracker_choice(words: Sequence[str]) -> None:
     """Raises HarnessError if the arguments of a command choose a tracker whose package is not installed."""
     chosen = next((word.partition("=")[2] for word in reversed(words) if word.startswith("hydra/callbacks=")), "")
     for name in chosen.strip("[]").split(","):
@@ -125,13 +125,13 @@ class _Tracker:
         found = job_return.return_value
         for each in found.records if isinstance(found, Finished) else ():
             if each.private:
-                say(f"{self.title}: {each.name}: not logged, because its judgments are private")
+                log_line(f"{self.title}: {each.name}: not logged, because its judgments are private")
                 continue
             try:
                 self.log(each)
             except Exception as error:
                 said = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
-                say(f"{self.title}: {each.name}: not logged: {said}")
+                log_line(f"{self.title}: {each.name}: not logged: {said}")
 
     def log(self, found: Record) -> None:
         """Logs one run."""

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeVar, cast
 
-from harness.errors import HarnessError, counted, format_error, one_of
+from harness.errors import HarnessError, counted_text, format_error, one_of
 from harness.io.compression import DamagedError, Unpacked
 
 _DAMAGE = (
@@ -120,7 +120,7 @@ def _chosen(found: list[str], path: object, names: Sequence[str], lone: bool) ->
         raise format_error(path, 0, f"has {wanted[0]} and {wanted[1]}; expected one of them")
     if not wanted and lone and len(found) != 1:
         named = f", or one of them named {one_of(names)}" if names else ""
-        raise format_error(path, 0, f"is an archive of {counted(len(found), 'file')}, expected one file{named}")
+        raise format_error(path, 0, f"is an archive of {counted_text(len(found), 'file')}, expected one file{named}")
     return next(iter(wanted or found if lone else wanted), None)
 
 

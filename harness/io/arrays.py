@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 PIECE = 1 << 18  # values that are collected before they are written
 
 
-class Column:
+class ArrayFile:
     """A one-dimensional array in a file; the file is complete, and the same as that of `numpy.save`, after the block.
 
     Parameters
@@ -28,7 +28,7 @@ class Column:
     --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
-    ...     with Column(Path(folder) / "a.npy", np.int32) as column:
+    ...     with ArrayFile(Path(folder) / "a.npy", np.int32) as column:
     ...         column.add([1, 2])
     ...         column.add([3])
     ...     np.load(Path(folder) / "a.npy").tolist()
@@ -99,7 +99,7 @@ class Texts:
     def __init__(self, path: Path) -> None:
         self.width = 0
         self._path = path
-        self._length = Column(path.with_suffix(".lengths"), np.int32)
+        self._length = ArrayFile(path.with_suffix(".lengths"), np.int32)
         self._stream = path.with_suffix(".bytes").open("xb")
 
     def add(self, text: bytes) -> None:
@@ -127,7 +127,7 @@ class Texts:
 
     def _join(self, lengths: Array, content: Path) -> None:
         width = max(self.width, 1)
-        with Column(self._path, f"S{width}") as column, content.open("rb") as stream:
+        with ArrayFile(self._path, f"S{width}") as column, content.open("rb") as stream:
             for begin in range(0, len(lengths), PIECE):
                 some = lengths[begin : begin + PIECE]
                 out = np.zeros((len(some), width), np.uint8)

@@ -174,7 +174,7 @@ def state(text: object, where: str) -> tuple[Lack, str]:
     return cast(Lack, found[1] or found[3]), found[2] or found[4]
 
 
-def number(key: str, value: object, *, low: float = 0.0, high: float = math.inf) -> float:
+def check_number(key: str, value: object, *, low: float = 0.0, high: float = math.inf) -> float:
     """Returns a finite number from `low` to `high`."""
     # NaN, infinity and whole numbers that no float can hold are not at most the largest float.
     good = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
@@ -184,7 +184,7 @@ def number(key: str, value: object, *, low: float = 0.0, high: float = math.inf)
     return float(value)  # type: ignore[arg-type]
 
 
-def whole(key: str, value: object, *, low: int = 0) -> int:
+def check_whole_number(key: str, value: object, *, low: int = 0) -> int:
     """Returns a whole number from `low` up."""
     if not isinstance(value, int) or isinstance(value, bool) or value < low:
         raise HarnessError(f"key {key!r} is {value!r}, expected a whole number from {low} up")
@@ -202,7 +202,7 @@ def weights(key: str, value: object) -> dict[str, int]:
     """Returns field -> weight of its tokens, without fields of weight 0; at least one must remain."""
     if not isinstance(value, Mapping):
         raise HarnessError(f"key {key!r} is {value!r}, expected fields and weights such as {{title: 2, body: 1}}")
-    out = {str(field): whole(f"{key}.{field}", weight) for field, weight in value.items()}
+    out = {str(field): check_whole_number(f"{key}.{field}", weight) for field, weight in value.items()}
     if not any(out.values()):
         raise HarnessError(f"key {key!r} has no field of a weight above 0")
     return {field: weight for field, weight in out.items() if weight}

@@ -283,7 +283,7 @@ NO_FILES: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[io.BufferedIOBase]:
+def open_uncompressed(path: Path) -> Iterator[io.BufferedIOBase]:
     """Opens a file or pipe without decompression; errors raised in the block become faults of the file.
 
     Raises

@@ -12,7 +12,7 @@ from textwrap import wrap
 from threading import RLock, Thread
 from typing import Literal, NoReturn, TextIO, TypeVar
 
-from harness.errors import HarnessError, one_line
+from harness.errors import HarnessError, printable_line
 
 T = TypeVar("T")
 NO_READER = 141  # exit code of a program ended by SIGPIPE
@@ -26,18 +26,18 @@ clock = time.monotonic  # clock for progress, in seconds
 _sleep = time.sleep
 
 
-def say(line: str) -> None:
-    """Writes progress, warnings and errors to standard error, as one line (see `one_line`)."""
-    _print(one_line(line), sys.stderr)
+def log_line(line: str) -> None:
+    """Writes progress, warnings and errors to standard error, as one line (see `printable_line`)."""
+    _print(printable_line(line), sys.stderr)
 
 
-def tell(text: str) -> None:
-    """Writes each line of a longer text, such as a traceback, by `say`."""
+def log_text(text: str) -> None:
+    """Writes each line of a longer text, such as a traceback, by `log_line`."""
     for line in text.splitlines():
-        say(line)
+        log_line(line)
 
 
-def out(line: str) -> None:
+def print_line(line: str) -> None:
     """Writes a line of the result to standard output."""
     _print(line, sys.stdout)
 
@@ -129,11 +129,11 @@ class Progress:
     def _write(self, line: str, *, bar: bool = False) -> None:
         if self._terminal:
             share = min(self.done / self.total, 1.0) if bar and self.total else None
-            sys.stderr.write(f"\r\x1b[K{_drawn(one_line(line), share)}")
+            sys.stderr.write(f"\r\x1b[K{_drawn(printable_line(line), share)}")
             sys.stderr.flush()
             _LIVE[:] = [self]
         else:
-            say(line)
+            log_line(line)
 
 
 def _drawn(line: str, share: float | None) -> str:
@@ -260,11 +260,11 @@ def out_wrapped(line: str, label: str = "", indent: int = 0) -> None:
     """
     whole = width()
     if whole is None:
-        out(label + line)
+        print_line(label + line)
         return
     columns, later = max(whole - len(label), 20), " " * indent
     for part in wrap(line, columns, subsequent_indent=later, break_long_words=False, break_on_hyphens=False):
-        out(label + part)
+        print_line(label + part)
         label = " " * len(label)
 
 
@@ -290,7 +290,7 @@ def _table(rows: Sequence[Sequence[str]], *, right: bool, cut: bool = False, fol
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         for row in rows:
             fields = zip(row, widths, strict=True)
-            out("  ".join(f.rjust(w) if right and i else f.ljust(w) for i, (f, w) in enumerate(fields)).rstrip())
+            print_line("  ".join(f.rjust(w) if right and i else f.ljust(w) for i, (f, w) in enumerate(fields)).rstrip())
         return
     from rich.cells import cell_len
     from rich.console import Console
@@ -320,7 +320,7 @@ def _table(rows: Sequence[Sequence[str]], *, right: bool, cut: bool = False, fol
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():
-        out(line.rstrip())
+        print_line(line.rstrip())
 
 
 def _blocks(rows: Sequence[Sequence[str]]) -> None:

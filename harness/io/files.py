@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.errors import HarnessError, format_error
-from harness.io import rehearsal, staged
+from harness.io import rehearsal, staging_names
 from harness.io.archives import is_archive, member
-from harness.io.compression import CHUNK, Unpacked, opened
+from harness.io.compression import CHUNK, Unpacked, open_uncompressed
 
 MOST_BYTES = 1 << 31  # maximum size of a file read into memory; a run of 10 million lines has about 500 MB
 MOST_RATIO = 100
@@ -67,7 +67,7 @@ def read_bytes(path: Path, most: int | None = None, *, members: Sequence[str] = 
         cut short.
     """
     limit = _limit(most)
-    with opened(path) as raw:
+    with open_uncompressed(path) as raw:
         data = _unpacked(raw, path, limit)
         if not is_archive(data):
             return data
@@ -83,7 +83,7 @@ def read_member(path: Path, names: Sequence[str], most: int) -> bytes | None:
     FormatError
         As `read_bytes`; `most` limits the member alone.
     """
-    with opened(path) as raw:
+    with open_uncompressed(path) as raw:
         if not is_archive(io.BufferedReader(Unpacked(raw.read)).read(512)):
             return None
         raw.seek(0)
@@ -142,7 +142,7 @@ def write_all(files: Mapping[Path, bytes | str]) -> None:
     All content is first written to temporary files, which then replace the targets atomically, one by one. If one
     cannot be replaced, those that were get their earlier files back. A process that is killed between two replacements
     leaves some files new and some old, each of them whole. Temporary files of killed processes are deleted; see
-    `harness.io.staged`.
+    `harness.io.staging_names`.
 
     Raises
     ------
@@ -159,7 +159,7 @@ def write_all(files: Mapping[Path, bytes | str]) -> None:
             if path.exists() and not (path.is_file() or path.is_dir()):  # the name of a device would become a file's
                 raise HarnessError(f"{path}: cannot be written: a device or pipe, expected a file")
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, waiting[path] = staged.new_file(path)
+            descriptor, waiting[path] = staging_names.new_file(path)
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(data.encode("utf-8") if isinstance(data, str) else data)
                 stream.flush()
@@ -170,7 +170,7 @@ def write_all(files: Mapping[Path, bytes | str]) -> None:
             waiting[path].chmod(0o666 & ~umask)
         for path in waiting if len(waiting) > 1 else ():
             if os.path.lexists(path) and not path.is_dir():
-                before[path] = staged.second_name(path)
+                before[path] = staging_names.second_name(path)
         for path, written in waiting.items():
             done.append(path)  # before, since an interrupt may come right after
             written.replace(path)
@@ -196,7 +196,7 @@ def check_writable(folder: Path) -> None:
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     left = Path()
     try:
-        descriptor, left = staged.new_file(there / folder.name)
+        descriptor, left = staging_names.new_file(there / folder.name)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(bytes(CHUNK))
             stream.flush()
@@ -234,7 +234,7 @@ def sha256_file(path: Path) -> str:
 
     Raises `FormatError` if it is missing, is not a file (such as an endless device), or cannot be read.
     """
-    with opened(path) as stream:
+    with open_uncompressed(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -269,7 +269,7 @@ def sha256_known(path: Path, *, unpacked: bool = False) -> str:
 
 def _sha256_unpacked(path: Path) -> str:
     digest = hashlib.sha256()
-    with opened(path) as stream:
+    with open_uncompressed(path) as stream:
         content = Unpacked(stream.read)
         if not content.packed:
             return sha256_file(path)

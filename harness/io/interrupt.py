@@ -52,7 +52,7 @@ def end() -> None:
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
-def tell() -> None:
+def log_interrupt() -> None:
     """Writes the message once."""
     global _told  # noqa: PLW0603
     if not _told:
@@ -71,7 +71,7 @@ def stopping() -> bool:
 def leave(*_: object) -> None:
     """Ends the program immediately."""
     _end_workers()
-    tell()
+    log_interrupt()
     os._exit(CODE)
 
 

@@ -4,7 +4,7 @@ A lock is the operating system's on a file `.NAME.lock`, so it ends with its pro
 systems share it between machines. Where a file system has no locks, nobody waits.
 
 A lock saves double work. Data are protected by atomic renames: work is done under a temporary name
-(`harness.io.staged`) and gets its final name at the end.
+(`harness.io.staging_names`) and gets its final name at the end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from harness.errors import HarnessError, printable, shortened
 from harness.io import processes
-from harness.io.console import say
+from harness.io.console import log_line
 
 SILENT = 1.0  # seconds of waiting before a line says so
 _SHORTEST, _LONGEST = 0.002, 0.5  # seconds between two looks
@@ -106,7 +106,7 @@ def held(
             raise HeldError(folder, read(path))
         if not told and time.monotonic() - begin >= SILENT:
             told = True
-            say(f"waiting for {read(path)}")
+            log_line(f"waiting for {read(path)}")
         pause(delay)
         delay = min(1.5 * delay, _LONGEST)
     _HANDLES.add(handle)

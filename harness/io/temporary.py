@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.io import staged
+from harness.io import staging_names
 from harness.io.files import cache_root
 from harness.io.locks import HeldError, held
 
@@ -49,8 +49,8 @@ def clear(limit: float) -> None:
                 if _PART.fullmatch(path.name) and path.stat().st_mtime <= limit:
                     with suppress(HeldError), held(at, _FETCH, wait=False):
                         shutil.rmtree(path) if path.is_dir() else path.unlink()
-                elif staged.is_left(path):
-                    staged.delete(path)
+                elif staging_names.is_left(path):
+                    staging_names.delete(path)
                 elif match := _LOCK.fullmatch(path.name):
                     with suppress(HeldError), held(at, match[1], wait=False):
                         pass  # its end deletes the file

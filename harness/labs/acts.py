@@ -29,11 +29,19 @@ from harness.labs.journal import (
 )
 from harness.labs.lab import FILE, Lab, new_lab
 from harness.labs.metadata import Details
-from harness.labs.names import nfc, one_line, stamp
-from harness.labs.published import commitment, halves, seed_of, shown_before, shown_means, stored_key
+from harness.labs.names import nfc, normalised_reason, stamp
 from harness.labs.roster import NAMES, known_as
-from harness.labs.storing import clear, commit, files_of, staged
-from harness.labs.submissions import METADATA, Submission, find, from_events, refuse_if_rejudged, stored_run, verified
+from harness.labs.shown_scores import commitment, public_and_held_out, seed_of, shown_before, shown_means, stored_key
+from harness.labs.submission_storage import clear, commit, files_of, staged
+from harness.labs.submissions import (
+    METADATA,
+    Submission,
+    find_submission,
+    from_events,
+    refuse_if_rejudged,
+    stored_run,
+    verified,
+)
 from harness.version import __version__
 
 Kind = type[Refunded] | type[Disqualified] | type[Appealed] | type[Reinstated]
@@ -59,13 +67,13 @@ def act(
 
     Examples
     --------
-    >>> from harness.labs.submit import Offer, submit
+    >>> from harness.labs.submit import Offer, submit_run
     >>> lab = new_lab(Path("labs/acts"), {"title": "Acts", "collection": "mini-task1"})
-    >>> made = submit(lab, Offer(Path("runs/mini/mini-task1/overlap.run"), "DPRL", "first"))
+    >>> made = submit_run(lab, Offer(Path("runs/mini/mini-task1/overlap.run"), "DPRL", "first"))
     >>> act(lab, Disqualified, "DPRL", "first", reason="Uses the judgments.").disqualified
     'Uses the judgments.'
     """
-    reason, team, label, journal = one_line(reason), known_as(lab, team), nfc(label), Journal(lab.folder)
+    reason, team, label, journal = normalised_reason(reason), known_as(lab, team), nfc(label), Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
         refuse_if_rejudged(lab, journal.events)
@@ -75,7 +83,7 @@ def act(
         mine = [each for each in found if (each.team, each.label) == (team, label)]
         if version is None and mine and all(each.withdrawn for each in mine):
             raise HarnessError(f"{mine[0].name}: all versions are withdrawn; name one with --version")
-        chosen = find(found, team, label, version)
+        chosen = find_submission(found, team, label, version)
         if kind in (Appealed, Reinstated) and not chosen.disqualified:
             raise HarnessError(f"{chosen.title}: is not disqualified")
         if (kind is Refunded and chosen.refunded) or (kind is Disqualified and chosen.disqualified):
@@ -122,7 +130,7 @@ def rejudge(lab: Lab, folder: Path, edition: str, reason: str = "", *, now: date
     HarnessError
         The folder exists, the edition is unknown, the lab was re-judged before, or a stored run is damaged.
     """
-    reason, journal = one_line(reason), Journal(lab.folder)
+    reason, journal = normalised_reason(reason), Journal(lab.folder)
     with journal.locked():
         clear(lab, journal)
         refuse_if_rejudged(lab, journal.events)
@@ -157,7 +165,7 @@ def _replay(lab: Lab, journal: Journal, made: Lab) -> None:
             run, text = normal(stored_run(submission), submission.name)
             with made.guarded():
                 scores = bench.scorer(run)
-            topics, _ = halves(made, copy.events, scores.topics)
+            topics, _ = public_and_held_out(made, copy.events, scores.topics)
             before = shown_before(made, from_events(copy.events, made.folder), event.team)
             means = shown_means(made, copy.events, scores.select(topics), event.team, run.sha256, before)
             details = Details(event.team, event.label, event.kind, event.description, event.code, event.external_data)

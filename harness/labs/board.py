@@ -64,7 +64,7 @@ class Ties:
 
 
 @dataclass(frozen=True)
-class Standing:
+class LeaderboardRow:
     """A run on a leaderboard.
 
     Attributes
@@ -153,8 +153,8 @@ class Leaderboard:
     seed: int
     private: bool
     decimals: int
-    ranked: tuple[Standing, ...]
-    others: tuple[Standing, ...] = ()
+    ranked: tuple[LeaderboardRow, ...]
+    others: tuple[LeaderboardRow, ...] = ()
     floor: tuple[Mean, ...] = ()
     floor_seeds: int = 0
     detectable: Detectable | None = None
@@ -205,13 +205,13 @@ class BoardColumn:
     value : value of a run.
     private : whether it reveals judgments, so that no form shows it if the judgments are private.
     where : form (`command`, `report`, `site`, `server`; `data`: JSON and CSV) -> place in the order of the form's
-        columns. Fields of `Standing` are in the data anyway.
+        columns. Fields of `LeaderboardRow` are in the data anyway.
     ranked : whether tables of runs that are not ranked lack it.
     switched : whether the site shows it only if a reader asks for it.
     """
 
     name: str
-    value: Callable[[Standing], str | int | float | Span | Mean | None]
+    value: Callable[[LeaderboardRow], str | int | float | Span | Mean | None]
     private: bool
     where: Mapping[str, int]
     ranked: bool = False
@@ -219,7 +219,7 @@ class BoardColumn:
     about: Callable[[Leaderboard], str] = field(default=lambda _: "")
 
 
-def _counted(standing: Standing) -> int | str | None:
+def _counted(standing: LeaderboardRow) -> int | str | None:
     """Returns n, or several n if measures count different topics."""
     found = list(dict.fromkeys(mean.n for mean in standing.means))
     return found[0] if len(found) == 1 else "/".join(str(mean.n) for mean in standing.means)
@@ -273,7 +273,7 @@ def shown_columns(board: Leaderboard, form: str, measures: Sequence[str] = ()) -
 
 
 def _added(board: Leaderboard) -> dict[str, dict[str, Any]]:
-    """Returns run -> columns that JSON and CSV have beside the fields of `Standing`."""
+    """Returns run -> columns that JSON and CSV have beside the fields of `LeaderboardRow`."""
     columns = shown_columns(board, "data")
     return {each.name: {c.name: c.value(each) for c in columns} for each in (*board.ranked, *board.others) if columns}
 

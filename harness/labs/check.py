@@ -14,7 +14,7 @@ from harness.io.console import track
 from harness.labs.folders import ENTRY, PRIVATE, SCORES, SUBMISSIONS, folder_of
 from harness.labs.journal import Event, Journal, Submitted, entry_text
 from harness.labs.lab import Lab, others_may_read
-from harness.labs.published import commitment, halves, shown_before, shown_means
+from harness.labs.shown_scores import commitment, public_and_held_out, shown_before, shown_means
 from harness.labs.submissions import (
     Submission,
     file_faults,
@@ -27,7 +27,7 @@ from harness.scoring.rounding import least_step
 from harness.scoring.scores import Scores, scores_from_json, scores_to_json
 
 
-def check(lab: Lab) -> list[str]:
+def lab_faults(lab: Lab) -> list[str]:
     """Returns the faults of a lab, one line each; for organisers only, as the lines may reveal judgments.
 
     Every run is scored again from its file.
@@ -53,7 +53,7 @@ def check(lab: Lab) -> list[str]:
         )
     topics = None
     with gather(faults):
-        topics = halves(lab, events, bench.scorer.qrels.topics)[0] if stored else None
+        topics = public_and_held_out(lab, events, bench.scorer.qrels.topics)[0] if stored else None
     for each in track(found, "checking submissions"):
         with gather(faults):
             _check_one(lab, each, bench, stored, topics, events, found)

@@ -12,7 +12,7 @@ from harness.io import config
 from harness.io.files import read_bytes, write_atomic
 from harness.labs.journal import Event, Extended, Frozen, Journal, Reopened, Revealed
 from harness.labs.lab import FILE, Lab, read_lab
-from harness.labs.names import one_line, stamp
+from harness.labs.names import normalised_reason, stamp
 from harness.labs.settings import moment
 from harness.labs.submissions import refuse_if_rejudged
 
@@ -55,7 +55,7 @@ def freeze(lab: Lab, reason: str = "", *, now: datetime | None = None) -> Frozen
     >>> freeze(lab, "The results are checked.").reason, reopen(lab).event
     ('The results are checked.', 'reopened')
     """
-    reason, journal = one_line(reason), Journal(lab.folder)
+    reason, journal = normalised_reason(reason), Journal(lab.folder)
     with journal.locked():
         refuse_if_rejudged(lab, journal.events)
         if (found := frozen(journal.events)) is not None:
@@ -73,7 +73,7 @@ def reopen(lab: Lab, reason: str = "", *, now: datetime | None = None) -> Reopen
     HarnessError
         The lab is not frozen or was re-judged, or the reason is unprintable or too long.
     """
-    reason, journal = one_line(reason), Journal(lab.folder)
+    reason, journal = normalised_reason(reason), Journal(lab.folder)
     with journal.locked():
         refuse_if_rejudged(lab, journal.events)
         if not is_frozen(journal.events):
@@ -107,7 +107,7 @@ def extend(lab: Lab, deadline: datetime, reason: str = "", *, now: datetime | No
     >>> extend(lab, datetime(2099, 12, 31, tzinfo=UTC), "A holiday.").deadline.year
     2099
     """
-    now, reason, journal = now or datetime.now(UTC), one_line(reason), Journal(lab.folder)
+    now, reason, journal = now or datetime.now(UTC), normalised_reason(reason), Journal(lab.folder)
     text = moment("deadline", deadline).isoformat()
     if deadline <= now:
         local = now.astimezone(deadline.tzinfo).isoformat(timespec="seconds")

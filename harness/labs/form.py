@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from harness.data.run_writers import run_text
 from harness.data.trec import Run
-from harness.data.written import run_text
 from harness.io.files import sha256
 from harness.scoring.scores import Scores, scores_to_json
 

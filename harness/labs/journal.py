@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from harness.errors import HarnessError, format_error, shortened
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.io.files import sha256
 from harness.io.names import PLAIN_NAME, file_name
 from harness.labs import folders
@@ -49,12 +49,12 @@ def is_name(text: str) -> bool:
     return len(text) <= LONGEST_NAME and PLAIN_NAME.fullmatch(text) is not None
 
 
-def label_of(tag: str) -> str:
+def label_of_tag(tag: str) -> str:
     """Returns the label of a run without one: its tag, or the name of a file for it (`harness.io.names.file_name`).
 
     Examples
     --------
-    >>> label_of("trees"), label_of("intfloat/e5-base")
+    >>> label_of_tag("trees"), label_of_tag("intfloat/e5-base")
     ('trees', 'intfloat-e5-base~a9fb05b6bf351f8a')
     """
     name = unicodedata.normalize("NFC", tag)
@@ -112,7 +112,7 @@ class Withdrawn(_OfVersion):
 
 
 @dataclass(frozen=True)
-class Chosen:
+class PrimaryRunChosen:
     """Event: a team chose the label of its primary run."""
 
     team: str
@@ -122,7 +122,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Joined:
+class TeamJoined:
     """Event: an organiser put a team on the roster; `token`: SHA-256 of its token."""
 
     team: str
@@ -237,7 +237,7 @@ class Extended:
 
 Act = Withdrawn | Refunded | Disqualified | Appealed | Reinstated  # on one version
 LabAct = Frozen | Reopened | Extended  # on the lab
-Event = Submitted | Act | LabAct | Chosen | Joined | Revoked | Committed | Revealed | Refused | Rejudged
+Event = Submitted | Act | LabAct | PrimaryRunChosen | TeamJoined | Revoked | Committed | Revealed | Refused | Rejudged
 _EVENTS: Mapping[str, type[Event]] = {each.event: each for each in get_args(Event)}
 _KEYS: Mapping[str, set[str]] = {name: {each.name for each in fields(event)} for name, event in _EVENTS.items()}
 
@@ -449,7 +449,7 @@ class Journal:
             self.append(event)
         kept = f"; the cut line is kept in {self.folder / TORN}" if torn else ""
         for line in lines:
-            say(line.format("is added again") + kept)
+            log_line(line.format("is added again") + kept)
 
     def undo(self) -> None:
         """Reads new lines and removes what this process has written of a line; requires the lock."""

@@ -16,7 +16,7 @@ from typing import Any
 from harness.collections.load import load_collection
 from harness.errors import HarnessError, gather, refuse
 from harness.experiments.task import Task, task
-from harness.io import config, staged
+from harness.io import config, staging_names
 from harness.io.checks import typed
 from harness.io.files import read_bytes, sha256, write_atomic
 from harness.labs.draw import drawn, largest, least_width, new_key, seed_from
@@ -25,7 +25,7 @@ from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Committed, Journal
 from harness.labs.settings import Feedback, LabFile, lab_text
 from harness.scoring.compare import Correction
-from harness.scoring.measures import decimals, parse_measure, parse_measures, without_private
+from harness.scoring.measures import parse_measure, parse_measures, shown_decimals, without_private
 from harness.scoring.protocol import Protocol, load_protocol, telling
 from harness.scoring.rounding import decimals_of
 
@@ -118,7 +118,7 @@ class Lab:
         """Formats a mean with the lab's decimals, or the sum of a measure that counts without; `n/a` if undefined."""
         if value is None or math.isnan(value):
             return "n/a"
-        return f"{value:.{decimals(measure, self.decimals) if measure else self.decimals}f}"
+        return f"{value:.{shown_decimals(measure, self.decimals) if measure else self.decimals}f}"
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -290,7 +290,7 @@ def new_lab(
     making = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        making = staged.new_folder(folder)
+        making = staging_names.new_folder(folder)
         (making / SUBMISSIONS).mkdir()
         if lab.private:
             (making / PRIVATE).mkdir(mode=0o700)

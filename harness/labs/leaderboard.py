@@ -16,9 +16,9 @@ import numpy as np
 from harness.data.columns import Floats, Index
 from harness.errors import HarnessError, suggestion
 from harness.experiments.task import Task, judged_pool
-from harness.labs.board import Detectable, Judgments, Leaderboard, Mean, Standing, Ties
+from harness.labs.board import Detectable, Judgments, Leaderboard, LeaderboardRow, Mean, Ties
 from harness.labs.testing import family_of, ranked_tests, verdict
-from harness.scoring.bootstrap import RankIntervals, places, rank_intervals
+from harness.scoring.bootstrap import RankIntervals, rank_intervals, ranks_of_means
 from harness.scoring.compare import (
     TOLERANCE,
     Comparison,
@@ -27,10 +27,10 @@ from harness.scoring.compare import (
     common_measures,
     compact_letters,
 )
-from harness.scoring.intervals import mean_intervals, numbered
+from harness.scoring.intervals import mean_intervals, numbers_of_names
 from harness.scoring.measures import parse_measure, without_diagnostics, without_private
 from harness.scoring.protocol import Protocol
-from harness.scoring.rounding import rounded
+from harness.scoring.rounding import rounded_to_step
 from harness.scoring.scores import Scores
 from harness.systems.base import Request
 from harness.systems.baselines import Shuffle
@@ -40,7 +40,7 @@ FLOOR_SEEDS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class LeaderboardEntry:
     """A run for a leaderboard.
 
     Attributes
@@ -62,7 +62,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Settings:
+class LeaderboardSettings:
     """Settings of a leaderboard.
 
     Attributes
@@ -102,7 +102,9 @@ class Settings:
         return self.step or 10.0**-self.decimals
 
 
-def leaderboards(entries: Sequence[Entry], settings: Settings | None = None) -> tuple[Leaderboard, ...]:
+def leaderboards(
+    entries: Sequence[LeaderboardEntry], settings: LeaderboardSettings | None = None
+) -> tuple[Leaderboard, ...]:
     """Makes a leaderboard for each collection, edition, protocol and checksum of judgments among the entries.
 
     Raises
@@ -110,13 +112,13 @@ def leaderboards(entries: Sequence[Entry], settings: Settings | None = None) -> 
     HarnessError
         There are no entries, the baseline is not an entry, or `leaderboard` raises.
     """
-    how = settings or Settings()
+    how = settings or LeaderboardSettings()
     if not entries:
         raise HarnessError("leaderboard: there are no runs")
     names = [entry.name for entry in entries]
     if how.baseline is not None and how.baseline not in names:
         raise HarnessError(f"leaderboard: baseline {how.baseline!r} is unknown; {suggestion(how.baseline, names)}")
-    alike: dict[tuple[object, ...], list[Entry]] = {}
+    alike: dict[tuple[object, ...], list[LeaderboardEntry]] = {}
     for entry in entries:
         alike.setdefault(_identity(entry.scores), []).append(entry)
     boards = []
@@ -136,7 +138,7 @@ def _identity(scores: Scores) -> tuple[object, ...]:
     return (scores.collection, scores.edition, scores.protocol.name, scores.qrels_sha256, *shared)
 
 
-def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> Leaderboard:
+def leaderboard(entries: Sequence[LeaderboardEntry], settings: LeaderboardSettings | None = None) -> Leaderboard:
     """Makes the leaderboard of runs of one task; independent of the order of the entries.
 
     Raises
@@ -150,11 +152,11 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
     >>> import harness as h
     >>> found = h.evaluate(h.task("mini-task1", measures=["nDCG"]), "runs/mini/mini-task1/overlap.run",
     ...                    "runs/mini/mini-task1/shuffle.run")
-    >>> board = leaderboard([Entry(scores.run, scores) for scores in found.scores])
+    >>> board = leaderboard([LeaderboardEntry(scores.run, scores) for scores in found.scores])
     >>> [(each.rank, each.name, each.group, each.rank_low, each.rank_high) for each in board.ranked]
     [(1, 'overlap', 'a', 1, 1), (2, 'shuffle', 'b', 2, 2)]
     """
-    how = settings or Settings()
+    how = settings or LeaderboardSettings()
     entries = sorted(entries, key=lambda entry: entry.name)
     scores = [replace(entry.scores, run=entry.name) for entry in entries]
     common_identity(scores)
@@ -183,8 +185,8 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
     main_means = np.array([math.nan if each[at].value is None else float(each[at].value or 0.0) for each in means])
     primary = np.array([entry.primary for entry in entries])
     ranks = np.zeros(len(entries), dtype=np.int64)
-    ranks[primary] = places(main_means[primary])
-    ranks[~primary] = places(main_means[~primary])
+    ranks[primary] = ranks_of_means(main_means[primary])
+    ranks[~primary] = ranks_of_means(main_means[~primary])
     order = sorted(range(len(entries)), key=lambda i: (ranks[i], i))  # equal ranks by name
     ranked = [i for i in order if primary[i]]
     spread = None if how.private or not ranked else _rank_intervals([scores[i] for i in ranked], main, how)
@@ -193,7 +195,7 @@ def leaderboard(entries: Sequence[Entry], settings: Settings | None = None) -> L
     standings = {}
     for i in order:
         position = ranked.index(i) if primary[i] else None
-        standings[i] = Standing(
+        standings[i] = LeaderboardRow(
             name=entries[i].name,
             means=means[i],
             team=entries[i].team,
@@ -243,21 +245,21 @@ def _aligned(scores: Scores, measure: str) -> Floats:
     return scores.column(measure)[np.argsort(np.array(scores.topics))]
 
 
-def _clusters(scores: Scores, how: Settings) -> Index | None:
-    return None if how.clusters is None else numbered([how.clusters[topic] for topic in sorted(scores.topics)])
+def _clusters(scores: Scores, how: LeaderboardSettings) -> Index | None:
+    return None if how.clusters is None else numbers_of_names([how.clusters[topic] for topic in sorted(scores.topics)])
 
 
-def _rank_intervals(scores: Sequence[Scores], main: str, how: Settings) -> RankIntervals:
+def _rank_intervals(scores: Sequence[Scores], main: str, how: LeaderboardSettings) -> RankIntervals:
     """Computes bootstrap intervals of the runs' ranks."""
     values = np.stack([_aligned(each, main) for each in scores])
     clusters = _clusters(scores[0], how)
     return rank_intervals(values, clusters, resamples=how.resamples, seed=how.seed, confidence=how.confidence)
 
 
-def _rounded(value: float, how: Settings) -> float | None:
+def _rounded(value: float, how: LeaderboardSettings) -> float | None:
     if math.isnan(value):
         return None
-    return rounded(value, how.step_of_means) if how.private else value
+    return rounded_to_step(value, how.step_of_means) if how.private else value
 
 
 def _defined(value: float) -> float | None:
@@ -265,7 +267,10 @@ def _defined(value: float) -> float | None:
 
 
 def _means(
-    scores: Sequence[Scores], measures: Sequence[str], how: Settings, shown: Sequence[Mapping[str, float] | None]
+    scores: Sequence[Scores],
+    measures: Sequence[str],
+    how: LeaderboardSettings,
+    shown: Sequence[Mapping[str, float] | None],
 ) -> list[tuple[Mean, ...]]:
     """Computes the means of each run, measure by measure.
 
@@ -303,7 +308,7 @@ class _Groups:
     undefined: tuple[tuple[str, str], ...] = ()
 
 
-def _groups(scores: Sequence[Scores], main: str, how: Settings) -> _Groups:
+def _groups(scores: Sequence[Scores], main: str, how: LeaderboardSettings) -> _Groups:
     """Groups ranked runs, best first, that do not differ significantly."""
     if how.untested:
         return _Groups("none", why=how.untested)
@@ -321,7 +326,7 @@ def _groups(scores: Sequence[Scores], main: str, how: Settings) -> _Groups:
     return _Groups("best", alike, _detectable(made, how), undefined=undefined)
 
 
-def _detectable(comparison: Comparison, how: Settings) -> Detectable | None:
+def _detectable(comparison: Comparison, how: LeaderboardSettings) -> Detectable | None:
     name = "detectable" if how.correction == "none" else "detectable_corrected"
     vary = [row for row in comparison.rows if row.sd]
     found = [value for row in vary if (value := getattr(row, name)) is not None]
@@ -373,7 +378,7 @@ def _expected(scores: Scores, k: int, judged: str) -> float | None:
     return unjudged * min(1.0, float(precision[found].sum()) / total)
 
 
-def _ties(entries: Sequence[Entry], main: str, means: Floats) -> list[Ties | None]:
+def _ties(entries: Sequence[LeaderboardEntry], main: str, means: Floats) -> list[Ties | None]:
     """Computes the effect of tied results for each run."""
     spans: list[tuple[float, float] | None] = []
     for entry, mean in zip(entries, means.tolist(), strict=True):
@@ -407,7 +412,7 @@ def floor(task: Task, seeds: int = FLOOR_SEEDS) -> tuple[Scores, ...]:
     return tuple(task.scorer(system(request)) for system in shuffled)
 
 
-def _floor_means(how: Settings, measures: Sequence[str]) -> tuple[Mean, ...]:
+def _floor_means(how: LeaderboardSettings, measures: Sequence[str]) -> tuple[Mean, ...]:
     if not how.floor:
         return ()
     shared = [name for name in measures if all(name in scores.measures for scores in how.floor)]

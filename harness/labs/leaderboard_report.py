@@ -5,23 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from harness.errors import counted
+from harness.errors import counted_text
 from harness.labs.board import (
     BoardColumn,
     Detectable,
     Leaderboard,
+    LeaderboardRow,
     Mean,
     Span,
-    Standing,
     leaderboard_to_json,
     shown_columns,
 )
 from harness.labs.testing import CORRECTIONS
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell
+from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell
 from harness.render.write import Report
 from harness.reports.parts import protocol_text, provenance_section, undefined_sentence
-from harness.scoring.measures import decimals
+from harness.scoring.measures import shown_decimals
 from harness.store.provenance import Provenance
 
 POOLING = (
@@ -57,17 +57,23 @@ def leaderboard_report(
         end = "" if len(boards) == 1 else f"-{number}"
         level = 2 if len(boards) == 1 else 3
         if len(boards) > 1:
-            sections.append(Section(said_of(board), (Text((f"{headline(board)}.",)),)))
+            sections.append(Section(conditions_text(board), (Prose((f"{leaderboard_headline(board)}.",)),)))
         sections += [
             _standings(board, end, level),
             _reading(board, level),
-            *(section for section in (_judgments(board, end, level), _ties(board, end, level)) if section is not None),
+            *(
+                section
+                for section in (_judgments_section(board, end, level), _ties_section(board, end, level))
+                if section is not None
+            ),
             _data_and_protocol(board, remarks, level),
         ]
     sections.append(provenance_section(provenance))
     name = ", ".join(dict.fromkeys(board.collection for board in boards))
     found = (
-        headline(boards[0]) if len(boards) == 1 else f"{len(boards)} leaderboards, one for each edition and protocol"
+        leaderboard_headline(boards[0])
+        if len(boards) == 1
+        else f"{len(boards)} leaderboards, one for each edition and protocol"
     )
     rows = tuple(row for board in boards for row in board.rows())
     return Report(
@@ -79,18 +85,18 @@ def leaderboard_report(
     )
 
 
-def said_of(board: Leaderboard) -> str:
+def conditions_text(board: Leaderboard) -> str:
     """Returns collection, edition and protocol in words."""
     return f"{board.collection}, edition {board.edition}, protocol {board.protocol.name}"
 
 
-def headline(board: Leaderboard) -> str:
+def leaderboard_headline(board: Leaderboard) -> str:
     """Returns the main result in one line: the best ranked run, what the tests say of it, and a higher unranked one."""
     where = f"{board.collection} (edition {board.edition}, {board.topics} topics, protocol {board.protocol.name})"
     if not board.ranked:
-        runs = counted(len(board.others), "run")
+        runs = counted_text(len(board.others), "run")
         return f"{runs} on {where}, {'not' if len(board.others) == 1 else 'none of them'} ranked"
-    best, runs = board.ranked[0], counted(len(board.ranked), "run")
+    best, runs = board.ranked[0], counted_text(len(board.ranked), "run")
     value = best.mean(board.main).value
     shown = "n/a" if value is None else f"{value:.{board.decimals}f}"
     of_ranked = "" if value is None or not (higher := higher_unranked(board, board.main)) else " of the ranked runs"
@@ -113,15 +119,15 @@ def _of_the_best(board: Leaderboard) -> str:
     apart = len(board.ranked) - 1 - alike - undefined
     said = []
     if alike:
-        said.append(f"does not differ significantly from {counted(alike, 'other')}")
+        said.append(f"does not differ significantly from {counted_text(alike, 'other')}")
     elif apart:
-        said.append(f"differs significantly from {'all others' if not undefined else counted(apart, 'other')}")
+        said.append(f"differs significantly from {'all others' if not undefined else counted_text(apart, 'other')}")
     if undefined:
-        said.append(f"has no defined test against {counted(undefined, 'other')}")
+        said.append(f"has no defined test against {counted_text(undefined, 'other')}")
     return " and ".join(said)
 
 
-def higher_unranked(board: Leaderboard, measure: str) -> tuple[Standing, ...]:
+def higher_unranked(board: Leaderboard, measure: str) -> tuple[LeaderboardRow, ...]:
     """Returns the runs that are not ranked and have a higher mean than every ranked run, the highest first."""
     known = [value for each in board.ranked if (value := each.mean(measure).value) is not None]
     if not known:
@@ -243,7 +249,7 @@ def _detectable(board: Leaderboard, found: Detectable) -> str:
 
 def _mean_cell(mean: Mean, board: Leaderboard, marks: tuple[str, ...] = ()) -> Cell:
     """Returns a mean with half the width of its interval, if intervals are shown."""
-    digits = decimals(mean.measure, board.decimals)
+    digits = shown_decimals(mean.measure, board.decimals)
     if mean.value is None or board.private:
         return number_cell(math.nan if mean.value is None else mean.value, digits, marks)
     if mean.low is None or mean.high is None:
@@ -257,7 +263,7 @@ def _whole(value: int | None) -> Cell:
     return Cell("") if value is None else Cell(f"{value:,}", value)
 
 
-def _table(board: Leaderboard, standings: Sequence[Standing], name: str, caption: str, *, ranked: bool) -> Table:
+def _table(board: Leaderboard, standings: Sequence[LeaderboardRow], name: str, caption: str, *, ranked: bool) -> Table:
     """Returns the table of runs with their means; ranked runs with rank, group and the rank's interval."""
     columns = [
         each
@@ -303,7 +309,7 @@ def _table(board: Leaderboard, standings: Sequence[Standing], name: str, caption
         there = {board.protocol.label(mean.measure): mean for mean in board.floor}
         floor = (_mean_cell(there[each.name], board) if each.name in there else Cell("") for each in columns)
         rows.append((Cell("random floor"), *floor))
-    notes = (f"{said_of(board)}.",)
+    notes = (f"{conditions_text(board)}.",)
     return Table(name, caption, (Column("run"), *map(heading, columns)), tuple(rows), notes)
 
 
@@ -317,19 +323,19 @@ def _standings(board: Leaderboard, end: str, level: int) -> Section:
     label = board.protocol.label(board.main)
     caption = f"Runs ranked by {label}"
     blocks: list[Block] = (
-        [Text(said)] if (said := (*([board.privacy] if board.privacy else []), *incomplete(board))) else []
+        [Prose(said)] if (said := (*([board.privacy] if board.privacy else []), *incomplete(board))) else []
     )
     if board.ranked:
         blocks.append(_table(board, board.ranked, f"leaderboard{end}", caption, ranked=True))
     if board.ranked and not board.private:  # without intervals it repeats the table
-        blocks.append(means_figure(board, end))
+        blocks.append(leaderboard_means_figure(board, end))
     if board.others:
         other = "Other runs, neither ranked nor tested" if board.ranked else "Runs, neither ranked nor tested"
         blocks.append(_table(board, board.others, f"others{end}", other, ranked=False))
     return Section("Ranks", tuple(blocks), level)
 
 
-def means_figure(board: Leaderboard, end: str = "") -> Figure:
+def leaderboard_means_figure(board: Leaderboard, end: str = "") -> Figure:
     """Draws the means of the main measure with their intervals, best first."""
     label = board.protocol.label(board.main)
     drawn, alike = [], like_the_best(board)
@@ -345,10 +351,10 @@ def means_figure(board: Leaderboard, end: str = "") -> Figure:
 
 
 def _reading(board: Leaderboard, level: int) -> Section:
-    return Section("Interpretation", (Text(reading(board)),), level)
+    return Section("Interpretation", (Prose(reading(board)),), level)
 
 
-def _judgments(board: Leaderboard, end: str, level: int) -> Section | None:
+def _judgments_section(board: Leaderboard, end: str, level: int) -> Section | None:
     """Returns the share of judged results of each run."""
     found = [(each, each.judgments) for each in (*board.ranked, *board.others) if each.judgments is not None]
     if not found:
@@ -369,10 +375,10 @@ def _judgments(board: Leaderboard, end: str, level: int) -> Section | None:
     said += [PRIMED] if board.protocol.prime else []
     said += [f"Judged@{depth} is the judged share of the whole run."] if depth is not None else []
     table = Table(f"judged{end}", "Judged share of the runs", tuple(columns), tuple(rows))
-    return Section("Judged results", (Text(tuple(said)), table), level)
+    return Section("Judged results", (Prose(tuple(said)), table), level)
 
 
-def _ties(board: Leaderboard, end: str, level: int) -> Section | None:
+def _ties_section(board: Leaderboard, end: str, level: int) -> Section | None:
     """Returns the range of means over the orders of tied results."""
     if board.private:
         return None
@@ -380,7 +386,7 @@ def _ties(board: Leaderboard, end: str, level: int) -> Section | None:
     found = [(each, each.ties) for each in board.ranked if each.ties is not None and each.ties.tied]
     rule = " ".join(word for word in board.protocol.in_words()[: 2 if board.protocol.deduplicate else 1])
     if not found:
-        return Section("Ties", (Text((f"No run has tied results. {rule}",)),), level)
+        return Section("Ties", (Prose((f"No run has tied results. {rule}",)),), level)
     rows = []
     for each, ties in found:
         known = ties.low is not None and ties.high is not None
@@ -398,10 +404,10 @@ def _ties(board: Leaderboard, end: str, level: int) -> Section | None:
     )
     note = "Ranks: the best and the worst over all orders of all runs' tied results."
     caption = f"{label} and rank over all orders of tied results"
-    return Section("Ties", (Text((rule,)), Table(f"ties{end}", caption, columns, tuple(rows), (note,))), level)
+    return Section("Ties", (Prose((rule,)), Table(f"ties{end}", caption, columns, tuple(rows), (note,))), level)
 
 
 def _data_and_protocol(board: Leaderboard, remarks: Sequence[str], level: int) -> Section:
     judged = f"SHA-256 of the judgments: {board.qrels_sha256[:12]}." if board.qrels_sha256 else ""
     head = f"Collection {board.collection}, edition {board.edition}: {board.topics} topics. {judged}".strip()
-    return Section("Data and protocol", (Text((head, *remarks)), protocol_text(board.protocol)), level)
+    return Section("Data and protocol", (Prose((head, *remarks)), protocol_text(board.protocol)), level)

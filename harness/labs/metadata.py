@@ -92,7 +92,7 @@ def _costs(part: Mapping[str, Any]) -> dict[str, Any]:
 def of_judged_alone(path: Path, run: Run) -> bool:
     """Returns whether a run's metadata file says that it ranks judged documents only."""
     try:
-        claims = sidecar.said_in(metadata_of(path, MOST_BYTES)[0])
+        claims = sidecar.sidecar_of_document(metadata_of(path, MOST_BYTES)[0])
     except HarnessError:
         return False
     return claims is not None and claims.pool is True and claims.sha256 == run.sha256

@@ -45,7 +45,7 @@ def mentions(text: str, name: str) -> bool:
     return len(short) >= _LEAST and short in compact
 
 
-def one_line(reason: str) -> str:
+def normalised_reason(reason: str) -> str:
     """Normalises the reason of an act to one line.
 
     Raises

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.errors import counted
+from harness.errors import counted_text
 from harness.labs.folders import SUBMISSIONS
 from harness.labs.lab import Lab
-from harness.labs.standing import Standing
+from harness.labs.standing import SubmissionStanding
 from harness.labs.submissions import Submission
 from harness.labs.submit import Receipt
 from harness.scoring.protocol import load_protocol
@@ -59,16 +59,16 @@ class Shown:
         return f"{self.title}{chosen}: kept in {place} ({number})"
 
 
-def shown(lab: Lab, receipt: Receipt) -> Shown:
+def team_receipt(lab: Lab, receipt: Receipt) -> Shown:
     """Returns what the team of a submission sees of it.
 
     Examples
     --------
     >>> from pathlib import Path
     >>> from harness.labs.lab import new_lab
-    >>> from harness.labs.submit import Offer, submit
+    >>> from harness.labs.submit import Offer, submit_run
     >>> lab = new_lab(Path("labs/receipts"), {"title": "Receipts", "collection": "mini-task1"})
-    >>> found = shown(lab, submit(lab, Offer(Path("runs/mini/mini-task1/overlap.run"), "DPRL", "first")))
+    >>> found = team_receipt(lab, submit_run(lab, Offer(Path("runs/mini/mini-task1/overlap.run"), "DPRL", "first")))
     >>> found.ranked, found.headline("the lab")
     ('rank 1 of 1 by nDCG′', "DPRL / first, the team's primary run: kept in the lab (submission 1)")
     """
@@ -118,7 +118,7 @@ def shown_means_of(lab: Lab, submission: Submission) -> dict[str, float | None]:
     return {measure: None if math.isnan(mean) else float(lab.text(mean, measure)) for measure, mean in means}
 
 
-def _ranked(submission: Submission, standing: Standing, label: str) -> str:
+def _ranked(submission: Submission, standing: SubmissionStanding, label: str) -> str:
     place = f"{standing.rank} of {standing.runs} by {label}"
     if standing.ranked:
         return f"rank {place}"
@@ -127,7 +127,7 @@ def _ranked(submission: Submission, standing: Standing, label: str) -> str:
     return f"not ranked, since another run is the team's primary run; as the primary run its rank would be {place}"
 
 
-def _against(lab: Lab, standing: Standing, named: str) -> Rows:
+def _against(lab: Lab, standing: SubmissionStanding, named: str) -> Rows:
     if not standing.rows:
         return ()
     rows: list[tuple[str, ...]] = [("against", "it is", named, "difference", *(() if lab.private else ("p",)))]
@@ -140,8 +140,8 @@ def _against(lab: Lab, standing: Standing, named: str) -> Rows:
     return tuple(rows)
 
 
-def _tests(standing: Standing) -> str:
-    omitted = counted(standing.omitted, "earlier run is", "earlier runs are")
+def _tests(standing: SubmissionStanding) -> str:
+    omitted = counted_text(standing.omitted, "earlier run is", "earlier runs are")
     more = f"; {omitted} not compared" if standing.omitted else ""
     return f"{standing.tests}{more}".removeprefix("; ") if standing.rows else ""
 

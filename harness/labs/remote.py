@@ -22,7 +22,7 @@ from harness.data.archives import files_in
 from harness.errors import HarnessError
 from harness.experiments.tira import metadata_file
 from harness.io.checks import typed
-from harness.io.compression import opened
+from harness.io.compression import open_uncompressed
 from harness.labs.addresses import is_address, server_of
 from harness.labs.receipts import Shown
 from harness.labs.submit import Offer
@@ -123,7 +123,7 @@ class _Form:
 
 def _piped(path: Path) -> bytes:
     """Returns the content of a pipe, whose length is not known before."""
-    with opened(path) as stream:
+    with open_uncompressed(path) as stream:
         return stream.read()
 
 

@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from harness.errors import HarnessError, format_error, suggestion
 from harness.io.files import read_bytes, sha256, write_atomic
 from harness.labs.folders import PRIVATE
-from harness.labs.journal import NAME_RULE, Event, Joined, Journal, Revoked, Submitted, is_name
+from harness.labs.journal import NAME_RULE, Event, Journal, Revoked, Submitted, TeamJoined, is_name
 from harness.labs.lab import Lab
-from harness.labs.names import confusable, nfc, one_line, stamp
+from harness.labs.names import confusable, nfc, normalised_reason, stamp
 from harness.labs.submissions import events, refuse_if_rejudged
 
 BASELINE = "baseline"  # team of the baseline run, which organisers submit
@@ -30,7 +30,7 @@ def roster(events: Sequence[Event]) -> dict[str, str]:
     """Returns the teams on the roster: team -> SHA-256 of its token."""
     found: dict[str, str] = {}
     for event in events:
-        if isinstance(event, Joined):
+        if isinstance(event, TeamJoined):
             found[event.team] = event.token
         elif isinstance(event, Revoked):
             found.pop(event.team, None)
@@ -39,7 +39,7 @@ def roster(events: Sequence[Event]) -> dict[str, str]:
 
 def has_roster(lab: Lab, events: Sequence[Event]) -> bool:
     """Returns whether only teams on the roster may submit: with private judgments, and once a team was added."""
-    return lab.private or any(isinstance(event, Joined) for event in events)
+    return lab.private or any(isinstance(event, TeamJoined) for event in events)
 
 
 def fault(lab: Lab, events: Sequence[Event], team: str) -> str:
@@ -110,7 +110,7 @@ def add_team(lab: Lab, name: str, *, new: bool = False, now: datetime | None = N
         names = real_names(lab)
         taken = roster(journal.events)
         team = _known_as(names, given)
-        there = {event.team for event in journal.events if isinstance(event, Joined | Submitted)}
+        there = {event.team for event in journal.events if isinstance(event, TeamJoined | Submitted)}
         if new and team in there:
             raise HarnessError(f"team {given}: is in the lab already; choose another name, or ask its organisers")
         if team in taken:
@@ -120,7 +120,7 @@ def add_team(lab: Lab, name: str, *, new: bool = False, now: datetime | None = N
         if not named and team not in names and team not in there:  # else it would have two names, and two caps
             team = f"team-{secrets.token_hex(4)}"
             _keep_names(lab, {**names, team: given})
-        journal.append(Joined(team, sha256(token.encode()), stamp(now)))
+        journal.append(TeamJoined(team, sha256(token.encode()), stamp(now)))
     return team, token
 
 
@@ -147,7 +147,7 @@ def check_name(lab: Lab, events: Sequence[Event], name: str, *, hide: bool = Fal
     given, names = nfc(name), real_names(lab)
     check_form(given)
     team = _known_as(names, given)
-    there = {event.team for event in events if isinstance(event, Joined | Submitted)}
+    there = {event.team for event in events if isinstance(event, TeamJoined | Submitted)}
     for other in {BASELINE, *there, *names.values()} - {given, team, names.get(team)}:
         if alike := confusable(given, other):
             like = "another team" if hide else f"the existing team {alike[1]}"
@@ -157,7 +157,7 @@ def check_name(lab: Lab, events: Sequence[Event], name: str, *, hide: bool = Fal
 def is_known(lab: Lab, events: Sequence[Event], team: str) -> bool:
     """Returns whether a team was ever in the lab, by its name or its pseudonym."""
     name = known_as(lab, team)
-    return any(isinstance(event, Joined | Submitted) and event.team == name for event in events)
+    return any(isinstance(event, TeamJoined | Submitted) and event.team == name for event in events)
 
 
 def revoke_team(lab: Lab, team: str, reason: str = "", *, now: datetime | None = None) -> None:
@@ -168,7 +168,7 @@ def revoke_team(lab: Lab, team: str, reason: str = "", *, now: datetime | None =
     HarnessError
         The team is not on the roster, or the reason is unprintable or too long.
     """
-    journal, team, reason = Journal(lab.folder), known_as(lab, team), one_line(reason)
+    journal, team, reason = Journal(lab.folder), known_as(lab, team), normalised_reason(reason)
     with journal.locked():
         refuse_if_rejudged(lab, journal.events)
         known = roster(journal.events)

@@ -14,7 +14,7 @@ import yaml
 from harness.collections.irds import PREFIX
 from harness.errors import HarnessError, suggestion
 from harness.io import config
-from harness.io.checks import Words, number, whole
+from harness.io.checks import Words, check_number, check_whole_number
 from harness.labs.addresses import is_address, server_of
 from harness.scoring.compare import Correction
 from harness.scoring.measures import parse_measures
@@ -56,14 +56,14 @@ def _measures(key: str, value: object) -> tuple[str, ...]:
 
 
 def _decimals(key: str, value: object) -> int:
-    if whole(key, value, low=1) > 6:
+    if check_whole_number(key, value, low=1) > 6:
         raise HarnessError(f"key {key!r} is {value!r}, expected a whole number from 1 to 6")
     return int(str(value))
 
 
 def _alpha(key: str, value: object) -> float:
     with suppress(HarnessError):
-        if found := number(key, value, high=0.5):
+        if found := check_number(key, value, high=0.5):
             return found
     raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0, at most 0.5")
 
@@ -76,7 +76,7 @@ def _address(key: str, value: object) -> str:
 
 def _step(key: str, value: object) -> float:
     with suppress(HarnessError):
-        found = number(key, value, high=1.0)
+        found = check_number(key, value, high=1.0)
         if found and math.isclose(found, round(found, 4)):
             return found
     raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0, at most 1, with at most 4 decimals")
@@ -84,12 +84,12 @@ def _step(key: str, value: object) -> float:
 
 def _width(key: str, value: object) -> float:
     with suppress(HarnessError):
-        if found := number(key, value):
+        if found := check_number(key, value):
             return found
     raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0")
 
 
-_Count = Annotated[int, partial(whole, low=1)]
+_Count = Annotated[int, partial(check_whole_number, low=1)]
 
 
 @dataclass(frozen=True)

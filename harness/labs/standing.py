@@ -13,16 +13,16 @@ from harness.experiments.task import Task
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.lab import Lab
 from harness.labs.submissions import Submission, baseline_of, scores_of
-from harness.labs.testing import Verdict, corrected_for, family_of, ranked_tests, verdicts
+from harness.labs.testing import TestVerdict, corrected_for, family_of, ranked_tests, verdicts
 from harness.scoring import compare as stats
-from harness.scoring.bootstrap import places
+from harness.scoring.bootstrap import ranks_of_means
 from harness.scoring.scores import Scores
 
 MOST_EARLIER = 10  # latest earlier runs of its team that a submission is compared with
 
 
 @dataclass(frozen=True)
-class Against:
+class SubmissionComparison:
     """Comparison of a submission with another one by the first measure.
 
     Attributes
@@ -47,7 +47,7 @@ class Against:
 
 
 @dataclass(frozen=True)
-class Standing:
+class SubmissionStanding:
     """Rank and comparisons of a submission.
 
     Attributes
@@ -66,7 +66,7 @@ class Standing:
     rank: int
     runs: int
     ranked: bool
-    rows: tuple[Against, ...]
+    rows: tuple[SubmissionComparison, ...]
     tests: str
     omitted: int
 
@@ -77,7 +77,7 @@ def standing(
     scores: Scores,
     bench: Task,
     found: Sequence[Submission],
-) -> Standing:
+) -> SubmissionStanding:
     """Ranks a submission and compares it with the baseline, the best ranked run and its team's earlier runs.
 
     Parameters
@@ -93,10 +93,10 @@ def standing(
     """
     measure = scores.measures[0]
     beside = _ranked_beside(lab, submission, found)
-    rank = int(places(np.array([each.means[measure] for each in (submission, *beside)]))[0])
+    rank = int(ranks_of_means(np.array([each.means[measure] for each in (submission, *beside)]))[0])
     roles, omitted = _others(lab, submission, measure, found)
     ranked = submission.primary or submission.name == lab.baseline
-    rows: tuple[Against, ...] = ()
+    rows: tuple[SubmissionComparison, ...] = ()
     tests = ""
     others = [found[place] for place in roles]
     if lab.private:  # one judgment may decide whether a test is significant
@@ -134,14 +134,14 @@ def standing(
             for other, row, result in zip(others, alone, results, strict=True)
         )
         tests = _tests(lab, rows, family_of(len(family), lab.family), unread=unread)
-    return Standing(measure, rank, 1 + len(beside), ranked, rows, tests, omitted)
+    return SubmissionStanding(measure, rank, 1 + len(beside), ranked, rows, tests, omitted)
 
 
 def _or(mean: float) -> float:
     return -math.inf if math.isnan(mean) else mean
 
 
-def _tests(lab: Lab, rows: Sequence[Against], family: int, *, unread: bool) -> str:
+def _tests(lab: Lab, rows: Sequence[SubmissionComparison], family: int, *, unread: bool) -> str:
     """Returns tests and correction in words, and against which runs no p is corrected."""
     if unread:
         return "paired t-test, not corrected: scores of other ranked runs cannot be read"
@@ -189,10 +189,10 @@ def _against(
     submission: Submission,
     other: Submission,
     roles: tuple[str, ...],
-    row: stats.Row | None,
-    result: Verdict | None,
+    row: stats.TestedDifference | None,
+    result: TestVerdict | None,
     measure: str,
-) -> Against:
+) -> SubmissionComparison:
     """Returns the comparison with another submission.
 
     Parameters
@@ -202,9 +202,11 @@ def _against(
     """
     mine, theirs = submission.means[measure], other.means[measure]
     if row is None:
-        return Against(other.title, roles, theirs, round(mine - theirs, 9), None, None)
+        return SubmissionComparison(other.title, roles, theirs, round(mine - theirs, 9), None, None)
     p, significant = (row.p, None) if result is None else (result.p, result.significant)
-    return Against(other.title, roles, theirs, row.difference, p, significant, corrected=result is not None)
+    return SubmissionComparison(
+        other.title, roles, theirs, row.difference, p, significant, corrected=result is not None
+    )
 
 
 def refuse_if_changed(lab: Lab, scores: Scores, found: Sequence[Submission]) -> None:

@@ -11,18 +11,18 @@ from pathlib import Path
 
 from harness.data.trec import Run, parse_run
 from harness.errors import FormatError, HarnessError, format_error, gather, suggestion
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.io.files import read_bytes, sha256, write_atomic
 from harness.labs.folders import ENTRY, PRIVATE, SCORES, SUBMISSIONS, SUMS, folder_of
 from harness.labs.form import kept_scores, untagged
 from harness.labs.journal import (
     Act,
     Appealed,
-    Chosen,
     Disqualified,
     Event,
     Journal,
     Kind,
+    PrimaryRunChosen,
     Reinstated,
     Rejudged,
     Submitted,
@@ -133,7 +133,7 @@ def events(lab: Lab) -> Sequence[Event]:
     journal.catch_up()
     lost, lines = journal.lost()
     for line in lines:
-        say(f"warning: {line}")
+        log_line(f"warning: {line}")
     return [*journal.events, *lost]
 
 
@@ -150,7 +150,7 @@ def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
     chosen: dict[str, str] = {}
     acts: dict[tuple[str, str, int], dict[str, str]] = {}
     for number, event in enumerate(given, 1):
-        if isinstance(event, Chosen):
+        if isinstance(event, PrimaryRunChosen):
             chosen[event.team] = event.label
         elif isinstance(event, Submitted):
             at = (event.team, event.label, event.version)
@@ -222,7 +222,7 @@ def _inconsistency(folder: Path, number: int, reason: str) -> FormatError:
     return format_error(Journal(folder).path, number, f"damaged: {reason}; restore the journal from a copy")
 
 
-def find(found: Iterable[Submission], team: str, label: str, version: int | None = None) -> Submission:
+def find_submission(found: Iterable[Submission], team: str, label: str, version: int | None = None) -> Submission:
     """Returns a version of a team's label, by default the latest one that was not withdrawn.
 
     Raises
@@ -353,7 +353,7 @@ def _rescored(lab: Lab, submission: Submission, error: Exception) -> Scores:
             )
         write_atomic(folder / SCORES, text)
     line = error.lines[0] if isinstance(error, HarnessError) else str(error)
-    say(f"{line}; scored again from {submission.run}")
+    log_line(f"{line}; scored again from {submission.run}")
     return found
 
 

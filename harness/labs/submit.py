@@ -25,27 +25,27 @@ from harness.labs.form import normal
 from harness.labs.journal import (
     KINDS,
     NAME_RULE,
-    Chosen,
     Event,
     Journal,
     Kind,
+    PrimaryRunChosen,
     Refused,
     Rejudged,
     Revealed,
     Submitted,
     Withdrawn,
     is_name,
-    label_of,
+    label_of_tag,
 )
 from harness.labs.lab import Lab, new_lab, others_may_read
 from harness.labs.metadata import Details
 from harness.labs.names import confusable, mentions, nfc, stamp
-from harness.labs.published import halves, protection, shown_before, shown_means, width_of
 from harness.labs.roster import BASELINE, has_roster, hidden_names
 from harness.labs.roster import fault as roster_fault
-from harness.labs.standing import Standing, refuse_if_changed, standing
-from harness.labs.storing import clear, commit, files_of, staged
-from harness.labs.submissions import Submission, find, from_events, refuse_if_rejudged
+from harness.labs.shown_scores import protection, public_and_held_out, shown_before, shown_means, width_of
+from harness.labs.standing import SubmissionStanding, refuse_if_changed, standing
+from harness.labs.submission_storage import clear, commit, files_of, staged
+from harness.labs.submissions import Submission, find_submission, from_events, refuse_if_rejudged
 from harness.scoring.scores import Scores
 from harness.version import __version__
 
@@ -102,7 +102,7 @@ class Receipt:
 
     submission: Submission
     made: int
-    standing: Standing | None
+    standing: SubmissionStanding | None
     notes: tuple[str, ...]
     protection: str = ""
     counted: tuple[int, ...] = ()
@@ -110,7 +110,7 @@ class Receipt:
     refunded: int = 0
 
 
-def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime | None = None) -> Receipt:
+def submit_run(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime | None = None) -> Receipt:
     """Checks, scores and stores a run atomically.
 
     Parameters
@@ -129,7 +129,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     --------
     >>> from harness.labs.lab import new_lab
     >>> lab = new_lab(Path("labs/arena"), {"title": "Arena", "collection": "mini-task1"})
-    >>> found = submit(lab, Offer(Path("runs/mini/mini-task1/overlap.run"), "DPRL", "first"))
+    >>> found = submit_run(lab, Offer(Path("runs/mini/mini-task1/overlap.run"), "DPRL", "first"))
     >>> found.submission.name, found.submission.primary, found.standing.rank
     ('DPRL / first', True, 1)
     """
@@ -171,7 +171,7 @@ def submit(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime |
     notes += [] if lab.private else _coverage(bench, run, scores)
     made, note = metadata.beside(offer.run, read)
     notes += [note] if note else []
-    public, _ = halves(lab, journal.events, scores.topics)
+    public, _ = public_and_held_out(lab, journal.events, scores.topics)
     meta = metadata.text(lab, details, run, made)
     while True:
         before = shown_before(lab, found, details.team)
@@ -258,7 +258,7 @@ def _count_invalid(lab: Lab, journal: Journal, team: str, now: datetime) -> None
             journal.append(Refused(team, stamp(now)))
 
 
-def withdraw(
+def withdraw_run(
     lab: Lab, team: str, label: str, version: int | None = None, reason: str = "", *, now: datetime | None = None
 ) -> Submission:
     """Withdraws a version of a run, by default the latest; journal and folder keep it.
@@ -276,7 +276,7 @@ def withdraw(
         clear(lab, journal)
         refuse_if_rejudged(lab, journal.events)
         refuse_if_frozen(lab, journal.events)
-        chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
+        chosen = find_submission(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
         if chosen.withdrawn:
             raise HarnessError(f"{chosen.title} was withdrawn already")
         journal.append(Withdrawn(chosen.team, chosen.label, chosen.version, reason, stamp(now or datetime.now(UTC))))
@@ -299,10 +299,10 @@ def choose_primary(lab: Lab, team: str, label: str, *, now: datetime | None = No
         if any(isinstance(event, Revealed) for event in journal.events):
             # The team could choose the run that is best at the end.
             raise HarnessError("the lab has ended; primary runs can no longer be chosen")
-        chosen = find(from_events(journal.events, lab.folder), nfc(team), nfc(label))
+        chosen = find_submission(from_events(journal.events, lab.folder), nfc(team), nfc(label))
         if chosen.kind == "post-hoc":
             raise HarnessError(f"{chosen.name}: {_NOT_PRIMARY}")
-        journal.append(Chosen(chosen.team, chosen.label, stamp(now or datetime.now(UTC))))
+        journal.append(PrimaryRunChosen(chosen.team, chosen.label, stamp(now or datetime.now(UTC))))
         return from_events(journal.events, lab.folder)[chosen.place]
 
 
@@ -353,7 +353,7 @@ def _check_results(lab: Lab, run: Run) -> None:
 
 def _details(lab: Lab, offer: Offer, run: Run | None, faults: list[str]) -> Details:
     """Checks the details of an offer and appends their faults; without a readable run, the label may be unknown."""
-    given = offer.label if offer.label is not None else label_of(run.name) if run is not None else "unknown"
+    given = offer.label if offer.label is not None else label_of_tag(run.name) if run is not None else "unknown"
     team, label = nfc(offer.team), nfc(given)
     if not is_name(team):
         faults.append(
@@ -464,11 +464,11 @@ def open_lab(folder: Path, settings: dict[str, Any], baseline: Path | None = Non
     """
     if baseline is None:
         return new_lab(folder, settings)
-    name = f"{BASELINE} / {nfc(label) if label else label_of(read_run(baseline).name)}"
+    name = f"{BASELINE} / {nfc(label) if label else label_of_tag(read_run(baseline).name)}"
     lab = new_lab(folder, {**settings, "baseline": name})
     offer = Offer(baseline, BASELINE, label, description="Baseline of the lab.")
     try:
-        submit(replace(lab, require=(), deadline=None, least_results=1), offer)
+        submit_run(replace(lab, require=(), deadline=None, least_results=1), offer)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

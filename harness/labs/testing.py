@@ -13,8 +13,8 @@ from itertools import combinations
 
 import numpy as np
 
-from harness.scoring.compare import Comparison, Correction, Row, compare
-from harness.scoring.intervals import numbered
+from harness.scoring.compare import Comparison, Correction, TestedDifference, compare
+from harness.scoring.intervals import numbers_of_names
 from harness.scoring.scores import Scores
 
 MOST_LETTERED = 60  # most ranked runs for which every pair is tested
@@ -26,7 +26,7 @@ CORRECTIONS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TestVerdict:
     """Result of a test in the family: corrected p, and whether it is below alpha; both None if undefined."""
 
     p: float | None
@@ -61,7 +61,7 @@ def ranked_tests(
     if len(scores) < 2:
         return None, "there is only one ranked run" if scores else "no run is ranked"
     topics = sorted(scores[0].topics)
-    of = numbered(topics if clusters is None else [clusters[topic] for topic in topics])
+    of = numbers_of_names(topics if clusters is None else [clusters[topic] for topic in topics])
     counted = [~np.isnan(each.column(measure)[np.argsort(np.array(each.topics))]) for each in scores]
     everyone = len(scores) <= MOST_LETTERED
     pairs = combinations(counted, 2) if everyone else ((counted[0], each) for each in counted[1:])
@@ -80,14 +80,14 @@ def ranked_tests(
     return made, ""
 
 
-def verdict(row: Row, correction: Correction) -> Verdict:
+def verdict(row: TestedDifference, correction: Correction) -> TestVerdict:
     """Returns the result of a test by the declared correction."""
     if correction == "none":
-        return Verdict(row.p, row.significant)
-    return Verdict(getattr(row, f"p_{correction}"), getattr(row, f"significant_{correction}"))
+        return TestVerdict(row.p, row.significant)
+    return TestVerdict(getattr(row, f"p_{correction}"), getattr(row, f"significant_{correction}"))
 
 
-def verdicts(made: Comparison | None, correction: Correction) -> dict[frozenset[str], Verdict]:
+def verdicts(made: Comparison | None, correction: Correction) -> dict[frozenset[str], TestVerdict]:
     """Returns pair of runs -> result of its test; empty without tests."""
     rows = () if made is None else made.rows
     return {frozenset((row.a, row.b)): verdict(row, correction) for row in rows}

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from harness.errors import counted, format_error
+from harness.errors import counted_text, format_error
 
 Judgement = Literal["exact", "close", "within", "differs", "needs", "not implemented", "blocked"]
 Printed = Literal["run", "mean", "best"]  # what a number over seeds is
@@ -24,7 +24,7 @@ HEADER += ["value", "std", "significant", "baseline", "note"]
 
 
 @dataclass(frozen=True)
-class Cell:
+class PublishedCell:
     """A published number with its coordinates; the columns of `conf/paper/cells/PAPER.csv`.
 
     `value` and `std` are strings as printed, which keeps the digits. `significant` is None if the table has no test.
@@ -59,7 +59,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CellVerdict:
     """Verdict on a published cell.
 
     Attributes
@@ -71,7 +71,7 @@ class Verdict:
     in_part : whether it is that of a fusion some of whose inputs are missing.
     """
 
-    cell: Cell
+    cell: PublishedCell
     verdict: Judgement
     value: float | None = None
     run: str = ""
@@ -141,15 +141,15 @@ def _best_of(seeds: int, n: int, level: float) -> float:
     return float(brentq(lambda c: float(weights @ ndtr(m + c * s) ** seeds @ weights) - level, -1e4, 1e4))
 
 
-def read_cells(data: bytes, path: str) -> tuple[Cell, ...]:
+def read_cells(data: bytes, path: str) -> tuple[PublishedCell, ...]:
     """Reads the cells of a CSV file; raises FormatError (`path:line: reason`)."""
-    cells: list[Cell] = []
+    cells: list[PublishedCell] = []
     try:
         rows = csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True)
         header = next(rows, [])
         if header != HEADER:
             raise format_error(path, 1, f"header is {','.join(header)!r}, expected {','.join(HEADER)!r}")
-        seen: dict[Cell, int] = {}
+        seen: dict[PublishedCell, int] = {}
         number = rows.line_num + 1
         for row in rows:
             cell = _cell(row, path, number)
@@ -169,9 +169,9 @@ _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]+)?|\.[0-9]+)")
 _FLAGS = {"1": True, "0": False, "": None}
 
 
-def _cell(row: Sequence[str], path: str, line: int) -> Cell:
+def _cell(row: Sequence[str], path: str, line: int) -> PublishedCell:
     if len(row) != len(HEADER):
-        raise format_error(path, line, f"{counted(len(row), 'column')}, expected {len(HEADER)}")
+        raise format_error(path, line, f"{counted_text(len(row), 'column')}, expected {len(HEADER)}")
     values: dict[str, Any] = dict(zip(HEADER, row, strict=True))
     for column in ("value", "std"):
         if not _NUMBER.fullmatch(values[column]) and (values[column] or column == "value"):
@@ -180,4 +180,4 @@ def _cell(row: Sequence[str], path: str, line: int) -> Cell:
         if values[column] not in _FLAGS:
             raise format_error(path, line, f"{column} is {values[column]!r}, expected 1, 0 or nothing")
         values[column] = _FLAGS[values[column]]
-    return Cell(**{**values, "baseline": bool(values["baseline"])})
+    return PublishedCell(**{**values, "baseline": bool(values["baseline"])})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.errors import HarnessError
-from harness.papers.cells import Cell, Verdict
+from harness.papers.cells import CellVerdict, PublishedCell
 from harness.scoring.agreement import rank_correlation
 from harness.scoring.reproduction import delta_relative_improvement, effect_ratio
 
@@ -16,7 +16,7 @@ _LEAST = 2  # rows of an order
 
 
 @dataclass(frozen=True)
-class Effect:
+class BaselineEffect:
     """The improvement of a row over the baseline of its column, printed and recomputed.
 
     Attributes
@@ -36,7 +36,7 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Column:
+class EffectColumn:
     """A column of a table: rows with a printed and a recomputed value.
 
     Attributes
@@ -51,15 +51,15 @@ class Column:
     metric: str
     n: int
     tau: float | None
-    effects: tuple[Effect, ...]
+    effects: tuple[BaselineEffect, ...]
 
 
-def columns(verdicts: Iterable[Verdict]) -> tuple[Column, ...]:
+def columns(verdicts: Iterable[CellVerdict]) -> tuple[EffectColumn, ...]:
     """Returns the columns with at least two recomputed rows, by the measures of Breuer et al., 2020 (repro_eval).
 
     The printed means take the place of the original run's: an effect ratio is a ratio of mean differences.
     """
-    found: dict[tuple[str, str, str, str, str], dict[str, tuple[Cell, float]]] = {}
+    found: dict[tuple[str, str, str, str, str], dict[str, tuple[PublishedCell, float]]] = {}
     for verdict in verdicts:
         cell = verdict.cell
         if verdict.value is not None:
@@ -77,13 +77,13 @@ def columns(verdicts: Iterable[Verdict]) -> tuple[Column, ...]:
             continue
         base = next((name for name, (cell, _) in rows.items() if cell.baseline), "")
         effects = tuple(_effect(name, base, printed, here) for name in rows if base and name != base)
-        made.append(Column(table, collection, part, metric, len(rows), tau, effects))
+        made.append(EffectColumn(table, collection, part, metric, len(rows), tau, effects))
     return tuple(made)
 
 
-def _effect(row: str, base: str, printed: Mapping[str, float], here: Mapping[str, float]) -> Effect:
+def _effect(row: str, base: str, printed: Mapping[str, float], here: Mapping[str, float]) -> BaselineEffect:
     means = tuple(np.array([value]) for value in (printed[row], printed[base], here[row], here[base]))
-    return Effect(
+    return BaselineEffect(
         row,
         base,
         printed[row] - printed[base],

@@ -13,21 +13,21 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from harness.io import config
-from harness.papers.groups import Group, groups, topics
+from harness.papers.groups import TableGroup, table_groups, topic_and_judgment_counts
 from harness.papers.needs import Needed, asked_by, needed_by
 from harness.papers.paper import Paper
 from harness.papers.rates import NOTHING, SPREAD, Range, data
-from harness.papers.steps import Run
-from harness.papers.work import Step, counted, steps
+from harness.papers.steps import PlannedRun
+from harness.papers.work import WorkStep, countable_runs, work_steps
 from harness.store.llm import Endpoint, load_endpoint
-from harness.store.llm.estimate import estimate as tokens_of
-from harness.systems.states import needed_models, parts
+from harness.store.llm.estimate import estimate_calls as tokens_of
+from harness.systems.states import needed_models, nested_configurations
 
 _EITHER_WAY = Range(1 / SPREAD, SPREAD)
 
 
 @dataclass(frozen=True)
-class Calls:
+class EstimatedCalls:
     """Calls to a language model or embedding service.
 
     Attributes
@@ -48,13 +48,13 @@ class Calls:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class GroupEstimate:
     """What a group of tables takes."""
 
-    group: Group
+    group: TableGroup
     needed: tuple[Needed, ...]
-    steps: tuple[Step, ...]
-    calls: tuple[Calls, ...]
+    steps: tuple[WorkStep, ...]
+    calls: tuple[EstimatedCalls, ...]
 
     @property
     def hours(self) -> Range:
@@ -90,17 +90,18 @@ class Estimate:
         return None if None in prices else sum((price for price in prices if price is not None), NOTHING)
 
 
-def estimates(paper: Paper) -> tuple[Estimate, ...]:
+def estimates(paper: Paper) -> tuple[GroupEstimate, ...]:
     """Returns the estimate of each group of a paper's tables, in the paper's order.
 
     What several groups need is in each of them, and is obtained, made and paid once.
     """
     return tuple(
-        Estimate(group, tuple(_needed(group)), steps(group), tuple(calls_of(group))) for group in groups(paper)
+        GroupEstimate(group, tuple(_needed(group)), work_steps(group), tuple(calls_of(group)))
+        for group in table_groups(paper)
     )
 
 
-def order(found: Sequence[Estimate], key: str) -> tuple[str, ...]:
+def order(found: Sequence[GroupEstimate], key: str) -> tuple[str, ...]:
     """Returns what to do, in order: manual downloads, models last, then the tables by their known hours."""
     once: dict[str, Needed] = {each.name: each for estimate in found for each in estimate.needed}
     ranked = sorted(once.values(), key=lambda each: ("--from" not in each.where, each.name in data().models))
@@ -113,7 +114,7 @@ def order(found: Sequence[Estimate], key: str) -> tuple[str, ...]:
     return (*lines, f"harness reproduce paper={key}")
 
 
-def to_json(found: Sequence[Estimate], key: str) -> dict[str, Any]:
+def to_json(found: Sequence[GroupEstimate], key: str) -> dict[str, Any]:
     """Returns the estimates as JSON values; what is not known is null."""
     tables = [
         {
@@ -137,33 +138,35 @@ def to_json(found: Sequence[Estimate], key: str) -> dict[str, Any]:
     return {"tables": tables, "order": list(order(found, key))}
 
 
-def _needed(group: Group) -> Iterator[Needed]:
-    configurations = [part for run in group.runs for part in parts(run.configuration)]
+def _needed(group: TableGroup) -> Iterator[Needed]:
+    configurations = [part for run in group.runs for part in nested_configurations(run.configuration)]
     return needed_by(configurations, group.corpora, group.collections)
 
 
-def _asked(group: Group) -> Iterator[tuple[str, str]]:
+def _asked(group: TableGroup) -> Iterator[tuple[str, str]]:
     """Yields (endpoint, prompt) of what the runs ask of language models."""
     return (each for run in group.runs for each in asked_by(run.configuration))
 
 
-def calls_of(group: Group) -> Iterator[Calls]:
+def calls_of(group: TableGroup) -> Iterator[EstimatedCalls]:
     """Yields the calls to language models and services that runs take, each kind once."""
-    runs = counted(group)
+    runs = countable_runs(group)
     for endpoint, prompt in dict.fromkeys(_asked(group)):
         documents = int(data().corpora[runs[0].corpus].range.high) if runs else 0
-        yield _written(load_endpoint(endpoint), prompt, topics(runs)[0] if prompt == "augment" else documents)
-    seen: dict[tuple[str, str], Run] = {}
+        yield _written(
+            load_endpoint(endpoint), prompt, topic_and_judgment_counts(runs)[0] if prompt == "augment" else documents
+        )
+    seen: dict[tuple[str, str], PlannedRun] = {}
     for run in runs:
         view = str(run.configuration.get("view", "")) if "llm" in run.configuration else ""
-        for name in needed_models(parts(run.configuration)):
+        for name in needed_models(nested_configurations(run.configuration)):
             if name in config.names("llm"):
                 seen.setdefault((name, view), run)
     for (name, view), run in seen.items():
-        yield _vectors(load_endpoint(name), view, run, topics(runs)[0])
+        yield _vectors(load_endpoint(name), view, run, topic_and_judgment_counts(runs)[0])
 
 
-def _written(endpoint: Endpoint, prompt: str, count: int) -> Calls:
+def _written(endpoint: Endpoint, prompt: str, count: int) -> EstimatedCalls:
     """Returns the calls that write one answer for each prompt, by the estimate of a dry run that has seen no call."""
     found = data().prompts[prompt]
     made = tokens_of(endpoint, [(found.letters, found.others)] * count, [], "")
@@ -172,13 +175,15 @@ def _written(endpoint: Endpoint, prompt: str, count: int) -> Calls:
     return _priced(endpoint, prompt, count, tokens_in, tokens_out, f"{origin}; 3.5 characters a token, 256 an answer")
 
 
-def _vectors(endpoint: Endpoint, view: str, run: Run, asked: int) -> Calls:
+def _vectors(endpoint: Endpoint, view: str, run: PlannedRun, asked: int) -> EstimatedCalls:
     """Returns the calls for the vectors of documents and topics; the tokens are known of declarations alone."""
     what, counts = f"vectors of {view or 'texts'}", data().corpora[run.corpus]
     texts = int(counts.range.high)
     count = -(-texts // endpoint.batch) + asked
     if counts.texts != "declarations":
-        return Calls(endpoint.name, what, count, None, None, None, None, "the length of the texts is not known")
+        return EstimatedCalls(
+            endpoint.name, what, count, None, None, None, None, "the length of the texts is not known"
+        )
     found = data().prompts["statement"]
     formal = tokens_of(endpoint, [(found.letters, found.others)] * texts, [], "").tokens_in
     tokens = (formal if "formal" in view.split("+") else 0) + (256 * texts if "informal" in view else 0)
@@ -186,12 +191,14 @@ def _vectors(endpoint: Endpoint, view: str, run: Run, asked: int) -> Calls:
     return _priced(endpoint, what, count, _EITHER_WAY.times(tokens), NOTHING, origin)
 
 
-def _priced(endpoint: Endpoint, what: str, count: int, tokens_in: Range, tokens_out: Range, origin: str) -> Calls:
+def _priced(
+    endpoint: Endpoint, what: str, count: int, tokens_in: Range, tokens_out: Range, origin: str
+) -> EstimatedCalls:
     bounds = ((tokens_in.low, tokens_out.low), (tokens_in.high, tokens_out.high))
     price = Range(*(endpoint.cost(*each) for each in bounds))
     least = count / (endpoint.requests_per_minute or float("inf"))
     minutes = [max(least, sum(each) / (endpoint.tokens_per_minute or float("inf"))) for each in bounds]
     hours = Range(*minutes).times(1 / 60)
-    return Calls(
+    return EstimatedCalls(
         endpoint.name, what, count, tokens_in, tokens_out, price, hours, f"conf/llm/{endpoint.name}.yaml; {origin}"
     )

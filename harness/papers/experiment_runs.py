@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.papers.cells import Cell
-from harness.papers.map import PaperRow, label_of, paper_rows
+from harness.papers.cells import PublishedCell
+from harness.papers.map import PaperRow, paper_rows, row_labels
 from harness.papers.paper import Paper
 
 
@@ -30,7 +30,7 @@ class CellRun:
     path: Path
 
 
-def matching_rows(cell: Cell, rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+def matching_rows(cell: PublishedCell, rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
     """Yields the rows of an experiment, given by their labels, that a published number belongs to."""
     for row in rows:
         names = [_plain(label) for label in row]
@@ -59,7 +59,7 @@ def runs_of_rows(paper: Paper, made: Mapping[str, Sequence[CellRun]]) -> list[Ro
     ----------
     made : experiment -> its finished runs.
     """
-    scored, known, labels = paper.scored, paper_rows(paper), label_of(paper)
+    scored, known, labels = paper.scored, paper_rows(paper), row_labels(paper)
     if scored is None:
         return []
     found: dict[tuple[str, str, str], RowRuns] = {}

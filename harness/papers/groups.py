@@ -8,11 +8,11 @@ from functools import cache
 
 from harness.collections.load import load_collection
 from harness.papers.paper import Paper
-from harness.papers.steps import EVERYTHING, Run, Selection, Step, steps
+from harness.papers.steps import EVERYTHING, PlannedRun, RunStep, Selection, paper_steps
 
 
 @dataclass(frozen=True)
-class Group:
+class TableGroup:
     """Tables that need the same runs.
 
     Attributes
@@ -23,7 +23,7 @@ class Group:
 
     tables: tuple[str, ...]
     source: str
-    runs: tuple[Run, ...]
+    runs: tuple[PlannedRun, ...]
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -47,21 +47,21 @@ def _size(collection: str, edition: str) -> tuple[int, int]:
     return found.topics, found.judgments
 
 
-def topics(runs: Iterable[Run]) -> tuple[int, int]:
+def topic_and_judgment_counts(runs: Iterable[PlannedRun]) -> tuple[int, int]:
     """Returns the number of topics and of judgments over all tasks of some runs."""
     tasks = dict.fromkeys((run.collection, run.edition) for run in runs)
     found = [_size(collection, edition) for collection, edition in tasks]
     return sum(count for count, _ in found), sum(judged for _, judged in found)
 
 
-def groups(paper: Paper, part: Selection = EVERYTHING, scale: str = "") -> tuple[Group, ...]:
+def table_groups(paper: Paper, part: Selection = EVERYTHING, scale: str = "") -> tuple[TableGroup, ...]:
     """Returns the groups of a paper's tables, in the paper's order; tables that are blocked as a whole are omitted.
 
     A table needs the runs of its rows' steps and the runs that these read; a fusion itself is no work.
     """
-    made, _ = steps(paper, part, scale)
+    made, _ = paper_steps(paper, part, scale)
     by_file = {step.file: step for step in made if step.file}
-    by_table: dict[str, dict[str, Run]] = {}
+    by_table: dict[str, dict[str, PlannedRun]] = {}
     source: dict[str, str] = {}
     for step in made:
         tables = dict.fromkeys(table for row in step.rows for table in row.table.split(", ") if table)
@@ -76,10 +76,10 @@ def groups(paper: Paper, part: Selection = EVERYTHING, scale: str = "") -> tuple
         runs = by_table[table]
         if not str(paper.config.states.get(table, "")).startswith("blocked"):
             same.setdefault((source[table], frozenset(runs)), []).append(table)
-    return tuple(Group(tuple(t), kind, tuple(by_table[t[0]].values())) for (kind, _), t in same.items())
+    return tuple(TableGroup(tuple(t), kind, tuple(by_table[t[0]].values())) for (kind, _), t in same.items())
 
 
-def _with_inputs(step: Step, by_file: Mapping[str, Step]) -> Iterator[Step]:
+def _with_inputs(step: RunStep, by_file: Mapping[str, RunStep]) -> Iterator[RunStep]:
     """Yields the steps with work of its own behind a step: itself, or what it fuses or learns from."""
     inputs = [by_file[file] for file in step.reads() if file in by_file]
     if not step.reads():

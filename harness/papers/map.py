@@ -18,7 +18,7 @@ from harness.io import config
 from harness.io.checks import Words, typed
 from harness.io.files import read_bytes, write_atomic
 from harness.papers import rows
-from harness.papers.cells import Cell
+from harness.papers.cells import PublishedCell
 from harness.papers.paper import Paper
 from harness.store import sidecar
 from harness.systems.crosslingual.languages import NLLB
@@ -56,7 +56,7 @@ class PaperRow:
 
 
 @dataclass(frozen=True)
-class Entry:
+class RunLocation:
     """Files of a row's run on a collection (a key in `Scored.collections`); `where` names the entry in messages."""
 
     row: PaperRow
@@ -82,7 +82,7 @@ class KeyColumns:
 
 
 @dataclass(frozen=True)
-class Map:
+class ArchiveMap:
     """Content of `map.yaml`.
 
     Attributes
@@ -97,7 +97,7 @@ class Map:
     keys: KeyColumns | None = None
 
 
-def label_of(paper: Paper) -> dict[tuple[str, str, str], str]:
+def row_labels(paper: Paper) -> dict[tuple[str, str, str], str]:
     """Returns (table, group, system) -> label for each row of a paper; see `rows.labels`."""
     by_table: dict[str, dict[tuple[str, str], None]] = {}
     for cell in paper.cells:
@@ -117,11 +117,11 @@ def paper_rows(paper: Paper) -> dict[tuple[str, str], PaperRow]:
     >>> found["1", "Bi-encoder"].name, found["1", "Bi-encoder"].collections["arqmath-2"]
     ('eng-NLLB-bi', 'arqmath-2')
     """
-    scored, labels = paper.scored, label_of(paper)
+    scored, labels = paper.scored, row_labels(paper)
     if scored is None:
         return {}
     collections: dict[tuple[str, str], dict[str, str]] = {}
-    first: dict[tuple[str, str], Cell] = {}
+    first: dict[tuple[str, str], PublishedCell] = {}
     seeds: dict[tuple[str, str], int] = {}
     for cell in paper.cells:
         if place := scored.place(cell):
@@ -164,7 +164,7 @@ def _named(places: Iterable[tuple[str, str]], used: Iterable[str]) -> dict[tuple
     return found
 
 
-def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[Entry, ...], KeyColumns | None]:
+def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[RunLocation, ...], KeyColumns | None]:
     """Reads the valid entries of a map file.
 
     Parameters
@@ -177,7 +177,7 @@ def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[Entry, 
         The keys of the map itself are unknown, missing or wrong.
     """
     mapping, where = config.parse(read_bytes(path, most=_MOST_BYTES), str(path)), str(path)
-    found = typed(Map, mapping, where)
+    found = typed(ArchiveMap, mapping, where)
     numbers = {str(table) for table in mapping["tables"] if isinstance(table, float)}  # YAML reads 4.10 as 4.1
     faults += [f"{where}: tables: {table} is read as a number; put it in quotes" for table in numbers]
     if found.paper and found.paper != paper.key:
@@ -186,7 +186,7 @@ def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[Entry, 
     by_table: dict[str, dict[str, PaperRow]] = {}
     for (table, label), row in known.items():
         by_table.setdefault(table, {})[label] = row
-    entries: list[Entry] = []
+    entries: list[RunLocation] = []
     for table, of_table in found.tables.items():
         if table in numbers:
             continue
@@ -207,7 +207,7 @@ def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[Entry, 
                     continue
                 with gather(faults):
                     paths = _paths(files, row, path.parent, f"{at}: {name}")
-                    entries.append(Entry(row, row.collections[name], paths, f"{at}: {name}"))
+                    entries.append(RunLocation(row, row.collections[name], paths, f"{at}: {name}"))
     keys = found.keys
     if keys is not None:
         file = _resolved(path.parent, keys.file)
@@ -254,9 +254,9 @@ def _is_file(path: Path) -> bool:
     return os.path.isfile(path)  # noqa: PTH113  (Path.is_file raises for names that are too long)
 
 
-def _contradictions(entries: Iterable[Entry]) -> list[str]:
+def _contradictions(entries: Iterable[RunLocation]) -> list[str]:
     """Returns a fault for rows that print the numbers of one run but have different files."""
-    first: dict[tuple[str, str], Entry] = {}
+    first: dict[tuple[str, str], RunLocation] = {}
     faults = []
     for entry in entries:
         before = first.setdefault((entry.row.name, entry.collection), entry)
@@ -266,8 +266,8 @@ def _contradictions(entries: Iterable[Entry]) -> list[str]:
     return faults
 
 
-def _distinct(entries: Iterable[Entry]) -> list[Entry]:
-    found: dict[tuple[str, str], Entry] = {}
+def _distinct(entries: Iterable[RunLocation]) -> list[RunLocation]:
+    found: dict[tuple[str, str], RunLocation] = {}
     for entry in entries:
         found.setdefault((entry.row.name, entry.collection), entry)
     return list(found.values())

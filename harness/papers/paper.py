@@ -13,11 +13,11 @@ from harness.io import checks, config, extensions
 from harness.io.checks import Words
 from harness.io.files import read_bytes
 from harness.papers import rows
-from harness.papers.cells import HEADER, Cell, read_cells
+from harness.papers.cells import HEADER, PublishedCell, read_cells
 from harness.papers.paper_settings import Breakdown, ClaimSettings, RerunSettings, Translations
 from harness.papers.rows import Available
 from harness.sources import catalogue
-from harness.sources.fetch import state
+from harness.sources.fetch import resource_state
 from harness.sources.resource import Resource
 
 
@@ -33,7 +33,7 @@ class ArchivedRun:
 
 
 @dataclass(frozen=True)
-class Judged:
+class PaperCollection:
     """Our collection and edition for a collection of the paper.
 
     Attributes
@@ -50,7 +50,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class File:
+class ArchivedFiles:
     """A run in the archive: one file per collection.
 
     Attributes
@@ -101,7 +101,7 @@ def _slices(key: str, value: object) -> dict[str, dict[str, str]]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scored:
+class ScoredRows:
     """Scoring of the runs of a paper's rows.
 
     Attributes
@@ -116,12 +116,12 @@ class Scored:
 
     protocol: Words
     measures: Mapping[str, str]
-    collections: Mapping[str, Judged]
+    collections: Mapping[str, PaperCollection]
     slices: Annotated[Mapping[str, Mapping[str, str]], _slices] = field(default_factory=dict)
     corpus: Words = ""
     rerank: bool = False
 
-    def place(self, cell: Cell) -> str:
+    def place(self, cell: PublishedCell) -> str:
         """Returns the key in `collections` for a cell; empty if its collection or its metric is not scored."""
         of_task = f"{cell.collection}/{cell.task}"
         key = of_task if of_task in self.collections else cell.collection
@@ -129,7 +129,7 @@ class Scored:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Archive(Scored):
+class Archive(ScoredRows):
     """Runs published by the authors, and how they are scored.
 
     Attributes
@@ -140,12 +140,12 @@ class Archive(Scored):
     """
 
     source: Words
-    runs: tuple[File, ...]
+    runs: tuple[ArchivedFiles, ...]
     identified: tuple[Identified, ...] = ()
 
 
 @dataclass(frozen=True)
-class _Row:
+class _TableRow:
     """Row of a paper's table.
 
     Attributes
@@ -159,7 +159,7 @@ class _Row:
 
 
 @dataclass(frozen=True)
-class _RowThere(_Row):
+class _RowThere(_TableRow):
     """Row of a table of this or another paper.
 
     Attributes
@@ -179,7 +179,7 @@ class Twice:
     here, there : the rows; the second may belong to another paper.
     """
 
-    here: _Row
+    here: _TableRow
     there: _RowThere
 
 
@@ -226,7 +226,7 @@ class Config:
     module: Words = ""
     metrics: Mapping[str, Words] = field(default_factory=dict)
     archive: Archive | None = None
-    scored: Scored | None = None
+    scored: ScoredRows | None = None
     state: Any = None
     states: Mapping[object, Any] = field(default_factory=dict)
     metric_notes: Mapping[str, str] = field(default_factory=dict)
@@ -259,15 +259,15 @@ class Paper:
 
     key: str
     title: str
-    cells: tuple[Cell, ...]
+    cells: tuple[PublishedCell, ...]
     runs: tuple[ArchivedRun, ...]
     config: Config
     where: str
     available: Available | None = None
-    twice: tuple[tuple[Cell, Cell], ...] = ()
+    twice: tuple[tuple[PublishedCell, PublishedCell], ...] = ()
 
     @property
-    def scored(self) -> Scored | None:
+    def scored(self) -> ScoredRows | None:
         """Scoring of the runs of its rows; None if the configuration does not say."""
         return self.config.archive or self.config.scored
 
@@ -333,7 +333,7 @@ class Paper:
         """Returns `here`, `fetchable`, or why its numbers cannot be recomputed."""
         if not self.runs:
             return str(self.config.state).strip()
-        return "fetchable" if "fetchable" in {state(file) for file in self.files()} else "here"
+        return "fetchable" if "fetchable" in {resource_state(file) for file in self.files()} else "here"
 
 
 def _default(collection: str) -> str:
@@ -368,12 +368,12 @@ def load_paper(key: str) -> Paper:
     return Paper(key, found.title, cells, runs, found, where, available, twice)
 
 
-def _cells(key: str) -> tuple[Cell, ...]:
+def _cells(key: str) -> tuple[PublishedCell, ...]:
     path = config.names("paper")[key].parent / "cells" / f"{key}.csv"
     return read_cells(read_bytes(path), str(path))
 
 
-def _twice(entry: Twice, cells: Sequence[Cell], where: str) -> list[tuple[Cell, Cell]]:
+def _twice(entry: Twice, cells: Sequence[PublishedCell], where: str) -> list[tuple[PublishedCell, PublishedCell]]:
     """Returns pairs of cells of two rows with the same measure, collection and slice."""
     place = f"{where}: printed_twice"
     named = entry.there.paper
@@ -383,7 +383,7 @@ def _twice(entry: Twice, cells: Sequence[Cell], where: str) -> list[tuple[Cell, 
         {key: value for key, value in asdict(row).items() if value is not None} for row in (entry.here, entry.there)
     )
 
-    def row(wanted: Mapping[str, object], among: Sequence[Cell]) -> dict[tuple[str, ...], Cell]:
+    def row(wanted: Mapping[str, object], among: Sequence[PublishedCell]) -> dict[tuple[str, ...], PublishedCell]:
         coordinates = {key: str(value) for key, value in wanted.items() if key != "paper"}
         found = [cell for cell in among if all(getattr(cell, key) == value for key, value in coordinates.items())]
         return {(cell.metric, cell.collection, cell.slice): cell for cell in found}

@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from harness.errors import counted
+from harness.errors import counted_text
 from harness.io import rehearsal
-from harness.papers.estimate import Calls, calls_of
-from harness.papers.groups import Group
-from harness.papers.map import label_of
+from harness.papers.estimate import EstimatedCalls, calls_of
+from harness.papers.groups import TableGroup
+from harness.papers.map import row_labels
 from harness.papers.needs import UNKNOWN, Needed, needed_by
 from harness.papers.paper import Paper
 from harness.papers.rates import NOTHING, Range, data
-from harness.papers.steps import EVERYTHING, NothingToMakeError, Row, Run, Selection, Step, steps
-from harness.papers.work import Step as Work
-from harness.papers.work import steps as work_of
+from harness.papers.steps import EVERYTHING, NothingToMakeError, PlannedRun, PrintedRow, RunStep, Selection, paper_steps
+from harness.papers.work import WorkStep as Work
+from harness.papers.work import work_steps as work_of
 
 State = Literal["made", "to make", "left out"]
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedStep:
     """A step of a plan.
 
     Attributes
@@ -34,12 +34,12 @@ class Planned:
     rest : the work of the others.
     """
 
-    step: Step
+    step: RunStep
     state: State
     lacks: tuple[str, ...] = ()
     why: str = ""
     work: tuple[Work, ...] = ()
-    calls: tuple[Calls, ...] = ()
+    calls: tuple[EstimatedCalls, ...] = ()
     rest: tuple[Work, ...] = ()
 
     @property
@@ -54,7 +54,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PaperPlan:
     """What it takes to make the runs of a paper, or of a part of it.
 
     Attributes
@@ -66,10 +66,10 @@ class Plan:
 
     paper: Paper
     needs: tuple[Needed, ...]
-    steps: tuple[Planned, ...]
-    rowless: Mapping[Row, str]
+    steps: tuple[PlannedStep, ...]
+    rowless: Mapping[PrintedRow, str]
 
-    def of(self, state: State) -> tuple[Planned, ...]:
+    def of(self, state: State) -> tuple[PlannedStep, ...]:
         """Returns the steps in a state."""
         return tuple(each for each in self.steps if each.state == state)
 
@@ -91,7 +91,7 @@ class Total:
     calls: int
 
 
-def total(steps: Sequence[Planned], needs: Sequence[Needed] = (), *, rest: bool = False) -> Total:
+def total(steps: Sequence[PlannedStep], needs: Sequence[Needed] = (), *, rest: bool = False) -> Total:
     """Returns what steps take, as far as it is known, with the files to get for them.
 
     Parameters
@@ -111,13 +111,13 @@ def total(steps: Sequence[Planned], needs: Sequence[Needed] = (), *, rest: bool 
     )
 
 
-def plan(
+def plan_paper(
     paper: Paper,
     part: Selection = EVERYTHING,
     scale: str = "",
     seeds: int | None = None,
-    made: Callable[[Step], bool] = lambda _: False,
-) -> Plan:
+    made: Callable[[RunStep], bool] = lambda _: False,
+) -> PaperPlan:
     """Returns the plan of a paper; runs that its authors published count as made, except in a rehearsal.
 
     Parameters
@@ -132,16 +132,16 @@ def plan(
     HarnessError
         As for `steps`.
     """
-    found, left = steps(paper, part, scale, seeds)
+    found, left = paper_steps(paper, part, scale, seeds)
     if scale and not found:
         raise NothingToMakeError(f"paper {paper.key}: nothing replaces its resources at the scale {scale}")
     known: dict[str, Needed] = {}
-    planned: list[Planned] = []
-    states: dict[str, Planned] = {}  # file of a run -> its step
+    planned: list[PlannedStep] = []
+    states: dict[str, PlannedStep] = {}  # file of a run -> its step
     seen: set[str] = set()
     for step in found:
         there = (not scale and archived(paper, step)) or made(step)
-        each, later = (Planned(step, "made"), ()) if there else _judged(step, known, states)
+        each, later = (PlannedStep(step, "made"), ()) if there else _judged(step, known, states)
         if each.state != "made":
             able = tuple(run for run in step.runs if run not in later) or step.runs
             work, calls = tuple(_new_work(step, able, seen)), tuple(_new_calls(step, able, seen))
@@ -149,17 +149,17 @@ def plan(
         planned.append(each)
         if step.file:
             states[step.file] = each
-    return Plan(paper, tuple(known.values()), tuple(planned), left)
+    return PaperPlan(paper, tuple(known.values()), tuple(planned), left)
 
 
-def archived(paper: Paper, step: Step) -> bool:
+def archived(paper: Paper, step: RunStep) -> bool:
     """Returns whether the paper's archive has the runs of all numbers of a step's rows; never inside a rehearsal.
 
     The rows of an experiment stand for its tables.
     """
     if not paper.runs or rehearsal.folder() is not None:
         return False
-    labels = label_of(paper)
+    labels = row_labels(paper)
     wanted = {(table, "" if step.experiment else row.label) for row in step.rows for table in row.table.split(", ")}
     kept = {(run.group, run.system) for run in paper.runs}
     cells = {
@@ -171,7 +171,9 @@ def archived(paper: Paper, step: Step) -> bool:
     return bool(cells) and cells <= kept
 
 
-def _judged(step: Step, known: dict[str, Needed], states: Mapping[str, Planned]) -> tuple[Planned, tuple[Run, ...]]:
+def _judged(
+    step: RunStep, known: dict[str, Needed], states: Mapping[str, PlannedStep]
+) -> tuple[PlannedStep, tuple[PlannedRun, ...]]:
     """Returns a step with its state, and its runs that cannot be made; adds what it needs to `known`.
 
     An experiment is carried out if one of its runs can be made.
@@ -184,18 +186,18 @@ def _judged(step: Step, known: dict[str, Needed], states: Mapping[str, Planned])
     lacks = tuple(dict.fromkeys(need.name for needs in lacking for need in needs))
     by_hand = [[need for need in needs if need.state == "by hand"] for needs in lacking]
     if all(by_hand):
-        return Planned(step, "left out", lacks, f"needs {', '.join(need.name for need in by_hand[0])}"), ()
+        return PlannedStep(step, "left out", lacks, f"needs {', '.join(need.name for need in by_hand[0])}"), ()
     out = [states[file].step.title for file in step.reads() if file in states and states[file].state == "left out"]
     if out:
-        return Planned(step, "left out", lacks, f"needs the run{'s' * (len(out) > 1)} {', '.join(out)}"), ()
-    return Planned(step, "to make", lacks), tuple(r for r, n in zip(step.runs, by_hand, strict=True) if n)
+        return PlannedStep(step, "left out", lacks, f"needs the run{'s' * (len(out) > 1)} {', '.join(out)}"), ()
+    return PlannedStep(step, "to make", lacks), tuple(r for r, n in zip(step.runs, by_hand, strict=True) if n)
 
 
-def _new_work(step: Step, runs: tuple[Run, ...], seen: set[str]) -> Iterator[Work]:
+def _new_work(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> Iterator[Work]:
     if step.reads():  # a fusion
         return
     unknown = [_uncounted(run.corpus) for run in runs if run.corpus not in data().corpora]
-    for work in (*work_of(Group((), "", runs)), *unknown):
+    for work in (*work_of(TableGroup((), "", runs)), *unknown):
         if work.key not in seen:
             seen.add(work.key)
             yield work
@@ -205,8 +207,8 @@ def _uncounted(corpus: str) -> Work:
     return Work(f"corpus {corpus}", f"the work on corpus {corpus}", NOTHING, "documents", None, UNKNOWN)
 
 
-def _new_calls(step: Step, runs: tuple[Run, ...], seen: set[str]) -> Iterator[Calls]:
-    for call in () if step.reads() else calls_of(Group((), "", runs)):
+def _new_calls(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> Iterator[EstimatedCalls]:
+    for call in () if step.reads() else calls_of(TableGroup((), "", runs)):
         key = f"{call.endpoint} {call.what}"
         if key not in seen:
             seen.add(key)
@@ -216,11 +218,11 @@ def _new_calls(step: Step, runs: tuple[Run, ...], seen: set[str]) -> Iterator[Ca
 # ---- how it is printed ------------------------------------------------------------------------------------------
 
 
-def plan_lines(found: Plan, amount: Callable[[Range | None], str]) -> Iterator[str]:
+def plan_lines(found: PaperPlan, amount: Callable[[Range | None], str]) -> Iterator[str]:
     """Yields the plan as lines of text; `amount` formats ranges."""
     states: tuple[State, ...] = ("made", "to make", "left out")
     counts = ", ".join(f"{len(found.of(state))} {state}" for state in states)
-    yield f"{found.paper.key}: {counted(len(found.steps), 'step')}, {counts}"
+    yield f"{found.paper.key}: {counted_text(len(found.steps), 'step')}, {counts}"
     titles = {"here": "here", "fetch": "fetched first", "by hand": "by hand"}
     for state, title in titles.items():
         for need in (need for need in found.needs if need.state == state):
@@ -228,7 +230,7 @@ def plan_lines(found: Plan, amount: Callable[[Range | None], str]) -> Iterator[s
             where = "" if state == "here" else f": {need.where}"
             yield f"{title:14} {need.name} ({need.licence}{size}){where}"
     for number, each in enumerate(found.steps, 1):
-        said = each.why if each.state == "left out" else _said(each, amount) if each.state == "to make" else ""
+        said = each.why if each.state == "left out" else _work_text(each, amount) if each.state == "to make" else ""
         yield f"{number:4} {each.state:9} {each.step.title}{f': {said}' if said else ''}"
     for row, why in found.rowless.items():
         yield f"     no command  {row}: {why}"
@@ -239,7 +241,7 @@ def plan_lines(found: Plan, amount: Callable[[Range | None], str]) -> Iterator[s
         yield f"with what is left out: {_total(total(steps, absent, rest=True), amount)}"
 
 
-def _said(each: Planned, amount: Callable[[Range | None], str]) -> str:
+def _work_text(each: PlannedStep, amount: Callable[[Range | None], str]) -> str:
     words = [f"{amount(each.hours)} hours of one core"] if each.hours.high else []
     words += [f"time not known of {', '.join(each.unknown)}"] if each.unknown else []
     words += [f"{call.calls:,} calls of {call.endpoint}, {amount(call.price)} dollars" for call in each.calls]
@@ -248,13 +250,15 @@ def _said(each: Planned, amount: Callable[[Range | None], str]) -> str:
 
 def _total(found: Total, amount: Callable[[Range | None], str]) -> str:
     words = [f"{amount(found.hours)} hours of one core"]
-    words += [f"without {counted(found.unknown, 'piece')} of work whose time is not known"] if found.unknown else []
+    words += (
+        [f"without {counted_text(found.unknown, 'piece')} of work whose time is not known"] if found.unknown else []
+    )
     words += ["hours of a GPU not known", f"{amount(found.disk)} MB of disk"]
     price = "dollars not known" if found.price is None else f"{amount(found.price)} dollars"
     return ", ".join([*words, *([f"{found.calls:,} calls, {price}"] if found.calls else [])])
 
 
-def plan_json(found: Plan) -> dict[str, Any]:
+def plan_json(found: PaperPlan) -> dict[str, Any]:
     """Returns the plan as JSON values; what is not known is null."""
     return {
         "paper": found.paper.key,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from harness.experiments.experiment import FULL
-from harness.experiments.results import Outcome, Results
-from harness.papers.cells import Cell as Published
+from harness.experiments.results import ExperimentResults, Outcome
+from harness.papers.cells import PublishedCell as Published
 from harness.papers.cells import judge
 from harness.papers.paper import Paper
-from harness.render.model import Cell, Column, Section, Table, Text, number_cell
+from harness.render.model import Cell, Column, Prose, Section, Table, number_cell
 from harness.scoring.scores import Scores
 
 Place = Callable[[Outcome, Scores, str], tuple[str, str, str, str]]
@@ -22,7 +22,7 @@ def metric_of(paper: Paper, measure: str) -> str:
 
 
 def published_values(
-    results: Results, printed: Mapping[tuple[str, str, str, str], Published], place: Place
+    results: ExperimentResults, printed: Mapping[tuple[str, str, str, str], Published], place: Place
 ) -> Sequence[Section]:
     """Returns the outcomes whose rows the paper prints, by their place in its tables.
 
@@ -58,7 +58,7 @@ def published_values(
         partial = f"Scaled down, not the paper's setting ({says}): the numbers cannot equal the paper's."
     if results.extra:
         partial = f"Not the paper's setting ({' '.join(results.extra)}): the numbers cannot equal the paper's."
-    return [Section("Published values", (*(() if whole else (Text((partial,)),)), table))]
+    return [Section("Published values", (*(() if whole else (Prose((partial,)),)), table))]
 
 
 def _row(scores: Scores, measure: str, found: Published, lacking: str) -> tuple[Cell, ...]:

@@ -89,7 +89,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelRates:
     """What is known of a model; `short` ones read 256 word pieces at most."""
 
     origin: Words
@@ -106,7 +106,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Counts:
+class CorpusCounts:
     """Counts of a corpus.
 
     Attributes
@@ -146,8 +146,8 @@ class Data:
     """The files of `conf/paper/costs`; `printed` are costs that the papers report of their own machines."""
 
     rates: Mapping[str, Rate]
-    models: Mapping[str, Model]
-    corpora: Mapping[str, Counts]
+    models: Mapping[str, ModelRates]
+    corpora: Mapping[str, CorpusCounts]
     prompts: Mapping[str, Prompt]
     printed: Mapping[str, Words]
 

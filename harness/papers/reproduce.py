@@ -14,17 +14,17 @@ from harness.collections.files import local
 from harness.collections.load import load_collection
 from harness.data.topics import Topics
 from harness.data.trec import Run, read_run
-from harness.errors import HarnessError, counted, suggestion
+from harness.errors import HarnessError, counted_text, suggestion
 from harness.experiments.task import task
 from harness.io import checks
-from harness.papers import rehearsed
-from harness.papers.brought import Brought, BroughtRun
-from harness.papers.cells import KINDS, Cell, Judgement, Printed, Verdict, judge, predicted
-from harness.papers.paper import Archive, ArchivedRun, Judged, Paper, Scored
+from harness.papers import rehearsal_records
+from harness.papers.cells import KINDS, CellVerdict, Judgement, Printed, PublishedCell, judge, predicted
+from harness.papers.paper import Archive, ArchivedRun, Paper, PaperCollection, ScoredRows
+from harness.papers.user_runs import Brought, BroughtRun
 from harness.scoring.protocol import load_protocol
 from harness.scoring.scorer import Ranking, Scorer
 from harness.scoring.scores import Scores
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 from harness.store import sidecar
 
 Say = Callable[[str], None]
@@ -34,7 +34,7 @@ Track = Callable[[Sequence[Source], str], Iterable[Source]]
 
 
 @dataclass(frozen=True)
-class Reproduction:
+class PaperReproduction:
     """Everything recomputed for one paper.
 
     Attributes
@@ -51,7 +51,7 @@ class Reproduction:
     """
 
     paper: Paper
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[CellVerdict, ...]
     scores: Mapping[tuple[str, str], Scores]
     also: Mapping[str, Mapping[tuple[str, str], Scores]]
     bounds: Mapping[tuple[str, str], Spans]
@@ -88,7 +88,7 @@ def without_progress(runs: Sequence[Source], _: str) -> Iterable[Source]:
     return runs
 
 
-def reproduce(
+def recompute_paper(
     paper: Paper,
     say: Say = lambda _: None,
     track: Track = without_progress,
@@ -96,7 +96,7 @@ def reproduce(
     rerun: bool = False,
     brought: Brought | None = None,
     restricted: bool = False,
-) -> Reproduction:
+) -> PaperReproduction:
     """Recomputes every cell that can be recomputed.
 
     Parameters
@@ -104,7 +104,7 @@ def reproduce(
     say : called with progress messages, one line each.
     track : iterates over the runs and shows progress, such as `console.track`.
     rerun : also re-runs archived runs, if the paper's configuration says how.
-    brought : runs from `harness.papers.brought.bring`; they replace archived runs of the same rows.
+    brought : runs from `harness.papers.user_runs.bring`; they replace archived runs of the same rows.
     restricted : whether judgments are limited to the documents of the corpus that the runs of a collection searched.
 
     Raises
@@ -116,7 +116,9 @@ def reproduce(
     brought = brought or Brought()
     scored = paper.scored
     if scored is None or not (paper.runs or brought.runs):
-        return Reproduction(paper, tuple(_not_recomputed(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ())
+        return PaperReproduction(
+            paper, tuple(_not_recomputed(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ()
+        )
     settings = paper.config.rerun if rerun else None
     if settings is not None:
         paper.own("check_rerun")(paper)
@@ -127,7 +129,7 @@ def reproduce(
     replaced = {run.file for run in paper.runs} - {run.file for run in sources if isinstance(run, ArchivedRun)}
     files = [file for file in paper.files() if file not in replaced]
     files += [file for collection in collections.values() for file in collection.files()] if not paper.runs else []
-    fetch(files, progress=say)
+    fetch_resources(files, progress=say)
     topics = {key: collection.topics() for key, collection in collections.items()}
     corpora = _corpora(brought) if restricted else {}
     scorers = {
@@ -166,7 +168,7 @@ def reproduce(
     read = {file.name: file.sha256 for file in files}
     read |= {run.source: run.run.sha256 for run in brought.runs if run.origin != "fused"}
     found = (scores, also, bounds, topics, checked, tuple(warnings), scorers, rankings, again)
-    return Reproduction(paper, verdicts, *found, brought, read)
+    return PaperReproduction(paper, verdicts, *found, brought, read)
 
 
 def _sources(paper: Paper, brought: Brought) -> list[Source]:
@@ -183,13 +185,15 @@ def _corpora(brought: Brought) -> dict[str, str]:
     """Returns the paper's collection -> corpus that its runs searched, by the metadata file of the first one."""
     found: dict[str, str] = {}
     for run in brought.runs:
-        said = sidecar.said(sidecar.beside(Path(run.source))) if run.origin != "fused" else None
+        said = sidecar.read_sidecar(sidecar.sidecar_path(Path(run.source))) if run.origin != "fused" else None
         if said is not None and said.corpus:
             found.setdefault(run.collection, said.corpus)
     return found
 
 
-def _scorer(collection: Collection, entry: Judged, protocol: str, brought: Brought, corpus: str = "") -> Scorer:
+def _scorer(
+    collection: Collection, entry: PaperCollection, protocol: str, brought: Brought, corpus: str = ""
+) -> Scorer:
     """Returns the scorer of a collection; its own protocol takes precedence over the paper's."""
     how = load_protocol(entry.protocol or protocol)
     if corpus:
@@ -197,33 +201,35 @@ def _scorer(collection: Collection, entry: Judged, protocol: str, brought: Broug
     return collection.scorer(entry.edition, how, keys=brought.keys if how.deduplicate else None)
 
 
-def _not_recomputed(paper: Paper, cell: Cell, needs: str = "") -> Verdict:
+def _not_recomputed(paper: Paper, cell: PublishedCell, needs: str = "") -> CellVerdict:
     """Returns the verdict on a cell without a value: what its row lacks, or the reason in the configuration.
 
     `needs` is the missing input if the user supplied some of the runs.
     """
     if needs:
-        return Verdict(cell, "needs", cause=_rehearsed(paper, cell, needs) + _note(paper, cell))
+        return CellVerdict(cell, "needs", cause=_rehearsed(paper, cell, needs) + _note(paper, cell))
     if paper.available is not None and (lack := paper.available.lack(cell)):
-        return Verdict(cell, lack[0], cause=lack[1] + _note(paper, cell))
+        return CellVerdict(cell, lack[0], cause=lack[1] + _note(paper, cell))
     if paper.available is not None and (lacking := paper.available.lacks(cell)):
-        return Verdict(cell, "needs", cause=_rehearsed(paper, cell, lacking) + _note(paper, cell))
+        return CellVerdict(cell, "needs", cause=_rehearsed(paper, cell, lacking) + _note(paper, cell))
     text = paper.config.states.get(cell.table) or paper.config.state
     if not text:
         raise HarnessError(f"{paper.where}: no run recomputes {cell.place}; give the reason in key 'state'")
     kind, why = checks.state(text, paper.where)
-    return Verdict(cell, kind, cause=(_rehearsed(paper, cell, why) if kind == "needs" else why) + _note(paper, cell))
+    return CellVerdict(
+        cell, kind, cause=(_rehearsed(paper, cell, why) if kind == "needs" else why) + _note(paper, cell)
+    )
 
 
-def _rehearsed(paper: Paper, cell: Cell, needs: str) -> str:
+def _rehearsed(paper: Paper, cell: PublishedCell, needs: str) -> str:
     """Returns what a cell's row needs, and at which version its recipe passed on stand-ins."""
     labels = (cell.system, *(f"{a}{sign}{b}" for a, sign, b in (
         (cell.group, " / ", cell.system), (cell.group, ", ", cell.system), (cell.system, ", ", cell.group)
     )))  # fmt: skip
-    return rehearsed.marked(needs, rehearsed.version(paper.key, cell.table, labels))
+    return rehearsal_records.marked(needs, rehearsal_records.version(paper.key, cell.table, labels))
 
 
-def _note(paper: Paper, cell: Cell) -> str:
+def _note(paper: Paper, cell: PublishedCell) -> str:
     """Returns the remark on the paper's definition of the cell's metric, to append to a cause."""
     note = paper.config.metric_notes.get(cell.metric)
     return f"; {note}" if note else ""
@@ -231,12 +237,12 @@ def _note(paper: Paper, cell: Cell) -> str:
 
 def _verdict(
     paper: Paper,
-    scored: Scored,
-    cell: Cell,
+    scored: ScoredRows,
+    cell: PublishedCell,
     scores: Mapping[tuple[str, str], Scores],
     brought: Brought,
     topics: Mapping[str, Topics],
-) -> Verdict:
+) -> CellVerdict:
     names, collection, topic, cause = _runs_of(paper, cell, brought), scored.place(cell), "", ""
     for entry in scored.identified if isinstance(scored, Archive) else ():
         if all(getattr(cell, key) == value for key, value in entry.cell.items()):
@@ -279,23 +285,23 @@ def _verdict(
         cause = "; ".join(filter(None, (cause, f"{len(values)} seeds: expected between {low:.4f} and {high:.4f}")))
         made = (*made[:-1], cause)
     partial = any(run.in_part for run in brought.runs if (run.collection, run.name) == (collection, ran))
-    return Verdict(cell, kind, value, *made, in_part=partial)
+    return CellVerdict(cell, kind, value, *made, in_part=partial)
 
 
-def _printed_seeds(cell: Cell) -> int:
+def _printed_seeds(cell: PublishedCell) -> int:
     """Returns the number of seeds behind a published number; 5 for the best of an unnamed number."""
     found = re.search(r"(\d+)_seeds", cell.aggregate)
     return int(found[1]) if found else 5 if cell.aggregate == "best_seed" else 1
 
 
-def _seeds_of(cell: Cell, count: int) -> str:
+def _seeds_of(cell: PublishedCell, count: int) -> str:
     """Returns a remark if a number over seeds was recomputed from another number of seeds."""
     wanted = _printed_seeds(cell)
     of = {"best_seed": "the best"}.get(cell.aggregate, "the mean")
-    return f"{of} of {counted(count, 'seed')}, printed of {wanted}" if wanted != count and wanted > 1 else ""
+    return f"{of} of {counted_text(count, 'seed')}, printed of {wanted}" if wanted != count and wanted > 1 else ""
 
 
-def _runs_of(paper: Paper, cell: Cell, brought: Brought) -> tuple[str, ...]:
+def _runs_of(paper: Paper, cell: PublishedCell, brought: Brought) -> tuple[str, ...]:
     """Returns the names of the runs behind a cell, scored or not: usually one, or one per seed."""
     for run in paper.runs:
         if (run.group, run.system) == (cell.group, cell.system):

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import HarnessError, suggestion
-from harness.papers.cells import Verdict
-from harness.papers.map import label_of
+from harness.papers.cells import CellVerdict
+from harness.papers.map import row_labels
 from harness.papers.paper import Paper
 from harness.papers.paper_settings import ClaimSettings
-from harness.papers.reproduce import Reproduction
-from harness.scoring.compare import Row, compare
+from harness.papers.reproduce import PaperReproduction
+from harness.scoring.compare import TestedDifference, compare
 
 _Key = tuple[str, str, str, str]  # row as TABLE: LABEL, collection, slice, metric
 
@@ -33,7 +33,7 @@ class RowTest:
     collection: str
     metric: str
     printed: float
-    test: Row | None
+    test: TestedDifference | None
     small: float | None
 
 
@@ -50,7 +50,9 @@ class RowClaim:
         return sum(each > 0 for each in known), len(known)
 
 
-def row_claims(found: Reproduction, small: Reproduction | None = None, alpha: float = 0.05) -> tuple[RowClaim, ...]:
+def row_claims(
+    found: PaperReproduction, small: PaperReproduction | None = None, alpha: float = 0.05
+) -> tuple[RowClaim, ...]:
     """Returns the claims that the paper's configuration makes of rows.
 
     The family of a claim's tests are all of its tests that can be made.
@@ -64,8 +66,8 @@ def row_claims(found: Reproduction, small: Reproduction | None = None, alpha: fl
     return tuple(_claim(found, claim, here, there, alpha) for claim in found.paper.config.claims if claim.rows)
 
 
-def _values(paper: Paper, verdicts: Sequence[Verdict]) -> dict[_Key, Verdict]:
-    labels = label_of(paper)
+def _values(paper: Paper, verdicts: Sequence[CellVerdict]) -> dict[_Key, CellVerdict]:
+    labels = row_labels(paper)
     return {
         (f"{c.table}: {labels[c.table, c.group, c.system]}", c.collection, c.slice, c.metric): verdict
         for verdict in verdicts
@@ -74,7 +76,11 @@ def _values(paper: Paper, verdicts: Sequence[Verdict]) -> dict[_Key, Verdict]:
 
 
 def _claim(
-    found: Reproduction, claim: ClaimSettings, here: Mapping[_Key, Verdict], there: Mapping[_Key, Verdict], alpha: float
+    found: PaperReproduction,
+    claim: ClaimSettings,
+    here: Mapping[_Key, CellVerdict],
+    there: Mapping[_Key, CellVerdict],
+    alpha: float,
 ) -> RowClaim:
     where, known = f"{found.paper.where}: claims", {row for row, *_ in here}
     pairs: list[tuple[str, str, _Key, _Key]] = []
@@ -102,13 +108,15 @@ def _claim(
     return RowClaim(claim.title, tuple(tests))
 
 
-def _run(found: Reproduction, verdict: Verdict) -> bool:
+def _run(found: PaperReproduction, verdict: CellVerdict) -> bool:
     return verdict.value is not None and (verdict.collection, verdict.run) in {
         (scores.collection, run) for (_, run), scores in found.scores.items()
     }
 
 
-def _test(found: Reproduction, one: Verdict, other: Verdict, family: int, alpha: float) -> Row:
+def _test(
+    found: PaperReproduction, one: CellVerdict, other: CellVerdict, family: int, alpha: float
+) -> TestedDifference:
     by_run = {(scores.collection, run): scores for (_, run), scores in found.scores.items()}
     scores = [by_run[verdict.collection, verdict.run] for verdict in (one, other)]
     (row,) = compare(

@@ -14,14 +14,22 @@ from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.checks import Words
 from harness.systems import states
-from harness.systems.states import by_hand, command, missing_models, missing_modules, parts, registered, resources
+from harness.systems.states import (
+    by_hand,
+    missing_models,
+    missing_modules,
+    nested_configurations,
+    registered,
+    resources,
+    run_command,
+)
 
 State = Literal["runs", "in part", "needs", "not implemented", "blocked"]
 _LEAST = 2  # minimum number of inputs of a fusion
 
 
 @dataclass(frozen=True)
-class Entry:
+class RowConfiguration:
     """Configuration of a row; see `parse`.
 
     Attributes
@@ -44,7 +52,7 @@ class Entry:
 
 
 # (table, label) -> entry, collections with numbers in this row, and its path in the file for messages
-Entries = dict[tuple[str, str], tuple[Entry, tuple[str, ...], str]]
+Entries = dict[tuple[str, str], tuple[RowConfiguration, tuple[str, ...], str]]
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,7 @@ class Listed:
 
     corpus: str
     collections: Mapping[str, Words]
-    tables: Mapping[str, Mapping[str, Entry]]
+    tables: Mapping[str, Mapping[str, RowConfiguration]]
     without_numbers: tuple[Words, ...] = ()
     retrained: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -117,7 +125,7 @@ class Printed(Protocol):
 
 
 @dataclass(frozen=True)
-class Row:
+class SystemRow:
     """A row of a paper's table and the system that makes its run.
 
     Attributes
@@ -137,7 +145,7 @@ class Row:
     collections: tuple[str, ...]
     system: str = ""
     settings: tuple[tuple[str, Any], ...] = ()
-    inputs: tuple[Row, ...] = ()
+    inputs: tuple[SystemRow, ...] = ()
     trained: bool = False
     lack: tuple[checks.Lack, str] | None = None
     note: str = ""
@@ -152,7 +160,7 @@ class Row:
         """Returns (state, reason) if no code makes its run, which must then come from elsewhere; else None."""
         return self.lack or registered(self._parts, f"system {self.system}")
 
-    def elsewhere(self) -> tuple[Row, ...]:
+    def elsewhere(self) -> tuple[SystemRow, ...]:
         """Returns the inputs whose runs must come from elsewhere."""
         return tuple(row for row in self.inputs if row.registered() is not None)
 
@@ -215,7 +223,7 @@ class Row:
     @cached_property
     def _parts(self) -> Sequence[Mapping[str, Any]]:
         """Configurations of its system and of that system's parts."""
-        return tuple(parts({**config.load("system", self.system)[0], **dict(self.settings)}))
+        return tuple(nested_configurations({**config.load("system", self.system)[0], **dict(self.settings)}))
 
 
 @dataclass(frozen=True)
@@ -231,7 +239,7 @@ class Available:
 
     corpus: str
     here: Here | None
-    rows: tuple[Row, ...]
+    rows: tuple[SystemRow, ...]
     retrained: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def lacks(self, cell: Printed) -> str:
@@ -249,11 +257,11 @@ class Available:
         made = [row for row in self.rows if not row.registered()]
         return {(row.table, row.label): self.why(row) or "a run; the command of its row makes it" for row in made}
 
-    def why(self, row: Row) -> str:
+    def why(self, row: SystemRow) -> str:
         """Returns why a row cannot run on the full collection; empty if it can."""
         return row.why("" if load_corpus(self.corpus).state() == "here" else self.corpus)
 
-    def full(self, row: Row, collection: str = "") -> str:
+    def full(self, row: SystemRow, collection: str = "") -> str:
         """Returns the command that makes a row's run on the full collection; empty if no code makes it.
 
         Runs that must come from elsewhere appear as file names in capitals.
@@ -267,7 +275,7 @@ class Available:
         retrained = self.retrained.get(collection or row.collections[-1], {})
         return _command(row, self.corpus, row.inputs, collection=collection, retrained=retrained)
 
-    def collections(self, row: Row) -> tuple[str, ...]:
+    def collections(self, row: SystemRow) -> tuple[str, ...]:
         """Returns the collections for which commands make the row's run.
 
         A model that learns from a collection must be `retrained` without it; a fusion that is trained needs the
@@ -281,7 +289,7 @@ class Available:
         ]
         return tuple(able[1:] if row.trained else able)
 
-    def small(self, row: Row, collection: str = "") -> str:
+    def small(self, row: SystemRow, collection: str = "") -> str:
         """Returns the command at the scale `here`, with the inputs that our code makes; empty if these are too few."""
         inputs = tuple(item for item in row.inputs if item not in row.elsewhere())
         if self.here is None or row.registered() or (row.inputs and len(inputs) < _LEAST):
@@ -291,14 +299,14 @@ class Available:
 
 
 def _command(
-    row: Row,
+    row: SystemRow,
     corpus: str,
-    inputs: Sequence[Row],
+    inputs: Sequence[SystemRow],
     here: Here | None = None,
     collection: str = "",
     retrained: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
-    """Formats a row's command; inputs of a fusion are names of systems, or files (see `Row.apart`)."""
+    """Formats a row's command; inputs of a fusion are names of systems, or files (see `SystemRow.apart`)."""
     collection = collection or row.collections[-1]
     training = {} if here is None else here.training
     ours = here.collection if here is not None else str
@@ -322,7 +330,7 @@ def _command(
         before = row.collections[row.collections.index(collection) - 1]
         words.append(f"training=[{ours(before)}]")
         words.append(f"system.training_runs=[{','.join(_file(item, ours(before)) for item in inputs)}]")
-    return command(words)
+    return run_command(words)
 
 
 def _retrained(configuration: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
@@ -344,7 +352,7 @@ def _retrained(configuration: Mapping[str, Any], settings: Mapping[str, Any]) ->
     ]
 
 
-def _file(row: Row, collection: str) -> str:
+def _file(row: SystemRow, collection: str) -> str:
     """Returns the file of a row's run; in capitals if it must come from elsewhere."""
     if row.registered():
         return f"{collection}/{row.short.replace(' ', '-').upper()}.run"
@@ -383,7 +391,7 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str, here: Here | Non
         for label in printed:
             if (table, label) not in entries:
                 raise HarnessError(f"{place}: row {label!r} is missing; add it with a 'system' or a 'state'")
-    made: dict[tuple[str, str], Row] = {}
+    made: dict[tuple[str, str], SystemRow] = {}
     found = tuple(_row(key, entries, made) for key in entries)
     for collection in listed.retrained:
         _known(collection, dict.fromkeys(listed.collections.values()), "collection", f"{where}: retrained")
@@ -420,7 +428,7 @@ def labels(rows: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
     return {(group, system): system if times[system] == 1 else f"{group} / {system}" for group, system in rows}
 
 
-def _check_row(entry: Entry, where: str) -> None:
+def _check_row(entry: RowConfiguration, where: str) -> None:
     given = [key for key in ("system", "state", "same_as") if getattr(entry, key)]
     if len(given) != 1:
         found = " and ".join(given) or "none of them"
@@ -442,14 +450,14 @@ def _check_row(entry: Entry, where: str) -> None:
         raise HarnessError(f"{where}: system {entry.system!r} does not learn; remove 'trained'")
 
 
-def _row(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], Row]) -> Row:
+def _row(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], SystemRow]) -> SystemRow:
     """Returns the row of a key; builds it on first use."""
     if key not in made:
         made[key] = _made(key, entries, made)
     return made[key]
 
 
-def _made(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], Row]) -> Row:
+def _made(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], SystemRow]) -> SystemRow:
     entry, collections, where = entries[key]
     run = key
     if entry.same_as:
@@ -466,7 +474,7 @@ def _made(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], Ro
         raise HarnessError(f"{where}: inputs: expected at least two different rows")
     if entry.trained and len(collections) < _LEAST:
         raise HarnessError(f"{where}: trained: the row has no other collection to learn from")
-    return Row(
+    return SystemRow(
         *key,
         collections,
         system=entry.system,

@@ -16,7 +16,7 @@ from harness.experiments.experiment import CONDITION, FULL, load_experiment
 from harness.io import checks, config
 from harness.io.files import sha256
 from harness.papers.paper import Paper
-from harness.papers.rows import Row as PaperRow
+from harness.papers.rows import SystemRow as PaperRow
 from harness.systems import states
 from harness.systems.dense.training.settings import Tuning
 
@@ -29,7 +29,7 @@ class NothingToMakeError(HarnessError):
 
 
 @dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """One run: a system with its settings, on a collection and a corpus.
 
     Attributes
@@ -57,7 +57,7 @@ class Run:
     @property
     def parts(self) -> tuple[Mapping[str, Any], ...]:
         """Configurations of its system and of that system's parts."""
-        return tuple(states.parts(self.configuration))
+        return tuple(states.nested_configurations(self.configuration))
 
     @property
     def name(self) -> str:
@@ -65,7 +65,7 @@ class Run:
         return str(self.configuration.get("name", self.system))
 
 
-def run_of(words: Sequence[str]) -> Run:
+def run_of(words: Sequence[str]) -> PlannedRun:
     """Returns the run of a command.
 
     Examples
@@ -75,7 +75,7 @@ def run_of(words: Sequence[str]) -> Run:
     """
     given = {key: value for key, _, value in (word.partition("=") for word in words)}
     settings = [(key.removeprefix("system."), value) for key, value in given.items() if key.startswith("system.")]
-    return Run(
+    return PlannedRun(
         given["system"],
         given.get("collection", ""),
         given.get("corpus", ""),
@@ -101,7 +101,7 @@ def _replaced(mapping: Mapping[str, Any], keys: Sequence[str], value: object) ->
 
 
 @dataclass(frozen=True)
-class Row:
+class PrintedRow:
     """A row of a paper: the table and the label in print, or for systems without a table the system's title."""
 
     table: str
@@ -112,7 +112,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Step:
+class RunStep:
     """A command that makes the runs of some rows.
 
     Attributes
@@ -127,8 +127,8 @@ class Step:
 
     name: str
     words: tuple[str, ...]
-    rows: tuple[Row, ...]
-    parts: tuple[Step, ...] = ()
+    rows: tuple[PrintedRow, ...]
+    parts: tuple[RunStep, ...] = ()
     condition: str = ""
     seeds: tuple[str, ...] = ()
 
@@ -151,7 +151,7 @@ class Step:
         return sha256(json.dumps(content, sort_keys=True, default=str).encode())[:16]
 
     @cached_property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[PlannedRun, ...]:
         """The runs that it makes, in the order in which it makes them."""
         return tuple(run_of(words) for words in self._composed())
 
@@ -250,7 +250,7 @@ class Selection:
     def __bool__(self) -> bool:
         return bool(self.rows or self.tables or self.collections)
 
-    def fits(self, row: Row) -> bool:
+    def fits(self, row: PrintedRow) -> bool:
         """Returns whether a row belongs to the part, on some collection."""
         tables = row.table.split(", ")
         known = (row.label, str(row), row.table, *tables)
@@ -272,9 +272,9 @@ def file_name(name: str) -> str:
     return re.sub(r"[^\w.+-]+", "-", name).strip("-")[:120]
 
 
-def steps(
+def paper_steps(
     paper: Paper, part: Selection = EVERYTHING, scale: str = "", seeds: int | None = None
-) -> tuple[list[Step], dict[Row, str]]:
+) -> tuple[list[RunStep], dict[PrintedRow, str]]:
     """Returns the steps of a paper, and row -> the reason of the rows that no command makes.
 
     Parameters
@@ -310,13 +310,13 @@ def _check_part(paper: Paper, part: Selection) -> None:
         checks.choice("collections", collection, config.names("collection"))
 
 
-def _chosen(made: Sequence[Step], part: Selection, paper: Paper) -> list[Step]:
+def _chosen(made: Sequence[RunStep], part: Selection, paper: Paper) -> list[RunStep]:
     """Returns the steps of the rows that fit, and of those whose runs they read, without their rows."""
     wanted = {row for step in made for row in step.rows if part.fits(row)}
     if not wanted:
         known = [row.label for step in made for row in step.rows]
         raise NothingToMakeError(f"paper {paper.key}: no row with a command fits; {suggestion(part.rows, known)}")
-    needed: list[Step] = []
+    needed: list[RunStep] = []
     read: set[str] = set()  # by the chosen steps
     for step in reversed(made):
         there = not part.collections or bool(step.chosen("collection") & set(part.collections))
@@ -341,7 +341,7 @@ def _listed(word: str) -> list[str]:
 # ---- rows with a command ----------------------------------------------------------------------------------------
 
 
-def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[Step], dict[Row, str]]:
+def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[RunStep], dict[PrintedRow, str]]:
     """Returns a step for each run behind the rows of `available`, single systems first, and the rows without one."""
     available = paper.available
     if available is None or (scale == HERE and available.here is None):
@@ -349,11 +349,11 @@ def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[Step], dict[Row
     sharing: dict[tuple[str, str], list[PaperRow]] = {}
     for row in available.rows:
         sharing.setdefault(row.run, []).append(row)
-    made: list[Step] = []
-    left: dict[Row, str] = {}
+    made: list[RunStep] = []
+    left: dict[PrintedRow, str] = {}
     single = [found for found in sharing.values() if not found[0].inputs]
     for found in (*single, *(found for found in sharing.values() if found[0].inputs)):
-        rows = tuple(Row(row.table, row.label) for row in found)
+        rows = tuple(PrintedRow(row.table, row.label) for row in found)
         first = next((row for row in found if (row.table, row.label) == row.run), found[0])
         if (lack := first.registered()) is not None:
             left |= dict.fromkeys(rows, f"{lack[0]}: {lack[1]}")
@@ -365,14 +365,14 @@ def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[Step], dict[Row
                 continue
             words = tuple(shlex.split(command))[1:]
             own_first = (first, *(row for row in found if row is not first))
-            printed = tuple(Row(row.table, row.label) for row in own_first if collection in row.collections)
-            step = Step(f"{first.table} {first.label} {collection}", words, printed)
+            printed = tuple(PrintedRow(row.table, row.label) for row in own_first if collection in row.collections)
+            step = RunStep(f"{first.table} {first.label} {collection}", words, printed)
             made += [step, *(_seeded(step, seed) for seed in range(2, seeds + 1) if _trained(step.runs[0]))]
     # Runs that a fusion learns from are made before it.
     return sorted(made, key=lambda step: any("training_runs" in word for word in step.words)), left
 
 
-def _trained(run: Run) -> dict[str, Mapping[str, Any]]:
+def _trained(run: PlannedRun) -> dict[str, Mapping[str, Any]]:
     """Returns key -> settings of the trainings of a run's system and of its first stage."""
     first = run.configuration.get("first")
     found = {"training": run.configuration.get("training")}
@@ -380,7 +380,7 @@ def _trained(run: Run) -> dict[str, Mapping[str, Any]]:
     return {key: how for key, how in found.items() if isinstance(how, Mapping)}
 
 
-def _seeded(step: Step, number: int) -> Step:
+def _seeded(step: RunStep, number: int) -> RunStep:
     """Returns the step of a trained system with other seeds, the first being those of its configuration."""
     (run,) = step.runs
     seeds = {key: int(how.get("seed", Tuning.seed)) + number - 1 for key, how in _trained(run).items()}
@@ -391,7 +391,7 @@ def _seeded(step: Step, number: int) -> Step:
 # ---- experiments ------------------------------------------------------------------------------------------------
 
 
-def _of_experiments(paper: Paper, scale: str, seeds: int | None) -> list[Step]:
+def _of_experiments(paper: Paper, scale: str, seeds: int | None) -> list[RunStep]:
     """Returns a step for each experiment that has rows of the paper; its parts are the experiment's conditions."""
     made = []
     for name, tables in paper.config.experiments.items():
@@ -405,9 +405,9 @@ def _of_experiments(paper: Paper, scale: str, seeds: int | None) -> list[Step]:
         values = found.scale_of(named).seeds or (found.seeds.values if found.seeds else ())
         few = tuple(map(str, values[:seeds])) if seeds is not None else ()
         seed = f"seed:[{','.join(few)}]" if few else ""
-        rows = {found.row(cell.labels): Row(table, ", ".join(found.row(cell.labels))) for cell in cells}
+        rows = {found.row(cell.labels): PrintedRow(table, ", ".join(found.row(cell.labels))) for cell in cells}
         parts = tuple(
-            Step(
+            RunStep(
                 f"{name} {condition}",
                 (*words, _only(f"{CONDITION}:[{_quoted(condition)}]", seed)),
                 tuple(dict.fromkeys(rows[found.row(cell.labels)] for cell in cells if cell.labels[0] == condition)),
@@ -417,7 +417,7 @@ def _of_experiments(paper: Paper, scale: str, seeds: int | None) -> list[Step]:
             for condition in found.conditions
         )
         whole = (*words, _only(seed)) if seed else words
-        made.append(Step(name, whole, tuple(dict.fromkeys(rows.values())), parts, seeds=few))
+        made.append(RunStep(name, whole, tuple(dict.fromkeys(rows.values())), parts, seeds=few))
     return made
 
 
@@ -432,7 +432,7 @@ def _quoted(text: str) -> str:
 # ---- systems with a recipe --------------------------------------------------------------------------------------
 
 
-def _of_systems(paper: Paper, covered: Iterable[object], scale: str) -> list[Step]:
+def _of_systems(paper: Paper, covered: Iterable[object], scale: str) -> list[RunStep]:
     """Returns a step for each system of the paper with a recipe that no other step runs."""
     made = []
     for name in config.names("system"):
@@ -440,7 +440,7 @@ def _of_systems(paper: Paper, covered: Iterable[object], scale: str) -> list[Ste
         if mapping.get("paper") != paper.key or name in set(covered):
             continue
         found = states.recipe(mapping, where)
-        if found is None or states.registered(list(states.parts(mapping)), where) is not None:
+        if found is None or states.registered(list(states.nested_configurations(mapping)), where) is not None:
             continue
         words = found.words(name)
         if scale == HERE:
@@ -452,6 +452,6 @@ def _of_systems(paper: Paper, covered: Iterable[object], scale: str) -> list[Ste
         title = str(mapping.get("title", name))
         scored = [cell for cell in paper.cells if paper.scored is not None and paper.scored.place(cell)]
         printed = [cell for cell in scored if cell.system in title.split(", ")]
-        row = Row(printed[0].table, printed[0].system) if printed else Row("", title)
-        made.append(Step(name, ("run", *words), (row,)))
+        row = PrintedRow(printed[0].table, printed[0].system) if printed else PrintedRow("", title)
+        made.append(RunStep(name, ("run", *words), (row,)))
     return made

@@ -1,7 +1,7 @@
 """The work that a run takes, step by step, by what the class of each part of its system says of itself.
 
 Its attribute `work` is one of a few kinds, or a function that takes the part's configuration and the run, and yields
-each `Step`.
+each `WorkStep`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io import config
-from harness.papers.groups import Group, topics
+from harness.papers.groups import TableGroup, topic_and_judgment_counts
 from harness.papers.needs import UNKNOWN
-from harness.papers.rates import NOTHING, Model, Range, data
-from harness.papers.steps import Run
+from harness.papers.rates import NOTHING, ModelRates, Range, data
+from harness.papers.steps import PlannedRun
 from harness.systems.build import system_class
-from harness.systems.states import parts
+from harness.systems.states import nested_configurations
 
 _HOUR = 3600.0
 _FLOAT = 4e-6  # MB a number of a vector
@@ -33,7 +33,7 @@ _OF_A_PAIR = Range(0.0, 0.5)
 
 
 @dataclass(frozen=True)
-class Step:
+class WorkStep:
     """A piece of work.
 
     Attributes
@@ -58,7 +58,7 @@ class Step:
     memory: float | None = None
     times: int = 1
 
-    def and_(self, other: Step) -> Step:
+    def and_(self, other: WorkStep) -> WorkStep:
         """Returns both as one step: sums of count, hours and disk, the larger memory."""
         hours = None if self.hours is None or other.hours is None else self.hours + other.hours
         disk = None if self.disk is None or other.disk is None else self.disk + other.disk
@@ -67,33 +67,33 @@ class Step:
         return replace(self, count=count, hours=hours, disk=disk, memory=memory, times=times)
 
 
-def steps(group: Group) -> tuple[Step, ...]:
+def work_steps(group: TableGroup) -> tuple[WorkStep, ...]:
     """Returns the work that the runs of a group take, each step once, in the order in which it is done."""
-    found: dict[str, Step] = {}
-    for run in counted(group):
+    found: dict[str, WorkStep] = {}
+    for run in countable_runs(group):
         if data().corpora[run.corpus].posts:
             found.setdefault(f"read {run.corpus}", _read_posts(run))
-        for part in parts(run.configuration):
+        for part in nested_configurations(run.configuration):
             for step in _of_part(part)(part, run):
                 found.setdefault(step.key, step)
     return _together(found.values())
 
 
-def _together(found: Iterable[Step]) -> tuple[Step, ...]:
+def _together(found: Iterable[WorkStep]) -> tuple[WorkStep, ...]:
     """Returns the steps, those of one title as one."""
-    merged: dict[str, Step] = {}
+    merged: dict[str, WorkStep] = {}
     for step in found:
         known = merged.get(step.title)
         merged[step.title] = step if known is None else known.and_(step)
     return tuple(merged.values())
 
 
-def counted(group: Group) -> tuple[Run, ...]:
+def countable_runs(group: TableGroup) -> tuple[PlannedRun, ...]:
     """Returns the runs on corpora whose counts are known."""
     return tuple(run for run in group.runs if run.corpus in data().corpora)
 
 
-def _of_part(part: Mapping[str, Any]) -> Callable[[Mapping[str, Any], Run], Iterable[Step]]:
+def _of_part(part: Mapping[str, Any]) -> Callable[[Mapping[str, Any], PlannedRun], Iterable[WorkStep]]:
     """Returns the work of a part's class; of a class that does not say it, or is not installed, one unknown step."""
     with contextlib.suppress(HarnessError):
         said = getattr(system_class(part, "system"), "work", None)
@@ -101,10 +101,10 @@ def _of_part(part: Mapping[str, Any]) -> Callable[[Mapping[str, Any], Run], Iter
     return _unknown
 
 
-def _unknown(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
+def _unknown(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     kind = str(part.get("_target_", "")).rpartition(".")[2]
     count = data().corpora[run.corpus].range
-    yield Step(_key(kind), f"the work of {kind} ({run.system})", count, "documents", None, UNKNOWN)
+    yield WorkStep(_key(kind), f"the work of {kind} ({run.system})", count, "documents", None, UNKNOWN)
 
 
 def _hours(count: Range, rate: str, factor: float = 1.0) -> Range:
@@ -115,18 +115,18 @@ def _key(*found: object) -> str:
     return json.dumps(found, sort_keys=True, default=str)
 
 
-def _read_posts(run: Run) -> Step:
+def _read_posts(run: PlannedRun) -> WorkStep:
     posts = data().corpora[run.corpus].posts
     count = Range(posts, posts)
     rate = "read-posts"
-    return Step("", "read the posts", count, "posts", _hours(count, rate), data().rates[rate].origin, "no GPU")
+    return WorkStep("", "read the posts", count, "posts", _hours(count, rate), data().rates[rate].origin, "no GPU")
 
 
-def _model(name: object) -> Model:
-    return data().models.get(str(name)) or Model("")
+def _model(name: object) -> ModelRates:
+    return data().models.get(str(name)) or ModelRates("")
 
 
-def _encoding(model: Model, texts: str, count: Range) -> tuple[Range | None, str]:
+def _encoding(model: ModelRates, texts: str, count: Range) -> tuple[Range | None, str]:
     """Returns the hours of one core to encode texts, and the origin of the rate; None without the model's size."""
     if not model.layers:
         return None, UNKNOWN
@@ -137,13 +137,13 @@ def _encoding(model: Model, texts: str, count: Range) -> tuple[Range | None, str
     return _hours(count, f"encode-{name}", factor), rate.origin + scaled
 
 
-def _memory(model: Model, part: Mapping[str, Any]) -> float | None:
+def _memory(model: ModelRates, part: Mapping[str, Any]) -> float | None:
     """Returns the MB of a model's parameters in the precision in which it computes."""
     found = model.parameters * (2e-6 if part.get("precision") == "bfloat16" else 4e-6)
     return found or None
 
 
-def _bi_encoder(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
+def _bi_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     name, counts = str(part.get("model")), data().corpora[run.corpus]
     views = part.get("parts") or {"answer": ["body"]}
     count, model = counts.range.times(len(views)), _model(name)
@@ -155,23 +155,23 @@ def _bi_encoder(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     disk = count.times(model.width * _FLOAT) if model.width else None
     if name in config.names("llm"):
         title, origin = f"keep the vectors of {name}", "vectors x dimensions x 4 bytes"
-        yield Step(_key("keep", name, view), title, count, "vectors", NOTHING, origin, "no GPU", disk)
+        yield WorkStep(_key("keep", name, view), title, count, "vectors", NOTHING, origin, "no GPU", disk)
     else:
         hours, origin = _encoding(model, counts.texts, count)
         gpu = f"{UNKNOWN} ({data().printed['declarations']})" if counts.texts == "declarations" else UNKNOWN
         title = f"encode {counts.texts} by {name}{', fine-tuned' if tuned else ''}"
-        yield Step(
+        yield WorkStep(
             _key("encode", name, view), title, count, counts.texts, hours, origin, gpu, disk, _memory(model, part)
         )
     if part.get("search") == "chroma":
         yield _chroma(name, model, count, view)
 
 
-def _chroma(name: str, model: Model, count: Range, view: object) -> Step:
+def _chroma(name: str, model: ModelRates, count: Range, view: object) -> WorkStep:
     rate, size = data().rates["build-chroma"], data().rates["chroma-size"]
     title, factor = f"index the vectors of {name} in Chroma", model.width / rate.width
     known = bool(model.width)
-    return Step(
+    return WorkStep(
         _key("chroma", name, view),
         title,
         count,
@@ -183,22 +183,24 @@ def _chroma(name: str, model: Model, count: Range, view: object) -> Step:
     )
 
 
-def _tuning(name: str, training: Mapping[str, Any], part: Mapping[str, Any]) -> Step:
+def _tuning(name: str, training: Mapping[str, Any], part: Mapping[str, Any]) -> WorkStep:
     """Returns the fine-tuning of a transformer, whose rate nobody has measured."""
     learnt = [each for each in training.get("collections") or () if each not in (training.get("validate_on") or ())]
     pairs = sum(load_collection(each).edition(None).judgments for each in learnt)
     size = _memory(_model(name), part)
     count = Range(pairs, pairs)
     key = _key("tune", name, training, part.get("first"))
-    return Step(key, f"fine-tune {name}", count, "judged pairs an epoch, at most", None, UNKNOWN, UNKNOWN, None, size)
+    return WorkStep(
+        key, f"fine-tune {name}", count, "judged pairs an epoch, at most", None, UNKNOWN, UNKNOWN, None, size
+    )
 
 
-def _cross_encoder(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
+def _cross_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     name, model = str(part.get("model")), _model(part.get("model"))
     tuned = part.get("training")
     if isinstance(tuned, Mapping):
         yield _tuning(name, tuned, part)
-    asked, judged = topics([run])
+    asked, judged = topic_and_judgment_counts([run])
     depth = part.get("k") or max(part.get("tiers") or [0])
     pairs = asked * depth if depth else judged
     count = Range(pairs, pairs)
@@ -206,10 +208,10 @@ def _cross_encoder(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     title = f"score pairs by {name} ({run.system})"
     key = _key("score", run.system, dict(run.settings), run.collection, run.edition)
     memory = _memory(model, part)
-    yield Step(key, title, count, "pairs of topic and document", hours, origin, memory=memory)
+    yield WorkStep(key, title, count, "pairs of topic and document", hours, origin, memory=memory)
 
 
-def _lexical(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
+def _lexical(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     counts = data().corpora[run.corpus]
     size = counts.range.by(data().rates["index-text-size"].range)
     rate, memory = data().rates["index-text"], data().rates["memory-text"].measured[0].amount
@@ -220,28 +222,30 @@ def _lexical(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     hours = Range(size.low * min(found), size.high * max(found)).times(1 / _HOUR)
     title = f"index words ({run.system})"
     origin = f"{rate.origin}, size by {data().rates['index-text-size'].origin}"
-    yield Step(key, title, counts.range, counts.texts, hours, origin, "no GPU", size.times(_MIB), memory * _MIB)
+    yield WorkStep(key, title, counts.range, counts.texts, hours, origin, "no GPU", size.times(_MIB), memory * _MIB)
 
 
-def _structural(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
+def _structural(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     count = data().corpora[run.corpus].range
     hours = _hours(count, "read-formulas") + _hours(count, "index-formulas")
     origin = "; ".join(data().rates[name].origin for name in ("read-formulas", "index-formulas"))
     disk = count.by(data().rates["index-formulas-size"].range)
-    yield Step(_key("formulas"), "read and index formula trees", count, "formulas", hours, origin, "no GPU", disk)
+    yield WorkStep(_key("formulas"), "read and index formula trees", count, "formulas", hours, origin, "no GPU", disk)
 
 
-def _linearised(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
+def _linearised(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     posts = data().corpora[run.corpus].posts
     parsed = Range(posts, posts)
-    yield Step(_key("parse", part.get("parser")), f"parse posts ({part.get('parser')})", parsed, "posts", None, UNKNOWN)
+    yield WorkStep(
+        _key("parse", part.get("parser")), f"parse posts ({part.get('parser')})", parsed, "posts", None, UNKNOWN
+    )
     name, counts = str(part.get("model")), data().corpora[run.corpus]
     hours, origin = _encoding(_model(name), counts.texts, counts.range)
     title, disk = f"encode linearised graphs by {name}", counts.range.times(_model(name).width * _FLOAT)
-    yield Step(_key("linearised"), title, counts.range, counts.texts, hours, origin, UNKNOWN, disk)
+    yield WorkStep(_key("linearised"), title, counts.range, counts.texts, hours, origin, UNKNOWN, disk)
 
 
-def _graphs(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
+def _graphs(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     """Yields graphs of posts, a training for each setting and seed, vectors of documents."""
     counts, training = data().corpora[run.corpus], part.get("training")
     sample = part.get("sample") or counts.pairs
@@ -249,7 +253,7 @@ def _graphs(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     posts = few if part.get("sample") else Range(counts.posts, counts.posts)
     size = posts.by(data().rates["graph-size"].range).times(1e-6)
     printed = f"{UNKNOWN} ({data().printed['amr']})"
-    yield Step(_key("amr"), "make AMR graphs of posts", posts, "posts", None, UNKNOWN, printed, size)
+    yield WorkStep(_key("amr"), "make AMR graphs of posts", posts, "posts", None, UNKNOWN, printed, size)
     key = _key({name: value for name, value in part.items() if name not in _OF_SEARCH})
     rate = data().rates["train-graphs"]
     if isinstance(training, Mapping):
@@ -257,7 +261,7 @@ def _graphs(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
         least = min(most, 1 + int(training.get("patience", most)))  # epochs before training can stop early
         count, memory = Range(pairs * least, pairs * most), data().rates["memory-graphs"]
         title = f"train {run.system}"
-        yield Step(
+        yield WorkStep(
             f"train {key}", title, count, "pairs, over all epochs", _hours(count, "train-graphs"), rate.origin,
             memory=memory.measured[0].amount * _MIB,
         )  # fmt: skip
@@ -265,16 +269,16 @@ def _graphs(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
     graphs = Range(counts.posts, counts.posts) if part.get("task") == "formulas" else counts.range
     hours = graphs.by(rate.range).by(_OF_A_PAIR).times(1 / _HOUR)
     origin = f"at most half of a training pair: {rate.origin}"
-    yield Step(f"encode {key}", f"encode graphs by {run.system}", graphs, "graphs", hours, origin, UNKNOWN, vectors)
+    yield WorkStep(f"encode {key}", f"encode graphs by {run.system}", graphs, "graphs", hours, origin, UNKNOWN, vectors)
 
 
-def _translation(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
+def _translation(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     name = str(part["translator"]["model"])
-    texts = 2 * topics([run])[0]  # title and body
+    texts = 2 * topic_and_judgment_counts([run])[0]  # title and body
     count = Range(texts, texts)
     memory = _memory(_model(name), {})
     title = f"translate topics by {name}"
-    yield Step(
+    yield WorkStep(
         _key("translate", name, run.collection, run.edition),
         title,
         count,
@@ -288,7 +292,7 @@ def _translation(part: Mapping[str, Any], run: Run) -> Iterator[Step]:
 
 
 # What `work` of a class says -> its steps; a class without it is unknown, and that of `parts` leaves all to its parts.
-_WORK: Mapping[str, Callable[[Mapping[str, Any], Run], Iterable[Step]]] = {
+_WORK: Mapping[str, Callable[[Mapping[str, Any], PlannedRun], Iterable[WorkStep]]] = {
     "encoder": _bi_encoder,
     "pairs": _cross_encoder,
     "words": _lexical,

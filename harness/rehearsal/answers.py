@@ -28,7 +28,7 @@ _ITEMS = 2  # of a list without a least length
 _DEEPEST = 8
 
 
-def answer(seed: int, body: Mapping[str, Any]) -> str:
+def chat_answer(seed: int, body: Mapping[str, Any]) -> str:
     """Returns what a model says to a chat: the content of its message.
 
     Parameters

@@ -69,11 +69,11 @@ class Form:
     generation: Mapping[str, Any] | None = None
 
 
-def named() -> list[str]:
+def named_models() -> list[str]:
     """Returns the transformer models that configurations of systems name, sorted; none of language models' servers."""
     found: set[str] = set()
     for name in config.names("system"):
-        for part in states.parts(config.load("system", name)[0]):
+        for part in states.nested_configurations(config.load("system", name)[0]):
             training = part.get("training")
             retriever = training.get("retriever") if isinstance(training, Mapping) else None
             values = (part.get("model"), part.get("tokens"), part.get("teacher"), retriever)
@@ -81,7 +81,7 @@ def named() -> list[str]:
     return sorted(found - set(config.names("llm")))
 
 
-def make(name: str, folder: Path, texts: Sequence[str], seed: int, **keys: object) -> Path:
+def make_model(name: str, folder: Path, texts: Sequence[str], seed: int, **keys: object) -> Path:
     """Writes the stand-in of a model into a folder, which is returned.
 
     The same texts and seed give the same bytes, whatever else has been made before.

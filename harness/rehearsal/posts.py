@@ -28,7 +28,7 @@ Length = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class TextVocabulary:
     """Words and formulas (LaTeX without delimiters) of a text, or of all texts."""
 
     words: tuple[str, ...]
@@ -36,7 +36,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedAnswer:
     """A judged answer: its id, its topic and its grade (0 to 3)."""
 
     answer: int
@@ -44,17 +44,17 @@ class Judged:
     grade: int
 
 
-def vocabularies(topics: Topics) -> dict[str, Vocabulary]:
+def vocabularies(topics: Topics) -> dict[str, TextVocabulary]:
     """Returns topic -> the words and formulas of its title and body."""
     found = {}
     for topic in topics:
         words = [word for word in f"{topic.title} {topic.body}".split() if word.isalpha()]
         latex = [formula.latex for formula in topic.formulas if 0 < len(formula.latex) < 200]
-        found[topic.id] = Vocabulary(tuple(words) or ("what",), tuple(latex) or ("x^2",))
+        found[topic.id] = TextVocabulary(tuple(words) or ("what",), tuple(latex) or ("x^2",))
     return found
 
 
-def judged(qrels: Mapping[str, Mapping[str, float]], most: int, seed: int) -> list[Judged]:
+def judged(qrels: Mapping[str, Mapping[str, float]], most: int, seed: int) -> list[JudgedAnswer]:
     """Returns at most `most` judged answers, each once: of every topic the best ones first, then others by chance.
 
     Parameters
@@ -66,14 +66,14 @@ def judged(qrels: Mapping[str, Mapping[str, float]], most: int, seed: int) -> li
     >>> [(each.answer, each.grade) for each in judged({"A.1": {"7": 2, "9": 0}, "A.2": {"8": 1}}, 2, seed=1)]
     [(7, 2), (8, 1)]
     """
-    queues: list[list[Judged]] = []
+    queues: list[list[JudgedAnswer]] = []
     for topic, grades in sorted(qrels.items()):
         rng = random.Random(f"{seed}:{topic}")
-        listed = [Judged(int(doc), topic, int(grade)) for doc, grade in sorted(grades.items())]
+        listed = [JudgedAnswer(int(doc), topic, int(grade)) for doc, grade in sorted(grades.items())]
         rng.shuffle(listed)
         best = sorted(listed, key=lambda each: -each.grade)[:2]
         queues.append([*best, *(each for each in listed if each not in best)])
-    chosen: dict[int, Judged] = {}
+    chosen: dict[int, JudgedAnswer] = {}
     for place in range(max(map(len, queues), default=0)):
         for queue in queues:
             if place < len(queue) and len(chosen) < most:
@@ -86,14 +86,14 @@ def rows(posts: int, seed: int, words: Length = LONG, collections: Sequence[str]
 
     Every judged answer has a question of its own; a quarter of the other questions has no answer.
     """
-    known: dict[str, Vocabulary] = {}
+    known: dict[str, TextVocabulary] = {}
     qrels: dict[str, Mapping[str, float]] = {}
     for name in collections:
         collection = load_collection(name)
         known |= vocabularies(collection.topics())
         for edition in collection.editions:
             qrels |= collection.qrels(edition).to_dict()
-    everything = Vocabulary(
+    everything = TextVocabulary(
         tuple(sorted({word for each in known.values() for word in each.words})),
         tuple(sorted({latex for each in known.values() for latex in each.formulas})),
     )
@@ -141,7 +141,7 @@ def write(path: Path, posts: int, seed: int, words: Length = LONG) -> Path:
 
 def texts(count: int, seed: int) -> list[str]:
     """Returns texts like those of the posts, without markup, for tokenizers to be trained on."""
-    known: dict[str, Vocabulary] = {}
+    known: dict[str, TextVocabulary] = {}
     for name in COLLECTIONS:
         known |= vocabularies(load_collection(name).topics())
     rng = random.Random(seed)
@@ -154,13 +154,13 @@ def texts(count: int, seed: int) -> list[str]:
     return found
 
 
-def _title(rng: random.Random, about: Vocabulary, everything: Vocabulary) -> str:
+def _title(rng: random.Random, about: TextVocabulary, everything: TextVocabulary) -> str:
     words = [rng.choice((about if rng.random() < 0.7 else everything).words) for _ in range(rng.randint(4, 10))]
     return " ".join([*words, f"${rng.choice(about.formulas)}$" if rng.random() < 0.4 else "?"])
 
 
 def _body(
-    rng: random.Random, about: Vocabulary, everything: Vocabulary, share: float, formula: int, words: Length
+    rng: random.Random, about: TextVocabulary, everything: TextVocabulary, share: float, formula: int, words: Length
 ) -> tuple[str, int]:
     """Returns the HTML of a post, and the number of the next formula.
 

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.papers.making import Result
 from harness.papers.paper import Paper
-from harness.papers.steps import Row
+from harness.papers.step_runner import StepOutcome
+from harness.papers.steps import PrintedRow
 from harness.rehearsal.world import World
-from harness.render.model import Cell, Column, Section, Table, Text
+from harness.render.model import Cell, Column, Prose, Section, Table
 from harness.render.write import Report
 from harness.version import __version__
 
 _MB = 1e6
 
 
-def headline(paper: Paper, rows: Mapping[Row, Result], left: Mapping[Row, str]) -> str:
+def rehearsal_headline(paper: Paper, rows: Mapping[PrintedRow, StepOutcome], left: Mapping[PrintedRow, str]) -> str:
     """Returns the outcome in one line."""
     passed = sum(result.passed for result in rows.values())
     none = f"; {len(left)} without a command" if left else ""
     return f"{paper.key}: {passed} of {len(rows)} rows pass the rehearsal{none}"
 
 
-def report(
-    paper: Paper, made: World, results: Sequence[Result], rows: Mapping[Row, Result], left: Mapping[Row, str]
+def rehearsal_report(
+    paper: Paper,
+    made: World,
+    results: Sequence[StepOutcome],
+    rows: Mapping[PrintedRow, StepOutcome],
+    left: Mapping[PrintedRow, str],
 ) -> Report:
     """Returns the report; no value of a measure is in it, since stand-ins decide them."""
     said = (
@@ -33,15 +37,15 @@ def report(
     )
     return Report(
         f"Rehearsal of {paper.title}",
-        headline(paper, rows, left),
+        rehearsal_headline(paper, rows, left),
         (
-            Section("Rows", (Text((said,)), _rows(rows, left))),
+            Section("Rows", (Prose((said,)), _rows(rows, left))),
             Section("Commands", (_commands(results),)),
         ),
     )
 
 
-def _rows(rows: Mapping[Row, Result], left: Mapping[Row, str]) -> Table:
+def _rows(rows: Mapping[PrintedRow, StepOutcome], left: Mapping[PrintedRow, str]) -> Table:
     shown = [
         (Cell(row.table), Cell(row.label), Cell("passes" if result.passed else "fails"), Cell(result.fault))
         for row, result in rows.items()
@@ -51,7 +55,7 @@ def _rows(rows: Mapping[Row, Result], left: Mapping[Row, str]) -> Table:
     return Table("rows", "Rows of the paper's tables", columns, tuple(shown), row_headers=2)
 
 
-def _commands(results: Sequence[Result]) -> Table:
+def _commands(results: Sequence[StepOutcome]) -> Table:
     shown = tuple(
         (
             Cell(result.command),

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
 from harness.errors import HarnessError
-from harness.papers import rehearsed
-from harness.papers.making import Making, Result, recorded
-from harness.papers.rehearsed import Rehearsed
-from harness.papers.steps import Row, Step
+from harness.papers import rehearsal_records
+from harness.papers.rehearsal_records import Rehearsed
+from harness.papers.step_runner import Making, StepOutcome, recorded
+from harness.papers.steps import PrintedRow, RunStep
 from harness.rehearsal import services, world
 from harness.rehearsal.world import World
 from harness.store import artefacts
 
 
-def rehearse(made: World, paper: str, words: Sequence[str]) -> int:
+def rehearse_steps(made: World, paper: str, words: Sequence[str]) -> int:
     """Takes the stand-ins by `harness fetch NAME --from FILE`, then makes the paper's runs and tables.
 
     Parameters
@@ -55,17 +55,19 @@ def _harness(made: World, *words: str) -> int:
         raise
 
 
-def outcomes(made: World, paper: str, steps: Sequence[Step]) -> tuple[list[Result], dict[Row, Result]]:
+def step_results(
+    made: World, paper: str, steps: Sequence[RunStep]
+) -> tuple[list[StepOutcome], dict[PrintedRow, StepOutcome]]:
     """Returns the results of steps, and row -> the one that decides: the first that failed, else the last.
 
     A step without a record was left out, since something that it needs was not there.
     If a step with parts failed, each row has the result of its own part; if all parts passed, the step's.
     """
     making = Making(made.work / "runs" / "making" / paper)
-    results: list[Result] = []
-    rows: dict[Row, Result] = {}
+    results: list[StepOutcome] = []
+    rows: dict[PrintedRow, StepOutcome] = {}
     for step in steps:
-        lost = Result(step.name, step.command, "was not carried out", 0.0, 0.0, 0, {}, "")
+        lost = StepOutcome(step.name, step.command, "was not carried out", 0.0, 0.0, 0, {}, "")
         whole = recorded(making, step) or lost
         parts = [result for part in step.parts if (result := recorded(making, part)) is not None]
         found = [whole, *parts]
@@ -81,21 +83,21 @@ def outcomes(made: World, paper: str, steps: Sequence[Step]) -> tuple[list[Resul
     return results, rows
 
 
-def passed(steps: Sequence[Step], rows: Mapping[Row, Result], scale: str) -> list[Rehearsed]:
+def passed(steps: Sequence[RunStep], rows: Mapping[PrintedRow, StepOutcome], scale: str) -> list[Rehearsed]:
     """Returns the records of the rows all of whose commands passed, with the digest of these commands together."""
     named = {step.name for step in steps}
     digests = row_digests(steps)
     systems = row_systems(steps)
     return [
-        rehearsed.now(row.table, row.label, scale, digests[row], systems[row])
+        rehearsal_records.now(row.table, row.label, scale, digests[row], systems[row])
         for row, result in rows.items()
         if result.passed and result.step in named
     ]
 
 
-def row_digests(steps: Sequence[Step]) -> dict[Row, str]:
+def row_digests(steps: Sequence[RunStep]) -> dict[PrintedRow, str]:
     """Returns row -> digest of its commands and their configurations."""
-    found: dict[Row, list[str]] = {}
+    found: dict[PrintedRow, list[str]] = {}
     for step in steps:
         digest = step.digest() if step.rows else ""
         for row in step.rows:
@@ -103,9 +105,9 @@ def row_digests(steps: Sequence[Step]) -> dict[Row, str]:
     return {row: artefacts.key({"commands": digests})[:16] for row, digests in found.items()}
 
 
-def row_systems(steps: Sequence[Step]) -> dict[Row, set[str]]:
+def row_systems(steps: Sequence[RunStep]) -> dict[PrintedRow, set[str]]:
     """Returns row -> names of the systems that its commands run."""
-    found: dict[Row, set[str]] = {}
+    found: dict[PrintedRow, set[str]] = {}
     for step in steps:
         for part in step.parts or (step,):
             for row in part.rows:

@@ -29,7 +29,7 @@ import yaml
 
 from harness.errors import HarnessError, suggestion
 from harness.io import config
-from harness.rehearsal.answers import answer
+from harness.rehearsal.answers import chat_answer
 
 MOST_BYTES = 16 << 20  # of a request's body
 MOST_INPUTS, MOST_TOKENS = 2048, 300_000  # of one request for embeddings, at OpenAI
@@ -46,7 +46,7 @@ _NOT_OURS = ("local",)  # endpoints of conf/llm/ that are a server of the user's
 
 
 @dataclass(frozen=True)
-class Model:
+class ServedModel:
     """Facts of a model.
 
     Attributes
@@ -64,20 +64,20 @@ class Model:
     formats: tuple[str, ...] = ("text",)
 
 
-MODELS: Mapping[str, Model] = {
-    "text-embedding-3-large": Model(8192, 3072),
-    "text-embedding-3-small": Model(8192, 1536),
-    "text-embedding-ada-002": Model(8192, 1536, shortens=False, reports="text-embedding-ada-002-v2"),
-    "gemini-embedding-001": Model(2048, 3072),
-    "gemini-embedding-2": Model(8192, 3072),
-    "gpt-3.5-turbo-16k": Model(16_385, reports="gpt-3.5-turbo-16k-0613"),
-    "gpt-4-0125-preview": Model(128_000, formats=("text", "json_object")),
+MODELS: Mapping[str, ServedModel] = {
+    "text-embedding-3-large": ServedModel(8192, 3072),
+    "text-embedding-3-small": ServedModel(8192, 1536),
+    "text-embedding-ada-002": ServedModel(8192, 1536, shortens=False, reports="text-embedding-ada-002-v2"),
+    "gemini-embedding-001": ServedModel(2048, 3072),
+    "gemini-embedding-2": ServedModel(8192, 3072),
+    "gpt-3.5-turbo-16k": ServedModel(16_385, reports="gpt-3.5-turbo-16k-0613"),
+    "gpt-4-0125-preview": ServedModel(128_000, formats=("text", "json_object")),
     # Of no configuration; for builders whose endpoint is told of schemas.
-    "gpt-4o": Model(128_000, reports="gpt-4o-2024-08-06", formats=("text", "json_object", "json_schema")),
+    "gpt-4o": ServedModel(128_000, reports="gpt-4o-2024-08-06", formats=("text", "json_object", "json_schema")),
 }
 
 
-class RefusedError(Exception):
+class RefusedCallError(Exception):
     """A request that the server refuses: status, message and code of the answer."""
 
     def __init__(self, status: int, message: str, code: str | None = None) -> None:
@@ -250,26 +250,26 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             data = self._body()
             if self.path not in routes:
-                raise RefusedError(404, f"Invalid URL ({self.command} {self.path})")
+                raise RefusedCallError(404, f"Invalid URL ({self.command} {self.path})")
             scheme, _, key = self.headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not key.strip():
-                raise RefusedError(401, "You didn't provide an API key.", "invalid_api_key")
+                raise RefusedCallError(401, "You didn't provide an API key.", "invalid_api_key")
             routes[self.path](data)
-        except RefusedError as error:
+        except RefusedCallError as error:
             self._refuse(error)
 
     def _body(self) -> bytes:
         said = self.headers.get("content-length", "0" if self.command == "GET" else "")
         if not (said.isascii() and said.isdigit()):
             self.close_connection = True
-            raise RefusedError(411, "The request has no content-length.")
+            raise RefusedCallError(411, "The request has no content-length.")
         size = int(said)
         if size > MOST_BYTES:
             self.close_connection = True
             left = min(size, _DRAINED)
             while left > 0 and (part := self.rfile.read(min(left, 1 << 16))):
                 left -= len(part)
-            raise RefusedError(413, f"The request has {size} bytes; the most are {MOST_BYTES}.")
+            raise RefusedCallError(413, f"The request has {size} bytes; the most are {MOST_BYTES}.")
         return self.rfile.read(size)
 
     def _models(self, _: bytes) -> None:
@@ -300,7 +300,7 @@ class _Handler(BaseHTTPRequestHandler):
         taken = 3 + sum(4 + tokens(content) for _, content in asked.messages)
         choices, given = [], 0
         for i in range(asked.count):
-            text = answer(self.server.seed + i, body)
+            text = chat_answer(self.server.seed + i, body)
             longest = tokens(text) // 2 if fault == "cut" else asked.longest
             text, finish = _cut(text, longest)
             given += tokens(text)
@@ -321,18 +321,18 @@ class _Handler(BaseHTTPRequestHandler):
         """Takes the fault that is scheduled for this request; raises those that are refusals."""
         fault = self.server.fault()
         if fault == "429":
-            raise RefusedError(429, "Rate limit reached for requests.", "rate_limit_exceeded")
+            raise RefusedCallError(429, "Rate limit reached for requests.", "rate_limit_exceeded")
         if fault == "500":
-            raise RefusedError(500, "The server had an error while processing your request.")
+            raise RefusedCallError(500, "The server had an error while processing your request.")
         if fault == "too long":
-            raise RefusedError(400, "This model's maximum context length is 1 token.", "context_length_exceeded")
+            raise RefusedCallError(400, "This model's maximum context length is 1 token.", "context_length_exceeded")
         if fault == "timeout":
             self.server.ended.wait(STALL)
             self.close_connection = True
             raise ConnectionAbortedError
         return fault
 
-    def _refuse(self, error: RefusedError) -> None:
+    def _refuse(self, error: RefusedCallError) -> None:
         kind = "server_error" if error.status >= 500 else "invalid_request_error"
         about = {"message": str(error), "type": kind, "param": None, "code": error.code}
         waits = {"retry-after-ms": str(_RETRY_MS), "retry-after": "1"} if error.status == 429 else {}
@@ -371,24 +371,24 @@ class _Embeddings:
         given = body.get("input")
         texts = [given] if isinstance(given, str) else given
         if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):
-            raise RefusedError(400, "'$.input' is invalid: expected a text, or a list of texts, none empty.")
+            raise RefusedCallError(400, "'$.input' is invalid: expected a text, or a list of texts, none empty.")
         if len(texts) > MOST_INPUTS:
-            raise RefusedError(400, f"'$.input' is invalid: {len(texts)} inputs, the most are {MOST_INPUTS}.")
+            raise RefusedCallError(400, f"'$.input' is invalid: {len(texts)} inputs, the most are {MOST_INPUTS}.")
         sizes = [tokens(text) for text in texts]
         if max(sizes) > model.context:
             said = f"This model's maximum context length is {model.context} tokens, however you requested {max(sizes)}."
-            raise RefusedError(400, said, "context_length_exceeded")
+            raise RefusedCallError(400, said, "context_length_exceeded")
         if sum(sizes) > MOST_TOKENS:
             said = f"Requested {sum(sizes)} tokens, max {MOST_TOKENS} tokens per request"
-            raise RefusedError(400, said, "max_tokens_per_request")
+            raise RefusedCallError(400, said, "max_tokens_per_request")
         form = body.get("encoding_format", "float")
         if form not in ("float", "base64"):
-            raise RefusedError(400, f"encoding_format {form!r} is not one of float, base64.")
+            raise RefusedCallError(400, f"encoding_format {form!r} is not one of float, base64.")
         dimensions = body.get("dimensions", model.dimensions)
         if "dimensions" in body and not model.shortens:
-            raise RefusedError(400, "This model does not support specifying dimensions.")
+            raise RefusedCallError(400, "This model does not support specifying dimensions.")
         if type(dimensions) is not int or not 1 <= dimensions <= model.dimensions:
-            raise RefusedError(400, f"dimensions: expected a whole number from 1 to {model.dimensions}.")
+            raise RefusedCallError(400, f"dimensions: expected a whole number from 1 to {model.dimensions}.")
         return cls(name, tuple(texts), dimensions, form == "base64")
 
 
@@ -406,26 +406,26 @@ class _Chat:
         _check_names(body, _OPTIONS | {"model", "messages"})
         messages = body.get("messages")
         if not isinstance(messages, list) or not messages:
-            raise RefusedError(400, "'messages': expected a list of one message or more.")
+            raise RefusedCallError(400, "'messages': expected a list of one message or more.")
         for each in messages:
             if not isinstance(each, dict) or each.get("role") not in ("system", "user", "assistant"):
-                raise RefusedError(400, "'messages': expected the role system, user or assistant in each.")
+                raise RefusedCallError(400, "'messages': expected the role system, user or assistant in each.")
             if not isinstance(each.get("content"), str):
-                raise RefusedError(400, "'messages': expected a text as the content of each.")
+                raise RefusedCallError(400, "'messages': expected a text as the content of each.")
         for key, (low, high) in _BOUNDS.items():
             value = body.get(key, low)
             if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                raise RefusedError(400, f"{key!r}: expected a number from {low:g} to {high:g}.")
+                raise RefusedCallError(400, f"{key!r}: expected a number from {low:g} to {high:g}.")
         said = tuple((each["role"], each["content"]) for each in messages)
         _check_format(body.get("response_format", {"type": "text"}), model, " ".join(text for _, text in said))
         taken = 3 + sum(4 + tokens(content) for _, content in said)
         longest = body.get("max_completion_tokens", body.get("max_tokens", max(model.context - taken, 1)))
         count = body.get("n", 1)
         if type(longest) is not int or longest < 1 or type(count) is not int or not 1 <= count <= 128:
-            raise RefusedError(400, "'max_tokens' or 'n': expected a whole number, 1 or more.")
+            raise RefusedCallError(400, "'max_tokens' or 'n': expected a whole number, 1 or more.")
         if taken + longest > model.context:
             said_ = f"This model's maximum context length is {model.context} tokens, however you requested "
-            raise RefusedError(400, f"{said_}{taken + longest} tokens.", "context_length_exceeded")
+            raise RefusedCallError(400, f"{said_}{taken + longest} tokens.", "context_length_exceeded")
         return cls(name, said, longest, count)
 
 
@@ -435,39 +435,39 @@ def _object(data: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise RefusedError(400, "We could not parse the JSON body of your request.")
+        raise RefusedCallError(400, "We could not parse the JSON body of your request.")
     return body
 
 
-def _model(body: Mapping[str, Any], embeds: bool) -> tuple[str, Model]:
+def _model(body: Mapping[str, Any], embeds: bool) -> tuple[str, ServedModel]:
     name = body.get("model")
     model = MODELS.get(name) if isinstance(name, str) else None
     if model is None or not isinstance(name, str):
         said = f"The model `{name}` does not exist or you do not have access to it."
-        raise RefusedError(404, said, "model_not_found")
+        raise RefusedCallError(404, said, "model_not_found")
     if bool(model.dimensions) != embeds:
         if embeds:
-            raise RefusedError(403, "You are not allowed to generate embeddings from this model")
-        raise RefusedError(404, "This is not a chat model and thus not supported.", "model_not_found")
+            raise RefusedCallError(403, "You are not allowed to generate embeddings from this model")
+        raise RefusedCallError(404, "This is not a chat model and thus not supported.", "model_not_found")
     return name, model
 
 
 def _check_names(body: Mapping[str, Any], known: frozenset[str]) -> None:
     for key in body:
         if key not in known:
-            raise RefusedError(400, f"Unrecognized request argument supplied: {key}", "unknown_parameter")
+            raise RefusedCallError(400, f"Unrecognized request argument supplied: {key}", "unknown_parameter")
 
 
-def _check_format(form: object, model: Model, said: str) -> None:
+def _check_format(form: object, model: ServedModel, said: str) -> None:
     kind = form.get("type") if isinstance(form, dict) else None
     if not isinstance(form, dict) or kind not in model.formats:
         said = f"Invalid parameter: 'response_format' of type {kind!r} is not supported with this model."
-        raise RefusedError(400, said)
+        raise RefusedCallError(400, said)
     if kind == "json_object" and "json" not in said.lower():
-        raise RefusedError(400, "'messages' must contain the word 'json' in some form.")
+        raise RefusedCallError(400, "'messages' must contain the word 'json' in some form.")
     named = form.get("json_schema")
     if kind == "json_schema" and not (isinstance(named, dict) and isinstance(named.get("schema"), dict)):
-        raise RefusedError(400, "Missing required parameter: 'response_format.json_schema.schema'.")
+        raise RefusedCallError(400, "Missing required parameter: 'response_format.json_schema.schema'.")
 
 
 def _cut(text: str, longest: int) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io import config, rehearsal
 from harness.io.files import sha256_file, write_atomic
-from harness.papers.steps import Step
+from harness.papers.steps import RunStep
 from harness.rehearsal import models, parsers, posts, problems, services, theorems
 from harness.sources.resource import Resource
 from harness.systems import states
@@ -38,7 +38,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Scale:
+class StandInSizes:
     """Sizes of generated resources."""
 
     name: str
@@ -59,7 +59,7 @@ class World:
     """
 
     folder: Path
-    scale: Scale
+    scale: StandInSizes
     seed: int
     given: Mapping[str, tuple[Path, ...]]
     services: bool
@@ -91,7 +91,7 @@ class World:
         }
 
 
-def scale_of(name: str) -> Scale:
+def scale_of(name: str) -> StandInSizes:
     """Returns the sizes of a scale: `tiny`, or a fraction of the real resources such as `1/100`.
 
     Raises
@@ -105,17 +105,19 @@ def scale_of(name: str) -> Scale:
     24000
     """
     if name == "tiny":
-        return Scale(name, **TINY)
+        return StandInSizes(name, **TINY)
     if not _SCALE.fullmatch(name) or Fraction(name) > 1:
         raise HarnessError(f"scale {name!r}: expected tiny, or a fraction of the real resources such as 1/100")
     part = Fraction(name)
     sizes = (int(POSTS * part), int(DECLARATIONS * part), int(PROBLEMS * part))
     if min(sizes) < 1:
         raise HarnessError(f"scale {name!r}: leaves none of the {PROBLEMS:,} problems; take 1/{PROBLEMS} or more")
-    return Scale(name, *sizes)
+    return StandInSizes(name, *sizes)
 
 
-def make(folder: Path, steps: Sequence[Step], scale: Scale, seed: int, real: Sequence[str], say: Say) -> World:
+def make_world(
+    folder: Path, steps: Sequence[RunStep], scale: StandInSizes, seed: int, real: Sequence[str], say: Say
+) -> World:
     """Makes the stand-ins that steps need, in a folder of their own; keeps those that are there already.
 
     Parameters
@@ -161,7 +163,7 @@ def _make_models(folder: Path, names: Sequence[str], seed: int, say: Say) -> Non
             if not (place / _WHOLE).is_file():
                 say(f"stand-in for the model {name}")
                 shutil.rmtree(place, ignore_errors=True)  # the part that an interrupted call left
-                pool.submit(models.make, name, place, texts, seed).result()
+                pool.submit(models.make_model, name, place, texts, seed).result()
                 (place / _WHOLE).touch()
             if name in config.names("source"):
                 _overlay_model(folder, name, place)
@@ -169,7 +171,7 @@ def _make_models(folder: Path, names: Sequence[str], seed: int, say: Say) -> Non
                 write_atomic(place.parents[1] / "refs" / "main", place.name)
 
 
-def _check_folder(folder: Path, scale: Scale, seed: int, real: Sequence[str]) -> None:
+def _check_folder(folder: Path, scale: StandInSizes, seed: int, real: Sequence[str]) -> None:
     about = folder / rehearsal.ABOUT
     if not about.is_file():
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -206,7 +208,7 @@ def sources_of(names: Iterable[str]) -> set[str]:
     return {source for source in _SOURCES if paths & set(config.load("source", source)[0]["files"])}
 
 
-def _bring(source: str, folder: Path, scale: Scale, seed: int) -> tuple[Path, ...]:
+def _bring(source: str, folder: Path, scale: StandInSizes, seed: int) -> tuple[Path, ...]:
     """Generates the files of a source; returns those that a person brings."""
     if source == "arqmath-posts":
         file = folder / "Posts.V1.3.xml"

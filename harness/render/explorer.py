@@ -10,8 +10,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from harness.io.console import track
-from harness.render.formulas import Formula, located, segments, to_mathml
-from harness.render.model import Explorer, TopicPage, TopicPages, Version, visible
+from harness.render.formulas import RenderedFormula, located, segments, to_mathml
+from harness.render.model import Explorer, TopicPage, TopicPages, TopicVersion, visible
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -73,7 +73,7 @@ def _collection(pages: TopicPages, formulas: _Formulas) -> dict[str, object]:
     }
 
 
-def _version(version: Version) -> dict[str, object]:
+def _version(version: TopicVersion) -> dict[str, object]:
     return {
         "name": visible(version.name),
         "runs": [visible(run) for run in version.runs],
@@ -85,7 +85,7 @@ def _version(version: Version) -> dict[str, object]:
 
 
 def _topic(
-    page: TopicPage, versions: Sequence[Version], width: int, numbers: bool, formulas: _Formulas
+    page: TopicPage, versions: Sequence[TopicVersion], width: int, numbers: bool, formulas: _Formulas
 ) -> dict[str, object]:
     place = {grade: index for index, (grade, _) in enumerate(page.judged)}
     broad = 1 if len(place) < len(_DIGITS) else 2
@@ -148,7 +148,7 @@ class _Formulas:
         self._placed: dict[tuple[str, str, str | None], int] = {}
         self.kinds: dict[tuple[str, ...], int] = {}
         self.made: list[list[object]] = []
-        self._known: dict[Formula, int] = {}
+        self._known: dict[RenderedFormula, int] = {}
 
     def text(self, text: str) -> list[str | int]:
         """Returns a text as strings and indices of formulas."""
@@ -162,7 +162,7 @@ class _Formulas:
             self.texts.append([self.text(t) if placeholder is None else _written(t, placeholder) for t in texts])
         return self._placed[key]
 
-    def _place(self, formula: Formula) -> int:
+    def _place(self, formula: RenderedFormula) -> int:
         if formula not in self._known:
             self._known[formula] = len(self.made)
             element = to_mathml(formula.latex, formula.display)

@@ -19,15 +19,15 @@ from harness.render.svg import (
     clip,
     diamond,
     disc,
-    document,
     drawable,
     element,
-    line,
     lines_of_text,
     num,
     shorten,
     square,
-    text,
+    svg_document,
+    svg_line,
+    svg_text,
     text_width,
     tick_label,
     ticks,
@@ -61,20 +61,20 @@ def dot_interval(
     left, names, heights = _row_labels([row[0] for row in rows], row_height, any(row[4] for row in rows))
     right, bottom = WIDTH - 190, 14 + sum(heights)
     scale, body = _x_axis(shown, xlabel, (left, right, 10, bottom))
-    body += line(scale(0.0), 10, scale(0.0), bottom, "zero") if shown and zero else ""
+    body += svg_line(scale(0.0), 10, scale(0.0), bottom, "zero") if shown and zero else ""
     for index, (label, mean, low, high, highlighted) in enumerate(rows):
         y, strong, series = _middle(heights, index), "big" if highlighted else "", 1 if highlighted else 0
         body += lines_of_text(left - 12, y, names[index], "end", strong)
         ends = [end for end in (low, high) if drawable(end)]
         if len(ends) == 2:
-            body += line(scale(low), y, scale(high), y, f"s{series}")
-            body += "".join(line(scale(end), y - 4, scale(end), y + 4, f"s{series}") for end in ends)
+            body += svg_line(scale(low), y, scale(high), y, f"s{series}")
+            body += "".join(svg_line(scale(end), y - 4, scale(end), y + 4, f"s{series}") for end in ends)
         if drawable(mean):
             hint = tip(f"{label}: {_spread(mean, low, high, decimals)}")
             body += diamond(scale(mean), y, 6.5, "f1", hint) if highlighted else disc(scale(mean), y, 4.5, "f0", hint)
-        body += text(WIDTH - 6, y + 4.5, _spread(mean, low, high, decimals), "end", strong or "soft")
+        body += svg_text(WIDTH - 6, y + 4.5, _spread(mean, low, high, decimals), "end", strong or "soft")
     description = "; ".join(f"{row[0]}: {_spread(row[1], row[2], row[3], decimals)}" for row in rows)
-    return document(bottom + 46, title or xlabel, description, body)
+    return svg_document(bottom + 46, title or xlabel, description, body)
 
 
 def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", title: str = "") -> str:
@@ -83,13 +83,13 @@ def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", 
     left, names, heights = _row_labels([label for label, _ in rows], 38.0)
     right, bottom = WIDTH - 118, 14 + sum(heights)
     scale, body = _x_axis([value for _, values, _ in clean for value in values], xlabel, (left, right, 10, bottom))
-    body += text(WIDTH - 6, bottom + 37, "median / mean", "end", "soft")
+    body += svg_text(WIDTH - 6, bottom + 37, "median / mean", "end", "soft")
     spoken = []
     for index, (label, values, total) in enumerate(clean):
         y = _middle(heights, index)
         body += lines_of_text(left - 12, y, names[index], "end")
         if not values:
-            body += text(left + 8, y + 4.5, "n/a", "", "soft")
+            body += svg_text(left + 8, y + 4.5, "n/a", "", "soft")
             spoken.append(f"{label}: n/a")
             continue
         low, middle, high = (_quantile(values, q) for q in (0.25, 0.5, 0.75))
@@ -97,19 +97,21 @@ def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", 
         # The golden ratio separates neighbours deterministically.
         for order, value in enumerate(values):
             body += disc(scale(value), y + 22 * ((order * 0.618034) % 1 - 0.5), 2.1, "f5 dot")
-        body += line(scale(values[0]), y, scale(low), y, "s0") + line(scale(high), y, scale(values[-1]), y, "s0")
+        body += svg_line(scale(values[0]), y, scale(low), y, "s0") + svg_line(
+            scale(high), y, scale(values[-1]), y, "s0"
+        )
         summary = f"n {len(values)}, quartiles {_show(low)}, {_show(middle)}, {_show(high)}, mean {_show(mean)}"
         summary += f", n/a {total - len(values)}" if total > len(values) else ""
         width = scale(high) - scale(low)
         body += element(
             "rect", tip(f"{label}: {summary}"), x=scale(low), y=y - 9, width=width, height=18.0, class_="box"
         )
-        body += line(scale(middle), y - 9, scale(middle), y + 9, "zero") + diamond(scale(mean), y, 5.5, "f1")
-        body += text(WIDTH - 6, y + 4.5, f"{_show(middle)} / {_show(mean)}", "end", "soft")
+        body += svg_line(scale(middle), y - 9, scale(middle), y + 9, "zero") + diamond(scale(mean), y, 5.5, "f1")
+        body += svg_text(WIDTH - 6, y + 4.5, f"{_show(middle)} / {_show(mean)}", "end", "soft")
         spoken.append(f"{label}: {summary}")
     legend = "box: quartiles; line: median; diamond: mean; dots: single values"
-    body += text(6, bottom + 60, legend, "", "soft")
-    return document(bottom + 72, title or xlabel or "Distribution", "; ".join(spoken), body)
+    body += svg_text(6, bottom + 60, legend, "", "soft")
+    return svg_document(bottom + 72, title or xlabel or "Distribution", "; ".join(spoken), body)
 
 
 def grouped_bars(
@@ -153,19 +155,19 @@ def grouped_bars(
             place = {"x": x + step * 0.06, "y": high, "width": step * 0.88, "height": low - high}
             body += element("rect", hint, **place, **_fill(s))
             if step >= 36:
-                body += text(x + step / 2, high - 4, _show(value), "middle", "soft")
+                body += svg_text(x + step / 2, high - 4, _show(value), "middle", "soft")
         middle = left + pitch * (g + 0.5)
         if upright:
             body += _upright(names[g], middle + 4.5, bottom + 8, "end")
         else:
             for index, part in enumerate(wrap(names[g], pitch - 4)):
-                body += text(middle, bottom + 20 + LINE * index, part, "middle")
-    body += line(left, scale(0.0), right, scale(0.0), "zero")
+                body += svg_text(middle, bottom + 20 + LINE * index, part, "middle")
+    body += svg_line(left, scale(0.0), right, scale(0.0), "zero")
     description = "; ".join(
         f"{group}: " + ", ".join(f"{name} {_show(row[s])}" for s, name in enumerate(series))
         for group, row in zip(groups, values, strict=True)
     )
-    return document(bottom + 16 + room, title or ylabel, description, body, hatched=True)
+    return svg_document(bottom + 16 + room, title or ylabel, description, body, hatched=True)
 
 
 def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: str = "") -> str:
@@ -187,9 +189,9 @@ def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: st
     for i, name in enumerate(names):
         y = top + high * i
         body += lines_of_text(left - 36, y + high / 2, labels[i], "end")
-        body += text(left - 10, y + high / 2 + 4.5, str(i + 1), "end", "soft")
+        body += svg_text(left - 10, y + high / 2 + 4.5, str(i + 1), "end", "soft")
         if n <= 30 or i % 5 == 4:
-            body += text(left + size * (i + 0.5), top - 9, str(i + 1), "middle", "soft")
+            body += svg_text(left + size * (i + 0.5), top - 9, str(i + 1), "middle", "soft")
         for j, other in enumerate(names):
             x = left + size * j
             level, shown = _level(p[i][j]) if i != j else (0, "–")
@@ -197,7 +199,7 @@ def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: st
                 shades[level] += f"M{num(x + 1)} {num(y + 1)}h{num(size - 2)}v{num(high - 2)}h{num(2 - size)}z"
             if size >= 36 or i == j:
                 faint = "soft" if i == j or level < 0 else ""
-                body += text(x + size / 2, y + high / 2 + 4.5, shown, "middle", "on" if level == 3 else faint)
+                body += svg_text(x + size / 2, y + high / 2 + 4.5, shown, "middle", "on" if level == 3 else faint)
             if level > 0 and i < j:
                 low.append(f"{name} and {other}: {shown}")
     fills = {level: {"class_": f"l{level} rule"} for level in (1, 2, 3)} | {0: {"class_": "paper rule"}}
@@ -208,9 +210,9 @@ def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: st
     for level, label in ((3, "p < .001"), (2, "p < .01"), (1, "p < .05"), (0, "p ≥ .05"), (-1, "n/a")):
         if level >= 0 or (shades[-1] and size < 36):
             body += element("rect", x=x, y=bottom, width=16.0, height=14.0, **fills[level])
-            body += text(x + 22, bottom + 12, label, "", "soft")
+            body += svg_text(x + 22, bottom + 12, label, "", "soft")
             x += 96
-    return document(bottom + 24, title, _first(low, 20) or "no p value below .05", under + body, hatched=True)
+    return svg_document(bottom + 24, title, _first(low, 20) or "no p value below .05", under + body, hatched=True)
 
 
 def scatter(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str, title: str = "") -> str:
@@ -238,13 +240,15 @@ def scatter(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str
             box = (start, base - FONT + 2, start + width, base + 3)
             inside = box[0] >= left and box[2] <= right and box[1] >= 0 and box[3] <= bottom
             if inside and not any(_overlap(box, other) for other in taken):
-                names += text(start, base, shown, "", "halo")
+                names += svg_text(start, base, shown, "", "halo")
                 taken.append(box)
                 break
     if missing:
-        names += text(left, bottom + 58, clip(f"n/a: {', '.join(missing)}", right - left), "", "soft")
+        names += svg_text(left, bottom + 58, clip(f"n/a: {', '.join(missing)}", right - left), "", "soft")
     description = "; ".join(f"{label}: {x:.4g}, {y:.4g}" for label, x, y in drawn)
-    return document(bottom + (70 if missing else 46), title or f"{ylabel} against {xlabel}", description, body + names)
+    return svg_document(
+        bottom + (70 if missing else 46), title or f"{ylabel} against {xlabel}", description, body + names
+    )
 
 
 def curves(
@@ -280,8 +284,8 @@ def curves(
     description = "; ".join(
         f"{name or ylabel}: " + _first([f"{x:.4g} {_show(y)}" for x, y in points], 20) for name, points in drawn
     )
-    body += text(right, bottom + 37, f"n/a: {missing}", "end", "soft") if missing else ""
-    return document(bottom + 46, title or f"{ylabel} against {xlabel}", description, body)
+    body += svg_text(right, bottom + 37, f"n/a: {missing}", "end", "soft") if missing else ""
+    return svg_document(bottom + 46, title or f"{ylabel} against {xlabel}", description, body)
 
 
 def stars(points: Sequence[tuple[str, str, str, float, float]], title: str) -> str:
@@ -315,13 +319,13 @@ def stars(points: Sequence[tuple[str, str, str, float, float]], title: str) -> s
     lines = marks = ""
     for label, group, kind, x_value, y_value in drawn:
         x, y = x_scale(x_value), y_scale(y_value)
-        lines += line(x, y, *middle[group], "axis")
+        lines += svg_line(x, y, *middle[group], "axis")
         marks += _marker(kinds.index(kind), x, y, tip(f"{label}: {kind}, group {group}"))
-    names = "".join(text(x, y + 4.5, clip(name, 90), "middle", "big halo") for name, (x, y) in middle.items())
+    names = "".join(svg_text(x, y + 4.5, clip(name, 90), "middle", "big halo") for name, (x, y) in middle.items())
     spoken = [f"{name}: {len(at)} points" for name, at in places.items()]
     missing = f"n/a: {len(points) - len(drawn)}" if len(drawn) < len(points) else ""
-    names += text(WIDTH - 14, bottom + 4, missing, "end", "soft") if missing else ""
-    return document(bottom + 10, title, _first(spoken, 40), legend + lines + marks + names)
+    names += svg_text(WIDTH - 14, bottom + 4, missing, "end", "soft") if missing else ""
+    return svg_document(bottom + 10, title, _first(spoken, 40), legend + lines + marks + names)
 
 
 def _marker(series: int, x: float, y: float, hint: str = "") -> str:
@@ -381,12 +385,12 @@ def _x_axis(values: Sequence[float], label: str, area: Area, whole: bool = False
     marks = _fitting(values, right - left, whole)
     scale = _linear(marks[0], marks[-1], left, right)
     body = "".join(
-        line(scale(mark), top, scale(mark), bottom, "rule")
-        + text(scale(mark), bottom + 17, tick_label(mark, marks), "middle", "soft")
+        svg_line(scale(mark), top, scale(mark), bottom, "rule")
+        + svg_text(scale(mark), bottom + 17, tick_label(mark, marks), "middle", "soft")
         for mark in marks
     )
-    body += line(left, bottom, right, bottom, "axis") + text((left + right) / 2, bottom + 37, label, "middle")
-    return scale, body if values else body + text(left + 8, (top + bottom) / 2, "n/a", "", "soft")
+    body += svg_line(left, bottom, right, bottom, "axis") + svg_text((left + right) / 2, bottom + 37, label, "middle")
+    return scale, body if values else body + svg_text(left + 8, (top + bottom) / 2, "n/a", "", "soft")
 
 
 def _y_axis(values: Sequence[float], label: str, area: Area) -> tuple[Scale, str]:
@@ -395,8 +399,8 @@ def _y_axis(values: Sequence[float], label: str, area: Area) -> tuple[Scale, str
     marks = ticks(min(values, default=0.0), max(values, default=1.0))
     scale = _linear(marks[0], marks[-1], bottom, top)
     body = "".join(
-        line(left, scale(mark), right, scale(mark), "rule")
-        + text(left - 7, scale(mark) + 4.5, tick_label(mark, marks), "end", "soft")
+        svg_line(left, scale(mark), right, scale(mark), "rule")
+        + svg_text(left - 7, scale(mark) + 4.5, tick_label(mark, marks), "end", "soft")
         for mark in marks
     )
     return scale, body + _upright(label, 13, (top + bottom) / 2, "middle")
@@ -404,7 +408,7 @@ def _y_axis(values: Sequence[float], label: str, area: Area) -> tuple[Scale, str
 
 def _upright(content: str, x: float, y: float, anchor: str = "") -> str:
     """Draws text that reads from bottom to top."""
-    return text(x, y, content, anchor, "soft" if content == "n/a" else "", transform=f"rotate(-90 {x:.2f} {y:.2f})")
+    return svg_text(x, y, content, anchor, "soft" if content == "n/a" else "", transform=f"rotate(-90 {x:.2f} {y:.2f})")
 
 
 def _fill(series: int) -> dict[str, str]:
@@ -422,7 +426,7 @@ def _legend(names: Sequence[str], left: float, right: float, hatched: bool = Fal
             x, y = left, y + 22
         sign = element("rect", x=x, y=y, width=16.0, height=13.0, **_fill(index)) if hatched else ""
         legend += sign or _marker(index, x + 8, y + 6.5)
-        legend += "".join(text(x + 22, y + 11 + LINE * at, part) for at, part in enumerate(shown))
+        legend += "".join(svg_text(x + 22, y + 11 + LINE * at, part) for at, part in enumerate(shown))
         x, y = x + 42 + width if len(shown) == 1 else right, y + LINE * (len(shown) - 1)
     return legend, y + 36 if names else 14.0
 

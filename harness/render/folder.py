@@ -24,7 +24,7 @@ SCHEMA, VERSION = "mathir-harness/site-files", 1
 _SHA = re.compile("[0-9a-f]{64}")
 
 
-class Folder:
+class BuildFolder:
     """A folder while a build writes it; a context manager.
 
     Attributes
@@ -40,7 +40,7 @@ class Folder:
     Examples
     --------
     >>> for _ in range(2):
-    ...     with Folder(Path("built")) as folder:
+    ...     with BuildFolder(Path("built")) as folder:
     ...         folder.write({"a/index.html": "a page"})
     >>> folder.written, folder.same, folder.deleted
     (0, 1, 0)
@@ -53,7 +53,7 @@ class Folder:
         self._owned: dict[str, str] = {}  # of earlier builds; empty checksum if unknown
         self._handle = -1
 
-    def __enter__(self) -> Folder:
+    def __enter__(self) -> BuildFolder:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             self._handle = os.open(self.root / PARTIAL, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)

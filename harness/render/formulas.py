@@ -106,20 +106,20 @@ _LIMITS = re.compile(r"(\\(?:lim|max|min|sup|inf|limsup|liminf|gcd|det|Pr))(?=\s
 
 
 @dataclass(frozen=True)
-class Formula:
+class RenderedFormula:
     """LaTeX without its delimiters, and whether it is displayed on its own line."""
 
     latex: str
     display: bool = False
 
 
-def segments(text: str) -> tuple[str | Formula, ...]:
+def segments(text: str) -> tuple[str | RenderedFormula, ...]:
     r"""Splits a text into strings and formulas in `$...$`, `$$...$$`, `\(...\)`, `\[...\]` or an environment.
 
     As in MathJax, a dollar sign within braces (`\text{if $x$}`) does not end a formula. An opening without a closing
     delimiter is text, and so is a dollar sign whose partner is followed by a digit (`$5 or $6`).
     """
-    out: list[str | Formula] = []
+    out: list[str | RenderedFormula] = []
     at = 0
     for start, end, formula in located(text):
         out += [text[at:start], formula]
@@ -127,9 +127,9 @@ def segments(text: str) -> tuple[str | Formula, ...]:
     return tuple(part for part in (*out, text[at:]) if part)
 
 
-def located(text: str) -> list[tuple[int, int, Formula]]:
+def located(text: str) -> list[tuple[int, int, RenderedFormula]]:
     """Returns (start, end, formula) for each formula of a text; the span includes delimiters."""
-    out: list[tuple[int, int, Formula]] = []
+    out: list[tuple[int, int, RenderedFormula]] = []
     absent: set[str] = set()  # closing delimiters missing from the rest of the text, which are searched only once
     at = 0
     while found := _OPENING.search(text, at):
@@ -141,14 +141,14 @@ def located(text: str) -> list[tuple[int, int, Formula]]:
     return out
 
 
-def _formula(text: str, opening: re.Match[str], absent: set[str]) -> tuple[Formula | None, int]:
+def _formula(text: str, opening: re.Match[str], absent: set[str]) -> tuple[RenderedFormula | None, int]:
     """Returns the formula after an opening delimiter and its end; None if it is not closed."""
     begin = opening.end()
     if opening[1]:
         closing = f"\\end{{{opening[1]}{opening[2]}}}"
         end = _find(text, closing, begin, absent)
         whole = text[opening.start() : end + len(closing)]
-        return (Formula(whole, True), end + len(closing)) if end >= 0 else (None, begin)
+        return (RenderedFormula(whole, True), end + len(closing)) if end >= 0 else (None, begin)
     if opening[0] in _BRACKETS:
         closing, display = _BRACKETS[opening[0]]
         end = _find(text, closing, begin, absent)
@@ -160,7 +160,7 @@ def _formula(text: str, opening: re.Match[str], absent: set[str]) -> tuple[Formu
     else:
         return None, begin
     latex = text[begin:end].strip()
-    return (Formula(latex, display), end + len(closing)) if end >= 0 and latex else (None, begin)
+    return (RenderedFormula(latex, display), end + len(closing)) if end >= 0 and latex else (None, begin)
 
 
 def _find(text: str, closing: str, begin: int, absent: set[str]) -> int:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from harness.errors import HarnessError
-from harness.render.svg import WIDTH, clip, document, element, num, text
+from harness.render.svg import WIDTH, clip, element, num, svg_document, svg_text
 
 _LEVELS = 4  # number of shades, from background to dark
 _LABEL = 70.0
@@ -42,7 +42,7 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
     body = ""
     for i, row in enumerate(rows):
         y = top + tall * i
-        body += text(_LABEL - 8, y + tall / 2 + 4.5, clip(row, _LABEL - 10), "end", "soft")
+        body += svg_text(_LABEL - 8, y + tall / 2 + 4.5, clip(row, _LABEL - 10), "end", "soft")
         for j, value in enumerate(values[i]):
             if math.isfinite(value):
                 level = min(int((value - low) / step), _LEVELS - 1)
@@ -50,13 +50,13 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
                 paths[level] += f"M{num(x)} {num(y)}h{num(wide)}v{num(tall)}h{num(-wide)}z"
     for j, column in enumerate(columns):
         if wide >= 22:
-            body += text(_LABEL + wide * (j + 0.5), top - 9, clip(column, wide), "middle", "soft")
+            body += svg_text(_LABEL + wide * (j + 0.5), top - 9, clip(column, wide), "middle", "soft")
     fills = [{"class_": "paper rule"}, *({"class_": f"l{level} rule"} for level in range(1, _LEVELS))]
     under = "".join(element("path", d=path, **fill) for path, fill in zip(paths, fills, strict=True) if path)
     bottom, x = top + tall * len(rows) + 14, _LABEL
     for level, fill in enumerate(fills):
         body += element("rect", x=x, y=bottom, width=16.0, height=14.0, **fill)
-        body += text(x + 22, bottom + 12, f"from {low + step * level:.2f}", "", "soft")
+        body += svg_text(x + 22, bottom + 12, f"from {low + step * level:.2f}", "", "soft")
         x += 100
     summary = f"from {low:.2f} to {high:.2f}, {len(rows)} rows and {len(columns)} columns" if known else "no value"
-    return document(bottom + 24, title, summary, under + body)
+    return svg_document(bottom + 24, title, summary, under + body)

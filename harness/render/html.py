@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import counted
+from harness.errors import counted_text
 from harness.render import explorer, svg
 from harness.render.model import (
     MARKS,
@@ -20,8 +20,8 @@ from harness.render.model import (
     Explorer,
     Facts,
     Figure,
+    Prose,
     Table,
-    Text,
     footnotes,
     header_groups,
     marks_used,
@@ -98,7 +98,7 @@ def render_first(report: Content) -> str:
     parts = [f"<h3>{escape(visible(report.title))}</h3>", f"<p>{escape(visible(report.headline))}</p>"]
     for each in report.sections[0].blocks if report.sections else ():
         match each:
-            case Text(paragraphs):
+            case Prose(paragraphs):
                 parts += [f"<p>{escape(visible(line))}</p>" for line in paragraphs]
             case Table():
                 parts.append(render_html_table(each, labels[each.id]))
@@ -106,7 +106,7 @@ def render_first(report: Content) -> str:
                 caption = escape(visible(f"{labels[each.id]}. {each.caption}"))
                 parts.append(f"<figure>{svg.check(each.svg, each.id)}<figcaption>{caption}</figcaption></figure>")
     rest = len(report.sections) - 1
-    parts += [f"<p>{counted(rest, 'more section')}; write(FOLDER) writes all.</p>"] if rest > 0 else []
+    parts += [f"<p>{counted_text(rest, 'more section')}; write(FOLDER) writes all.</p>"] if rest > 0 else []
     return "\n".join(parts)
 
 
@@ -151,7 +151,7 @@ def block(content: Block, labels: dict[str, str]) -> dict[str, Any]:
     from markupsafe import Markup
 
     match content:
-        case Text(paragraphs):
+        case Prose(paragraphs):
             return {"kind": "text", "paragraphs": paragraphs}
         case Facts(items):
             return {"kind": "facts", "items": [(*item, bool(_ADDRESS.fullmatch(item[1]))) for item in items]}

@@ -20,8 +20,8 @@ from harness.render.model import (
     Explorer,
     Facts,
     Figure,
+    Prose,
     Table,
-    Text,
     footnotes,
     header_groups,
     marks_used,
@@ -107,12 +107,12 @@ def render_latex(report: Content) -> str:
     labels = report.labels()
     parts = [
         _PREAMBLE,
-        f"\\title{{{escape(report.title)}}}\n\\author{{}}\n\\date{{}}\n\\begin{{document}}\n\\maketitle",
+        f"\\title{{{escape_latex(report.title)}}}\n\\author{{}}\n\\date{{}}\n\\begin{{document}}\n\\maketitle",
     ]
     if report.headline:
-        parts.append(f"\\begin{{abstract}}\n{escape(report.headline)}\n\\end{{abstract}}")
+        parts.append(f"\\begin{{abstract}}\n{escape_latex(report.headline)}\n\\end{{abstract}}")
     for section in report.sections:
-        parts.append(f"\\{_HEADINGS[section.level]}{{{escape(section.title)}}}")
+        parts.append(f"\\{_HEADINGS[section.level]}{{{escape_latex(section.title)}}}")
         for block in section.blocks:
             parts += _block(block, labels)
     return "\n\n".join([*parts, "\\end{document}\n"])
@@ -136,7 +136,7 @@ def render_table(table: Table) -> str:
     return "".join(f"% {line}\n" for line in lines) + body + "\n"
 
 
-def escape(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Escapes plain text for LaTeX; no character acts as a command, and none is lost silently.
 
     Up to three characters without a glyph in pdflatex become their codes, a longer passage its script and length.
@@ -145,7 +145,7 @@ def escape(text: str) -> str:
 
 
 def escape_unbroken(text: str) -> str:
-    """Escapes plain text as `escape`, without breaks in long words: for what others copy, such as BibTeX."""
+    """Escapes plain text as `escape_latex`, without breaks in long words: for what others copy, such as BibTeX."""
     return _escaped(text, sys.maxsize)
 
 
@@ -188,15 +188,15 @@ def _char(char: str) -> str | None:
 
 def _block(block: Block, labels: dict[str, str]) -> list[str]:
     match block:
-        case Text(paragraphs):
-            return [escape(paragraph) for paragraph in paragraphs]
+        case Prose(paragraphs):
+            return [escape_latex(paragraph) for paragraph in paragraphs]
         case Facts(items):
-            lines = [f"\\item[{{{escape(name)}}}] {escape(value)}" for name, value in items]
+            lines = [f"\\item[{{{escape_latex(name)}}}] {escape_latex(value)}" for name, value in items]
             return ["\n".join([r"{\raggedright\begin{description}", *lines, r"\end{description}}"])] if lines else []
         case Table():
             return [_table(block)]
         case Explorer():
-            return [_table(table) for table in block.tables] or [escape(ON_THE_PAGE)]
+            return [_table(table) for table in block.tables] or [escape_latex(ON_THE_PAGE)]
         case Figure():
             return [_figure(block, labels[block.id])]
 
@@ -208,22 +208,22 @@ def _figure(figure: Figure, label: str) -> str:
     lines = [
         r"\begin{inplace}{figure}",
         f"\\IfFileExists{{{drawing}}}{{\\fit{{\\includegraphics[width=\\linewidth]{{{drawing}}}}}}}"
-        f"{{\\fbox{{\\parbox{{.8\\linewidth}}{{\\centering {escape(missing)}}}}}}}",
-        f"\\par\\nopagebreak\\caption{{{_sentence(escape(figure.caption))}}}",
+        f"{{\\fbox{{\\parbox{{.8\\linewidth}}{{\\centering {escape_latex(missing)}}}}}}}",
+        f"\\par\\nopagebreak\\caption{{{_sentence(escape_latex(figure.caption))}}}",
         f"\\label{{fig:{figure.id}}}",
         r"\end{inplace}",
     ]
     if figure.table is not None:
-        caption = f"\\parbox{{\\linewidth}}{{Numbers of {label}. {_caption(figure.table, escape)}}}"
+        caption = f"\\parbox{{\\linewidth}}{{Numbers of {label}. {_caption(figure.table, escape_latex)}}}"
         lines += ["", r"\begin{inplace}{table}", caption, _tabulars(figure.table), r"\end{inplace}"]
         lines += _footnotes(figure.table)
     return "\n".join(lines)
 
 
 def _table(table: Table) -> str:
-    caption = f"\\caption{{{_caption(table, escape)}}}"
+    caption = f"\\caption{{{_caption(table, escape_latex)}}}"
     if table.label:  # LaTeX would number it
-        caption = f"\\parbox{{\\linewidth}}{{{escape(table.label)}. {_caption(table, escape)}}}"
+        caption = f"\\parbox{{\\linewidth}}{{{escape_latex(table.label)}. {_caption(table, escape_latex)}}}"
     head = [r"\begin{inplace}{table}", caption, f"\\label{{tab:{table.id}}}"]
     return "\n".join([*head, _tabulars(table), r"\end{inplace}", *_footnotes(table)])
 
@@ -244,7 +244,7 @@ def _symbol(mark: str) -> str:
 
 
 def _footnotes(table: Table) -> list[str]:
-    notes = [f"\\textsuperscript{{{letter}}}\\,{escape(note)}" for note, letter in footnotes(table).items()]
+    notes = [f"\\textsuperscript{{{letter}}}\\,{escape_latex(note)}" for note, letter in footnotes(table).items()]
     return [f"\n{{\\footnotesize {'; '.join(notes)}\\par}}"] if notes else []
 
 
@@ -256,7 +256,9 @@ def _tabulars(table: Table) -> str:
         for rows, some in enumerate(_pages(part)):
             said = "more rows" if rows else "more columns" if columns else ""
             above = f"\\par\\medskip{{\\small ({said})}}" if said else ""
-            parts.append(f"{above}\\par\\nopagebreak\n\\fit{{%\n{_tabular(some, letters, _prose(part), escape)}}}")
+            parts.append(
+                f"{above}\\par\\nopagebreak\n\\fit{{%\n{_tabular(some, letters, _prose(part), escape_latex)}}}"
+            )
     return "\n".join(parts)
 
 

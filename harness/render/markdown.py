@@ -14,8 +14,8 @@ from harness.render.model import (
     Explorer,
     Facts,
     Figure,
+    Prose,
     Table,
-    Text,
     footnotes,
     marks_used,
     symbols,
@@ -33,17 +33,17 @@ _START = re.compile(r"(?=[-+=])|(?<=\d)(?=[.)])")
 def render_markdown(report: Content) -> str:
     """Renders a report as Markdown; drawings are `figures/ID.svg`, where `Report.write` puts them."""
     labels = report.labels()
-    parts = [f"# {escape(report.title)}"]
+    parts = [f"# {escape_markdown(report.title)}"]
     if report.headline:
-        parts.append(f"**{escape(report.headline)}**")
+        parts.append(f"**{escape_markdown(report.headline)}**")
     for section in report.sections:
-        parts.append(f"{'#' * section.level} {escape(section.title)}")
+        parts.append(f"{'#' * section.level} {escape_markdown(section.title)}")
         for block in section.blocks:
             parts += _block(block, labels)
     return "\n\n".join(parts) + "\n"
 
 
-def escape(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Escapes plain text within a line, so that no character is markup."""
     shown = visible(text).strip()
     parts, start = [], 0
@@ -60,27 +60,33 @@ def _escaped(text: str) -> str:
 
 def _fact(value: str) -> str:
     """Returns the value of a fact: one that is exactly a web address becomes a link, as in HTML."""
-    return f"<{value}>" if _ADDRESS.fullmatch(value) else escape(value)
+    return f"<{value}>" if _ADDRESS.fullmatch(value) else escape_markdown(value)
 
 
 def _paragraph(text: str) -> str:
     """Escapes plain text at the start of a line."""
-    return _START.sub(r"\\", escape(text), count=1) if re.match(r"[-+=]|\d+[.)]", escape(text)) else escape(text)
+    return (
+        _START.sub(r"\\", escape_markdown(text), count=1)
+        if re.match(r"[-+=]|\d+[.)]", escape_markdown(text))
+        else escape_markdown(text)
+    )
 
 
 def _block(block: Block, labels: dict[str, str]) -> list[str]:
     match block:
-        case Text(paragraphs):
+        case Prose(paragraphs):
             return [_paragraph(paragraph) for paragraph in paragraphs]
         case Facts(items):
-            return ["\n".join(f"- **{escape(name)}:** {_fact(value)}" for name, value in items)] if items else []
+            return (
+                ["\n".join(f"- **{escape_markdown(name)}:** {_fact(value)}" for name, value in items)] if items else []
+            )
         case Table():
             return _table(block, labels[block.id])
         case Explorer():
             parts = [part for table in block.tables for part in _table(table, labels[table.id])]
-            return parts or [escape(ON_THE_PAGE)]
+            return parts or [escape_markdown(ON_THE_PAGE)]
         case Figure():
-            label, caption = labels[block.id], escape(block.caption)
+            label, caption = labels[block.id], escape_markdown(block.caption)
             drawing = [f"![{label}. {caption}](figures/{block.id}.svg)", f"**{label}.** {caption}"]
             return drawing if block.table is None else drawing + _table(block.table, f"Numbers of {label}")
 
@@ -88,17 +94,19 @@ def _block(block: Block, labels: dict[str, str]) -> list[str]:
 def _table(table: Table, label: str) -> list[str]:
     letters = footnotes(table)
     rows = [
-        _row([escape(column.full_title) for column in table.columns]),
+        _row([escape_markdown(column.full_title) for column in table.columns]),
         _row([_rule(column) for column in table.columns]),
         *(_row([_cell(cell, letters) for cell in row]) for row in table.rows),
     ]
-    parts = [f"**{label}.** {escape(table.caption)}", "\n".join(rows)]
-    legend = [f"{escape(MARKS[name].symbol) or '**bold**'} {MARKS[name].meaning}" for name in marks_used(table)]
+    parts = [f"**{label}.** {escape_markdown(table.caption)}", "\n".join(rows)]
+    legend = [
+        f"{escape_markdown(MARKS[name].symbol) or '**bold**'} {MARKS[name].meaning}" for name in marks_used(table)
+    ]
     if legend:
         parts.append(f"Marks: {'; '.join(legend)}.")
     parts += [_paragraph(note) for note in table.notes]
     if letters:
-        parts.append("\n".join(f"- ({letter}) {escape(note)}" for note, letter in letters.items()))
+        parts.append("\n".join(f"- ({letter}) {escape_markdown(note)}" for note, letter in letters.items()))
     return parts
 
 
@@ -111,8 +119,8 @@ def _rule(column: Column) -> str:
 
 
 def _cell(cell: Cell, letters: dict[str, str]) -> str:
-    text = escape(cell.text)
+    text = escape_markdown(cell.text)
     shown = f"**{text}**" if "best" in cell.marks and text else text
-    marks = "".join(escape(MARKS[name].symbol) for name in symbols(cell))
+    marks = "".join(escape_markdown(MARKS[name].symbol) for name in symbols(cell))
     letter = f"({letters[cell.note]})" if cell.note else ""
     return " ".join(part for part in (shown, marks, letter) if part)

@@ -209,7 +209,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Text:
+class Prose:
     """Paragraphs of prose."""
 
     paragraphs: tuple[str, ...]
@@ -226,7 +226,7 @@ Direction: TypeAlias = Literal["ltr", "rtl", "auto"]
 
 
 @dataclass(frozen=True)
-class Step:
+class TransformationStep:
     """A step of a text's transformation, such as a translator's output.
 
     Attributes
@@ -242,7 +242,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Version:
+class TopicVersion:
     """A version of the topics, such as a translation, with its steps.
 
     Attributes
@@ -252,7 +252,7 @@ class Version:
     """
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[TransformationStep, ...]
     runs: tuple[str, ...] = ()
     placeholder: str = ""
 
@@ -324,7 +324,7 @@ class TopicPages:
     link: str = ""
     language: str = ""
     direction: Direction = "auto"
-    versions: tuple[Version, ...] = ()
+    versions: tuple[TopicVersion, ...] = ()
 
 
 # Replaces an explorer without tables in static formats.
@@ -352,7 +352,7 @@ class Explorer:
         _check_id("explorer", self.id)
 
 
-Block: TypeAlias = Text | Facts | Table | Figure | Explorer
+Block: TypeAlias = Prose | Facts | Table | Figure | Explorer
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from harness.errors import HarnessError
 from harness.io.names import without_accents
-from harness.render.model import Direction, Facts, Figure, Table, Text
+from harness.render.model import Direction, Facts, Figure, Prose, Table
 
 _WORDS = re.compile(r"[^a-z0-9._-]+")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.ASCII)
@@ -23,7 +23,7 @@ _LONGEST = 64  # characters of a name in a path
 _WEB = re.compile(r"https?://[^\s\x00-\x20\"'<>\\]+")
 
 
-def place(name: str) -> str:
+def file_stem(name: str) -> str:
     """Returns a name for a file or folder that depends only on the given name.
 
     It has lower-case ASCII letters, which lose their accents, digits and `_.-`. A name that would lose more than its
@@ -31,7 +31,7 @@ def place(name: str) -> str:
 
     Examples
     --------
-    >>> place("PSU-A2"), place("../../etc"), place("a b"), place("Česká-skupina")[:14]
+    >>> file_stem("PSU-A2"), file_stem("../../etc"), file_stem("a b"), file_stem("Česká-skupina")[:14]
     ('psu-a2', 'etc-74ccf3c5', 'a-b-c8687a08', 'ceska-skupina-')
     """
     safe = _WORDS.sub("-", without_accents(name)).strip(".-")[:_LONGEST].rstrip(".-")
@@ -69,7 +69,7 @@ class Rich:
 
 
 @dataclass(frozen=True)
-class Passage:
+class QuotedText:
     """Text by others with formulas in LaTeX; blank lines separate paragraphs.
 
     Attributes
@@ -153,7 +153,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Line:
+class ListingLine:
     """A row of a listing; `facets` : name of a facet -> the row's values."""
 
     items: tuple[Item, ...]
@@ -179,7 +179,7 @@ class Facet:
 
 
 @dataclass(frozen=True)
-class Lookup:
+class ExtraColumn:
     """A further column of a listing, chosen by the reader: `values[i]` has a text for each row."""
 
     label: str
@@ -200,10 +200,10 @@ class Listing:
     id: str
     caption: str
     heads: tuple[Head, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ListingLine, ...]
     facets: tuple[Facet, ...] = ()
     search: bool = False
-    lookup: Lookup | None = None
+    lookup: ExtraColumn | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -216,7 +216,7 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class RunValues:
     """Values of all runs on all topics, from which the page compares any two runs.
 
     Attributes
@@ -244,12 +244,22 @@ class Pairs:
 
 
 Block: TypeAlias = (
-    Text | Facts | Table | Figure | Rich | Passage | Badges | Code | Folded | Listing | Pairs  # pragma: no mutate
+    Prose
+    | Facts
+    | Table
+    | Figure
+    | Rich
+    | QuotedText
+    | Badges
+    | Code
+    | Folded
+    | Listing
+    | RunValues  # pragma: no mutate
 )
 
 
 @dataclass(frozen=True)
-class Part:
+class PageSection:
     """A section of a page; its id is the slug of the title."""
 
     title: str
@@ -274,7 +284,7 @@ class Page:
     path: str
     title: str
     headline: str
-    parts: tuple[Part, ...]
+    parts: tuple[PageSection, ...]
     tabs: tuple[Link, ...] = ()
     tab: str = ""
     crumbs: tuple[Link, ...] = ()

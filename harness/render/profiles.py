@@ -10,12 +10,12 @@ from harness.render.svg import (
     FONT,
     WIDTH,
     clip,
-    document,
     drawable,
     element,
-    line,
     num,
-    text,
+    svg_document,
+    svg_line,
+    svg_text,
     text_width,
     tick_label,
     ticks,
@@ -40,8 +40,8 @@ def profile(rows: Sequence[tuple[str, float, float, float, float]], label: str, 
         return bottom - (value - marks[0]) / (marks[-1] - marks[0]) * _HEIGHT
 
     body = "".join(
-        line(left, y(mark), right, y(mark), "rule")
-        + text(left - 7, y(mark) + 4.5, tick_label(mark, marks), "end", "soft")
+        svg_line(left, y(mark), right, y(mark), "rule")
+        + svg_text(left - 7, y(mark) + 4.5, tick_label(mark, marks), "end", "soft")
         for mark in marks
     )
     step = (right - left) / max(1, len(rows))
@@ -53,25 +53,27 @@ def profile(rows: Sequence[tuple[str, float, float, float, float]], label: str, 
         hint = tip(f"{topic}: {_shown(value)}; quartiles {_shown(low)}, {_shown(middle)}, {_shown(high)}")
         band = {"x": x + step * 0.1, "width": step * 0.8, "y": y(high), "height": max(0.6, y(low) - y(high))}
         body += element("rect", hint, **band, class_="l1")
-        body += line(x + step * 0.1, y(middle), x + step * 0.9, y(middle), "s0")
+        body += svg_line(x + step * 0.1, y(middle), x + step * 0.9, y(middle), "s0")
         if drawable(value):
             above, below = above + (value > middle), below + (value < middle)
             centre, size = x + step / 2, min(5.0, max(2.6, step * 0.42))
-            body += line(centre, y(value), centre, y(middle), "s1")
+            body += svg_line(centre, y(value), centre, y(middle), "s1")
             outline = f"M{num(centre - size)} {num(y(value))}l{num(size)} {num(-size)} {num(size)} {num(size)} "
             outline += f"{num(-size)} {num(size)}z"
             body += element("path", hint, d=outline, class_="f1")
-    body += line(left, bottom, right, bottom, "axis")
+    body += svg_line(left, bottom, right, bottom, "axis")
     counts = f"above the median on {above} topics, below on {below}"
-    body += element("path", d=f"M{num(left)} 13l5 -5 5 5 -5 5z", class_="f1") + text(left + 16, 17.5, clip(run, 300))
+    body += element("path", d=f"M{num(left)} 13l5 -5 5 5 -5 5z", class_="f1") + svg_text(
+        left + 16, 17.5, clip(run, 300)
+    )
     start = left + 40 + text_width(clip(run, 300))
     body += element("rect", x=start, y=8.0, width=16.0, height=10.0, class_="l1")
-    body += line(start, 13.0, start + 16, 13.0, "s0") + text(
+    body += svg_line(start, 13.0, start + 16, 13.0, "s0") + svg_text(
         start + 22, 17.5, "quartiles and median of the ranked runs"
     )
-    body += text((left + right) / 2, bottom + 20, f"topics, by median: {counts}", "middle", "soft")
-    body += text(13, (top + bottom) / 2, label, "middle", transform=f"rotate(-90 13 {(top + bottom) / 2:.2f})")
-    return document(bottom + 30, title or f"{label} of {run} by topic", counts, body)
+    body += svg_text((left + right) / 2, bottom + 20, f"topics, by median: {counts}", "middle", "soft")
+    body += svg_text(13, (top + bottom) / 2, label, "middle", transform=f"rotate(-90 13 {(top + bottom) / 2:.2f})")
+    return svg_document(bottom + 30, title or f"{label} of {run} by topic", counts, body)
 
 
 def frontier(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str, title: str = "") -> str:
@@ -93,12 +95,14 @@ def frontier(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: st
     body = ""
     for power in range(low, high + 1):
         x, _ = at(10.0**power, marks[0])
-        body += line(x, top, x, bottom, "rule") + text(x, bottom + 17, f"{10.0**power:g}", "middle", "soft")
+        body += svg_line(x, top, x, bottom, "rule") + svg_text(x, bottom + 17, f"{10.0**power:g}", "middle", "soft")
     for mark in marks:
         _, y = at(1.0, mark)
-        body += line(left, y, right, y, "rule") + text(left - 7, y + 4.5, tick_label(mark, marks), "end", "soft")
-    body += text((left + right) / 2, bottom + 37, xlabel, "middle")
-    body += text(13, (top + bottom) / 2, ylabel, "middle", transform=f"rotate(-90 13 {(top + bottom) / 2:.2f})")
+        body += svg_line(left, y, right, y, "rule") + svg_text(
+            left - 7, y + 4.5, tick_label(mark, marks), "end", "soft"
+        )
+    body += svg_text((left + right) / 2, bottom + 37, xlabel, "middle")
+    body += svg_text(13, (top + bottom) / 2, ylabel, "middle", transform=f"rotate(-90 13 {(top + bottom) / 2:.2f})")
     best = {label for label, x, y in drawn if not any(u <= x and v >= y and (u, v) != (x, y) for _, u, v in drawn)}
     places = [at(x, y) for _, x, y in drawn]
     taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in places]
@@ -121,11 +125,11 @@ def frontier(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: st
             box = (start, base - FONT + 2, start + width, base + 3)
             free = not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in taken)
             if box[0] >= left and box[2] <= WIDTH and box[1] >= 0 and box[3] <= bottom and free:
-                names += text(start, base, shown, "", "halo")
+                names += svg_text(start, base, shown, "", "halo")
                 taken.append(box)
                 break
     described = "; ".join(f"{label}: {cost:.4g}, {_shown(value)}" for label, cost, value in drawn)
-    return document(bottom + 46, title or f"{ylabel} against {xlabel}", described, body + names)
+    return svg_document(bottom + 46, title or f"{ylabel} against {xlabel}", described, body + names)
 
 
 def timeline(points: Sequence[tuple[str, datetime, float]], ylabel: str, title: str = "") -> str:
@@ -145,13 +149,15 @@ def timeline(points: Sequence[tuple[str, datetime, float]], ylabel: str, title: 
     body = ""
     for mark in marks:
         _, y = at(first, mark)
-        body += line(left, y, right, y, "rule") + text(left - 7, y + 4.5, tick_label(mark, marks), "end", "soft")
+        body += svg_line(left, y, right, y, "rule") + svg_text(
+            left - 7, y + 4.5, tick_label(mark, marks), "end", "soft"
+        )
     for part, anchor in ((0.0, ""), (0.5, "middle"), (1.0, "end")):
         time = first + (last - first) * part
         x, _ = at(time, marks[0])
-        body += text(x, bottom + 17, time.strftime("%Y-%m-%d"), anchor, "soft")
-    body += text((left + right) / 2, bottom + 37, "time of submission", "middle")
-    body += text(13, (top + bottom) / 2, ylabel, "middle", transform=f"rotate(-90 13 {(top + bottom) / 2:.2f})")
+        body += svg_text(x, bottom + 17, time.strftime("%Y-%m-%d"), anchor, "soft")
+    body += svg_text((left + right) / 2, bottom + 37, "time of submission", "middle")
+    body += svg_text(13, (top + bottom) / 2, ylabel, "middle", transform=f"rotate(-90 13 {(top + bottom) / 2:.2f})")
     best, steps, dots = -math.inf, [], ""
     for time, below, label in drawn:
         x, y = at(time, -below)
@@ -167,7 +173,7 @@ def timeline(points: Sequence[tuple[str, datetime, float]], ylabel: str, title: 
         path = f"M{num(steps[0][0])} {num(steps[0][1])}" + "".join(f"H{num(x)}V{num(y)}" for x, y in steps[1:])
         body += element("path", d=f"{path}H{num(right)}", class_="s1", fill="none")
     described = "; ".join(f"{label}: {time.strftime('%Y-%m-%d')}, {_shown(-below)}" for time, below, label in drawn)
-    return document(bottom + 46, title or f"{ylabel} by time of submission", described, body + dots)
+    return svg_document(bottom + 46, title or f"{ylabel} by time of submission", described, body + dots)
 
 
 def _shown(value: float) -> str:

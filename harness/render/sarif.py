@@ -12,7 +12,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 @dataclass(frozen=True)
-class Rule:
+class SarifRule:
     """A rule: its name, its level (`error`, `warning` or `note`), a title, and what to do about a finding."""
 
     name: str
@@ -22,7 +22,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Result:
+class SarifFinding:
     """A finding of the rule of this name in a file; `line` is from 1, or 0 for the file as a whole."""
 
     rule: str
@@ -31,12 +31,13 @@ class Result:
     line: int = 0
 
 
-def sarif(results: Sequence[Result], rules: Sequence[Rule], tool: str, version: str) -> dict[str, Any]:
+def sarif(results: Sequence[SarifFinding], rules: Sequence[SarifRule], tool: str, version: str) -> dict[str, Any]:
     """Returns findings as SARIF: one run of one tool, paths relative where they were given so.
 
     Examples
     --------
-    >>> found = sarif([Result("ties", "3 results are tied", "a.run", 2)], [Rule("ties", "note", "Ties", "")], "x", "1")
+    >>> finding, rule = SarifFinding("ties", "3 results are tied", "a.run", 2), SarifRule("ties", "note", "Ties", "")
+    >>> found = sarif([finding], [rule], "x", "1")
     >>> found["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"]
     {'startLine': 2}
     """
@@ -54,7 +55,7 @@ def sarif(results: Sequence[Result], rules: Sequence[Rule], tool: str, version: 
     }
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: SarifRule) -> dict[str, Any]:
     return {
         "id": rule.name,
         "shortDescription": {"text": rule.title},
@@ -63,7 +64,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _result(each: Result, rule: Rule, place: int) -> dict[str, Any]:
+def _result(each: SarifFinding, rule: SarifRule, place: int) -> dict[str, Any]:
     location: dict[str, Any] = {"artifactLocation": {"uri": uri(each.path)}}
     if each.line:
         location["region"] = {"startLine": each.line}

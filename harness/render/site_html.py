@@ -14,21 +14,21 @@ from xml.etree import ElementTree
 from harness.errors import HarnessError
 from harness.render import html, svg
 from harness.render.formulas import segments, to_mathml
-from harness.render.model import Facts, Figure, Table, Text, slug, visible
+from harness.render.model import Facts, Figure, Prose, Table, slug, visible
 from harness.render.pages import (
     Badges,
     Block,
     Code,
     Folded,
     Item,
-    Line,
     Link,
     Listing,
+    ListingLine,
     Page,
-    Pairs,
-    Part,
-    Passage,
+    PageSection,
+    QuotedText,
     Rich,
+    RunValues,
     check_path,
     is_web,
 )
@@ -64,7 +64,7 @@ def render_page(page: Page) -> str:
     from markupsafe import Markup
 
     blocks = list(page.blocks())
-    scripts = ["site.js", *(["pairs.js"] if any(isinstance(block, Pairs) for block in blocks) else [])]
+    scripts = ["site.js", *(["pairs.js"] if any(isinstance(block, RunValues) for block in blocks) else [])]
     labels = _labels(blocks)
     style, code = _style(), [html.read_template(name) for name in ("report.js", *scripts)]
     return html.template("site.html.j2").render(
@@ -107,13 +107,13 @@ def _labels(blocks: list[Block]) -> dict[str, str]:
     return labels
 
 
-def _anchor(part: Part, labels: Mapping[str, str]) -> str:
+def _anchor(part: PageSection, labels: Mapping[str, str]) -> str:
     """Returns the id of a part; empty if it has no title, or if a figure or table of the page has that id."""
     name = slug(part.title) if part.title else ""
     return "" if name in labels else name
 
 
-def _late(part: Part) -> bool:
+def _late(part: PageSection) -> bool:
     """Returns whether a part has a long table, whose layout can wait until the reader is near."""
     return any(isinstance(block, Listing) and len(block.lines) > _LONG for block in part.blocks)
 
@@ -176,12 +176,12 @@ def _block(block: Block, page: Page, labels: dict[str, str]) -> dict[str, Any]:
 
     path = page.path
     match block:
-        case Text() | Facts() | Table() | Figure():
+        case Prose() | Facts() | Table() | Figure():
             return html.block(block, labels)
         case Rich(parts):
             shown = [part if isinstance(part, str) else _link(part, path) for part in parts]
             return {"kind": "rich", "parts": shown}
-        case Passage():
+        case QuotedText():
             paragraphs = [mathematics(part) for part in _PARAGRAPH.split(block.text.strip()) if part.strip()]
             return {"kind": "passage", "passage": block, "paragraphs": paragraphs}
         case Badges(items):
@@ -193,7 +193,7 @@ def _block(block: Block, page: Page, labels: dict[str, str]) -> dict[str, Any]:
             return {"kind": "folded", "folded": block, "blocks": [_block(b, page, labels) for b in block.blocks]}
         case Listing():
             return {"kind": "listing", **_listing(block, path, labels[block.id])}
-        case Pairs():
+        case RunValues():
             titles = [mathematics(title) for _, title, _ in block.topics]
             data = Markup(_script(_pairs(block, path)))  # noqa: S704 - escaped for a script
             return {"kind": "pairs", "titles": titles, "data": data}
@@ -217,7 +217,7 @@ def _listing(block: Listing, path: str, label: str) -> dict[str, Any]:
     }
 
 
-def _row(line: Line, block: Listing, path: str) -> dict[str, Any]:
+def _row(line: ListingLine, block: Listing, path: str) -> dict[str, Any]:
     return {
         "facets": " ".join(
             f"{number}:{facet.values.index(value)}"
@@ -259,7 +259,7 @@ def _isolated(text: str) -> Markup:
     return shown if shown.isascii() else Markup("<bdi>{}</bdi>").format(shown)
 
 
-def _pairs(block: Pairs, path: str) -> dict[str, Any]:
+def _pairs(block: RunValues, path: str) -> dict[str, Any]:
     return {
         "runs": [[visible(name), key, href(address, path)] for name, key, address in block.runs],
         "topics": [[visible(name), href(address, path)] for name, _, address in block.topics],

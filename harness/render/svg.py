@@ -85,7 +85,7 @@ def element(name: str, content: str = "", **attributes: str | float) -> str:
     return f"<{head}>{content}</{name}>" if content else f"<{head}/>"
 
 
-def text(x: float, y: float, content: str, anchor: str = "", class_: str = "", *, transform: str = "") -> str:
+def svg_text(x: float, y: float, content: str, anchor: str = "", class_: str = "", *, transform: str = "") -> str:
     """Draws plain text with its baseline at (x, y); `anchor` is middle, end or empty for start."""
     return element("text", escape(content), x=x, y=y, text_anchor=anchor, class_=class_, transform=transform)
 
@@ -93,10 +93,10 @@ def text(x: float, y: float, content: str, anchor: str = "", class_: str = "", *
 def lines_of_text(x: float, y: float, lines: Sequence[str], anchor: str = "", class_: str = "") -> str:
     """Draws lines of plain text below each other, around the height y."""
     top = y + 4.5 - LINE * (len(lines) - 1) / 2
-    return "".join(text(x, top + LINE * index, content, anchor, class_) for index, content in enumerate(lines))
+    return "".join(svg_text(x, top + LINE * index, content, anchor, class_) for index, content in enumerate(lines))
 
 
-def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
+def svg_line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
     """Draws a straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
@@ -245,7 +245,7 @@ def hatches(prefix: str) -> str:
     return element("defs", "".join(patterns))
 
 
-def document(height: float, title: str, description: str, body: str, hatched: bool = False) -> str:
+def svg_document(height: float, title: str, description: str, body: str, hatched: bool = False) -> str:
     """Assembles a drawing that is valid as a file and inside HTML.
 
     `body` refers to the patterns of `hatches` as `url(#@1)` to `url(#@5)`. Their ids are derived from the content, so

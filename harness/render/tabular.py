@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from harness.errors import HarnessError
-from harness.render.model import Block, Cell, Content, Explorer, Facts, Figure, Records, Table, Text, visible
+from harness.render.model import Block, Cell, Content, Explorer, Facts, Figure, Prose, Records, Table, visible
 
 SCHEMA = "mathir-harness/report"
 SCHEMA_VERSION = 1
@@ -65,7 +65,7 @@ def _escape(found: re.Match[str]) -> str:
 
 def _block(block: Block) -> dict[str, object]:
     match block:
-        case Text(paragraphs):
+        case Prose(paragraphs):
             return {"type": "text", "paragraphs": paragraphs}
         case Facts(items):
             return {"type": "facts", "items": [{"name": name, "value": value} for name, value in items]}

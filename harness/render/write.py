@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import HarnessError, counted, several, suggestion
+from harness.errors import HarnessError, counted_text, several, suggestion
 from harness.io.arguments import checked_arguments
 from harness.io.files import write_all
 from harness.render.model import (
@@ -27,10 +27,10 @@ from harness.render.model import (
     Explorer,
     Facts,
     Figure,
+    Prose,
     Records,
     Section,
     Table,
-    Text,
     number_cell,
     slug,
 )
@@ -48,11 +48,11 @@ __all__ = [
     "Explorer",
     "Facts",
     "Figure",
+    "Prose",
     "Records",
     "Report",
     "Section",
     "Table",
-    "Text",
     "first_page",
     "number_cell",
     "records_csv",
@@ -114,7 +114,7 @@ class Report(Content):
 
     Examples
     --------
-    >>> page = Report("Two runs", "best is a", (Section("Results", (Text(("Both did well.",)),)),))
+    >>> page = Report("Two runs", "best is a", (Section("Results", (Prose(("Both did well.",)),)),))
     >>> written = page.write(Path("reports/two"), formats=("md",))
     >>> print(written["md"].read_text().splitlines()[0])
     # Two runs
@@ -122,7 +122,7 @@ class Report(Content):
 
     def __repr__(self) -> str:
         """Returns title and headline: the values of all fields would be hundreds of thousands of characters."""
-        return f"<Report {self.title!r}: {self.headline!r}, {counted(len(self.sections), 'section')}>"
+        return f"<Report {self.title!r}: {self.headline!r}, {counted_text(len(self.sections), 'section')}>"
 
     def _repr_html_(self) -> str:
         """Returns the first section as HTML for notebooks."""
@@ -275,7 +275,7 @@ def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:
 
 
 def _is_report(folder: Path) -> bool:
-    """Returns whether a folder has a document of an earlier report, or the record of one (`harness.reports.kept`)."""
+    """Returns whether a folder has a document of an earlier report, or its record."""
     documents = (folder / file for file, _ in _DOCUMENTS.values())
     return (folder / RECORD).is_file() or any(is_ours(path) for path in documents)
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from itertools import combinations
 from types import MappingProxyType
 
-from harness.errors import counted
+from harness.errors import counted_text
 from harness.experiments.evaluate import Evaluation, compare, inputs
 from harness.io.arguments import checked_arguments
 from harness.io.names import in_natural_order
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
+from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, number_cell, slug
 from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.domains import DOMAIN, domain_section
@@ -36,8 +36,8 @@ from harness.reports.parts import (
 )
 from harness.reports.records import comparison_records, score_records
 from harness.reports.topics import explorer, own_corpus, topic_pages
-from harness.scoring.compare import Comparison, Row, groups_not_different, to_json
-from harness.scoring.measures import decimals, parse_measure
+from harness.scoring.compare import Comparison, TestedDifference, groups_not_different, to_json
+from harness.scoring.measures import parse_measure, shown_decimals
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
 
@@ -95,15 +95,15 @@ def report(
     """
     pairs = _all_pairs(evaluation, comparison)
     sections = [
-        _results(evaluation, comparison, pairs),
-        _data_and_protocol(evaluation, remarks),
-        _groups(evaluation, comparison, pairs),
-        _where(evaluation),
+        _results_section(evaluation, comparison, pairs),
+        _data_and_protocol_section(evaluation, remarks),
+        _groups_section(evaluation, comparison, pairs),
+        _differences_section(evaluation),
         domain_section(evaluation),
-        _topics(evaluation, comparison),
-        _cost(evaluation),
-        _trust(evaluation),
-        _commands(evaluation, commands),
+        _topics_section(evaluation, comparison),
+        _cost_section(evaluation),
+        _limitations_section(evaluation),
+        _commands_section(evaluation, commands),
         provenance_section(provenance or inputs(evaluation)),
     ]
     data: dict[str, object] = {"scores": [scores_to_json(scores) for scores in evaluation.scores]}
@@ -113,17 +113,17 @@ def report(
         records["comparison"] = comparison_records(comparison)
     heading = title or evaluation.task.collection.title
     whole = tuple(section for section in sections if section is not None)
-    return Report(heading, headline(evaluation), whole, data=data, records=records)
+    return Report(heading, comparison_headline(evaluation), whole, data=data, records=records)
 
 
-def headline(evaluation: Evaluation) -> str:
+def comparison_headline(evaluation: Evaluation) -> str:
     """Returns the main result in one line."""
     first = evaluation.scores[0]
     measure = first.measures[0]
     ranked = _ranked(evaluation)
     where = f"{evaluation.task.collection.name} (edition {first.edition}, n = {ranked[0].n(measure)})"
     means = {scores.run: scores.aggregate(measure) for scores in ranked}
-    return f"{counted(len(ranked), 'run')} on {where}: {best_words(measure, first.protocol.label(measure), means)}"
+    return f"{counted_text(len(ranked), 'run')} on {where}: {best_words(measure, first.protocol.label(measure), means)}"
 
 
 def _ranked(evaluation: Evaluation) -> list[Scores]:
@@ -136,13 +136,13 @@ def _ranked(evaluation: Evaluation) -> list[Scores]:
     return sorted(evaluation.scores, key=key)
 
 
-def _results(evaluation: Evaluation, comparison: Comparison | None, pairs: Comparison | None) -> Section:
+def _results_section(evaluation: Evaluation, comparison: Comparison | None, pairs: Comparison | None) -> Section:
     """Returns how far the best run is ahead and what of the corpus is missing, a figure, the means, and the tests."""
     said = evaluation.coverage_sentence()
     lines = (*_lead(evaluation, pairs), *([f"{said[0].upper()}{said[1:]}."] if said else []))
     drawn, *tests = _figures(evaluation, comparison)
-    text: tuple[Block, ...] = (Text(lines),) if lines else ()
-    return Section("Results", (*text, drawn, means_table(evaluation, comparison), *tests))
+    text: tuple[Block, ...] = (Prose(lines),) if lines else ()
+    return Section("Results", (*text, drawn, comparison_means_table(evaluation, comparison), *tests))
 
 
 def _lead(evaluation: Evaluation, pairs: Comparison | None) -> tuple[str, ...]:
@@ -154,11 +154,11 @@ def _lead(evaluation: Evaluation, pairs: Comparison | None) -> tuple[str, ...]:
     return lead_words(measure, means, tests, 0 if pairs is None else pairs.family)
 
 
-def _data_and_protocol(evaluation: Evaluation, remarks: Sequence[str]) -> Section:
+def _data_and_protocol_section(evaluation: Evaluation, remarks: Sequence[str]) -> Section:
     first = evaluation.scores[0]
     edition = evaluation.task.collection.edition(first.edition)
     judged = evaluation.task.scorer.qrels.judged()
-    text = Text(
+    text = Prose(
         (
             f"{evaluation.task.collection.title}; judgments: {edition.title} "
             f"({len(judged.topics)} topics, {len(judged):,} judgments, SHA-256 {first.qrels_sha256[:12]}…).",
@@ -169,7 +169,7 @@ def _data_and_protocol(evaluation: Evaluation, remarks: Sequence[str]) -> Sectio
     return Section("Data and protocol", (text, protocol_text(first.protocol)))
 
 
-def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
+def comparison_means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
     """Returns the means of every run with n, marked by the tests against the baseline if there is one."""
     first = evaluation.scores[0]
     tests = {(row.a, row.measure): row for row in comparison.rows} if comparison and comparison.baseline else {}
@@ -182,10 +182,10 @@ def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
         cells = [Cell(scores.run, marks=("baseline",) if is_baseline else ())]
         cells += [counted_topics([scores], first.measures[0])] if shared else []
         for measure in first.measures:
-            marks = marks_of(tests.get((scores.run, measure)))
+            marks = test_marks(tests.get((scores.run, measure)))
             mean = scores.aggregate(measure)
             marks += ("best",) if equal(mean, best[measure]) else ()
-            cells.append(number_cell(mean, decimals(measure, 3), marks))
+            cells.append(number_cell(mean, shown_decimals(measure, 3), marks))
             cells += [] if shared else [counted_topics([scores], measure)]
         cells.append(Cell(f"{scores.counts['topics missing']:,}", scores.counts["topics missing"]))
         rows.append(tuple(cells))
@@ -201,7 +201,7 @@ def means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
     return Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes))
 
 
-def marks_of(row: Row | None) -> tuple[str, ...]:
+def test_marks(row: TestedDifference | None) -> tuple[str, ...]:
     """Returns the mark of a test: better or worse, after correction or only without it; none if not significant."""
     if row is None or not (row.significant or row.significant_bonferroni):
         return ()
@@ -242,7 +242,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     return blocks
 
 
-def _drawn(row: Row, base: str | None) -> tuple[str, float, float, float, bool]:
+def _drawn(row: TestedDifference, base: str | None) -> tuple[str, float, float, float, bool]:
     """Returns label, difference and interval of a test in a figure of differences from `base`, or of pairs."""
     if base == row.a:
         return row.b, -row.difference, -row.ci_high, -row.ci_low, bool(row.significant_bonferroni)
@@ -252,7 +252,7 @@ def _drawn(row: Row, base: str | None) -> tuple[str, float, float, float, bool]:
 
 def _some(drawn: int, of: int, noun: str, which: str = "") -> str:
     """Says that a figure shows only a part; empty if it shows all."""
-    return "" if drawn == of else f", {which}{drawn} of {counted(of, noun)}; the table has all"
+    return "" if drawn == of else f", {which}{drawn} of {counted_text(of, noun)}; the table has all"
 
 
 def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Table:
@@ -263,7 +263,7 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Ta
             Cell(row.b),
             Cell(label(row.measure)),
             Cell(f"{row.n:,}", row.n),
-            number_cell(row.difference, 4, marks_of(row)),
+            number_cell(row.difference, 4, test_marks(row)),
             Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
             Cell("undefined") if row.effect_size is None else number_cell(row.effect_size, 2),
             shown_p(row.p),
@@ -317,21 +317,21 @@ def _all_pairs(evaluation: Evaluation, declared: Comparison | None) -> Compariso
     )
 
 
-def _groups(evaluation: Evaluation, comparison: Comparison | None, pairs: Comparison | None) -> Section | None:
+def _groups_section(evaluation: Evaluation, comparison: Comparison | None, pairs: Comparison | None) -> Section | None:
     """Returns the groups of runs that do not differ by the first measure: letters and a matrix of all pairs."""
     if pairs is None:
         said = (
             f"Not computed: {len(evaluation.scores)} runs have more pairs than are tested unasked (up to "
             f"{MOST_IN_MATRIX} runs). A comparison of all pairs, without a baseline, gives the groups."
         )
-        return Section("Significance groups", (Text((said,)),)) if len(evaluation.scores) > MOST_IN_MATRIX else None
+        return Section("Significance groups", (Prose((said,)),)) if len(evaluation.scores) > MOST_IN_MATRIX else None
     first = evaluation.scores[0]
     measure = first.measures[0]
     label = first.protocol.label(measure)
     letters = groups_not_different(pairs, measure, "bonferroni")
     means = {scores.run: scores.aggregate(measure) for scores in evaluation.scores}
     rows = tuple(
-        (Cell(run), number_cell(means[run], decimals(measure, 3)), Cell(shown)) for run, shown in letters.items()
+        (Cell(run), number_cell(means[run], shown_decimals(measure, 3)), Cell(shown)) for run, shown in letters.items()
     )
     columns = (Column("run"), Column(label, kind="number"), Column("group"))
     note = f"Runs that share a letter do not differ significantly: {pairs.correction}; Bonferroni's correction."
@@ -340,7 +340,8 @@ def _groups(evaluation: Evaluation, comparison: Comparison | None, pairs: Compar
     if comparison is not None and pairs.family > comparison.family:
         more = pairs.family - comparison.family
         note += (
-            f" The family: the {comparison.family} tests of the means and {counted(more, 'more pair')}; a difference "
+            f" The family: the {comparison.family} tests of the means and {counted_text(more, 'more pair')}; "
+            "a difference "
             "that is significant in the smaller family of those tests may not be so here."
         )
     table = Table("groups", f"Groups of runs by {label}", columns, rows, (note,))
@@ -359,7 +360,7 @@ def _number(p: float | None) -> float:
     return math.nan if p is None else p
 
 
-def _where(evaluation: Evaluation) -> Section | None:
+def _differences_section(evaluation: Evaluation) -> Section | None:
     """Returns means by attribute of topics, for every attribute with few values."""
     first = evaluation.scores[0]
     measure = first.measures[0]
@@ -378,7 +379,7 @@ def _where(evaluation: Evaluation) -> Section | None:
             chosen = [topic.id for topic in judged if value in topic.values(name)]
             parts = [scores.select(chosen) for scores in ranked]
             columns.append(Column(f"{value} (n = {counted_topics(parts, measure).text})", name, "number"))
-            for row, cell in zip(rows, slice_cells(parts, measure, decimals(measure, 3)), strict=True):
+            for row, cell in zip(rows, slice_cells(parts, measure, shown_decimals(measure, 3)), strict=True):
                 row.append(cell)
         caption = f"{first.protocol.label(measure)} by {name}"
         blocks.append(Table(f"slice-{slug(name)}", caption, tuple(columns), tuple(map(tuple, rows)), ("Not tested.",)))
@@ -403,7 +404,7 @@ def by_group(runs: Sequence[Scores], clusters: Mapping[str, str], measure: str, 
     parts = [[scores.select(members[group]) for scores in runs] for group in groups]
     columns = (Column(name), Column("topics", kind="number"), *(Column(scores.run, kind="number") for scores in runs))
     rows = tuple(
-        (Cell(group), counted_topics(of, measure), *slice_cells(of, measure, decimals(measure, 3)))
+        (Cell(group), counted_topics(of, measure), *slice_cells(of, measure, shown_decimals(measure, 3)))
         for group, of in zip(groups, parts, strict=True)
     )
     shown = runs[:SERIES]
@@ -416,7 +417,7 @@ def by_group(runs: Sequence[Scores], clusters: Mapping[str, str], measure: str, 
     )
 
 
-def _topics(evaluation: Evaluation, comparison: Comparison | None) -> Section:
+def _topics_section(evaluation: Evaluation, comparison: Comparison | None) -> Section:
     runs = {scores.run: scores for scores in evaluation.scores}
     collection, scorer, topics = evaluation.task.collection, evaluation.task.scorer, evaluation.task.topics
     table = per_topic_table(collection.name, runs, topics.by_id())
@@ -430,7 +431,7 @@ def _topics(evaluation: Evaluation, comparison: Comparison | None) -> Section:
     return Section("Per-topic results", (block,))
 
 
-def _cost(evaluation: Evaluation) -> Section | None:
+def _cost_section(evaluation: Evaluation) -> Section | None:
     """Returns effectiveness against CPU time, if that is known."""
     if not evaluation.seconds:
         return None
@@ -439,7 +440,8 @@ def _cost(evaluation: Evaluation) -> Section | None:
     label = first.protocol.label(measure)
     known = [(s.run, evaluation.seconds[s.run], s.aggregate(measure)) for s in _ranked(evaluation)]
     rows = tuple(
-        (Cell(run), number_cell(cost * 1000, 2), number_cell(mean, decimals(measure, 3))) for run, cost, mean in known
+        (Cell(run), number_cell(cost * 1000, 2), number_cell(mean, shown_decimals(measure, 3)))
+        for run, cost, mean in known
     )
     columns = (Column("run"), Column("CPU ms per topic", kind="number"), Column(label, kind="number"))
     note = "Times of one run on this machine, including indexing; they vary between runs."
@@ -449,7 +451,7 @@ def _cost(evaluation: Evaluation) -> Section | None:
     return Section("Costs", (Figure("cost-figure", f"{label} against CPU time", svg, table),))
 
 
-def _commands(evaluation: Evaluation, commands: Mapping[str, str]) -> Section | None:
+def _commands_section(evaluation: Evaluation, commands: Mapping[str, str]) -> Section | None:
     rows = tuple((Cell(s.run), Cell(commands[s.run])) for s in _ranked(evaluation) if s.run in commands)
     brought = any(row[1].text.startswith("harness score ") for row in rows)
     notes = ("Runs of unknown origin have the command that scores them.",) if brought else ()
@@ -457,7 +459,7 @@ def _commands(evaluation: Evaluation, commands: Mapping[str, str]) -> Section | 
     return Section("Commands", (table,)) if rows else None
 
 
-def _trust(evaluation: Evaluation) -> Section:
+def _limitations_section(evaluation: Evaluation) -> Section:
     first = evaluation.scores[0]
     names = list(dict.fromkeys(name for scores in evaluation.scores for name in scores.counts))
     rows = tuple(
@@ -473,4 +475,4 @@ def _trust(evaluation: Evaluation) -> Section:
     lines, ties = ties_table(evaluation.bounds, first.protocol)
     if unknown := tie_caution(evaluation.scores):
         lines.append(f"{unknown[0].upper()}{unknown[1:]}.")
-    return Section("Limitations", (table, Text((*lines, *evaluation.warnings)), *ties))
+    return Section("Limitations", (table, Prose((*lines, *evaluation.warnings)), *ties))

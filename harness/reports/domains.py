@@ -11,7 +11,7 @@ from harness.io.names import in_natural_order
 from harness.render.model import Cell, Column, Section, Table
 from harness.reports.parts import counted_topics, slice_cells
 from harness.scoring.bootstrap import mean_resampled
-from harness.scoring.measures import decimals, parse_measure
+from harness.scoring.measures import parse_measure, shown_decimals
 
 DOMAIN = "domain"  # an attribute of topics
 RESAMPLES = 2000
@@ -39,7 +39,10 @@ def domain_section(evaluation: Evaluation, seed: int = 0) -> Section | None:
         low, high = mean_resampled(np.stack([part.column(measure) for part in parts]), resamples=RESAMPLES, seed=seed)
         group = f"{domain or 'overall'} (n = {counted_topics(parts, measure).text})"
         columns += [Column("mean", group, "number"), Column("95% interval", group, parts=INTERVAL)]
-        means, ends = slice_cells(parts, measure, decimals(measure, 3)), zip(low.tolist(), high.tolist(), strict=True)
+        means, ends = (
+            slice_cells(parts, measure, shown_decimals(measure, 3)),
+            zip(low.tolist(), high.tolist(), strict=True),
+        )
         for row, part, mean, between in zip(cells, parts, means, ends, strict=True):
             shown = [parse_measure(measure).of_mean(end, part.n(measure)) for end in between]
             row += [mean, interval_cell(shown[0], shown[1])]

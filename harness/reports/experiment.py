@@ -6,39 +6,39 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, fields, replace
 
-from harness.errors import counted
-from harness.experiments.experiment import FULL, Labels, said_of
-from harness.experiments.overrides import key_of
-from harness.experiments.results import POOLED, Outcome, Results, Tested
+from harness.errors import counted_text
+from harness.experiments.experiment import FULL, Labels, labels_text
+from harness.experiments.overrides import override_key
+from harness.experiments.results import POOLED, ExperimentResults, Outcome, Tested
 from harness.io.names import in_natural_order
-from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell, slug
+from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell, slug
 from harness.render.write import Report
-from harness.reports.comparison import marks_of
-from harness.reports.experiment_figures import cost_figure, differences_figure, means_figure
-from harness.reports.experiment_pages import pages
+from harness.reports.comparison import test_marks
+from harness.reports.experiment_figures import cost_figure, differences_figure, experiment_means_figure
+from harness.reports.experiment_pages import topic_pages_section
 from harness.reports.experiment_parts import (
-    best_seeds,
     cost_records,
-    costs,
-    curves,
-    label_of,
+    costs_section,
+    curves_section,
+    measure_label,
     row_cells,
     row_columns,
-    settings,
+    seeds_section,
+    settings_section,
 )
 from harness.reports.parts import best_mean, best_words, equal, lead_words, protocol_text, provenance_section, shown_p
 from harness.reports.records import score_records
-from harness.scoring.compare import Row, corrected_test, to_json
+from harness.scoring.compare import TestedDifference, corrected_test, to_json
 from harness.scoring.measures import distributions
 from harness.scoring.scores import Scores, scores_to_json
 from harness.store.provenance import Provenance, provenance
 from harness.systems.base import MARK
-from harness.systems.states import command
+from harness.systems.states import run_command
 
-More = Callable[[Results], Sequence[Section]]
+More = Callable[[ExperimentResults], Sequence[Section]]
 
 
-def experiment_report(results: Results, more: Iterable[More] = ()) -> Report:
+def experiment_report(results: ExperimentResults, more: Iterable[More] = ()) -> Report:
     """Builds the report of the finished runs of an experiment.
 
     Parameters
@@ -46,18 +46,18 @@ def experiment_report(results: Results, more: Iterable[More] = ()) -> Report:
     more : give the sections that follow those of every experiment and before the commands.
     """
     sections = [
-        _table(results),
-        best_seeds(results),
-        settings(results),
-        _tests(results),
-        _not_run(results),
-        _costs(results),
-        curves(results),
-        *_breakdown(results),
+        _means_section(results),
+        seeds_section(results),
+        settings_section(results),
+        _tests_section(results),
+        _missing_cells_section(results),
+        _costs_section(results),
+        curves_section(results),
+        *_breakdown_sections(results),
         *(section for of in more for section in of(results)),
-        pages(results),
-        _data_and_protocol(results),
-        _commands(results),
+        topic_pages_section(results),
+        _data_and_protocol_section(results),
+        _commands_section(results),
         provenance_section(_inputs(results)),
     ]
     scores = _scores(results)
@@ -68,11 +68,11 @@ def experiment_report(results: Results, more: Iterable[More] = ()) -> Report:
         records["costs"] = cost_records(results)
     given = "; ".join(filter(None, (_scaled(results), _restriction(results))))
     title = results.experiment.title + (f" ({given})" if given else "")
-    scaled = [_with_scale(section, _scaled(results)) for section in sections if section is not None]
+    scaled = [_section_with_scale(section, _scaled(results)) for section in sections if section is not None]
     return Report(title, _headline(results), tuple(scaled), data=data, records=records)
 
 
-def _scaled(results: Results) -> str:
+def _scaled(results: ExperimentResults) -> str:
     """Returns the scale in words, with its changes; empty at full scale."""
     if results.scale == FULL:
         return ""
@@ -81,7 +81,7 @@ def _scaled(results: Results) -> str:
     return f"scale {results.scale}: {scale.says} ({'; '.join(changes)})"
 
 
-def _with_scale(section: Section, said: str) -> Section:
+def _section_with_scale(section: Section, said: str) -> Section:
     """Returns the section with the scale noted below each of its tables."""
     if not said:
         return section
@@ -97,13 +97,13 @@ def _with_scale(section: Section, said: str) -> Section:
     return replace(section, blocks=tuple(map(noted, section.blocks)))
 
 
-def _restriction(results: Results) -> str:
+def _restriction(results: ExperimentResults) -> str:
     """Returns the restriction and overrides of the command line in words; empty without any."""
     only = [f"only {name}: {', '.join(labels)}" for name, labels in results.only.items()]
     return "; ".join([*only, *([f"with {' '.join(results.extra)}"] if results.extra else [])])
 
 
-def _headline(results: Results) -> str:
+def _headline(results: ExperimentResults) -> str:
     measure = results.experiment.measures[0]
     part = results.parts[-1]
     there = [(scores.aggregate(measure), row, scores) for row, scores in _of_part(results, part)]
@@ -115,17 +115,17 @@ def _headline(results: Results) -> str:
         return f"{runs} of experiment {results.name}{scale}"
     scores = max(there, key=lambda found: found[0])[2]
     where = f"{part or scores.collection}, n = {scores.n(measure)}"
-    best = best_words(measure, scores.protocol.label(measure), {said_of(row): mean for mean, row, _ in there})
+    best = best_words(measure, scores.protocol.label(measure), {labels_text(row): mean for mean, row, _ in there})
     return f"{runs} of experiment {results.name}{scale}: {best} ({where})"
 
 
-def _of_part(results: Results, part: str) -> list[tuple[Labels, Scores]]:
+def _of_part(results: ExperimentResults, part: str) -> list[tuple[Labels, Scores]]:
     """Returns the rows that have scores on a set of topics."""
     found = ((row, results.scores(row, part, partial=True)) for row in results.rows)
     return [(row, scores) for row, scores in found if scores is not None]
 
 
-def _table(results: Results) -> Section:
+def _means_section(results: ExperimentResults) -> Section:
     """Returns the table of means by row and set of topics, after coverage and the figure of means."""
     measures, seeded = results.experiment.measures, results.experiment.seeds is not None
     parts = sorted(results.parts, key=lambda part: part != POOLED)  # what is looked for first needs no scrolling
@@ -154,7 +154,7 @@ def _table(results: Results) -> Section:
                     cells.append(Cell("", marks=("missing",)))
                     continue
                 mean = scores.aggregate(measure)
-                marks = marks_of(tests.get((row, part, measure)))
+                marks = test_marks(tests.get((row, part, measure)))
                 marks += ("best",) if equal(mean, best[part, measure]) else ()
                 cell = _mean_cell(mean, results.deviation(row, part, measure) if seeded else None, marks, seeded)
                 cells.append(replace(cell, note=note))
@@ -163,7 +163,7 @@ def _table(results: Results) -> Section:
     for part in parts:
         columns.append(Column("n", part, "number"))
         for measure in measures:
-            label = label_of(results, measure)
+            label = measure_label(results, measure)
             columns.append(Column(label, part, "number", parts=(label, f"{label} sd") if seeded else ()))
     notes = ["n: topics that count for the first measure."]
     if seeded:
@@ -173,17 +173,17 @@ def _table(results: Results) -> Section:
     notes.append("Scores of each topic, where reports are written as CSV: scores.csv beside this page.")
     table = Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes), len(row_columns(results)))
     said = (*_lead(results), *_coverage(results))
-    figure = means_figure(results)
-    first: tuple[Block, ...] = (*([Text(said)] if said else []), *([figure] if figure is not None else []))
+    figure = experiment_means_figure(results)
+    first: tuple[Block, ...] = (*([Prose(said)] if said else []), *([figure] if figure is not None else []))
     return Section("Results", (*first, table))
 
 
-def _lead(results: Results) -> tuple[str, ...]:
+def _lead(results: ExperimentResults) -> tuple[str, ...]:
     """Returns a sentence on the difference between the best row and the next, by the first measure."""
     measure, part = results.experiment.measures[0], results.parts[-1]
     tested = [test for test in results.tests if (test.part, test.result.measure) == (part, measure)]
-    tests = {frozenset((said_of(test.row), said_of(test.against))): test.result for test in tested}
-    means = {said_of(row): scores.aggregate(measure) for row, scores in _of_part(results, part)}
+    tests = {frozenset((labels_text(test.row), labels_text(test.against))): test.result for test in tested}
+    means = {labels_text(row): scores.aggregate(measure) for row, scores in _of_part(results, part)}
     return lead_words(measure, means, tests, 0 if results.comparison is None else results.comparison.family)
 
 
@@ -195,7 +195,7 @@ def _mean_cell(mean: float, sd: float | None, marks: tuple[str, ...], seeded: bo
     return Cell(shown, cell.value, marks, values=(mean, math.nan if sd is None else sd))
 
 
-def _coverage(results: Results) -> tuple[str, ...]:
+def _coverage(results: ExperimentResults) -> tuple[str, ...]:
     """Returns sentences on coverage where a corpus holds only part of the judged documents."""
     sets: dict[str, dict[str, None]] = {}
     for outcome in results.outcomes:
@@ -220,20 +220,20 @@ _OF_TESTS = (
 )
 
 
-def _tests(results: Results) -> Section | None:
+def _tests_section(results: ExperimentResults) -> Section | None:
     if results.comparison is None:
-        return Section("Significance tests", (Text(results.refused),)) if results.refused else None
+        return Section("Significance tests", (Prose(results.refused),)) if results.refused else None
     rows = []
     for test in results.tests:
         row = test.result
         rows.append(
             (
                 *row_cells(test.row),
-                Cell(said_of(test.against)),
+                Cell(labels_text(test.against)),
                 *([Cell(test.part)] if results.experiment.pool else []),
-                Cell(label_of(results, row.measure)),
+                Cell(measure_label(results, row.measure)),
                 Cell(f"{row.n:,}", row.n),
-                number_cell(row.difference, 4, marks_of(row)),
+                number_cell(row.difference, 4, test_marks(row)),
                 Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
                 shown_p(row.p),
                 shown_p(row.p_bonferroni),
@@ -252,30 +252,30 @@ def _tests(results: Results) -> Section | None:
         notes.append("Scores of several seeds were averaged by topic before testing.")
     table = Table("tests", "Differences from the baseline", columns, tuple(rows), tuple(notes), len(columns) - 7)
     figure = differences_figure(results)
-    refused: tuple[Block, ...] = (Text(results.refused),) if results.refused else ()
+    refused: tuple[Block, ...] = (Prose(results.refused),) if results.refused else ()
     return Section("Significance tests", (*([figure] if figure is not None else []), table, *refused))
 
 
-def _costs(results: Results) -> Section | None:
+def _costs_section(results: ExperimentResults) -> Section | None:
     """Returns the figure of effectiveness against cost and the table of costs."""
-    section, figure = costs(results), cost_figure(results)
+    section, figure = costs_section(results), cost_figure(results)
     return section if section is None or figure is None else replace(section, blocks=(figure, *section.blocks))
 
 
-def _cell_columns(results: Results) -> tuple[Column, ...]:
+def _cell_columns(results: ExperimentResults) -> tuple[Column, ...]:
     """Returns the columns that identify a cell."""
     seed = [Column("seed")] if results.experiment.seeds is not None else []
     point = [Column("setting")] if any(outcome.cell.point for outcome in results.outcomes) else []
     return (*(Column(name) for name in results.experiment.coordinates), *seed, *point)
 
 
-def _cell_cells(results: Results, outcome: Outcome) -> tuple[Cell, ...]:
+def _cell_cells(results: ExperimentResults, outcome: Outcome) -> tuple[Cell, ...]:
     seed = [Cell(outcome.cell.seed or "")] if results.experiment.seeds is not None else []
     point = [Cell(outcome.cell.point)] if any(each.cell.point for each in results.outcomes) else []
     return (*row_cells(outcome.cell.labels), *seed, *point)
 
 
-def _not_run(results: Results) -> Section | None:
+def _missing_cells_section(results: ExperimentResults) -> Section | None:
     lost = [outcome for outcome in results.outcomes if outcome.reason]
     if not lost:
         return None
@@ -284,7 +284,7 @@ def _not_run(results: Results) -> Section | None:
             *_cell_cells(results, outcome),
             Cell("missing resource" if outcome.lacking else "failed"),
             Cell(outcome.reason),
-            Cell(command(_words(outcome))),
+            Cell(run_command(_words(outcome))),
         )
         for outcome in lost
     )
@@ -294,7 +294,7 @@ def _not_run(results: Results) -> Section | None:
     return Section("Missing runs", (Table("not-run", caption, columns, rows, row_headers=len(named)),))
 
 
-def _breakdown(results: Results) -> list[Section]:
+def _breakdown_sections(results: ExperimentResults) -> list[Section]:
     """Returns the first measure by attributes of topics, over all sets whose topics have them."""
     blocks: list[Block] = []
     for name in results.experiment.breakdown:
@@ -303,11 +303,11 @@ def _breakdown(results: Results) -> list[Section]:
         if sets:
             blocks.append(_by_attribute(results, name, sets, {t: v for part in sets for t, v in values[part].items()}))
         else:
-            blocks.append(Text((f"No topic has the attribute {name}.",)))
+            blocks.append(Prose((f"No topic has the attribute {name}.",)))
     return [Section("Groups of topics", tuple(blocks))] if blocks else []
 
 
-def _values(results: Results, part: str, name: str) -> dict[str, str]:
+def _values(results: ExperimentResults, part: str, name: str) -> dict[str, str]:
     """Returns topic -> its value of an attribute, for the judged topics of one set."""
     of = [o for o in results.outcomes if o.task is not None and results.experiment.part(o.cell.labels) == part]
     tasks = {id(outcome.task): outcome.task for outcome in of}
@@ -319,7 +319,7 @@ def _values(results: Results, part: str, name: str) -> dict[str, str]:
     return found
 
 
-def _by_attribute(results: Results, name: str, sets: Sequence[str], values: dict[str, str]) -> Table:
+def _by_attribute(results: ExperimentResults, name: str, sets: Sequence[str], values: dict[str, str]) -> Table:
     measure = results.experiment.measures[0]
     kinds = in_natural_order(values.values())
     rows = []
@@ -342,7 +342,7 @@ def _by_attribute(results: Results, name: str, sets: Sequence[str], values: dict
             else:
                 cells += [Cell(f"{len(found):,}", len(found)), number_cell(sum(found) / len(found), 3)]
         rows.append(tuple(cells))
-    label = label_of(results, measure)
+    label = measure_label(results, measure)
     columns = [*row_columns(results)]
     for kind in kinds:
         columns += [Column("n", kind, "number"), Column(label, kind, "number")]
@@ -352,14 +352,14 @@ def _by_attribute(results: Results, name: str, sets: Sequence[str], values: dict
     return Table(f"by-{slug(name)}", caption, tuple(columns), tuple(rows), notes, row_headers=named)
 
 
-def _data_and_protocol(results: Results) -> Section | None:
+def _data_and_protocol_section(results: ExperimentResults) -> Section | None:
     """Returns the protocol, and notes of collections, systems and runs."""
     tasks = {id(o.task): o.task for o in results.outcomes if o.task is not None}
     protocols = {repr(task.scorer.protocol): task.scorer.protocol for task in tasks.values()}
     notes: dict[str, dict[str, None]] = {}
     for outcome in results.outcomes:
         for note in outcome.notes:
-            notes.setdefault(note, {})[said_of(results.experiment.row(outcome.cell.labels))] = None
+            notes.setdefault(note, {})[labels_text(results.experiment.row(outcome.cell.labels))] = None
     lines = []
     for note, rows in notes.items():
         of = list(rows)
@@ -372,8 +372,8 @@ def _data_and_protocol(results: Results) -> Section | None:
             given.setdefault(note, []).append(name)
     shared = [note if len(of) == len(collections) else f"{', '.join(of)}: {note}" for note, of in given.items()]
     family = results.experiment.tests
-    plan = f"This report has {counted(len(results.rows), 'row')}"
-    plan += f"; the whole experiment makes {counted(family, 'test')}." if family else "."
+    plan = f"This report has {counted_text(len(results.rows), 'row')}"
+    plan += f"; the whole experiment makes {counted_text(family, 'test')}." if family else "."
     restricted = _restriction(results)
     part = (f"This is not the whole experiment: {restricted}.",) if restricted else ()
     scaled = (f"All results are at {_scaled(results)}.",) if _scaled(results) else ()
@@ -385,12 +385,14 @@ def _data_and_protocol(results: Results) -> Section | None:
         *lines,
         *dict.fromkeys(c for o in results.outcomes for c in o.cautions),
     )
-    return Section("Data and protocol", (Text(texts), *(protocol_text(found) for found in protocols.values())))
+    return Section("Data and protocol", (Prose(texts), *(protocol_text(found) for found in protocols.values())))
 
 
-def _commands(results: Results) -> Section:
+def _commands_section(results: ExperimentResults) -> Section:
     """Returns the command of each run."""
-    rows = tuple((*_cell_cells(results, o), Cell(command(_words(o))), Cell(str(o.run or ""))) for o in results.outcomes)
+    rows = tuple(
+        (*_cell_cells(results, o), Cell(run_command(_words(o))), Cell(str(o.run or ""))) for o in results.outcomes
+    )
     named = _cell_columns(results)
     columns = (*named, Column("command"), Column("run"))
     note = "Each command makes the same run under the same name, or reuses it, and scores it in the same way."
@@ -404,11 +406,11 @@ def _words(outcome: Outcome) -> list[str]:
     name = outcome.name.removesuffix(MARK)
     if name in ("", outcome.system.get("name")):
         return [*outcome.cell.overrides]
-    kept = [word for word in outcome.cell.overrides if key_of(word) != "system.name"]
+    kept = [word for word in outcome.cell.overrides if override_key(word) != "system.name"]
     return [*kept, f'system.name="{name}"']  # in quotes, as it may contain =
 
 
-def _inputs(results: Results) -> Provenance:
+def _inputs(results: ExperimentResults) -> Provenance:
     """Returns the provenance: judgments, corpora, runs."""
     files: dict[str, str] = {}
     for outcome in results.outcomes:
@@ -422,18 +424,18 @@ def _inputs(results: Results) -> Provenance:
     return provenance(files, libraries=distributions(results.experiment.measures))
 
 
-def _scores(results: Results) -> list[Scores]:
+def _scores(results: ExperimentResults) -> list[Scores]:
     """Returns the scores of every run, named after its row, seed and tried settings."""
     found = []
     for cell, scores in ((outcome.cell, outcome.scores) for outcome in results.outcomes):
         if scores is not None:
             seed = f"seed {cell.seed}" if cell.seed else ""
-            name = ", ".join(filter(None, (said_of(results.experiment.row(cell.labels)), seed, cell.point)))
+            name = ", ".join(filter(None, (labels_text(results.experiment.row(cell.labels)), seed, cell.point)))
             found.append(replace(scores, run=name))
     return found
 
 
-def _mean_records(results: Results) -> Records:
+def _mean_records(results: ExperimentResults) -> Records:
     """Returns one record for each row of the table, set of topics and measure; none for a row without runs."""
     names = [name for name in results.experiment.coordinates if name != results.experiment.pool]
     rows: list[tuple[str | float | bool | None, ...]] = []
@@ -447,9 +449,9 @@ def _mean_records(results: Results) -> Records:
     return Records(columns, tuple(rows))
 
 
-def _test_records(results: Results) -> Records:
+def _test_records(results: ExperimentResults) -> Records:
     """Returns one record for each test."""
-    columns = ("topics", *(field.name for field in fields(Row)), "family", "alpha")
+    columns = ("topics", *(field.name for field in fields(TestedDifference)), "family", "alpha")
     plan = results.comparison
     same = () if plan is None else (plan.family, plan.alpha)
     tests: tuple[Tested, ...] = results.tests

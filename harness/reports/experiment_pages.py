@@ -8,15 +8,15 @@ from pathlib import Path
 
 from harness.data.topics import Topics
 from harness.data.trec import read_run
-from harness.experiments.experiment import ALL, Labels, said_of
-from harness.experiments.results import Results
+from harness.experiments.experiment import ALL, Labels, labels_text
+from harness.experiments.results import ExperimentResults
 from harness.experiments.task import Task
-from harness.render.model import Section, Text, TopicPages
+from harness.render.model import Prose, Section, TopicPages
 from harness.reports.topics import explorer, readable, topic_pages
 from harness.scoring.scores import Scores
 
 
-def made_of(results: Results, row: Labels, part: str) -> tuple[Task, Scores, Path] | None:
+def made_of(results: ExperimentResults, row: Labels, part: str) -> tuple[Task, Scores, Path] | None:
     """Returns task, scores and file of a row's run on a set of topics: the first seed, or the chosen settings."""
     chosen = results.setting(row, part) if results.is_tuned(row) else None
     for outcome in results.of(row, part):
@@ -27,7 +27,9 @@ def made_of(results: Results, row: Labels, part: str) -> tuple[Task, Scores, Pat
     return None
 
 
-def pages_of(results: Results, part: str, rows: Sequence[Labels], topics: Topics | None = None) -> TopicPages | None:
+def pages_of(
+    results: ExperimentResults, part: str, rows: Sequence[Labels], topics: Topics | None = None
+) -> TopicPages | None:
     """Returns the pages of one set of topics, for the rows that were scored on the same topics.
 
     Parameters
@@ -53,15 +55,15 @@ def pages_of(results: Results, part: str, rows: Sequence[Labels], topics: Topics
     return topic_pages(name, title, texts, tasks[0].scorer, scores, rankings, collection.link)
 
 
-def _mean_of_seeds(results: Results, row: Labels, part: str, first: Scores) -> Scores:
+def _mean_of_seeds(results: ExperimentResults, row: Labels, part: str, first: Scores) -> Scores:
     """Returns the mean over a row's seeds under the row's name; for a single run its own scores."""
     mean = results.scores(row, part, partial=True)
     if mean is None or mean.topics != first.topics or mean.measures != first.measures:
-        return replace(first, run=said_of(row))
-    return replace(first, run=said_of(row), values=mean.values)
+        return replace(first, run=labels_text(row))
+    return replace(first, run=labels_text(row), values=mean.values)
 
 
-def seeds_note(results: Results) -> tuple[str, ...]:
+def seeds_note(results: ExperimentResults) -> tuple[str, ...]:
     """Returns the note on seeds for topic pages; nothing for single seeds."""
     counts = [len(results.seeds(row, part, partial=True)) for row in results.rows for part in results.sets]
     if max(counts, default=0) < 2:
@@ -69,7 +71,7 @@ def seeds_note(results: Results) -> tuple[str, ...]:
     return ("Scores of topics are means over seeds; rankings are those of the first seed.",)
 
 
-def pages(results: Results) -> Section | None:
+def topic_pages_section(results: ExperimentResults) -> Section | None:
     """Returns the pages of the topics that the experiment names, all rows side by side, and names missing topics."""
     wanted = set(results.experiment.pages)
     if not wanted:
@@ -82,15 +84,15 @@ def pages(results: Results) -> Section | None:
     kept = [replace(page, topics=tuple(topic for topic in page.topics if topic.id in shown)) for page in made]
     kept = [page for page in kept if page.topics]
     if not kept:
-        return Section("Per-topic results", (Text(tuple(lines)),)) if lines else None
+        return Section("Per-topic results", (Prose(tuple(lines)),)) if lines else None
     task = next(o.task for o in results.outcomes if o.task is not None and o.scores is not None)
     plan = results.experiment
     at = results.outcomes[0].cell.labels
     block = explorer(
         kept,
-        baseline=said_of(plan.row(plan.baseline_of(at))) if plan.baseline else "",
+        baseline=labels_text(plan.row(plan.baseline_of(at))) if plan.baseline else "",
         corpus=readable(task.corpus),
         key=task.scorer.key,
         bare=task.scorer.protocol.deduplicate,
     )
-    return Section("Per-topic results", (*([Text(tuple(lines))] if lines else []), block))
+    return Section("Per-topic results", (*([Prose(tuple(lines))] if lines else []), block))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.errors import counted
+from harness.errors import counted_text
 from harness.experiments.costs import COLUMNS, losses, together
-from harness.experiments.experiment import Labels, said_of
-from harness.experiments.results import Chosen, Results
+from harness.experiments.experiment import Labels, labels_text
+from harness.experiments.results import BestSetting, ExperimentResults
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell, slug
+from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell, slug
 from harness.render.svg import SERIES
 
 
-def row_columns(results: Results) -> tuple[Column, ...]:
+def row_columns(results: ExperimentResults) -> tuple[Column, ...]:
     """Returns the columns that identify a row: the condition and each axis but the pooled one."""
     found = results.experiment
     return tuple(Column(name) for name in found.coordinates if name != found.pool)
@@ -25,7 +25,7 @@ def row_cells(row: Labels) -> tuple[Cell, ...]:
     return tuple(Cell(label) for label in row)
 
 
-def label_of(results: Results, measure: str) -> str:
+def measure_label(results: ExperimentResults, measure: str) -> str:
     """Returns the name of a measure under the first run's protocol."""
     known = (outcome.scores.protocol for outcome in results.outcomes if outcome.scores is not None)
     return next(known).label(measure)
@@ -34,7 +34,7 @@ def label_of(results: Results, measure: str) -> str:
 # ---- chosen seeds and settings ----------------------------------------------------------------------------------
 
 
-def best_seeds(results: Results) -> Section | None:
+def seeds_section(results: ExperimentResults) -> Section | None:
     """Returns the best of several seeds, marked if it was chosen on the reported topics."""
     plan, first = results.experiment.seeds, results.experiment.measures[0]
     if plan is None:
@@ -42,7 +42,7 @@ def best_seeds(results: Results) -> Section | None:
     found = {(row, part): results.best_seed(row, part) for row in results.rows for part in results.parts}
     if not any(found.values()):
         return None
-    label = label_of(results, first)
+    label = measure_label(results, first)
     if plan.best == "evaluation":
         how = f"The seed is the best of several by {label} on the reported topics themselves, which is optimistic."
     else:
@@ -51,7 +51,7 @@ def best_seeds(results: Results) -> Section | None:
     return Section("Best seed", (_chosen_table(results, found, "best-seed", "The best seed", "seed", mark, how),))
 
 
-def settings(results: Results) -> Section | None:
+def settings_section(results: ExperimentResults) -> Section | None:
     """Returns the settings chosen for tuned conditions."""
     sets = [part for part in results.parts if part in results.sets]
     tuned = [row for row in results.rows if results.is_tuned(row)]
@@ -59,16 +59,16 @@ def settings(results: Results) -> Section | None:
     if not found:
         return None
     numbers = {row: len({o.cell.point for o in results.of(row, sets[0])}) for row in tuned}
-    tried = "; ".join(f"{said_of(row)} ({counted(number, 'setting')})" for row, number in numbers.items())
-    label = label_of(results, results.experiment.measures[0])
+    tried = "; ".join(f"{labels_text(row)} ({counted_text(number, 'setting')})" for row, number in numbers.items())
+    label = measure_label(results, results.experiment.measures[0])
     others = "other sets" if results.experiment.tune_on == "sets" else "other half of the set (odd and even topics)"
     how = f"The settings of each set of topics are the best by {label} on the {others}. Tried: {tried}."
     return Section("Settings", (_chosen_table(results, found, "settings", "Chosen settings", "setting", (), how),))
 
 
 def _chosen_table(
-    results: Results,
-    found: Mapping[tuple[Labels, str], Chosen | None],
+    results: ExperimentResults,
+    found: Mapping[tuple[Labels, str], BestSetting | None],
     name: str,
     caption: str,
     heading: str,
@@ -94,7 +94,7 @@ def _chosen_table(
     for part in parts:
         columns += [
             Column(heading, part),
-            *(Column(label_of(results, measure), part, "number") for measure in measures),
+            *(Column(measure_label(results, measure), part, "number") for measure in measures),
         ]
     return Table(name, caption, tuple(columns), tuple(rows), (how,), len(row_columns(results)))
 
@@ -102,7 +102,7 @@ def _chosen_table(
 # ---- costs ------------------------------------------------------------------------------------------------------
 
 
-def costs(results: Results) -> Section | None:
+def costs_section(results: ExperimentResults) -> Section | None:
     """Returns the table of the costs that the experiment asks for."""
     if not results.experiment.costs:
         return None
@@ -132,14 +132,14 @@ def costs(results: Results) -> Section | None:
     return Section("Costs", (Table("costs", "Costs", columns, tuple(rows), tuple(notes), named),))
 
 
-def _cost_rows(results: Results) -> Iterator[tuple[Labels, int, dict[str, float | None]]]:
+def _cost_rows(results: ExperimentResults) -> Iterator[tuple[Labels, int, dict[str, float | None]]]:
     """Yields each row with the number of its runs and its costs, in seconds and bytes."""
     for row in results.rows:
         sides = [outcome.costs for part in results.sets for outcome in results.of(row, part) if outcome.run is not None]
         yield row, len(sides), {name: COLUMNS[name].of(sides) for name in results.experiment.costs}
 
 
-def cost_records(results: Results) -> Records:
+def cost_records(results: ExperimentResults) -> Records:
     """Returns one record for each row of the table and cost, in seconds, bytes and numbers."""
     names = [column.title for column in row_columns(results)]
     rows = tuple((*row, name, value) for row, _, values in _cost_rows(results) for name, value in values.items())
@@ -149,7 +149,7 @@ def cost_records(results: Results) -> Records:
 # ---- curves -----------------------------------------------------------------------------------------------------
 
 
-def curves(results: Results) -> Section | None:
+def curves_section(results: ExperimentResults) -> Section | None:
     """Returns means over numeric axes, and training losses if the experiment asks for them."""
     blocks: list[Block] = [block for axis in results.experiment.numeric for block in _axis_figures(results, axis)]
     if results.experiment.curves:
@@ -157,11 +157,11 @@ def curves(results: Results) -> Section | None:
     return Section("Learning curves", tuple(blocks)) if blocks else None
 
 
-def _axis_figures(results: Results, axis: str) -> Iterator[Figure]:
+def _axis_figures(results: ExperimentResults, axis: str) -> Iterator[Figure]:
     """Yields the first measure over the labels of an axis: means over seeds, with deviations."""
     place = [column.title for column in row_columns(results)].index(axis)
     measure = results.experiment.measures[0]
-    label = label_of(results, measure)
+    label = measure_label(results, measure)
     part = results.parts[-1]
     lines: dict[str, list[tuple[float, float]]] = {}
     rows = []
@@ -169,7 +169,7 @@ def _axis_figures(results: Results, axis: str) -> Iterator[Figure]:
         scores = results.scores(row, part, partial=True)
         if scores is None:
             continue
-        name = said_of(label for at, label in enumerate(row) if at != place)
+        name = labels_text(label for at, label in enumerate(row) if at != place)
         mean, sd = scores.aggregate(measure), results.deviation(row, part, measure)
         seeds = len(results.seeds(row, part, partial=True))
         lines.setdefault(name, []).append((float(row[place]), mean))
@@ -185,7 +185,7 @@ def _axis_figures(results: Results, axis: str) -> Iterator[Figure]:
         yield Figure(name, caption, figures.curves(some, axis, label, caption), None if number else table)
 
 
-def _losses(results: Results) -> list[Block]:
+def _losses(results: ExperimentResults) -> list[Block]:
     """Returns losses by step and by epoch, a line for each training; shared trainings are drawn once."""
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     seen: set[str] = set()
@@ -197,11 +197,11 @@ def _losses(results: Results) -> list[Block]:
         row = results.experiment.row(outcome.cell.labels)
         part = results.experiment.part(outcome.cell.labels)
         seed = f"seed {outcome.cell.seed}" if outcome.cell.seed else ""
-        name = said_of(filter(None, (*row, part, seed)))
+        name = labels_text(filter(None, (*row, part, seed)))
         for kind, points in recorded.items():
             found.setdefault(kind, {})[name] = points
     if not found:
-        return [Text(("No training recorded its losses.",))]
+        return [Prose(("No training recorded its losses.",))]
     blocks: list[Block] = []
     for kind, lines in found.items():
         x, _, y = kind.partition(": ")

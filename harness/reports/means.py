@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from harness.errors import HarnessError, suggestion
 from harness.experiments.evaluate import Evaluation
 from harness.render.model import Cell, Column, Table, number_cell
-from harness.reports.comparison import marks_of
+from harness.reports.comparison import test_marks
 from harness.reports.parts import best_mean, equal
 from harness.scoring.compare import Comparison
-from harness.scoring.measures import decimals as shown_decimals
+from harness.scoring.measures import shown_decimals
 from harness.scoring.scores import Scores
 from harness.scoring.spellings import our_spelling
 
@@ -19,7 +19,7 @@ OTHERS = ("run", "n", "missing")  # columns that are not measures
 MOST_DECIMALS = 6
 
 
-def means_table(
+def paper_means_table(
     evaluation: Evaluation,
     comparison: Comparison | None = None,
     *,
@@ -66,7 +66,7 @@ def means_table(
             found = list(dict.fromkeys(scores.n(measure) for measure in first.measures if measure in chosen))
             return Cell("/".join(map(str, found)), found[0] if len(found) == 1 else None)
         mean = scores.aggregate(name)
-        marks = marks_of(tests.get((scores.run, name)))
+        marks = test_marks(tests.get((scores.run, name)))
         return number_cell(mean, shown_decimals(name, decimals), (*marks, "best") if equal(mean, best[name]) else marks)
 
     rows = tuple(tuple(cell(scores, name) for name in chosen) for scores in ranked)

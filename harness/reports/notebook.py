@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from harness.experiments.evaluate import Evaluation
 from harness.render.html import render_html_table
-from harness.reports.comparison import means_table, tests_table
+from harness.reports.comparison import comparison_means_table, tests_table
 from harness.scoring.compare import Comparison
 
 
 def table_html(value: Evaluation | Comparison) -> str:
     """Returns the means of runs, or the tests between them, as an HTML table."""
-    return render_html_table(means_table(value, None) if isinstance(value, Evaluation) else tests_table(value))
+    return render_html_table(
+        comparison_means_table(value, None) if isinstance(value, Evaluation) else tests_table(value)
+    )

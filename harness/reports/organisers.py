@@ -11,14 +11,14 @@ import numpy as np
 
 from harness.data.columns import Floats
 from harness.data.trec import Qrels
-from harness.errors import HarnessError, counted
+from harness.errors import HarnessError, counted_text
 from harness.experiments.evaluate import Evaluation, compare, inputs
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell
+from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, number_cell
 from harness.render.write import Report
-from harness.reports.comparison import mark_of, means_table
+from harness.reports.comparison import comparison_means_table, mark_of
 from harness.reports.parts import protocol_text, provenance_section, shown_p
-from harness.scoring.agreement import Correlation, Kappa, Weights, confusion, kappa, rank_correlation
+from harness.scoring.agreement import Kappa, RunRankingCorrelation, Weights, confusion, kappa, rank_correlation
 from harness.scoring.anova import Anova, anova
 from harness.scoring.bias import TeamBias
 from harness.scoring.difficulty import TopicDifficulty, topic_difficulty
@@ -80,13 +80,15 @@ def _topics_section(scores: Sequence[Scores], measure: str, label: Label) -> tup
 # Measures, editions, years
 
 
-def measure_correlations(scores: Sequence[Scores], measures: Sequence[str], label: Label) -> list[Correlation]:
+def measure_correlations(
+    scores: Sequence[Scores], measures: Sequence[str], label: Label
+) -> list[RunRankingCorrelation]:
     """Returns the rank correlations of each pair of measures."""
     means = {measure: {each.run: each.aggregate(measure) for each in scores} for measure in measures}
     return [rank_correlation(label(a), label(b), means[a], means[b]) for a, b in combinations(measures, 2)]
 
 
-def correlations_table(found: Sequence[Correlation], caption: str) -> Table:
+def correlations_table(found: Sequence[RunRankingCorrelation], caption: str) -> Table:
     """Returns each pair of rankings, the most similar last."""
     rows = tuple(
         (
@@ -125,7 +127,7 @@ def rankings_report(given: Mapping[str, Sequence[Scores]], measures: Sequence[st
     files = list(given)
     first = given[files[0]][0]
     wanted = list(measures) or list(without_diagnostics(first.measures))
-    found: list[Correlation] = []
+    found: list[RunRankingCorrelation] = []
     if len(files) == 1:
         found = measure_correlations(given[files[0]], wanted, first.protocol.label)
     shared = [m for m in wanted if measures or all(m in each.measures for scores in given.values() for each in scores)]
@@ -144,8 +146,8 @@ def rankings_report(given: Mapping[str, Sequence[Scores]], measures: Sequence[st
     least = min((each.tau for each in found if each.tau is not None), default=math.nan)
     return Report(
         "Comparison of rankings",
-        f"{counted(len(found), 'pair')} of rankings; lowest tau-b {least:.3f}",
-        (Section("Correlations", (table, Text((where,)))), provenance_section(made)),
+        f"{counted_text(len(found), 'pair')} of rankings; lowest tau-b {least:.3f}",
+        (Section("Correlations", (table, Prose((where,)))), provenance_section(made)),
         data={"correlations": [asdict(each) for each in found]},
     )
 
@@ -303,11 +305,11 @@ def pool_tables(found: Pool) -> tuple[Table, Table]:
 def pool_report(found: Pool, title: str, how: Sequence[str], made: Provenance) -> Report:
     """Builds the report of a pool; `how`: its settings, a sentence each."""
     shares, topics = pool_tables(found)
-    headline = f"{counted(len(found), 'document')} to judge in {counted(len(found.topics), 'topic')}, "
-    headline += f"from {counted(len(found.shares), 'run')}"
+    headline = f"{counted_text(len(found), 'document')} to judge in {counted_text(len(found.topics), 'topic')}, "
+    headline += f"from {counted_text(len(found.shares), 'run')}"
     lines = (*how, f"{found.judged:,} were judged before and are left out.") if found.judged else tuple(how)
     warning = "For organisers only: assessors must not know which run contributed what; give them pool.tsv alone."
-    sections = (Section("Pool", (Text((*lines, warning)), shares, topics)), provenance_section(made))
+    sections = (Section("Pool", (Prose((*lines, warning)), shares, topics)), provenance_section(made))
     return Report(title, headline, sections)
 
 
@@ -331,7 +333,7 @@ def analysis_report(
     systems, found = _systems_section(evaluation, alpha, protocol.label)
     measures = without_diagnostics(scores[0].measures)
     topics, difficulty = _topics_section(scores, measures[0], protocol.label)
-    sections = [Section("Results", (means_table(evaluation, None),)), systems, topics]
+    sections = [Section("Results", (comparison_means_table(evaluation, None),)), systems, topics]
     rows = measure_correlations(scores, measures, protocol.label)
     if rows:
         sections.append(Section("Measures", (correlations_table(rows, "Rankings of the runs by pairs of measures"),)))
@@ -339,7 +341,7 @@ def analysis_report(
         blocks: tuple[Block, ...] = (teams_table(bias, protocol.label), losses_table(bias, protocol.label))
         sections.append(Section("Pool", blocks))
     collection = evaluation.task.collection
-    what = Text((f"{collection.title}, edition {scores[0].edition}.", *collection.notes, *remarks))
+    what = Prose((f"{collection.title}, edition {scores[0].edition}.", *collection.notes, *remarks))
     sections += [
         Section("Data and protocol", (what, protocol_text(protocol))),
         provenance_section(inputs(evaluation)),
@@ -398,13 +400,13 @@ def kappa_report(a: Qrels, b: Qrels, relevant_from: float, names: tuple[str, str
     only = [len(part) - len(common) for part in (first, second)]
     overlap = f"Judged by both: {len(common):,}; by {names[0]} only: {only[0]:,}; by {names[1]} only: {only[1]:,}."
     note = "Kappa: agreement beyond chance, given each assessor's distribution of grades; not averaged over topics."
-    blocks = (Text((overlap,)), kappas_table("kappa", "Agreement", "of", found, note), matrix)
+    blocks = (Prose((overlap,)), kappas_table("kappa", "Agreement", "of", found, note), matrix)
     by_topic = kappas_table("kappa-topics", "Agreement by topic", "topic", of_topics, collapsed=True)
     plain = found["grades"]
     shown = "undefined" if plain.kappa is None else f"{plain.kappa:.3f}"
     return Report(
         f"Agreement of {names[0]} and {names[1]}",
-        f"Cohen's kappa {shown} on {counted(plain.n, 'document')} that both judged",
+        f"Cohen's kappa {shown} on {counted_text(plain.n, 'document')} that both judged",
         (Section("Agreement", blocks), Section("Per-topic results", (by_topic,)), provenance_section(made)),
         data={"kappa": {name: asdict(each) for name, each in found.items()}},
     )

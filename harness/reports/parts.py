@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from harness.data.topics import Topic
-from harness.errors import counted
-from harness.render.model import Cell, Column, Facts, Section, Table, Text, number_cell, slug
-from harness.scoring.compare import Row
-from harness.scoring.measures import decimals, parse_measure
+from harness.errors import counted_text
+from harness.render.model import Cell, Column, Facts, Prose, Section, Table, number_cell, slug
+from harness.scoring.compare import TestedDifference
+from harness.scoring.measures import parse_measure, shown_decimals
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 from harness.store.provenance import Provenance
@@ -70,14 +70,14 @@ def best_words(measure: str, label: str, means: Mapping[str, float]) -> str:
     first = [run for run, mean in known.items() if equal(mean, top)] or list(means)[:1]
     kind = "highest" if parse_measure(measure).diagnostic else "best"
     kind = "" if math.isnan(highest(means.values())) else f"{kind} "
-    shown = "undefined" if math.isnan(top) else f"{top:.{decimals(measure, 3)}f}"
+    shown = "undefined" if math.isnan(top) else f"{top:.{shown_decimals(measure, 3)}f}"
     named = f"{', '.join(first[:-1])} and {first[-1]}" if 1 < len(first) <= _MOST_NAMED else first[0]
-    named = f"{counted(len(first), 'run')}" if len(first) > _MOST_NAMED else named
+    named = f"{counted_text(len(first), 'run')}" if len(first) > _MOST_NAMED else named
     return f"{kind}{label} {shown} by {named}" + (", which tie" if len(first) > 1 else "")
 
 
 def lead_words(
-    measure: str, means: Mapping[str, float], tests: Mapping[frozenset[str], Row], family: int
+    measure: str, means: Mapping[str, float], tests: Mapping[frozenset[str], TestedDifference], family: int
 ) -> tuple[str, ...]:
     """Returns a sentence on how far the best run is ahead of the next; nothing if none is the best.
 
@@ -92,14 +92,14 @@ def lead_words(
         return ()
     first = next(run for run, mean in known.items() if equal(mean, best))
     after = max((run for run, mean in known.items() if not equal(mean, best)), key=known.__getitem__)
-    ahead = f"{first} is {best - known[after]:.{decimals(measure, 3)}f} above the next, {after}"
+    ahead = f"{first} is {best - known[after]:.{shown_decimals(measure, 3)}f} above the next, {after}"
     row = tests.get(frozenset((first, after)))
     if row is None or row.p_bonferroni is None:
         return (f"{ahead} ({'not tested' if row is None else 'test undefined'}).",)
     kind = "significant" if row.significant_bonferroni else "not significant"
     p = shown_p(row.p_bonferroni).text
     p = f"p {p}" if p.startswith("<") else f"p = {p}"
-    return (f"{ahead}: {kind} ({p} after Bonferroni's correction for {counted(family, 'test')}, n = {row.n:,}).",)
+    return (f"{ahead}: {kind} ({p} after Bonferroni's correction for {counted_text(family, 'test')}, n = {row.n:,}).",)
 
 
 def counted_topics(runs: Sequence[Scores], measure: str) -> Cell:
@@ -120,7 +120,7 @@ def slice_cells(runs: Sequence[Scores], measure: str, digits: int) -> list[Cell]
 DETECTABLE = Column("detectable / Bonferroni", parts=("detectable", "detectable, Bonferroni"))
 
 
-def detectable_cell(row: Row) -> Cell:
+def detectable_cell(row: TestedDifference) -> Cell:
     """Returns the least difference that a test finds, at its own level and at that of Bonferroni's correction."""
     if not row.sd:
         return Cell("n/a")
@@ -136,7 +136,8 @@ def undefined_sentence(pairs: Sequence[tuple[str, str]]) -> str:
     named = "; ".join(f"{a} and {b}" for a, b in pairs[:MOST_UNDEFINED])
     more = f"; and {len(pairs) - MOST_UNDEFINED:,} more pairs" if len(pairs) > MOST_UNDEFINED else ""
     return (
-        f"The t-test is undefined, so that nothing is known about significance, for {counted(len(pairs), 'pair')} of "
+        "The t-test is undefined, so that nothing is known about significance, for "
+        f"{counted_text(len(pairs), 'pair')} of "
         f"runs whose differences do not vary: {named}{more}."
     )
 
@@ -148,10 +149,10 @@ def ties_table(bounds: Ranges, protocol: Protocol) -> tuple[list[str], list[Tabl
     if not found:
         return ["The order of tied results changes no mean."], []
     if not shown:
-        return [f"The order of tied results changes {counted(len(found), 'mean')} by less than 0.0001."], []
+        return [f"The order of tied results changes {counted_text(len(found), 'mean')} by less than 0.0001."], []
     hidden = len(found) - len(shown)
-    more = f", and {counted(hidden, 'more mean')} by less than 0.0001" if hidden else ""
-    said = f"The order of tied results changes {counted(len(shown), 'mean')}{more}."
+    more = f", and {counted_text(hidden, 'more mean')} by less than 0.0001" if hidden else ""
+    said = f"The order of tied results changes {counted_text(len(shown), 'mean')}{more}."
     columns = (Column("run"), Column("measure"), Column("lowest", kind="number"), Column("highest", kind="number"))
     rows = tuple(
         (Cell(run), Cell(protocol.label(measure)), number_cell(low, 4), number_cell(high, 4))
@@ -160,9 +161,9 @@ def ties_table(bounds: Ranges, protocol: Protocol) -> tuple[list[str], list[Tabl
     return [said], [Table("ties", "Means over the orders of tied results", columns, rows, row_headers=2)]
 
 
-def protocol_text(protocol: Protocol) -> Text:
+def protocol_text(protocol: Protocol) -> Prose:
     """Returns a protocol in words."""
-    return Text((f"Protocol {protocol.name}: {protocol.title}.", " ".join(s for s in protocol.in_words() if s)))
+    return Prose((f"Protocol {protocol.name}: {protocol.title}.", " ".join(s for s in protocol.in_words() if s)))
 
 
 def per_topic_table(name: str, runs: Mapping[str, Scores], topics: Mapping[str, Topic]) -> Table:

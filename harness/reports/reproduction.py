@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from harness.render.model import Block, Cell, Column, Section, Table, Text, number_cell
+from harness.render.model import Block, Cell, Column, Prose, Section, Table, number_cell
 from harness.render.write import Report
 from harness.reports.parts import protocol_text, provenance_section, shown_p
 from harness.scoring.protocol import Protocol
-from harness.scoring.reproduction import Reproduction, to_json
+from harness.scoring.reproduction import RunReproduction, to_json
 from harness.store.provenance import Provenance
 
 _ORDERS = (
@@ -24,7 +24,7 @@ _ORDERS = (
 
 
 def reproduction_report(
-    found: Reproduction, protocol: Protocol, provenance: Provenance, remarks: Sequence[str] = ()
+    found: RunReproduction, protocol: Protocol, provenance: Provenance, remarks: Sequence[str] = ()
 ) -> Report:
     """Builds the report of all that `harness.scoring.reproduction` computes.
 
@@ -40,7 +40,7 @@ def reproduction_report(
         lines.append(f"Answered by only one of the runs: {', '.join(found.unanswered)}.")
     sections = [
         Section("Agreement with the original", tuple(blocks)),
-        Section("Data and protocol", (Text(tuple(lines)), protocol_text(protocol))),
+        Section("Data and protocol", (Prose(tuple(lines)), protocol_text(protocol))),
     ]
     if found.orders:
         sections.append(Section("Per-topic results", (topics_table(found),)))
@@ -48,13 +48,13 @@ def reproduction_report(
     kind = "Reproduction" if found.paired else "Replication"
     return Report(
         f"{kind} of {found.original} by {found.new}",
-        headline(found, protocol.label),
+        reproduction_headline(found, protocol.label),
         tuple(sections),
         data={"reproduction": to_json(found)},
     )
 
 
-def headline(found: Reproduction, label: Callable[[str], str] = str) -> str:
+def reproduction_headline(found: RunReproduction, label: Callable[[str], str] = str) -> str:
     """Returns the main result in one line."""
     first = found.effects[0]
     parts = [f"{label(first.measure)} {first.new:.4f} for {first.original:.4f}"]
@@ -68,7 +68,7 @@ def headline(found: Reproduction, label: Callable[[str], str] = str) -> str:
     return f"{found.new} against {found.original}: {', '.join(parts)}"
 
 
-def _collections(found: Reproduction) -> str:
+def _collections(found: RunReproduction) -> str:
     where = f"{found.collection}, edition {found.edition}"
     if found.paired:
         return f"A reproduction: both runs are on the same topics and judgments ({where})."
@@ -76,7 +76,7 @@ def _collections(found: Reproduction) -> str:
     return f"A replication: the original is on {where}, the new run on other topics ({other})."
 
 
-def effects_table(found: Reproduction, label: Callable[[str], str] = str) -> Table:
+def effects_table(found: RunReproduction, label: Callable[[str], str] = str) -> Table:
     """Returns means, differences, tests, and effects over the baselines if there are any, by measure."""
     based = found.baseline_original is not None
     rows = []
@@ -125,7 +125,7 @@ def effects_table(found: Reproduction, label: Callable[[str], str] = str) -> Tab
     return Table("effects", caption, tuple(columns), tuple(rows), tuple(notes))
 
 
-def orders_table(found: Reproduction) -> Table:
+def orders_table(found: RunReproduction) -> Table:
     """Returns the similarity of rankings: mean, lowest and highest of each coefficient over topics."""
     rows = []
     for name, title, note in _ORDERS:
@@ -141,7 +141,7 @@ def orders_table(found: Reproduction) -> Table:
     return Table("rankings", "Similarity of the rankings", columns, tuple(rows), (note,))
 
 
-def topics_table(found: Reproduction) -> Table:
+def topics_table(found: RunReproduction) -> Table:
     """Returns the similarity of rankings for each topic."""
     rows = tuple(
         (

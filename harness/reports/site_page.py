@@ -17,7 +17,7 @@ HOME = Link("Home", "index.html")
 
 
 @dataclass(frozen=True)
-class Made:
+class SitePage:
     """A page, and its content as data.
 
     Attributes
@@ -45,12 +45,12 @@ class Made:
         return {self.page.path: render_page(replace(self.page, beside=(*self.page.beside, *beside))), **out}
 
 
-def document(schema: str, content: Mapping[str, Any]) -> dict[str, Any]:
+def json_document(schema: str, content: Mapping[str, Any]) -> dict[str, Any]:
     """Returns content as a JSON document with the name and version of its schema."""
     return {"schema": f"mathir-harness/{schema}", "version": 1, **content}
 
 
-def number(value: float) -> float | None:
+def json_number(value: float) -> float | None:
     """Returns a number for JSON; None for NaN."""
     return None if math.isnan(value) else float(value)
 

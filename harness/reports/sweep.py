@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from harness.errors import HarnessError, counted
-from harness.experiments.sweep import Point, first_label, natural, place_of, same_topics, value_of
+from harness.errors import HarnessError, counted_text
+from harness.experiments.sweep import SweepPoint, first_label, natural, point_sort_key, same_topics, value_of
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
+from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, number_cell, slug
 from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.parts import equal, highest, provenance_section
 from harness.scoring.measures import parse_measure
 from harness.store.provenance import Provenance
-from harness.systems.states import command
+from harness.systems.states import run_command
 
 _NOT_COMPARABLE = (
     "They were scored on different topics, judgments or protocols, so their values are not comparable and none is "
@@ -23,7 +23,7 @@ _NOT_COMPARABLE = (
 
 
 def sweep_report(
-    points: Sequence[Point],
+    points: Sequence[SweepPoint],
     title: str,
     provenance: Provenance,
     tuned_on: Sequence[str] | None = None,
@@ -45,7 +45,7 @@ def sweep_report(
     labels = list(dict.fromkeys(label for point in done for label in point.means or {}))
     names = _varied(points)
     groups = list(dict.fromkeys(point.scored_on for point in done))
-    ranked = sorted(done, key=lambda point: (groups.index(point.scored_on), place_of(point, lowest)))
+    ranked = sorted(done, key=lambda point: (groups.index(point.scored_on), point_sort_key(point, lowest)))
     comparable = same_topics(done)
     unranked = len(done) == 1 or not comparable
     best = {
@@ -63,7 +63,7 @@ def sweep_report(
         ]
         rows.append((*(Cell(point.overrides.get(name, "")) for name in names), *cells))
     columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
-    tried = f"{counted(len(points), 'configuration')} tried, {len(failed)} failed; n = {_topics(done)} topics"
+    tried = f"{counted_text(len(points), 'configuration')} tried, {len(failed)} failed; n = {_topics(done)} topics"
     chosen = "lowest" if lowest else "best"
     note = (
         f"{tried} of {', '.join(tuned_on)}, which are not reported. The {chosen} is run on the reported topics."
@@ -82,12 +82,12 @@ def sweep_report(
         blocks += _curves(of, names, label, lowest, "" if label == firsts[0] else f"-{slug(label)}")
     lines = () if unranked else _lead(ranked, names, lowest)
     lines += tuple(dict.fromkeys(line for point in done for line in point.said))
-    sections = [Section("Configurations", (*((Text(lines),) if lines else ()), *blocks, table))]
+    sections = [Section("Configurations", (*((Prose(lines),) if lines else ()), *blocks, table))]
     if failed:
         lines = tuple(f"{point.text()}: {point.error}" for point in failed)
-        sections.append(Section("Failed configurations", (Text(lines),)))
+        sections.append(Section("Failed configurations", (Prose(lines),)))
     if not tuned_on:
-        sections.append(_commands(ranked))
+        sections.append(_commands_section(ranked))
     sections.append(provenance_section(provenance))
     where = f"tuned on {', '.join(tuned_on)}" if tuned_on else "chosen on the same topics"
     systems, collections = (_named(done, group) for group in ("system", "collection"))
@@ -95,20 +95,20 @@ def sweep_report(
     # The values belong to the tuning collections; the title names the reported one.
     scored = f" of {systems}" if tuned_on and systems else "" if tuned_on else subject
     scored += f", {len(failed)} more failed" if failed else ""
-    headline = f"{counted(len(done), 'configuration')}{scored}: "
+    headline = f"{counted_text(len(done), 'configuration')}{scored}: "
     if comparable:
         first = value_of(ranked[0], first_label(ranked[0]))
         headline += f"{'' if unranked else f'{chosen} '}{first_label(ranked[0])} "
         headline += "undefined" if math.isnan(first) else f"{first:.4f}"
         same = sum(equal(value_of(point, first_label(point)), first) for point in done)
-        tied = f", which ties with {counted(same - 1, 'other')}" if same > 1 else ""
+        tied = f", which ties with {counted_text(same - 1, 'other')}" if same > 1 else ""
         headline += "" if unranked else f" with {_setting(ranked[0], names)}{tied}, {where}"
     else:
         headline += f"{', '.join(firsts)} on different topics, judgments or protocols, so none is the best"
     return Report(f"{title}{subject}", headline, tuple(sections))
 
 
-def _lead(ranked: Sequence[Point], names: Sequence[str], lowest: bool) -> tuple[str, ...]:
+def _lead(ranked: Sequence[SweepPoint], names: Sequence[str], lowest: bool) -> tuple[str, ...]:
     """Returns a sentence on how far the first configuration is from the next; nothing if all have its value."""
     label = first_label(ranked[0])
     first = value_of(ranked[0], label)
@@ -121,9 +121,9 @@ def _lead(ranked: Sequence[Point], names: Sequence[str], lowest: bool) -> tuple[
     return ()
 
 
-def _commands(points: Sequence[Point]) -> Section:
+def _commands_section(points: Sequence[SweepPoint]) -> Section:
     """Returns the command of each configuration alone, the best first."""
-    alone = (command([f"{name}={value}" for name, value in point.overrides.items()]) for point in points)
+    alone = (run_command([f"{name}={value}" for name, value in point.overrides.items()]) for point in points)
     rows = tuple((Cell(point.text()), Cell(line)) for point, line in zip(points, alone, strict=True))
     columns = (Column("configuration"), Column("command"))
     table = Table("commands", "Commands of the configurations", columns, rows, collapsed=True)
@@ -138,7 +138,7 @@ def _is_coverage(label: str) -> bool:
         return False  # the label of a mean, such as MAP′
 
 
-def _blank(points: Sequence[Point], labels: Sequence[str]) -> list[str]:
+def _blank(points: Sequence[SweepPoint], labels: Sequence[str]) -> list[str]:
     """Returns a line for each collection whose points are not scored by all measures of the table."""
     lines: dict[str, None] = {}
     for point in points:
@@ -154,39 +154,39 @@ def _blank(points: Sequence[Point], labels: Sequence[str]) -> list[str]:
     return list(lines)
 
 
-def _names(point: Point) -> dict[str, str]:
+def _names(point: SweepPoint) -> dict[str, str]:
     """Returns the names of a point's collection and system, and of the protocol, which may be the collection's."""
     settings = {group: part for group, part in (point.settings or {}).items() if isinstance(part, Mapping)}
     found = {group: str(settings.get(group, {}).get("name", "")) for group in ("system", "collection", "protocol")}
     return {**found, "protocol": found["protocol"] or str(settings.get("collection", {}).get("protocol", ""))}
 
 
-def _setting(point: Point, names: Sequence[str]) -> str:
+def _setting(point: SweepPoint, names: Sequence[str]) -> str:
     """Returns the values of a point for the keys that vary, in the order of the command line."""
     return ", ".join(f"{key.removeprefix('system.')}={v}" for key, v in point.overrides.items() if key in names)
 
 
-def _topics(points: Sequence[Point]) -> str:
+def _topics(points: Sequence[SweepPoint]) -> str:
     """Returns the number of topics behind the means, or its range."""
     least, most = min(point.n for point in points), max(point.n for point in points)
     return f"{least}" if least == most else f"{least} to {most}"
 
 
-def _named(points: Sequence[Point], group: str) -> str:
+def _named(points: Sequence[SweepPoint], group: str) -> str:
     """Returns the systems or collections of the points in words; empty where the points have no settings."""
     found = dict.fromkeys(_names(point)[group] for point in points)
     names = [name for name in found if name]
-    return counted(len(names), group) if len(names) > 3 else ", ".join(names)
+    return counted_text(len(names), group) if len(names) > 3 else ", ".join(names)
 
 
-def _varied(points: Sequence[Point]) -> list[str]:
+def _varied(points: Sequence[SweepPoint]) -> list[str]:
     """Returns the keys whose values differ between points; all of them if none does."""
     names = sorted({name for point in points for name in point.overrides})
     varied = [name for name in names if len({point.overrides.get(name) for point in points}) > 1]
     return varied or names
 
 
-def _curves(points: Sequence[Point], names: Sequence[str], label: str, lowest: bool, after: str) -> list[Figure]:
+def _curves(points: Sequence[SweepPoint], names: Sequence[str], label: str, lowest: bool, after: str) -> list[Figure]:
     """Returns figures of a measure against each swept number, a line for each choice of the other keys.
 
     Where there are more lines than can be distinguished, one line shows the best of them at each value, if all were

@@ -35,12 +35,12 @@ def readable(corpus: Corpus | None) -> Corpus | None:
     return corpus if sum(file.stat().st_size for file in files) <= MOST_READ else None
 
 
-def written(language: str) -> tuple[str, Direction]:
+def language_tag_and_direction(language: str) -> tuple[str, Direction]:
     """Returns the BCP 47 tag and the writing direction of a language (ISO 639-3).
 
     Examples
     --------
-    >>> written("pes"), written("eng")
+    >>> language_tag_and_direction("pes"), language_tag_and_direction("eng")
     (('fa', 'rtl'), ('en', 'ltr'))
     """
     return scripts.tag(language), "rtl" if language in scripts.RIGHT_TO_LEFT else "ltr"
@@ -78,7 +78,7 @@ def topic_pages(
     languages = {topic.language for topic in topics}
     # English is the default language of topics and the language of reports.
     language: tuple[str, Direction] = (
-        written(*languages) if len(languages) == 1 and "eng" not in languages else ("", "auto")
+        language_tag_and_direction(*languages) if len(languages) == 1 and "eng" not in languages else ("", "auto")
     )
     return TopicPages(name, title, edition, measures, runs, protocol.relevant_from, tuple(pages), link, *language)
 

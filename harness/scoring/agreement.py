@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from harness.data.columns import Bools, Floats, Index
-from harness.errors import HarnessError, counted, suggestion
+from harness.errors import HarnessError, counted_text, suggestion
 
 Weights = Literal["none", "linear", "quadratic"]
 Values = Sequence[float] | Floats | Bools
@@ -174,7 +174,7 @@ def _down_to(ranks: Sequence[int], depth: int) -> Index:
 
 
 @dataclass(frozen=True)
-class Correlation:
+class RunRankingCorrelation:
     """Correlation of two rankings of the same `n` runs.
 
     Attributes
@@ -191,7 +191,7 @@ class Correlation:
     rbo: float
 
 
-def rank_correlation(a: str, b: str, means: Mapping[str, float], others: Mapping[str, float]) -> Correlation:
+def rank_correlation(a: str, b: str, means: Mapping[str, float], others: Mapping[str, float]) -> RunRankingCorrelation:
     """Returns the correlations of two rankings over the runs that are in both.
 
     Parameters
@@ -212,12 +212,12 @@ def rank_correlation(a: str, b: str, means: Mapping[str, float], others: Mapping
     runs = sorted(run for run in means if not math.isnan(means[run]) and not math.isnan(others.get(run, math.nan)))
     if len(runs) < 2:
         raise HarnessError(
-            f"{a} and {b}: {counted(len(runs), 'run')} in common; a correlation of rankings needs 2 or more"
+            f"{a} and {b}: {counted_text(len(runs), 'run')} in common; a correlation of rankings needs 2 or more"
         )
     x, y = ([round(values[run], 12) for run in runs] for values in (means, others))
     tau, tau_ap = tau_b(x, y), tau_ap_b(x, y)
     overlap = rbo(dict(zip(runs, x, strict=True)), dict(zip(runs, y, strict=True)))
-    return Correlation(
+    return RunRankingCorrelation(
         a, b, len(runs), None if math.isnan(tau) else tau, None if math.isnan(tau_ap) else tau_ap, overlap
     )
 

@@ -22,7 +22,7 @@ ROUNDING = 1e-12  # share of the total variance that is attributed to rounding
 
 
 @dataclass(frozen=True)
-class Source:
+class VarianceSource:
     """Row of the ANOVA table for one source of variance.
 
     Attributes
@@ -46,7 +46,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Pair:
+class SystemPair:
     """Pair of systems: difference of means, its simultaneous interval, and Tukey's p (None without residual)."""
 
     a: str
@@ -71,10 +71,10 @@ class Anova:
 
     topics: int
     means: dict[str, float]
-    sources: tuple[Source, ...]
+    sources: tuple[VarianceSource, ...]
     alpha: float
     hsd: float
-    pairs: tuple[Pair, ...]
+    pairs: tuple[SystemPair, ...]
 
 
 def anova(values: Floats, systems: Sequence[str], alpha: float = 0.05) -> Anova:
@@ -124,11 +124,11 @@ def anova(values: Floats, systems: Sequence[str], alpha: float = 0.05) -> Anova:
     for name, (squares, df) in parts.items():
         mean, share = squares / df, squares / whole if whole > least else 0.0
         if name == "residual" or not error:
-            sources.append(Source(name, squares, df, mean, share))
+            sources.append(VarianceSource(name, squares, df, mean, share))
             continue
         f = mean / error
         omega = df * (f - 1) / (df * (f - 1) + table.size)
-        sources.append(Source(name, squares, df, mean, share, f, float(stats.f.sf(f, df, freedom)), omega))
+        sources.append(VarianceSource(name, squares, df, mean, share, f, float(stats.f.sf(f, df, freedom)), omega))
     scale = math.sqrt(error / n)
     hsd = _critical(alpha, k, freedom) * scale if error else 0.0
     pairs = tuple(combinations(range(k), 2))
@@ -143,7 +143,7 @@ def anova(values: Floats, systems: Sequence[str], alpha: float = 0.05) -> Anova:
         alpha,
         hsd,
         tuple(
-            Pair(systems[i], systems[j], d, d - hsd, d + hsd, p, None if p is None else p < alpha)
+            SystemPair(systems[i], systems[j], d, d - hsd, d + hsd, p, None if p is None else p < alpha)
             for (i, j), d, p in zip(pairs, differences, ps, strict=True)
         ),
     )

@@ -39,14 +39,14 @@ class RankIntervals:
     first: Floats
 
 
-def places(means: Floats) -> Index:
+def ranks_of_means(means: Floats) -> Index:
     """Returns ranks from 1 along the last axis, by descending mean; equal means share the best rank, NaN are last.
 
     Adjacent means are equal if they differ by at most 1e-12 (times the largest value, if above 1).
 
     Examples
     --------
-    >>> places(np.array([0.25, 0.5, 0.5, 0.125])).tolist()
+    >>> ranks_of_means(np.array([0.25, 0.5, 0.5, 0.125])).tolist()
     [3, 1, 1, 4]
     """
     values = np.where(np.isnan(means), -np.inf, means)
@@ -109,7 +109,7 @@ def rank_intervals(
     ranks = np.empty((_checked(resamples), runs), dtype=np.uint16 if runs < 1 << 16 else np.uint32)
     outside = _outside(resamples, confidence, _units(values, clusters))
     for start, means in _resampled(values, clusters, resamples, seed):
-        ranks[start : start + len(means)] = places(means)
+        ranks[start : start + len(means)] = ranks_of_means(means)
     first = (ranks == 1).mean(axis=0)
     ranks.sort(axis=0)
     low, high = _ends(ranks, outside)

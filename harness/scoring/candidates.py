@@ -10,15 +10,15 @@ from harness.data.layouts import line_numbers
 from harness.data.trec import Qrels, Run
 from harness.errors import format_error
 from harness.io.files import read_bytes, sha256
-from harness.scoring.lookup import Lookup
+from harness.scoring.lookup import JudgmentTable
 
 
-class Candidates:
+class JudgedCandidates:
     """Candidates of each topic: its judged documents."""
 
     def __init__(self, qrels: Qrels) -> None:
         self._topics = {topic: index for index, topic in enumerate(qrels.topics)}
-        self._table = Lookup(qrels)
+        self._table = JudgmentTable(qrels)
 
     def check(self, run: Run) -> None:
         """Raises FormatError, with file and line, if a run ranks a document that is not a candidate of its topic.
@@ -27,7 +27,7 @@ class Candidates:
 
         Examples
         --------
-        >>> listed = Candidates(Qrels.from_dict("all", {"t": {"a": 2.5, "b": 0}}))
+        >>> listed = JudgedCandidates(Qrels.from_dict("all", {"t": {"a": 2.5, "b": 0}}))
         >>> listed.check(Run.from_dict("mine", {"t": {"a": 2.0, "c": 1.0}}))
         Traceback (most recent call last):
         harness.errors.FormatError: run mine:2: document 'c' is not a candidate of topic 't' (1 such result)

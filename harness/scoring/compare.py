@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from harness.data.frames import frame
-from harness.errors import HarnessError, counted, suggestion
+from harness.errors import HarnessError, counted_text, suggestion
 from harness.io.console import track
 from harness.io.display import table_html
-from harness.scoring.intervals import detectable_shift, mean_errors, numbered, paired_t
+from harness.scoring.intervals import detectable_shift, mean_errors, numbers_of_names, paired_t
 from harness.scoring.measures import parse_measure
 from harness.scoring.protocol import Protocol
 from harness.scoring.randomization import check_flips, child_seed, flips_for, sign_flips
@@ -43,7 +43,7 @@ TOLERANCE = 1e-12  # differences below count as 0: far below any published digit
 
 
 @dataclass(frozen=True)
-class Row:
+class TestedDifference:
     """One measure of run `a` against run `b`, over the topics that count for both.
 
     Attributes
@@ -123,11 +123,13 @@ class Comparison:
     protocol: str
     qrels_sha256: str
     correction: str = ""
-    rows: tuple[Row, ...] = ()  # last, so that a written comparison starts with what it is
+    rows: tuple[TestedDifference, ...] = ()  # last, so that a written comparison starts with what it is
 
     def frame(self) -> DataFrame:
-        """Returns one row per test, with the fields of `Row` as columns; None where a value is undefined."""
-        return frame({field.name: [getattr(row, field.name) for row in self.rows] for field in fields(Row)})
+        """Returns one row per test, with the fields of `TestedDifference` as columns; None for an undefined value."""
+        return frame(
+            {field.name: [getattr(row, field.name) for row in self.rows] for field in fields(TestedDifference)}
+        )
 
     def __repr__(self) -> str:
         pairs = f"{len(self.rows)} pairs" + (f" against {self.baseline}" if self.baseline else "")
@@ -193,7 +195,7 @@ def compare(
     return replace(plan, rows=corrected(plan, rows), correction=_describe(plan, rows))
 
 
-def joined(parts: Sequence[Comparison]) -> Comparison:
+def join_comparisons(parts: Sequence[Comparison]) -> Comparison:
     """Joins comparisons of one family: concatenates their rows and corrects over all of them.
 
     Collection, edition and judgments are those of the first comparison.
@@ -286,13 +288,13 @@ def _row(
     counted_a: Mapping[str, float],
     counted_b: Mapping[str, float],
     clusters: Mapping[str, str] | None,
-) -> Row:
+) -> TestedDifference:
     # Sorted, so that the order of topics or of the pair does not change the last digit of a difference.
     common = sorted(counted_a.keys() & counted_b.keys())
-    of = None if clusters is None else numbered([clusters[topic] for topic in common])
+    of = None if clusters is None else numbers_of_names([clusters[topic] for topic in common])
     n = len(common) if of is None else int(of.max(initial=-1)) + 1
     if n < 2:
-        has = f"have {counted(n, 'topic' if of is None else 'cluster')} for {measure} in common"
+        has = f"have {counted_text(n, 'topic' if of is None else 'cluster')} for {measure} in common"
         raise HarnessError(f"runs {a} and {b} {has}; a test needs 2 or more")
     x = np.array([counted_a[topic] for topic in common])
     y = np.array([counted_b[topic] for topic in common])
@@ -321,7 +323,7 @@ def _row(
         least = detectable_shift(freedom, alpha, plan.power) * sd / math.sqrt(n)
         return least if 0.0 < least <= highest else None
 
-    return Row(
+    return TestedDifference(
         a=a,
         b=b,
         measure=measure,
@@ -353,7 +355,7 @@ def _counted(scores: Scores, measure: str) -> dict[str, float]:
     return {topic: value for topic, value in zip(scores.topics, values, strict=True) if not math.isnan(value)}
 
 
-def corrected(plan: Comparison, rows: Sequence[Row]) -> tuple[Row, ...]:
+def corrected(plan: Comparison, rows: Sequence[TestedDifference]) -> tuple[TestedDifference, ...]:
     """Returns the rows with corrected p-values. An undefined p stays undefined, and Holm's procedure ranks it last."""
     raw = [row.p if plan.test == "t" else row.p_randomization for row in rows]
     corrected, holm = list(rows), 0.0
@@ -378,15 +380,15 @@ def corrected_test(comparison: Comparison) -> str:
     return "; ".join(said for said in comparison.correction.split("; ") if "randomization tests" not in said)
 
 
-def said_clustered(comparison: Comparison, cluster: str) -> Comparison:
+def with_cluster_note(comparison: Comparison, cluster: str) -> Comparison:
     """Returns a comparison of clustered topics whose description says so; `cluster`: name of the clusters."""
     return replace(comparison, correction=f"{comparison.correction}; {CLUSTERED.format(cluster)}")
 
 
-def _describe(plan: Comparison, rows: Sequence[Row]) -> str:
+def _describe(plan: Comparison, rows: Sequence[TestedDifference]) -> str:
     name = "paired t-test" if plan.test == "t" else "paired randomization test"
     undefined = sum(row.p is None for row in rows) if plan.test == "t" else 0
-    family = f"a family of {counted(plan.family, 'test')}"
+    family = f"a family of {counted_text(plan.family, 'test')}"
     words = f"two-sided {name}, alpha {plan.alpha:g}; Bonferroni and Holm over {family}"
     words += f", {len(rows)} of them shown" if plan.family > len(rows) else ""
     words += f", {undefined} of them undefined (constant differences) but counted" if undefined else ""
@@ -475,11 +477,14 @@ def from_json(data: dict[str, Any]) -> Comparison:
         if found != expected:
             raise HarnessError(f"comparison: {key} is {found!r:.60}, expected {expected!r}")
     header = _typed(Comparison, content, "comparison")
-    rows = [Row(**_typed(Row, row, f"comparison: rows[{i}]")) for i, row in enumerate(header.pop("rows"))]
+    rows = [
+        TestedDifference(**_typed(TestedDifference, row, f"comparison: rows[{i}]"))
+        for i, row in enumerate(header.pop("rows"))
+    ]
     return Comparison(rows=tuple(rows), **header)
 
 
-def _typed(cls: type[Row | Comparison], data: object, where: str) -> dict[str, Any]:
+def _typed(cls: type[TestedDifference | Comparison], data: object, where: str) -> dict[str, Any]:
     """Returns the mapping if its keys are exactly the fields of `cls` and its values have the fields' types."""
     kinds = {field.name: str(field.type) for field in fields(cls)}
     if not isinstance(data, dict):

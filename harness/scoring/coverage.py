@@ -81,7 +81,7 @@ def _listed(names: list[str]) -> str:
     return " and ".join(", ".join(names).rsplit(", ", 1))
 
 
-def restrict(qrels: Qrels, ids: Iterable[str]) -> tuple[Qrels, Coverage]:
+def restrict_judgments(qrels: Qrels, ids: Iterable[str]) -> tuple[Qrels, Coverage]:
     """Restricts judgments to the documents of a corpus; returns them with their coverage.
 
     A topic without judged documents in the corpus is dropped; a topic that lost all relevant documents is kept. If the

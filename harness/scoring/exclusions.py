@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from harness.data.columns import Bools, Floats, Ids, Index, pair_hashes
 from harness.data.trec import Qrels, Run
-from harness.errors import HarnessError, counted
+from harness.errors import HarnessError, counted_text
 from harness.io.files import sha256
 
 Rule = Literal["own", "listed", "later"]
@@ -142,11 +142,11 @@ class Exclusions:
         if "later" not in self.rules:
             return
         if lacking := [topic for topic in qrels.topics if np.isnan(self._place_of(topic))]:
-            such = counted(len(lacking), "such topic")
+            such = counted_text(len(lacking), "such topic")
             raise HarnessError(f"topic {lacking[0]!r} has no place in the order ({such})")
         if (lost := np.isnan(self._places_of(qrels.doc))).any():
             first = qrels.doc[int(lost.argmax())].decode()
-            many = counted(int(np.count_nonzero(lost)), "such judgment")
+            many = counted_text(int(np.count_nonzero(lost)), "such judgment")
             raise HarnessError(f"judged document {first!r} has no place in the order ({many})")
 
     def _place_of(self, topic: str) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.data.columns import Floats, Index
 from harness.data.trec import Qrels, Run
-from harness.errors import FormatError, HarnessError, counted
+from harness.errors import FormatError, HarnessError, counted_text
 from harness.scoring.ordering import as_single
 from harness.scoring.scorer import Scorer
 
@@ -25,7 +25,7 @@ MOST = 0.9  # share of topics from which a pattern is reported
 
 
 @dataclass(frozen=True)
-class Rule:
+class InspectionRule:
     """A check: its name, what it looks for, and why that matters.
 
     `refused` says whether scoring refuses the run.
@@ -46,62 +46,76 @@ class Finding:
     file (from 1) where that is known already, else 0.
     """
 
-    rule: Rule
+    rule: InspectionRule
     message: str
     row: int | None = None
     line: int = 0
 
 
 _LISTED = (
-    Rule("format", "error", "The file is not a valid run", "Scoring refuses the file until the line is mended.", True),
-    Rule("unknown-topic", "error", "Results for a topic that the collection lacks", "Scoring refuses the file.", True),
-    Rule("not-scored", "error", "The run cannot be scored", "Scoring refuses the file for this reason.", True),
-    Rule("unknown-document", "error", "Documents that the corpus lacks", "They can only count as not relevant."),
-    Rule("no-judged-document", "warning", "No document is judged", "The run may be of another collection."),
-    Rule("unjudged-topics", "note", "Topics without judgments", "Scoring ignores their results."),
-    Rule("missing-topics", "warning", "Topics without results", "Most protocols score them as 0."),
-    Rule("short-topics", "note", "Topics with few results", "Cutoff measures count missing results as not relevant."),
-    Rule("beyond-depth", "note", "Results beyond the depth of the protocol", "Scoring ignores them."),
-    Rule("rank-order", "warning", "Ranks that disagree with scores", "Scoring follows the scores, not the ranks."),
-    Rule(
+    InspectionRule(
+        "format", "error", "The file is not a valid run", "Scoring refuses the file until the line is mended.", True
+    ),
+    InspectionRule(
+        "unknown-topic", "error", "Results for a topic that the collection lacks", "Scoring refuses the file.", True
+    ),
+    InspectionRule(
+        "not-scored", "error", "The run cannot be scored", "Scoring refuses the file for this reason.", True
+    ),
+    InspectionRule(
+        "unknown-document", "error", "Documents that the corpus lacks", "They can only count as not relevant."
+    ),
+    InspectionRule("no-judged-document", "warning", "No document is judged", "The run may be of another collection."),
+    InspectionRule("unjudged-topics", "note", "Topics without judgments", "Scoring ignores their results."),
+    InspectionRule("missing-topics", "warning", "Topics without results", "Most protocols score them as 0."),
+    InspectionRule(
+        "short-topics", "note", "Topics with few results", "Cutoff measures count missing results as not relevant."
+    ),
+    InspectionRule("beyond-depth", "note", "Results beyond the depth of the protocol", "Scoring ignores them."),
+    InspectionRule(
+        "rank-order", "warning", "Ranks that disagree with scores", "Scoring follows the scores, not the ranks."
+    ),
+    InspectionRule(
         "file-order", "warning", "Scores that rise in the file's order", "Programs that keep that order rank otherwise."
     ),
-    Rule(
+    InspectionRule(
         "split-topic", "note", "Topics whose lines are not together", "Some programs read only the first part of them."
     ),
-    Rule(
+    InspectionRule(
         "constant-scores", "warning", "All results of a topic have one score", "Their order is decided by document ids."
     ),
-    Rule("ties", "note", "Tied results", "Their order is decided by document ids, in trec_eval and here."),
-    Rule(
+    InspectionRule("ties", "note", "Tied results", "Their order is decided by document ids, in trec_eval and here."),
+    InspectionRule(
         "single-precision",
         "warning",
         "Scores that are equal as 32-bit numbers",
         "trec_eval 9 compares such numbers: these are ties.",
     ),
-    Rule("same-ranking", "warning", "Several topics have the same first results", "The system may ignore its query."),
-    Rule(
+    InspectionRule(
+        "same-ranking", "warning", "Several topics have the same first results", "The system may ignore its query."
+    ),
+    InspectionRule(
         "common-document", "warning", "A document that nearly every topic finds", "It may match anything, or be empty."
     ),
-    Rule("ranks-as-scores", "note", "Scores that only repeat the rank", "Fusion by scores cannot use them."),
-    Rule(
+    InspectionRule("ranks-as-scores", "note", "Scores that only repeat the rank", "Fusion by scores cannot use them."),
+    InspectionRule(
         "judged-only",
         "warning",
         "Every result is judged",
         "A run of the pool is not comparable with one of the corpus.",
     ),
-    Rule(
+    InspectionRule(
         "judgment-order",
         "warning",
         "Results are in the order of the judgments",
         "The system may have seen the judgments.",
     ),
 )
-RULES: Mapping[str, Rule] = {rule.name: rule for rule in _LISTED}
+RULES: Mapping[str, InspectionRule] = {rule.name: rule for rule in _LISTED}
 
 
 @dataclass(frozen=True)
-class Against:
+class InspectionContext:
     """What a run is checked against; None where it is not known, then the checks that need it are left out.
 
     Attributes
@@ -124,16 +138,16 @@ class Against:
     scorer: Scorer | None = None
 
 
-def inspect(run: Run, against: Against | None = None) -> list[Finding]:
+def inspect(run: Run, against: InspectionContext | None = None) -> list[Finding]:
     """Returns the findings on a run, in the order of `RULES`.
 
     Examples
     --------
     >>> run = Run.from_dict("mine", {"q1": {"d1": 1.0, "d2": 1.0, "d3": 1.0}})
-    >>> [finding.rule.name for finding in inspect(run, Against(expected=["q1", "q2"]))]
+    >>> [finding.rule.name for finding in inspect(run, InspectionContext(expected=["q1", "q2"]))]
     ['missing-topics', 'short-topics', 'constant-scores', 'ties']
     """
-    given = against or Against()
+    given = against or InspectionContext()
     order = np.lexsort((-run.score, run.topic))  # by topic and score, ties in the order of the file
     rank = np.arange(len(run)) - np.searchsorted(run.topic[order], run.topic[order])
     seen = _Sorted(run, order, rank)
@@ -178,7 +192,7 @@ def _such(count: int, what: str, example: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}, such as {example!r}"
 
 
-def _topics(seen: _Sorted, given: Against) -> Iterator[Finding]:
+def _topics(seen: _Sorted, given: InspectionContext) -> Iterator[Finding]:
     """Yields what scoring refuses, and topics that it ignores."""
     run = seen.run
     if given.topics is not None and (strange := [name for name in run.topics if name not in given.topics]):
@@ -205,7 +219,7 @@ def _first(run: Run, topic: str) -> int:
     return int(np.argmax(run.topic == run.topics.index(topic)))
 
 
-def _coverage(seen: _Sorted, given: Against) -> Iterator[Finding]:
+def _coverage(seen: _Sorted, given: InspectionContext) -> Iterator[Finding]:
     run = seen.run
     if given.expected is not None and (lacking := sorted(set(given.expected) - set(run.topics))):
         of = f"{len(lacking):,} of {len(given.expected):,} topics have no results, such as {lacking[0]!r}"
@@ -246,7 +260,7 @@ def _orders(seen: _Sorted) -> Iterator[Finding]:
     if rising.size:
         row = int(by_topic[rising[0]])
         before = f"a higher score than the result before {'it' if rising.size == 1 else 'them'}"
-        many = f"{counted(rising.size, 'result has', 'results have')} {before}"
+        many = f"{counted_text(rising.size, 'result has', 'results have')} {before}"
         which = f"{run.doc[row].decode()!r} of topic {run.topics[run.topic[row]]!r}"
         yield _find("file-order", f"{many}, such as {which}", row)
 
@@ -275,7 +289,7 @@ def _scores(seen: _Sorted) -> Iterator[Finding]:
     merged = same & (single[1:] == single[:-1]) & ~tied
     if merged.any():
         row = int(seen.order[int(np.argmax(merged)) + 1])
-        many_pairs = counted(int(np.count_nonzero(merged)), "pair of neighbours has", "pairs of neighbours have")
+        many_pairs = counted_text(int(np.count_nonzero(merged)), "pair of neighbours has", "pairs of neighbours have")
         yield _find("single-precision", f"{many_pairs} different scores that are equal as 32-bit numbers", row)
     if len(run) > len(run.topics) and _repeats_ranks(seen):
         yield _find("ranks-as-scores", "scores fall by the same step, or are 1 / rank, in each topic", 0)
@@ -315,7 +329,7 @@ def _rankings(seen: _Sorted) -> Iterator[Finding]:
             yield _find("common-document", said, row)
 
 
-def _judged(seen: _Sorted, given: Against) -> Iterator[Finding]:
+def _judged(seen: _Sorted, given: InspectionContext) -> Iterator[Finding]:
     if given.qrels is None or not len(given.qrels):
         return
     run = seen.run

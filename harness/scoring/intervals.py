@@ -16,7 +16,7 @@ import numpy as np
 from harness.data.columns import Floats, Index
 
 
-def numbered(names: Sequence[Hashable]) -> Index:
+def numbers_of_names(names: Sequence[Hashable]) -> Index:
     """Returns the number of each name, from 0, in the order of their first occurrence; int64, shape (names,)."""
     number = {name: at for at, name in enumerate(dict.fromkeys(names))}
     return np.array([number[name] for name in names], dtype=np.int64)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from harness.data.columns import Index, Words
-from harness.data.columns import words as as_words
+from harness.data.columns import words_of_strings as as_words
 from harness.data.trec import Qrels, Run
 from harness.io.kernels import kernel
 
 STRETCH = 1 << 18  # results looked up at a time, to limit memory
 
 
-class Lookup:
+class JudgmentTable:
     """Open hash table from (topic, document) to judgments; hits are verified by full comparison."""
 
     def __init__(self, qrels: Qrels) -> None:

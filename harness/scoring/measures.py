@@ -219,10 +219,10 @@ def register(measure: Measure) -> None:
     >>> register(Measure("MyERR", err, graded=True, tie_bounds=True))
     >>> from harness.data.trec import Qrels, Run
     >>> from harness.scoring.protocol import Protocol
-    >>> from harness.scoring.scorer import score
+    >>> from harness.scoring.scorer import score_run
     >>> run = Run.from_dict("mine", {"t": {"a": 3.0, "b": 2.0, "c": 1.0}})
     >>> qrels = Qrels.from_dict("all", {"t": {"a": 2, "b": 0, "c": 4}})
-    >>> score(run, qrels, Protocol("plain", ("MyERR@10", "MyERR@2"))).values.round(4).tolist()
+    >>> score_run(run, qrels, Protocol("plain", ("MyERR@10", "MyERR@2"))).values.round(4).tolist()
     [[0.6667, 0.5]]
     >>> del MEASURES["MyERR"]
     """
@@ -372,7 +372,7 @@ def unbounded(names: Iterable[str]) -> list[str]:
     return [name for name in without_diagnostics(names) if not parse_measure(name).tie_bounds]
 
 
-def decimals(text: str, most: int) -> int:
+def shown_decimals(text: str, most: int) -> int:
     """Returns how many decimals an aggregate of a single run is shown with: none for a sum of counts."""
     return 0 if parse_measure(text).aggregate == "sum" else most
 

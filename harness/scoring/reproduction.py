@@ -18,7 +18,7 @@ from harness.data.columns import Floats
 from harness.errors import HarnessError
 from harness.scoring.agreement import rbo, rbo_cut, tau_b
 from harness.scoring.compare import TOLERANCE
-from harness.scoring.intervals import mean_errors, numbered
+from harness.scoring.intervals import mean_errors, numbers_of_names
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 
@@ -52,7 +52,7 @@ class TopicOrder:
 
 
 @dataclass(frozen=True)
-class Effect:
+class MeasureReproduction:
     """Comparison of the two runs by one measure.
 
     Attributes
@@ -90,7 +90,7 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Reproduction:
+class RunReproduction:
     """Comparison of a new run with an original one.
 
     Attributes
@@ -118,7 +118,7 @@ class Reproduction:
     depth: int
     orders: tuple[TopicOrder, ...]
     unanswered: tuple[str, ...]
-    effects: tuple[Effect, ...]
+    effects: tuple[MeasureReproduction, ...]
 
     def mean(self, name: str) -> tuple[float | None, int]:
         """Returns the mean of an attribute of `orders` over topics where it is defined, and their number."""
@@ -202,7 +202,7 @@ def reproduction(
     clusters: tuple[Mapping[str, str] | None, Mapping[str, str] | None] = (None, None),
     persistence: float = 0.9,
     depth: int = 1000,
-) -> Reproduction:
+) -> RunReproduction:
     """Compares a new run with the original one, and their improvements over baselines, if given.
 
     Scores on the same judgments are a reproduction, others a replication. Each measure is averaged over the topics that
@@ -235,7 +235,7 @@ def reproduction(
     _check_alike(sides, wanted, paired)
     orders, unanswered = ((), ()) if rankings is None else topic_orders(*rankings, persistence, depth)
     effects = [_effect(measure, sides, paired, clusters) for measure in wanted]
-    return Reproduction(
+    return RunReproduction(
         original.run,
         new.run,
         None if baselines is None else baselines[0].run,
@@ -256,7 +256,7 @@ def reproduction(
     )
 
 
-def to_json(found: Reproduction) -> dict[str, Any]:
+def to_json(found: RunReproduction) -> dict[str, Any]:
     """Returns the reproduction as standard JSON (undefined values are null), with schema name and version."""
     means = {name: dict(zip(("mean", "n"), found.mean(name), strict=True)) for name in ("tau", "ktu", "rbo", "rbo_cut")}
     return {"schema": SCHEMA, "version": VERSION, **asdict(found), "rankings": means}
@@ -287,7 +287,7 @@ def _effect(
     sides: Sequence[Sequence[Scores]],
     paired: bool,
     clusters: tuple[Mapping[str, str] | None, Mapping[str, str] | None],
-) -> Effect:
+) -> MeasureReproduction:
     groups = [[*sides[0], *sides[1]]] if paired else sides
     names, columns = [], []
     for group in groups:
@@ -298,7 +298,7 @@ def _effect(
     (original, *old_base), (new, *new_base) = columns[:size], columns[size:]
     differences = new - original if paired else np.zeros(0)
     at = int(np.abs(differences).argmax()) if paired else -1
-    return Effect(
+    return MeasureReproduction(
         measure,
         original.size,
         new.size,
@@ -341,7 +341,7 @@ def _p(
     tested = [sides[1] - sides[0]] if paired else list(sides)
     found = []
     for values, names, of in zip(tested, topics, clusters, strict=False):
-        at = None if of is None else numbered([of[topic] for topic in names])
+        at = None if of is None else numbers_of_names([of[topic] for topic in names])
         found.append(tuple(float(each[0]) for each in mean_errors(values[None, :], at)[:3]))
     apart = found[0][0] if paired else found[1][0] - found[0][0]
     variance = sum(error**2 for _, error, _ in found)

@@ -23,12 +23,12 @@ def least_step(n: int) -> float:
     return found
 
 
-def rounded(value: float, step: float) -> float:
+def rounded_to_step(value: float, step: float) -> float:
     """Rounds to a multiple of the step, halves down, so that a mean of half a step shows as 0.
 
     Examples
     --------
-    >>> rounded(0.025, 0.05), rounded(0.026, 0.05), rounded(0.31, 0.2)
+    >>> rounded_to_step(0.025, 0.05), rounded_to_step(0.026, 0.05), rounded_to_step(0.31, 0.2)
     (0.0, 0.05, 0.4)
     """
     return round(math.ceil(value / step - 0.5 - 1e-9) * step, 9)

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from harness.data.columns import Bools, Floats, Ids, Index
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError, system_raised
-from harness.scoring.candidates import Candidates
+from harness.scoring.candidates import JudgedCandidates
 from harness.scoring.exclusions import Exclusions
-from harness.scoring.lookup import Lookup
+from harness.scoring.lookup import JudgmentTable
 from harness.scoring.measures import parse_measures
 from harness.scoring.ordering import Preference, as_single, by_score, preferred, rank_in_topic, sort, tied
 from harness.scoring.protocol import Protocol, Ties
@@ -100,7 +100,7 @@ class Scorer:
         self.measures = tuple(str(measure) for measure in self._parsed)
         self._keys = None if keys is None else {doc.encode(): key.encode() for doc, key in keys.items()}
         # Candidates are those of the full judgments, even if some are excluded or missing from a corpus.
-        self._candidates = Candidates(qrels) if protocol.candidates == "judged" else None
+        self._candidates = JudgedCandidates(qrels) if protocol.candidates == "judged" else None
         self.exclusions = _exclusions(protocol, exclusions)
         self._refuses = True
         self._cut: dict[str, int] = {}
@@ -123,7 +123,7 @@ class Scorer:
         self._pooled = below if below.any() else None
         self._gain = np.where(below, 0.0, self.protocol.gain_of(qrels.grade))
         self._relevant = qrels.grade >= self.protocol.relevant_from
-        self._table = Lookup(qrels)
+        self._table = JudgmentTable(qrels)
         self._judged = self._judgments()
 
     def _judgments(self) -> Judged:
@@ -470,7 +470,7 @@ class Scorer:
         return replace(self._judged, ideal=ideal)
 
 
-def score(
+def score_run(
     run: Run, qrels: Qrels, protocol: Protocol, *, collection: str = "", keys: Mapping[str, str] | None = None
 ) -> Scores:
     """Scores one run; for many runs on the same judgments, create a `Scorer`."""

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from harness.errors import LONGEST_LINE, HarnessError
-from harness.io import console, staged
+from harness.io import console, staging_names
 from harness.io.files import sha256_file
 from harness.sources.resource import Resource
 
 if TYPE_CHECKING:
-    from harness.sources.resource import Folder
+    from harness.sources.resource import RepositoryFolder
 
 LOG = logging.getLogger(__name__)
 TIMEOUT = 30.0  # seconds without progress, while connecting or waiting for the next byte
@@ -29,7 +29,7 @@ Progress = Callable[[str], None]
 VERIFIED: set[tuple[str, int, int, str]] = set()  # path, mtime in ns, size, SHA-256
 
 
-def stamp_of(resource: Resource | Folder, path: Path | None = None) -> tuple[str, int, int, str]:
+def stamp_of(resource: Resource | RepositoryFolder, path: Path | None = None) -> tuple[str, int, int, str]:
     """Returns the stamp of a verified file: path, time, size and SHA-256."""
     path = path or resource.cached
     status = path.stat()
@@ -60,7 +60,7 @@ def put(resource: Resource, content: IO[bytes], source: str) -> None:
     digest = hashlib.sha256()
     length = 0
     told = console.progress(f"checking {resource.name}", resource.size / 1e6 or None, " MB")
-    with reported(target, "written"), staged.opened(target) as (temporary, stream), told as shown:
+    with reported(target, "written"), staging_names.opened(target) as (temporary, stream), told as shown:
         while chunk := content.read(CHUNK):
             length += len(chunk)
             shown.add(len(chunk) / 1e6)
@@ -84,7 +84,7 @@ def mirror_root() -> Path | None:
     return Path(named) if named else None
 
 
-def mirrored(resource: Resource | Folder) -> tuple[Path | None, Path | None]:
+def mirrored(resource: Resource | RepositoryFolder) -> tuple[Path | None, Path | None]:
     """Returns the paths in the mirror of the file, and of the archive that contains it; None if missing."""
     if (mirror := mirror_root()) is None:
         return None, None
@@ -99,22 +99,22 @@ def reported(path: Path, done: str, errors: tuple[type[Exception], ...] = (OSErr
     try:
         yield
     except errors as error:
-        raise HarnessError(f"{path}: cannot be {done}: {one_line(error)}") from None
+        raise HarnessError(f"{path}: cannot be {done}: {joined_lines(error)}") from None
 
 
-def one_line(what: object) -> str:
+def joined_lines(what: object) -> str:
     """Returns an error or a multi-line text as one line."""
     return " ".join((getattr(what, "strerror", None) or str(what) or type(what).__name__).split())
 
 
 def mismatch(
-    resource: Resource | Folder, expected: str, found: str, source: str, after: str = "nothing was kept"
+    resource: Resource | RepositoryFolder, expected: str, found: str, source: str, after: str = "nothing was kept"
 ) -> HarnessError:
     """Returns the error for content that differs from its declaration."""
     return HarnessError(f"{resource.name}: expected {expected}, found {found} in {source}; {after}")
 
 
-def unavailable(resource: Resource | Folder, reason: str) -> HarnessError:
+def unavailable(resource: Resource | RepositoryFolder, reason: str) -> HarnessError:
     """Returns the error for an unavailable file: the reason, the places searched, and what to do."""
     mirror = mirrored(resource)[1] or os.environ.get("HARNESS_MIRROR")
     looked = f"not in {mirror}" if mirror else "HARNESS_MIRROR is not set"

@@ -55,7 +55,7 @@ class SourceModel:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedFiles:
     """Key `joined` of a source: the file formed by concatenating its files in order.
 
     Attributes
@@ -95,7 +95,7 @@ class SourceFile:
     package: Any = ""
     model: SourceModel | None = None
     terms: str = ""
-    joined: Joined | None = None
+    joined: JoinedFiles | None = None
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def terms(name: str) -> str:
     return _source(name)[0].terms
 
 
-def joined(name: str) -> Joined | None:
+def joined(name: str) -> JoinedFiles | None:
     """Returns the file formed by the parts of a source; usually None."""
     return _source(name)[0].joined
 

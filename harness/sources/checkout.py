@@ -92,7 +92,7 @@ class Checkout:
         return {path: sha256_file(path) for path in self.files()}
 
     def digest(self) -> str:
-        """Returns a SHA-256 of all files and their paths, as in `harness.sources.resource.Folder`."""
+        """Returns a SHA-256 of all files and their paths, as in `harness.sources.resource.RepositoryFolder`."""
         root = self.root
         lines = (f"{path.relative_to(root).as_posix()}\0{checksum}\n" for path, checksum in self.checksums().items())
         return sha256("".join(lines).encode())

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from harness.errors import HarnessError
 from harness.io import archives, console
 from harness.sources import hub, packages
-from harness.sources.cache import LOG, TIMEOUT, Progress, is_cached, mirrored, one_line, put, reported
+from harness.sources.cache import LOG, TIMEOUT, Progress, is_cached, joined_lines, mirrored, put, reported
 from harness.sources.network import download
 from harness.sources.resource import Resource
 
 if TYPE_CHECKING:
-    from harness.sources.resource import Folder
+    from harness.sources.resource import RepositoryFolder
 
 
-def fetch(
-    resources: Iterable[Resource | Folder], *, progress: Progress | None = None, timeout: float = TIMEOUT
+def fetch_resources(
+    resources: Iterable[Resource | RepositoryFolder], *, progress: Progress | None = None, timeout: float = TIMEOUT
 ) -> list[Path]:
     """Returns the local paths of verified files and folders, in the order of `resources`.
 
@@ -72,11 +72,11 @@ def fetch(
 
 
 def fetch_one(resource: Resource, *, progress: Progress | None = None, timeout: float = TIMEOUT) -> Path:
-    """Returns the local path of one verified file; see `fetch`."""
-    return fetch([resource], progress=progress, timeout=timeout)[0]
+    """Returns the local path of one verified file; see `fetch_resources`."""
+    return fetch_resources([resource], progress=progress, timeout=timeout)[0]
 
 
-def state(resource: Resource | Folder) -> str:
+def resource_state(resource: Resource | RepositoryFolder) -> str:
     """Returns `here` (in the cache or mirror, or its archive or package is), `fetchable`, `manual download: HOW`, or
     `needs the data set NAME (hub)`.
 
@@ -90,7 +90,7 @@ def state(resource: Resource | Folder) -> str:
             return "here"
     if isinstance(resource, Resource) and resource.hub:
         return f"needs the data set {resource.hub.partition('@')[0]} (hub)"
-    return f"manual download: {one_line(by_hand)}" if by_hand else "fetchable"
+    return f"manual download: {joined_lines(by_hand)}" if by_hand else "fetchable"
 
 
 def _of_hub(resource: Resource) -> None:
@@ -99,7 +99,9 @@ def _of_hub(resource: Resource) -> None:
     try:
         put(resource, BytesIO(b"".join(hub.json_lines(name, revision))), resource.hub)
     except HarnessError as error:
-        raise HarnessError(f"{resource.name}: {error}; or bring it yourself: {one_line(resource.by_hand)}") from None
+        raise HarnessError(
+            f"{resource.name}: {error}; or bring it yourself: {joined_lines(resource.by_hand)}"
+        ) from None
 
 
 def _extract(archive: Path, resources: list[Resource]) -> list[Resource]:

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-from harness.io import archives, console, staged
+from harness.io import archives, console, staging_names
 from harness.io.files import sha256_file
 from harness.io.temporary import fetching
 from harness.sources import cache, network
-from harness.sources.resource import Folder
+from harness.sources.resource import RepositoryFolder
 
 
-def get_folder(folder: Folder, progress: cache.Progress | None, timeout: float) -> None:
+def get_folder(folder: RepositoryFolder, progress: cache.Progress | None, timeout: float) -> None:
     """Writes a folder to the cache atomically, after verification."""
     part = folder.cached.parent / f".{folder.sha256}.part"
     with cache.reported(folder.cached, "written"):
@@ -37,7 +37,7 @@ def get_folder(folder: Folder, progress: cache.Progress | None, timeout: float) 
                 part.unlink()
 
 
-def _is_cached_folder(folder: Folder, warn: cache.Progress) -> bool:
+def _is_cached_folder(folder: RepositoryFolder, warn: cache.Progress) -> bool:
     """Returns whether the cache has the right folder; removes a damaged one."""
     if not folder.cached.is_dir():
         return False
@@ -58,9 +58,9 @@ def _digest(checksums: Mapping[str, str]) -> str:
     return hashlib.sha256(b"".join(listed)).hexdigest()
 
 
-def _unpack(folder: Folder, archive: Path, source: str) -> None:
+def _unpack(folder: RepositoryFolder, archive: Path, source: str) -> None:
     """Extracts the folder's files from an archive in one pass, to paths below a new folder."""
-    temporary = staged.new_name(folder.cached)
+    temporary = staging_names.new_name(folder.cached)
     checksums: dict[str, str] = {}
     try:
         told = console.progress(f"unpacking {folder.name}, files", folder.files)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.errors import HarnessError, shortened
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.io.files import sha256_file
 from harness.sources import network
 
@@ -90,7 +90,7 @@ def download(name: str, revision: str, chosen: Chosen) -> Path:
 
         if not sys.stderr.isatty():
             disable_progress_bars()
-        say(f"downloading {len(files)} files of {name} from the hub")
+        log_line(f"downloading {len(files)} files of {name} from the hub")
         found = [
             Path(hf_hub_download(name, file, repo_type="dataset", revision=revision, endpoint=_endpoint()))
             for file in files

@@ -17,8 +17,8 @@ from harness.sources import cache
 from harness.sources.cache import (
     Progress,
     is_cached,
+    joined_lines,
     mismatch,
-    one_line,
     put,
     reported,
     unavailable,
@@ -29,7 +29,7 @@ from harness.version import __version__
 if TYPE_CHECKING:
     from http.client import HTTPResponse
 
-    from harness.sources.resource import Folder
+    from harness.sources.resource import RepositoryFolder
 
 TRIES = 4
 PAUSE = 0.5  # seconds before the second try; doubles from then on
@@ -37,7 +37,7 @@ MAX_REDIRECTS = 5
 _REASONS: list[str] = []  # reasons of the active blocks that forbid downloads
 
 
-def address() -> str:
+def download_address() -> str:
     """Returns HOST:PORT for downloads from repositories: that of the server, or of its proxy."""
     from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass
@@ -57,7 +57,7 @@ def reachable(timeout: float = 5.0) -> bool:
     if offline():
         return False
     try:
-        host, _, port = address().rpartition(":")
+        host, _, port = download_address().rpartition(":")
         with socket.create_connection((host.strip("[]"), int(port)), timeout):
             return True
     except (OSError, ValueError):
@@ -89,7 +89,7 @@ def offline() -> bool:
 def download(resource: Resource, say: Progress, timeout: float) -> None:
     """Downloads to a part file next to the target, resuming an earlier attempt; then verifies and renames it."""
     if resource.by_hand:
-        raise unavailable(resource, f"must be downloaded manually: {one_line(resource.by_hand)}")
+        raise unavailable(resource, f"must be downloaded manually: {joined_lines(resource.by_hand)}")
     if reason := forbidden():
         raise unavailable(resource, reason)
     part = resource.cached.parent / f".{resource.sha256}.part"
@@ -106,7 +106,7 @@ def download(resource: Resource, say: Progress, timeout: float) -> None:
                 put(resource, content, resource.address)
 
 
-def completed(resource: Resource | Folder, part: Path, timeout: float) -> None:
+def completed(resource: Resource | RepositoryFolder, part: Path, timeout: float) -> None:
     """Retries until the part file is complete; on failure, it keeps the received data for the next attempt."""
     from http.client import HTTPException
     from urllib.error import URLError
@@ -118,15 +118,15 @@ def completed(resource: Resource | Folder, part: Path, timeout: float) -> None:
         except TimeoutError:
             reason = f"nothing came for {timeout:g} s"
         except URLError as error:
-            raise unavailable(resource, f"no connection to {resource.address}: {one_line(error.reason)}") from None
+            raise unavailable(resource, f"no connection to {resource.address}: {joined_lines(error.reason)}") from None
         except (OSError, HTTPException, ValueError) as error:
-            reason = one_line(error)
+            reason = joined_lines(error)
         if attempt < TRIES:
             time.sleep(PAUSE * 2 ** (attempt - 1))
     raise unavailable(resource, f"{reason} ({TRIES} tries of {resource.address})")
 
 
-def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
+def _receive(resource: Resource | RepositoryFolder, part: Path, timeout: float) -> None:
     """Tries once: appends to the part file, or restarts it if the server cannot resume.
 
     Raises `OSError` where another try may succeed, `HarnessError` where none will.
@@ -160,7 +160,7 @@ def _receive(resource: Resource | Folder, part: Path, timeout: float) -> None:
         raise ConnectionError(f"cut short after {have} of {total} bytes")
 
 
-def _open(resource: Resource | Folder, offset: int, timeout: float) -> HTTPResponse:
+def _open(resource: Resource | RepositoryFolder, offset: int, timeout: float) -> HTTPResponse:
     """Returns the response (of any status) to a GET of the bytes from `offset` on, after redirects."""
     from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 

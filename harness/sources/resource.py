@@ -15,7 +15,7 @@ ARCHIVE_BASE = "https://codeload.github.com"
 
 
 @dataclass(frozen=True)
-class Folder:
+class RepositoryFolder:
     """All files below one folder of a repository.
 
     Attributes

@@ -17,8 +17,8 @@ from typing import Any
 import xxhash
 
 from harness.errors import HarnessError
-from harness.io import staged, temporary
-from harness.io.console import progress, say
+from harness.io import staging_names, temporary
+from harness.io.console import log_line, progress
 from harness.io.files import cache_root, read_bytes, sha256, sha256_file, write_atomic
 from harness.io.locks import HeldError, Lock, held
 from harness.store import busy, cost
@@ -130,7 +130,7 @@ def _build(folder: Path, kind: str, spec: Mapping[str, Any], build: Callable[[Pa
         if not (found := damage(folder, kind)):  # another process built it meanwhile
             return
         if found != ABSENT:
-            say(f"{folder}: {found}; rebuilding it")
+            log_line(f"{folder}: {found}; rebuilding it")
         lock.note(*_USED)
         _MAKING.append(lock)
         try:
@@ -146,7 +146,7 @@ def _build(folder: Path, kind: str, spec: Mapping[str, Any], build: Callable[[Pa
 
 
 def _make(folder: Path, kind: str, spec: Mapping[str, Any], build: Callable[[Path], None], quiet: bool) -> None:
-    making, process = staged.new_name(folder), os.getpid()
+    making, process = staging_names.new_name(folder), os.getpid()
     try:
         making.mkdir()
         handle = os.open(making, os.O_RDONLY)  # keeps the number of the folder from being used again
@@ -181,7 +181,7 @@ def _publish(making: Path, folder: Path, kind: str) -> None:
 
 def _discard(folder: Path, kind: str) -> None:
     """Deletes a damaged artifact."""
-    away = staged.new_name(folder)
+    away = staging_names.new_name(folder)
     with suppress(FileNotFoundError):
         folder.rename(away)  # first, so that no process finds a part of it
         if not damage(away, kind, folder.name):  # another process has just replaced it
@@ -193,7 +193,7 @@ def _discard(folder: Path, kind: str) -> None:
 
 def _remove(path: Path) -> None:
     """Deletes a file or folder that another process may be using; renames it first, so that nobody finds a part."""
-    gone = staged.new_name(path)
+    gone = staging_names.new_name(path)
     try:
         path.rename(gone)
     except FileNotFoundError:

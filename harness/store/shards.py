@@ -35,7 +35,7 @@ _TOGETHER = 1000  # shards in a folder
 
 
 @dataclass(frozen=True)
-class Map(Generic[Item]):
+class ShardTask(Generic[Item]):
     """Work on items in shards. It is pickled for other processes, with its functions but not with its items.
 
     Attributes
@@ -62,7 +62,7 @@ class Map(Generic[Item]):
 
         Examples
         --------
-        >>> task = Map("vectors/key", bytes)
+        >>> task = ShardTask("vectors/key", bytes)
         >>> task.kind_of(999), task.kind_of(1000), task.kind_of(2500)
         ('vectors-shard', 'vectors-shard-1', 'vectors-shard-2')
         """
@@ -77,7 +77,7 @@ class Shard(NamedTuple):
     items: Sequence[Any]
 
 
-Engine = Callable[[Map[Any], Iterator[Shard]], Iterator[int]]
+Engine = Callable[[ShardTask[Any], Iterator[Shard]], Iterator[int]]
 """Makes shards with `make`, in any order and process; yields the number of items of each when it is finished."""
 
 _ENGINE: ContextVar[Engine | None] = ContextVar("engine", default=None)
@@ -112,7 +112,7 @@ def parts(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
 
 
 def mapped(
-    task: Map[Item],
+    task: ShardTask[Item],
     groups: Iterable[Sequence[Item]],
     title: str,
     *,
@@ -155,13 +155,13 @@ def mapped(
     return files
 
 
-def make(task: Map[Any], shard: Shard) -> int:
+def make(task: ShardTask[Any], shard: Shard) -> int:
     """Makes a shard, unless it is in the store; returns its number of items."""
     store(task, shard, lambda: task.work(shard.items))
     return len(shard.items)
 
 
-def store(task: Map[Any], shard: Shard, content: Callable[[], bytes]) -> None:
+def store(task: ShardTask[Any], shard: Shard, content: Callable[[], bytes]) -> None:
     """Keeps the content of a shard, unless it is in the store."""
 
     def write(folder: Path) -> None:
@@ -175,7 +175,8 @@ def joined(kind: str, spec: Mapping[str, Any], join: Callable[[Path, str], Itera
 
     Parameters
     ----------
-    join : an empty folder and the value of `Map.of` -> the files of the shards that were joined in the folder. They are
+    join : an empty folder and the value of `ShardTask.of` -> the files of the shards that were joined in the folder.
+    They are
         deleted when the artifact is in the store.
 
     Raises
@@ -193,7 +194,7 @@ def joined(kind: str, spec: Mapping[str, Any], join: Callable[[Path, str], Itera
     return found
 
 
-def here(task: Map[Any], missing: Iterator[Shard]) -> Iterator[int]:
+def here(task: ShardTask[Any], missing: Iterator[Shard]) -> Iterator[int]:
     """Makes shards in this process; an `Engine`."""
     for at, shard in enumerate(missing):
         if at == 0 and task.check is not None:
@@ -210,7 +211,7 @@ class Processes:
 
     workers: int
 
-    def __call__(self, task: Map[Any], missing: Iterator[Shard]) -> Iterator[int]:
+    def __call__(self, task: ShardTask[Any], missing: Iterator[Shard]) -> Iterator[int]:
         """Makes the shards; holds those of two for each process in memory."""
         pool, waiting = _Pool(task, self.workers), deque[tuple[Shard, Future[int]]]()
         try:
@@ -228,7 +229,7 @@ class Processes:
 class _Pool:
     """Processes that are started when they are needed."""
 
-    task: Map[Any]
+    task: ShardTask[Any]
     workers: int
     _executor: ProcessPoolExecutor | None = None
     _checked: bool = False
@@ -272,7 +273,7 @@ class _Pool:
             return self._executor.submit(work, *arguments)
 
 
-def alone(task: Map[Any], shard: Shard) -> int:
+def alone(task: ShardTask[Any], shard: Shard) -> int:
     """Makes a shard whose process died in a process of its own, and finds the item that kills it by halving.
 
     Raises
@@ -284,7 +285,7 @@ def alone(task: Map[Any], shard: Shard) -> int:
     return len(shard.items)
 
 
-def _halved(task: Map[Any], number: int, items: Sequence[Any]) -> bytes:
+def _halved(task: ShardTask[Any], number: int, items: Sequence[Any]) -> bytes:
     with ProcessPoolExecutor(1, get_context("spawn"), _start, (task,)) as process:
         try:
             with Withheld():
@@ -303,10 +304,10 @@ def _halved(task: Map[Any], number: int, items: Sequence[Any]) -> bytes:
     return _halved(task, number, items[:middle]) + _halved(task, number, items[middle:])
 
 
-_TASK: list[Map[Any]] = []  # in a worker
+_TASK: list[ShardTask[Any]] = []  # in a worker
 
 
-def _start(task: Map[Any]) -> None:
+def _start(task: ShardTask[Any]) -> None:
     _TASK[:] = [task]
 
 

@@ -32,7 +32,7 @@ MOST_BYTES = 1 << 26  # maximum size of a metadata file, which has a line for ea
 
 
 @dataclass(frozen=True)
-class Made:
+class RunOrigin:
     """Provenance of a run.
 
     Attributes
@@ -71,12 +71,12 @@ class Said:
     inputs: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def beside(run: Path) -> Path:
+def sidecar_path(run: Path) -> Path:
     """Returns the path of a run's metadata file."""
     return run.parent / f"{run.stem}{ENDING}"  # also of what has no name, such as a folder's dot
 
 
-def text(made: Made, *, name: str, sha256: str, layout: str, collection: str) -> str:
+def text(made: RunOrigin, *, name: str, sha256: str, layout: str, collection: str) -> str:
     """Returns the content of a metadata file; `layout` is one of `harness.data.layouts.FORMATS`."""
     meter, spec = made.meter, dict(made.spec)
     system = dict(spec.get("system") or {})
@@ -146,15 +146,15 @@ def claimed(path: Path) -> tuple[str, str, str]:
         return "", "", ""
 
 
-def said(path: Path) -> Said | None:
+def read_sidecar(path: Path) -> Said | None:
     """Reads the provenance in a metadata file; None if it is missing or damaged."""
     try:
-        return said_in(read(path))
+        return sidecar_of_document(read(path))
     except HarnessError:
         return None
 
 
-def said_in(document: Mapping[str, Any]) -> Said | None:
+def sidecar_of_document(document: Mapping[str, Any]) -> Said | None:
     """Returns the provenance in the content of a metadata file; None if it has none or was changed."""
     try:
         part, data = document["harness"], document["data"]
@@ -179,7 +179,7 @@ def said_in(document: Mapping[str, Any]) -> Said | None:
         return None
 
 
-def command(path: Path, run_sha256: str) -> str:
+def recorded_command(path: Path, run_sha256: str) -> str:
     """Returns the command that made a run of this checksum; empty if its metadata file is of another run or a script's.
 
     Parameters

@@ -88,7 +88,7 @@ class Request:
 class System(Protocol):
     """A system: a function of a request, or a callable object.
 
-    An object may also have attributes and methods that describe its runs (`harness.systems.build.Built` has the
+    An object may also have attributes and methods that describe its runs (`harness.systems.build.BuiltSystem` has the
     defaults):
 
     - `name`, an attribute: name of the run in messages.

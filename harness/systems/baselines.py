@@ -34,7 +34,7 @@ class Shuffle:
     name: str = "shuffle"
 
     def __post_init__(self) -> None:
-        checks.whole("depth", self.depth, low=1)
+        checks.check_whole_number("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
         """Ranks by a hash of seed, topic and document."""
@@ -69,7 +69,7 @@ class Overlap:
     score: Literal["weight", "jaccard"] = "weight"
 
     def __post_init__(self) -> None:
-        checks.whole("depth", self.depth, low=1)
+        checks.check_whole_number("depth", self.depth, low=1)
         checks.choice("score", self.score, ("weight", "jaccard"))
 
     def __call__(self, request: Request) -> Run:

@@ -1,7 +1,8 @@
 """Entries grouped by key, written to files in blocks and merged by ranges of keys, in bounded memory.
 
-An inverted index is the lists of all its keys (words, or hashes of paths). `Blocks` takes the entries of some documents
-at a time, as sorted lists, and gives the lists of all documents, some keys at a time. Only these are in memory.
+An inverted index is the lists of all its keys (words, or hashes of paths). `BlockFiles` takes the entries of some
+documents at a time, as sorted lists, and gives the lists of all documents, some keys at a time. Only these are in
+memory.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Lists:
 
 
 @dataclass
-class _Block:
+class _FileBlock:
     """One block in the files: where its next keys and entries are, and some of its keys."""
 
     keys: int
@@ -51,7 +52,7 @@ class _Block:
     fences: Keys = field(repr=False)
 
 
-class Blocks:
+class BlockFiles:
     """Blocks of entries in a folder; the files are deleted at the end of the block of code.
 
     Parameters
@@ -71,7 +72,7 @@ class Blocks:
         self._key, self._count, *self._columns = (
             self._open.enter_context((folder / str(number)).open("x+b")) for number in range(2 + len(kinds))
         )
-        self._blocks: list[_Block] = []
+        self._blocks: list[_FileBlock] = []
         self._entries = 0
 
     def __enter__(self) -> Self:
@@ -93,7 +94,7 @@ class Blocks:
         columns : the entries by key, shape (entries,).
         """
         begin = self._blocks[-1].end if self._blocks else 0
-        self._blocks.append(_Block(begin, begin, begin + len(key), self._entries, key[::_FENCE].copy()))
+        self._blocks.append(_FileBlock(begin, begin, begin + len(key), self._entries, key[::_FENCE].copy()))
         self._entries += int(often.sum())
         np.add.at(self._often, key >> self._shift, often)
         _write(self._key, key.astype(np.uint64, copy=False))
@@ -137,7 +138,7 @@ class Blocks:
             block.entry += entries
         return Lists(key, often, out)
 
-    def _keys_below(self, block: _Block, high: np.uint64 | None) -> tuple[Keys, Counts]:
+    def _keys_below(self, block: _FileBlock, high: np.uint64 | None) -> tuple[Keys, Counts]:
         """Reads the next keys of a block, and their numbers of entries."""
         end = block.end
         if high is not None:

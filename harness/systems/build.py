@@ -26,7 +26,7 @@ _KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str:
 
 
 @dataclass(frozen=True)
-class Built:
+class BuiltSystem:
     """A system with its configuration, and with defaults for the methods that it lacks.
 
     Attributes
@@ -44,7 +44,7 @@ class Built:
     --------
     >>> def nothing(request: Request) -> Run:
     ...     return Run.from_dict("nothing", {})
-    >>> built = Built(nothing)
+    >>> built = BuiltSystem(nothing)
     >>> built.name, built.reads(), built.notes(), built.trains_without(), built.libraries(), built.searches()
     ('nothing', {}, (), None, (), True)
     """
@@ -134,7 +134,7 @@ def _uncallable(made: object) -> str:
     return ""
 
 
-def build_system(mapping: Mapping[str, Any], where: str) -> Built:
+def build_system(mapping: Mapping[str, Any], where: str) -> BuiltSystem:
     """Returns the system that a configuration describes: `_target_` names a class, the other keys its parameters.
 
     Raises
@@ -169,7 +169,7 @@ def build_system(mapping: Mapping[str, Any], where: str) -> Built:
     refuse(faults)
     if fault := _uncallable(system):
         raise HarnessError(f"{where}: key '_target_': {target} gives {fault}")
-    return Built(system, mapping)
+    return BuiltSystem(system, mapping)
 
 
 def key_faults(mapping: Mapping[str, Any], where: str) -> list[str]:
@@ -300,7 +300,7 @@ def guarded(what: str, call: Callable[[], T]) -> T:
 
 
 @checked_arguments
-def load_system(name: str, /, **settings: object) -> Built:
+def load_system(name: str, /, **settings: object) -> BuiltSystem:
     """Returns a system by the name of its configuration.
 
     Parameters

@@ -18,14 +18,14 @@ from harness.collections.corpus import Document
 from harness.data.trec import Run
 from harness.errors import DryRunError, HarnessError
 from harness.io import checks
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.sources import catalogue
 from harness.store import prompts
 from harness.store.cost import note, phase
 from harness.store.llm import Ask, Client, Endpoint, load_endpoint
-from harness.store.llm.kept import answers_digest
+from harness.store.llm.answer_cache import answers_digest
 from harness.systems.base import Request
-from harness.systems.build import Built
+from harness.systems.build import BuiltSystem
 from harness.systems.dense import asking, documents, heads, texts
 from harness.systems.rerank import another, reads_of
 
@@ -142,8 +142,8 @@ class Listwise:
 
     def __post_init__(self) -> None:
         for key in ("k", "step", "characters"):
-            checks.whole(key, getattr(self, key), low=1)
-        checks.whole("window", self.window, low=2)
+            checks.check_whole_number(key, getattr(self, key), low=1)
+        checks.check_whole_number("window", self.window, low=2)
         if self.step > self.window:
             raise HarnessError(
                 f"key 'step' is {self.step}, expected at most the window, {self.window}: documents between would be "
@@ -153,7 +153,7 @@ class Listwise:
         texts.check("document", self.document, self.view)
         checks.choice("mode", self.mode, MODES)
         if self.budget is not None:
-            checks.number("budget", self.budget)
+            checks.check_number("budget", self.budget)
         checks.text("llm", self.llm)
         self._endpoint, self._folder, self._first  # noqa: B018  (validates them at once)
 
@@ -231,7 +231,7 @@ class Listwise:
         used = {"model": client.endpoint.model, "mode": self.mode, "calls": spent.calls, "tokens": spent.tokens}
         note(f"{self.name}: permutations", {**counts, **used, "cost": spent.cost})
         if counts["failed"] or counts["repaired"]:
-            say(
+            log_line(
                 f"{self.name}: of {counts['windows']:,} answers, {counts['failed']:,} failed and "
                 f"{counts['repaired']:,} were no permutation and are repaired"
             )
@@ -269,5 +269,5 @@ class Listwise:
         return found
 
     @cached_property
-    def _first(self) -> Built:
+    def _first(self) -> BuiltSystem:
         return another("first", self.first, files=True)

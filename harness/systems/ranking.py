@@ -24,7 +24,7 @@ Best = tuple[Index, Floats32]  # some documents and their scores
 Scored = tuple[Floats, float]  # each document's score minus that of an empty document, and the latter score
 
 
-def places(ids: Ids) -> Index:
+def positions_by_id(ids: Ids) -> Index:
     """Returns each document's position among the sorted ids, shape (documents,), by which ties are broken."""
     place = np.empty(len(ids), np.int64)
     place[np.argsort(ids, kind="stable")] = np.arange(len(ids))
@@ -38,7 +38,7 @@ def top(rows: Index, scores: Floats32, place: Index, k: int) -> tuple[Index, Flo
     ----------
     rows : int64, shape (some,). Indices of documents, in any order.
     scores : float32, shape (some,). Scores of these documents.
-    place : int64, shape (documents,). See `places`.
+    place : int64, shape (documents,). See `positions_by_id`.
 
     Examples
     --------
@@ -62,8 +62,8 @@ class Ranker:
 
     @cached_property
     def place(self) -> Index:
-        """Each document's position among the sorted ids, see `places`."""
-        return places(self.ids)
+        """Each document's position among the sorted ids, see `positions_by_id`."""
+        return positions_by_id(self.ids)
 
     @cached_property
     def _row(self) -> dict[str, int]:

@@ -13,7 +13,7 @@ from harness.errors import HarnessError, suggestion
 from harness.io import config
 from harness.systems.base import MARK, Request
 from harness.systems.baselines import External
-from harness.systems.build import Built, build_system, check_cycle, load_system
+from harness.systems.build import BuiltSystem, build_system, check_cycle, load_system
 from harness.systems.ranking import within
 
 
@@ -73,11 +73,11 @@ class RerankPool:
         return replace(run, name=name + MARK * run.name.endswith(MARK))
 
     @cached_property
-    def _system(self) -> Built:
+    def _system(self) -> BuiltSystem:
         return another("system", self.system)
 
 
-def another(key: str, value: object, *, files: bool = False) -> Built:
+def another(key: str, value: object, *, files: bool = False) -> BuiltSystem:
     """Returns the system given by a configuration's key, by name or as a configuration.
 
     Parameters
@@ -107,10 +107,10 @@ def another(key: str, value: object, *, files: bool = False) -> Built:
         return load_system(value)
     if not Path(value).expanduser().exists():
         raise HarnessError(f"key {key!r}: {value!r} is neither a file nor a system; {suggestion(value, systems)}")
-    return Built(External(value))
+    return BuiltSystem(External(value))
 
 
-def reads_of(value: str | Mapping[str, Any], built: Built) -> dict[str, Any]:
+def reads_of(value: str | Mapping[str, Any], built: BuiltSystem) -> dict[str, Any]:
     """Returns the inputs of a nested system's run: its configuration, if it is given by name, and what it reads."""
     named = isinstance(value, str) and value in config.names("system")
     return ({str(value): config.load("system", str(value))[0]} if named else {}) | built.reads()

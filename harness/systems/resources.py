@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Annotated, Any
 
-from harness.io.checks import typed, whole
+from harness.io.checks import check_whole_number, typed
 
 RESOURCES = "resources"  # the key; it never reaches the system's class, and does not change a run
 
@@ -29,10 +29,10 @@ class Resources:
     Resources(cpus=4, gpus=None, memory=8, time=None)
     """
 
-    cpus: Annotated[int | None, partial(whole, low=1)] = None
-    gpus: Annotated[int | None, partial(whole, low=0)] = None
-    memory: Annotated[int | None, partial(whole, low=1)] = None
-    time: Annotated[int | None, partial(whole, low=1)] = None
+    cpus: Annotated[int | None, partial(check_whole_number, low=1)] = None
+    gpus: Annotated[int | None, partial(check_whole_number, low=0)] = None
+    memory: Annotated[int | None, partial(check_whole_number, low=1)] = None
+    time: Annotated[int | None, partial(check_whole_number, low=1)] = None
 
     def most(self, other: Resources) -> Resources:
         """Returns the larger value of each resource."""
@@ -45,7 +45,7 @@ def declared(configurations: Iterable[Mapping[str, Any]], where: str) -> Resourc
 
     Parameters
     ----------
-    configurations : those of the system and of its parts (see `harness.systems.states.parts`).
+    configurations : those of the system and of its parts (see `harness.systems.states.nested_configurations`).
     where : start of the lines of an error.
 
     Raises

@@ -37,7 +37,7 @@ class _Registered:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RunRecipe:
     """Arguments of `harness run` that reproduce a published run, from the system's key `recipe`.
 
     Attributes
@@ -67,7 +67,7 @@ class Recipe:
 
         Examples
         --------
-        >>> Recipe("mini-task1", "mini-answers", rerank=True).words("bm25")
+        >>> RunRecipe("mini-task1", "mini-answers", rerank=True).words("bm25")
         ['collection=mini-task1', 'corpus=mini-answers', 'rerank=true', 'system=bm25']
         """
         words = [f"collection={self.collection}", f"corpus={self.corpus}"]
@@ -75,32 +75,32 @@ class Recipe:
         return [*words, *(["rerank=true"] if self.rerank else []), f"system={system}", *self.settings]
 
 
-def command(words: Sequence[str]) -> str:
+def run_command(words: Sequence[str]) -> str:
     """Returns a call of `harness run` as a shell command, with quoted arguments.
 
     Examples
     --------
-    >>> command(["system=fusion-rrf", "system.runs=[a,b]"])
+    >>> run_command(["system=fusion-rrf", "system.runs=[a,b]"])
     "harness run system=fusion-rrf 'system.runs=[a,b]'"
     """
     return " ".join(["harness run", *map(shlex.quote, words)])
 
 
-def recipe(mapping: Mapping[str, Any], where: str = "system") -> Recipe | None:
+def recipe(mapping: Mapping[str, Any], where: str = "system") -> RunRecipe | None:
     """Returns the key `recipe` of a system's configuration; None without it."""
-    return checks.typed(Recipe, mapping["recipe"], f"{where}: recipe") if "recipe" in mapping else None
+    return checks.typed(RunRecipe, mapping["recipe"], f"{where}: recipe") if "recipe" in mapping else None
 
 
-def parts(mapping: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
+def nested_configurations(mapping: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
     """Yields the configurations of a system and of its parts: nested systems and translators."""
     yield mapping
     for key in ("system", "first", "runs", "translator"):
         value = mapping.get(key)
         for part in value if isinstance(value, list | tuple) else (value,):
             if isinstance(part, Mapping):
-                yield from parts(part, above)
+                yield from nested_configurations(part, above)
             elif isinstance(part, str) and part not in above and part in config.names("system"):
-                yield from parts(config.load("system", part)[0], (*above, part))
+                yield from nested_configurations(config.load("system", part)[0], (*above, part))
 
 
 def needed_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -274,7 +274,7 @@ def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
         The key `state` or `recipe` is invalid.
     """
     where = f"system {name}"
-    configurations = list(parts(mapping))
+    configurations = list(nested_configurations(mapping))
     found, made = registered(configurations, where), recipe(mapping, where)
     if found is not None:
         kind, why = found
@@ -299,7 +299,7 @@ def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
         found_by = [models_and_corpus, state.removeprefix("needs ") if of_hub else ""]
         found_by += [*answers, missing_collection(made.collection)]
         lacking = "; ".join(part for part in found_by if part)
-        lines = [modules, f"needs {lacking}: {command(made.words(name))}" if lacking else ""]
+        lines = [modules, f"needs {lacking}: {run_command(made.words(name))}" if lacking else ""]
     if missing := "; ".join(line for line in lines if line):
         return "needs", missing
     known = by_language(configurations)

@@ -122,11 +122,11 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def crossmath(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     from harness.papers.paper import load_paper
     from harness.papers.report.paper import paper_report
-    from harness.papers.reproduce import reproduce
+    from harness.papers.reproduce import recompute_paper
     from harness.store.provenance import provenance
 
     assert mirror.is_dir()
-    report = paper_report(reproduce(load_paper("crossmath")), provenance({}))
+    report = paper_report(recompute_paper(load_paper("crossmath")), provenance({}))
     path = tmp_path_factory.mktemp("crossmath") / "index.html"
     path.write_text(render_html(report), encoding="utf-8")
     assert path.stat().st_size < 1_600_000

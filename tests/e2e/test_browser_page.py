@@ -13,7 +13,7 @@ from browser_tools import WIDTHS, Open, violations
 
 from harness.render import figures
 from harness.render.model import TopicPage, TopicPages
-from harness.render.write import Cell, Column, Explorer, Figure, Report, Section, Table, Text, number_cell, render_html
+from harness.render.write import Cell, Column, Explorer, Figure, Prose, Report, Section, Table, number_cell, render_html
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -67,7 +67,7 @@ def marked(path: Path, rows: int) -> Path:
     long = Table("long", "Long", (Column("row"), Column("value", kind="number")), tuple(cells))
     heads = tuple(Column(f"measure {n}", "several measures", "number") for n in range(9))
     wide = Table("wide", "Wide", (Column("run"), *heads), ((Cell("x"), *(Cell("0.123", 0.123) for _ in heads)),))
-    text = Text(tuple("A paragraph of some words." for _ in range(3)))
+    text = Prose(tuple("A paragraph of some words." for _ in range(3)))
     path.write_text(render_html(Report("R", "", (Section("S", (text, long, wide)),))), encoding="utf-8")
     return path
 

@@ -14,12 +14,12 @@ from scipy import stats
 from site_tools import build
 
 import harness as h
+from harness.data.run_writers import run_text
 from harness.data.trec import Run
-from harness.data.written import run_text
 from harness.labs.lab import Lab, new_lab
 from harness.labs.submissions import scores_of, submissions
-from harness.labs.submit import Offer, submit
-from harness.render.pages import Head, Item, Line, Listing, Page, Part
+from harness.labs.submit import Offer, submit_run
+from harness.render.pages import Head, Item, Listing, ListingLine, Page, PageSection
 from harness.render.site_html import render_page
 
 pytest_plugins = ("browser_tools",)
@@ -54,7 +54,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
         path.with_suffix(".ir-metadata.yml").write_text(
             f"method: {{retrieval: [{{method: {method}}}]}}\nresources: {{latency: {len(name)} ms}}\n"
         )
-        submit(made, Offer(path, "t-poor" if name == "other" else f"t-{name}"), bench=task)
+        submit_run(made, Offer(path, "t-poor" if name == "other" else f"t-{name}"), bench=task)
     return made
 
 
@@ -80,8 +80,10 @@ def test_everyone_can_use_every_page(site: Path, visit: Open, width: int, scheme
 def test_long_tables_wait_and_are_printed(tmp_path: Path, visit: Open) -> None:
     """The layout of a long table below the window waits; it is there for links and on paper, and is marked if wide."""
     heads = tuple(Head(f"column-{number}") for number in range(12))
-    lines = tuple(Line(tuple(Item(f"value-{row}-{column}") for column in range(12))) for row in range(60))
-    parts = [Part(f"part {name}", (Listing(name, "c", heads, lines, search=True),)) for name in ("a", "b", "c", "d")]
+    lines = tuple(ListingLine(tuple(Item(f"value-{row}-{column}") for column in range(12))) for row in range(60))
+    parts = [
+        PageSection(f"part {name}", (Listing(name, "c", heads, lines, search=True),)) for name in ("a", "b", "c", "d")
+    ]
     path = tmp_path / "page.html"
     path.write_text(render_page(Page("page.html", "A page", "", tuple(parts))))
     page = visit(path, width=390)

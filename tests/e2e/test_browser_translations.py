@@ -10,7 +10,7 @@ import spoken_experiment as spoken
 from browser_tools import LOOKS, WIDTHS, Open, fits, violations
 
 from harness.data.topics import Topic
-from harness.papers.crossmath.translations import sections
+from harness.papers.crossmath.translations import translation_sections
 from harness.render.write import render_html
 from harness.reports.experiment import experiment_report
 
@@ -36,7 +36,7 @@ SYSTEMS = {
 @pytest.fixture(scope="module")
 def page_of_topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("persian")
-    report = experiment_report(spoken.results(folder, PERSIAN, SYSTEMS), [sections])
+    report = experiment_report(spoken.results(folder, PERSIAN, SYSTEMS), [translation_sections])
     path = folder / "index.html"
     path.write_text(render_html(report), encoding="utf-8")
     return path

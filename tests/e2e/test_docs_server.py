@@ -9,7 +9,7 @@ import typer
 
 from harness.cli.main import app
 from harness.labs.server.guard import OVERHEAD
-from harness.labs.server.service import Settings
+from harness.labs.server.service import ServerSettings
 
 PAGE = Path(__file__).parents[2] / "docs" / "server.md"
 
@@ -24,4 +24,7 @@ def test_the_pages_name_the_options_that_there_are() -> None:
     shown = PAGE.with_name("deploying.md").read_text(encoding="utf-8")
     lines = [line for line in shown.splitlines() if re.search(r"harness serve |^ +serve ", line)]
     assert {option for line in lines for option in re.findall("--[a-z][a-z-]+", line)} <= known
-    assert f"{(Settings().most_upload + OVERHEAD) >> 20}m; " in shown and f"{(256 << 20) + OVERHEAD >> 20}MiB" in shown
+    assert (
+        f"{(ServerSettings().most_upload + OVERHEAD) >> 20}m; " in shown
+        and f"{(256 << 20) + OVERHEAD >> 20}MiB" in shown
+    )

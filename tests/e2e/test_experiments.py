@@ -398,8 +398,8 @@ def test_cells_that_cannot_be_run(place: Place) -> None:
 def test_sections_of_somebody_else(place: Place) -> None:
     place.write(
         "more.py",
-        "from harness.render.model import Section, Text\n\n\ndef rows(results):\n"
-        "    return [Section('Rows', (Text(tuple(', '.join(row) for row in results.rows)),))]\n",
+        "from harness.render.model import Section, Prose\n\n\ndef rows(results):\n"
+        "    return [Section('Rows', (Prose(tuple(', '.join(row) for row in results.rows)),))]\n",
     )
     halves(place)
     mine(place, sections=["more.rows"])

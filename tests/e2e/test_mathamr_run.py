@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tools import Place, table
 
-from harness.store.sidecar import beside
+from harness.store.sidecar import sidecar_path
 from harness.systems.mathamr.graphs import parsers
 
 CORPUS = """name: mini-problems
@@ -50,7 +50,7 @@ def test_a_run_of_all_documents(place: Place) -> None:
     documents = {line[2] for line in lines}
     assert len(topics) > 40
     assert len(lines) == len(topics) * len(documents)
-    assert beside(place.here / PRODUCED).is_file()
+    assert sidecar_path(place.here / PRODUCED).is_file()
     assert [path.name for path in (place.here / "runs" / "workspace").rglob("*")] == ["mathamr-dependency"]
     kinds = {row[0] for row in table(place.good("store", "ls"))[1:-1]}
     assert {"post-graphs", "mathamr-model", "mathamr-vectors"} <= kinds

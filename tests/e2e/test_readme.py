@@ -26,7 +26,7 @@ def test_the_numbers_of_systems() -> None:
     """Counted from the configurations, so that the numbers do not depend on what is installed here."""
     kinds: Counter[str] = Counter()
     for name in config.names("system"):
-        found = list(states.parts(config.load("system", name)[0]))
+        found = list(states.nested_configurations(config.load("system", name)[0]))
         needs = any(part.get("needs") for part in found) or states.needed_models(found)
         kinds["listed" if states.registered(found) else "need" if needs else "run"] += 1
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())

@@ -12,7 +12,7 @@ import pytest
 from harness.data.columns import Floats
 from harness.data.trec import Run
 from harness.systems.fusion import candidates, methods
-from harness.systems.fusion.candidates import Candidates, fuse
+from harness.systems.fusion.candidates import FusionCandidates, fuse
 
 pytestmark = pytest.mark.slow  # ranx compiles on first use
 Scores = Mapping[str, Mapping[str, float]]
@@ -73,7 +73,7 @@ def test_scores_agree(ranx: ModuleType, name: str) -> None:
 def test_a_wrong_formula_would_be_noticed(ranx: ModuleType) -> None:
     """Ranks from 0 instead of 1."""
 
-    def wrong(candidates: Candidates) -> Floats:
+    def wrong(candidates: FusionCandidates) -> Floats:
         return methods.rrf(candidates, 59)
 
     runs = random_runs(0)

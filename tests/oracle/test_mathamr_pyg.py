@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra graph
 peers: Any = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
 
 from harness.systems.mathamr.encoder.convolution import RelationalConv  # noqa: E402
-from harness.systems.mathamr.encoder.plan import Plan, plan  # noqa: E402
+from harness.systems.mathamr.encoder.plan import EdgePlan, plan_edges  # noqa: E402
 
 NODES, EDGES, RELATIONS, BASES, DIM_IN, DIM_OUT = 120, 900, 40, 6, 16, 12
 OUTPUT, GRADIENT = 1e-10, 1e-9
@@ -54,7 +54,7 @@ def differences(seed: int, aggregation: str, chunks: bool) -> tuple[float, float
     torch.nn.init.normal_(ours.bias)
     theirs.load_state_dict(ours.state_dict())
     x = torch.randn(NODES, DIM_IN, dtype=torch.float64)
-    groups = plan(source, relation, target, RELATIONS)
+    groups = plan_edges(source, relation, target, RELATIONS)
     out, gradients = outcome(ours, x, lambda x: ours(x, groups))
     index = torch.stack((source, target))
     expected, reference = outcome(theirs, x, lambda x: theirs(x, index, relation))
@@ -81,7 +81,7 @@ def test_the_check_tells_a_sum_from_a_mean(chunks: bool) -> None:
 class ByDegree(RelationalConv):
     """Divides by a node's degree over all relations instead of by its neighbours of one."""
 
-    def forward(self, x: Tensor, groups: Plan, edge_vectors: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, groups: EdgePlan, edge_vectors: Tensor | None = None) -> Tensor:
         degree = torch.bincount(groups.target[groups.group], minlength=len(x)).clamp(min=1)
         own = x @ self.root + self.bias
         scale = groups.count / degree[groups.target]

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from harness.collections.load import local_collection
+from harness.data.run_writers import write_qrels, write_run
 from harness.data.trec import Qrels, Run
-from harness.data.written import write_qrels, write_run
 from harness.experiments.evaluate import evaluate, reproduce
 from harness.experiments.task import task
-from harness.scoring.reproduction import Reproduction
+from harness.scoring.reproduction import RunReproduction
 
 with warnings.catch_warnings():  # names of modules that SciPy has moved
     warnings.simplefilter("ignore")
@@ -48,7 +48,7 @@ def files(folder: Path, seed: int, topics: int = 12, docs: int = 60) -> dict[str
     return out
 
 
-def ours(found: Mapping[str, Path], other: Mapping[str, Path] | None = None) -> Reproduction:
+def ours(found: Mapping[str, Path], other: Mapping[str, Path] | None = None) -> RunReproduction:
     """As the command does: one evaluation of four runs, or one of each side on its own judgments."""
 
     def scored(paths: Mapping[str, Path], *runs: str) -> Any:  # noqa: ANN401

@@ -17,7 +17,7 @@ from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run, parse_run
 from harness.experiments.task import task
 from harness.scoring.protocol import Protocol, load_protocol
-from harness.scoring.scorer import score
+from harness.scoring.scorer import score_run
 from harness.scoring.scores import Scores
 from harness.systems.base import Request
 from harness.systems.build import load_system
@@ -72,7 +72,7 @@ JUDGED = st.dictionaries(st.sampled_from(LOOKS), st.integers(0, 3), min_size=1)
 def difference(lines: list[Line], visual: dict[str, str], judged: dict[str, dict[str, int]], how: Protocol) -> float:
     text = "".join(f"{topic}\t{formula}\tpost\t0\t{value!r}\tr\n" for topic, formula, value in lines)
     run = parse_run(text.encode(), "run", format="arqmath-task2")
-    ours = score(run, Qrels.from_dict("e", judged), how, keys=visual)
+    ours = score_run(run, Qrels.from_dict("e", judged), how, keys=visual)
     return greatest(ours, organisers(lines, visual, judged, how.depth or len(lines)))
 
 
@@ -126,8 +126,8 @@ def test_real_runs_score_as_with_the_script_of_the_organisers(
     own = {doc.decode(): doc.decode() for doc in run.doc.tolist()}
     visual = own if found.keys is None else dict(found.keys)
     wanted = organisers(lines_of(run), visual, qrels.to_dict())
-    scores = score(run, qrels, TASK2, keys=visual)
+    scores = score_run(run, qrels, TASK2, keys=visual)
     assert scores.counts["tied results"] > 0
     assert greatest(scores, wanted) < 1e-9
-    by_file = score(run, qrels, replace(TASK2, ties="file"), keys=visual)
+    by_file = score_run(run, qrels, replace(TASK2, ties="file"), keys=visual)
     assert (greatest(by_file, wanted) > 1e-3) == moves

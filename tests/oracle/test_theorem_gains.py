@@ -9,7 +9,7 @@ import pytrec_eval
 
 from harness.data.trec import Qrels, Run
 from harness.scoring.protocol import load_protocol
-from harness.scoring.scorer import score
+from harness.scoring.scorer import score_run
 
 GAINS = {0: 0, 1: 3, 2: 10}  # label -> trec_eval's, ten times ours
 REFERENCE = {"nDCG@20": "ndcg_cut_20", "P@10": "P_10", "R@10": "recall_10"}
@@ -32,7 +32,7 @@ def random_case(seed: int) -> tuple[dict[str, dict[str, float]], dict[str, dict[
 @pytest.mark.parametrize("seed", range(200))
 def test_gains_with_fractions_are_those_of_trec_eval_times_ten(seed: int) -> None:
     run, labels = random_case(seed)
-    ours = score(Run.from_dict("run", run), Qrels.from_dict("labels", labels), load_protocol("mathlib"))
+    ours = score_run(Run.from_dict("run", run), Qrels.from_dict("labels", labels), load_protocol("mathlib"))
     raised = {topic: {doc: GAINS[label] for doc, label in docs.items()} for topic, docs in labels.items()}
     evaluator = pytrec_eval.RelevanceEvaluator(raised, set(REFERENCE.values()), relevance_level=GAINS[2])
     theirs = evaluator.evaluate(run)

@@ -24,7 +24,7 @@ from harness.scoring import scorer as scoring
 from harness.scoring.ordering import Preference, by_score, preferred
 from harness.scoring.protocol import Protocol
 from harness.scoring.rankings import Function, Judged, Ranked
-from harness.scoring.scorer import score
+from harness.scoring.scorer import score_run
 
 REFERENCE = {
     "nDCG": "ndcg",
@@ -64,7 +64,7 @@ def disagreements(case: Case, change: Change = lambda how: how) -> list[str]:
     """Where our scores and the reference's are not the same; `change` spoils our protocol."""
     how = change(replace(TREC_EVAL, prime=case.prime, relevant_from=float(case.level)))
     with np.errstate(divide="raise", invalid="raise"):
-        scores = score(Run.from_dict("run", case.run), Qrels.from_dict("edition", case.qrels), how)
+        scores = score_run(Run.from_dict("run", case.run), Qrels.from_dict("edition", case.qrels), how)
     evaluator = pytrec_eval.RelevanceEvaluator(
         case.qrels, set(REFERENCE.values()), relevance_level=case.level, judged_docs_only_flag=case.prime
     )

@@ -17,7 +17,7 @@ from harness.io import config
 from harness.reports.comparison import report as report_on
 from harness.scoring.compare import compare
 from harness.sources import catalogue
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 from harness.sources.resource import Resource
 from harness.store.provenance import provenance
 
@@ -62,7 +62,7 @@ EDITIONS = {
 def files(mirror: Path) -> dict[str, Path]:
     """Run -> its file; all unpacked at once."""
     resources = {name: catalogue.resource({"source": "arqmath-psu", "path": path}, "f") for name, path in PATHS.items()}
-    fetch(resource for resource in resources.values() if isinstance(resource, Resource))
+    fetch_resources(resource for resource in resources.values() if isinstance(resource, Resource))
     return {name: local(resource) for name, resource in resources.items()}
 
 

@@ -13,10 +13,10 @@ from harness.collections.load import load_collection
 from harness.data.trec import read_run
 from harness.errors import HarnessError
 from harness.experiments.task import training_judgments
-from harness.papers.brought import bring
 from harness.papers.paper import load_paper
-from harness.papers.reproduce import reproduce
-from harness.sources.fetch import fetch
+from harness.papers.reproduce import recompute_paper
+from harness.papers.user_runs import bring
+from harness.sources.fetch import fetch_resources
 from harness.systems.base import Request
 from harness.systems.build import load_system
 
@@ -38,7 +38,7 @@ def made_up(path: Path, collection: str, seed: int, most: int = 15) -> Path:
 def test_archived_runs_under_other_names_and_one_that_was_altered(tmp_path: Path) -> None:
     paper = load_paper("crossmath")
     chosen = {run.collection: run for run in paper.runs if run.name == "spa-NLLB-bi"}
-    fetch([run.file for run in chosen.values()])
+    fetch_resources([run.file for run in chosen.values()])
     for collection, run in chosen.items():
         shutil.copyfile(run.file.cached, tmp_path / f"mine-{collection}.txt")
     altered = tmp_path / "mine-arqmath-2.txt"
@@ -48,7 +48,7 @@ def test_archived_runs_under_other_names_and_one_that_was_altered(tmp_path: Path
     (at,) = {(cell.table, cell.system) for cell in paper.cells if cell.group == "spa" and cell.system in rows}
     tables = {at[0]: {at[1]: {collection: f"mine-{collection}.txt" for collection in chosen}}}
     (tmp_path / "map.yaml").write_text(yaml.safe_dump({"tables": tables}))
-    found = reproduce(paper, brought=bring(paper, tmp_path, None))
+    found = recompute_paper(paper, brought=bring(paper, tmp_path, None))
     wrong = {
         (v.cell.table, v.cell.system, v.cell.collection, v.verdict) for v in found.verdicts if v.verdict != "exact"
     }
@@ -68,7 +68,7 @@ def test_made_up_runs_of_mirmu_and_their_ensembles_differ(tmp_path: Path) -> Non
         for year in (1, 2)
     }
     brought = bring(paper, tmp_path, None)
-    found = reproduce(paper, brought=brought)
+    found = recompute_paper(paper, brought=brought)
     states = {(v.cell.system, v.cell.collection): v.verdict for v in found.verdicts}
     # CompuBERT's weights have to be brought; its run as well, all the same.
     for label in names.values():
@@ -111,7 +111,7 @@ def test_a_made_up_run_of_mathamr_plus_differs(tmp_path: Path, table: str, row: 
     row = row or next(cell.system for cell in paper.cells if cell.table == table)
     made_up(tmp_path / "x.run", "arqmath-3-task1", 1)
     (tmp_path / "map.yaml").write_text(yaml.safe_dump({"tables": {table: {row: {"arqmath-3": "x.run"}}}}))
-    found = reproduce(paper, brought=bring(paper, tmp_path, None))
+    found = recompute_paper(paper, brought=bring(paper, tmp_path, None))
     changed = [v for v in found.verdicts if v.value is not None]
     assert {(v.cell.table, v.verdict) for v in changed} <= {(table, "differs"), (table, "close"), (table, "exact")}
     assert len(changed) == cells
@@ -135,7 +135,7 @@ def test_formulas_are_scored_by_a_map_of_keys(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"map\.yaml: key 'keys' is missing: protocol arqmath-task2"):
         bring(paper, tmp_path, None)
     (tmp_path / "map.yaml").write_text(yaml.safe_dump(content))
-    found = reproduce(paper, brought=bring(paper, tmp_path, None))
+    found = recompute_paper(paper, brought=bring(paper, tmp_path, None))
     (scores,) = found.scores.values()
     assert scores.protocol.name == "arqmath-task2"
     assert scores.counts["results without judgment"] == 0

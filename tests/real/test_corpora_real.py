@@ -23,7 +23,7 @@ from harness.io import config
 from harness.io.files import read_bytes
 from harness.papers.crossmath.readers import crossmath_tsv
 from harness.papers.crossmath.topic_check import check_translation
-from harness.scoring.coverage import Coverage, restrict
+from harness.scoring.coverage import Coverage, restrict_judgments
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.sources import catalogue
 from harness.systems.theorems import informalise
@@ -38,7 +38,7 @@ def ids(corpus: str) -> frozenset[str]:
 
 def coverage(corpus: str, collection: str, edition: str) -> tuple[Qrels, Coverage, Protocol, tuple[str, ...]]:
     wanted = load_collection(collection)
-    cut, found = restrict(wanted.qrels(edition), ids(corpus))
+    cut, found = restrict_judgments(wanted.qrels(edition), ids(corpus))
     return cut, found, load_protocol(wanted.protocol), load_corpus(corpus).notes
 
 
@@ -193,7 +193,7 @@ def test_judged_formulas_among_those_of_the_pages(
     wanted, keys = load_collection(collection), load_corpus("mse-formulas").keys()
     assert keys is not None
     scorer = wanted.scorer(keys=keys)
-    cut, found = restrict(scorer.qrels, keys.values())
+    cut, found = restrict_judgments(scorer.qrels, keys.values())
     assert (found.present, len(found.judged)) == (present, topics)
     assert (found.with_gain(scorer.protocol), found.relevant_from(2)) == (graded, binary)
     # A run of formulas is scored by their visual ids: the first formula of every judged one is a perfect run.
@@ -233,7 +233,7 @@ def test_declarations_of_mathlib() -> None:
     kinds = Counter(document.columns["kind"] for document in corpus)
     assert kinds.total() == 200_438 == len(ids("mathlib-decls"))
     proved = [one for one in corpus if one.columns["kind"] in informalise.PROVED]
-    texts = [(one, informalise.Columns().of(one, "statement")) for one in proved]
+    texts = [(one, informalise.DeclarationColumns().of(one, "statement")) for one in proved]
     assert len(texts) == 156_576
     # The kind's keyword is followed by the full name, which 122,350 declarations print in part or behind _root_.
     assert all(re.search(rf"(?:theorem|lemma)\s+{re.escape(one.id)}(?![\w']|\.[^{{])", text) for one, text in texts)

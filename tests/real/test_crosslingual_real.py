@@ -15,7 +15,7 @@ from spoken import Careless, check_accounted
 
 from harness.collections.load import load_collection
 from harness.systems.crosslingual.authors import SCRIPTS, untranslated
-from harness.systems.crosslingual.pipeline import translate
+from harness.systems.crosslingual.pipeline import translate_texts
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("mirror")]
 
@@ -53,7 +53,7 @@ def texts(language: str) -> list[str]:
 def test_an_identity_gives_every_topic_byte_for_byte(language: str, whole: bool, masking: str | None) -> None:
     originals = texts(language)
     for text, passage in zip(
-        originals, translate(originals, Identity(whole), language, "eng", masking=masking), strict=True
+        originals, translate_texts(originals, Identity(whole), language, "eng", masking=masking), strict=True
     ):
         assert passage.original == passage.restored == text
         assert passage.kept == passage.formulas
@@ -63,7 +63,7 @@ def test_an_identity_gives_every_topic_byte_for_byte(language: str, whole: bool,
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("whole", [False, True])
 def test_whatever_is_done_to_every_topic_each_formula_is_accounted_for(language: str, whole: bool) -> None:
-    for passage in translate(texts(language), Careless(whole, random.Random(language)), language, "eng"):
+    for passage in translate_texts(texts(language), Careless(whole, random.Random(language)), language, "eng"):
         check_accounted(passage)
 
 
@@ -101,7 +101,7 @@ def test_the_authors_functions_record_for_record(mirror: Path) -> None:
         script, _, longer = record["script"].partition(", ")
         recorder = Recorder(tail="~" * 60 if longer else "")
         text = topic.title if record["field"] == "title" else topic.body
-        (passage,) = translate([text], recorder, topic.language, "eng", pipeline=f"authors-{script}")
+        (passage,) = translate_texts([text], recorder, topic.language, "eng", pipeline=f"authors-{script}")
         # A sentence that comes twice is asked for once; the second attempt may be with the same text.
         expected = list(dict.fromkeys(record["asked"])) if script == "nllb" else record["asked"]
         assert (recorder.asked, passage.restored) == (expected, record["result"].strip()), record
@@ -126,6 +126,6 @@ def test_what_the_authors_rule_leaves(language: str, nllb: tuple[int, ...], mbar
     for script, expected in zip(SCRIPTS, (nllb, mbart), strict=True):
         found = untranslated(originals, script)
         assert astuple(found) == expected
-        passages = translate(originals, Identity(), language, "eng", pipeline=f"authors-{script}")
+        passages = translate_texts(originals, Identity(), language, "eng", pipeline=f"authors-{script}")
         assert sum(passage.untranslated for passage in passages) == found.left
         assert sum(passage.sentences for passage in passages) == found.units

@@ -12,31 +12,31 @@ from harness.data.trec import read_run
 from harness.papers.claims import POOLED, Claim, check_claims
 from harness.papers.paper import load_paper
 from harness.papers.report.paper import paper_report
-from harness.papers.reproduce import Reproduction, reproduce
-from harness.sources.fetch import fetch
+from harness.papers.reproduce import PaperReproduction, recompute_paper
+from harness.sources.fetch import fetch_resources
 from harness.store.provenance import provenance
 
 pytestmark = pytest.mark.real
 
 
 @pytest.fixture(scope="module")
-def found(mirror: Path) -> Reproduction:
-    return reproduce(load_paper("crossmath"))
+def found(mirror: Path) -> PaperReproduction:
+    return recompute_paper(load_paper("crossmath"))
 
 
 @pytest.fixture(scope="module")
-def claims(found: Reproduction) -> tuple[Claim, ...]:
+def claims(found: PaperReproduction) -> tuple[Claim, ...]:
     return check_claims(found)
 
 
 @pytest.fixture(scope="module")
-def markdown(found: Reproduction, tmp_path_factory: pytest.TempPathFactory) -> str:
+def markdown(found: PaperReproduction, tmp_path_factory: pytest.TempPathFactory) -> str:
     files = {file.name: file.sha256 for file in found.paper.files()}
     report = paper_report(found, provenance(files, ["harness", "reproduce", "paper=crossmath"]))
     return report.write(tmp_path_factory.mktemp("report"))["md"].read_text()
 
 
-def test_every_value_is_exact(found: Reproduction) -> None:
+def test_every_value_is_exact(found: PaperReproduction) -> None:
     tables = [v for v in found.verdicts if v.cell.table != "text"]
     text = [v for v in found.verdicts if v.cell.table == "text"]
     assert [(v.cell.place, v.value) for v in found.verdicts if v.verdict != "exact"] == []
@@ -44,7 +44,7 @@ def test_every_value_is_exact(found: Reproduction) -> None:
     assert found.line == "crossmath: 108 of 108 table cells exact, 2 of 2 values of its text exact"
 
 
-def test_every_value_has_its_printed_digits(found: Reproduction) -> None:
+def test_every_value_has_its_printed_digits(found: PaperReproduction) -> None:
     """Without the leeway at the middle of two roundings."""
     for verdict in found.verdicts:
         assert verdict.value is not None
@@ -52,7 +52,7 @@ def test_every_value_has_its_printed_digits(found: Reproduction) -> None:
         assert f"{verdict.value:.{digits}f}" == verdict.cell.value, verdict.cell.place
 
 
-def test_a_value_is_made_of_what_it_says(found: Reproduction) -> None:
+def test_a_value_is_made_of_what_it_says(found: PaperReproduction) -> None:
     for verdict in found.verdicts:
         assert verdict.protocol == "crossmath"
         year = verdict.collection.removeprefix("arqmath-")[0]
@@ -62,7 +62,7 @@ def test_a_value_is_made_of_what_it_says(found: Reproduction) -> None:
         assert verdict.measure == {"ndcg_prime@10": "nDCG@10", "p10_prime": "P@10"}[verdict.cell.metric]
 
 
-def test_the_values_of_the_text_are_of_one_topic(found: Reproduction) -> None:
+def test_the_values_of_the_text_are_of_one_topic(found: PaperReproduction) -> None:
     text = [v for v in found.verdicts if v.cell.table == "text"]
     assert {(v.run, v.collection, v.n) for v in text} == {
         ("fas-mBART-bi", "arqmath-3-task1", 1),
@@ -72,7 +72,7 @@ def test_the_values_of_the_text_are_of_one_topic(found: Reproduction) -> None:
 
 
 @pytest.mark.parametrize(("protocol", "edition"), [("arqmath-task1", "all"), ("crossmath", "official")])
-def test_what_the_paper_does_not_say_matters(found: Reproduction, protocol: str, edition: str) -> None:
+def test_what_the_paper_does_not_say_matters(found: PaperReproduction, protocol: str, edition: str) -> None:
     """With plain gains, or the organisers' 71 topics, Table 1's ARQMath-2 values are others."""
     printed = {
         v.cell.metric: v.cell.value
@@ -89,12 +89,12 @@ def test_what_the_paper_does_not_say_matters(found: Reproduction, protocol: str,
         assert f"{scores.mean('P@10'):.3f}" != printed["p10_prime"]
 
 
-def test_most_czech_topics_were_english(found: Reproduction) -> None:
+def test_most_czech_topics_were_english(found: PaperReproduction) -> None:
     checks = {t.language: (len(t.checked), len(t.missing), len(t.english_bodies)) for t in found.checked}
     assert checks == {"hrv": (244, 0, 0), "ces": (244, 0, 205), "fas": (244, 0, 0), "spa": (244, 0, 0)}
 
 
-def test_croatian_runs_lack_a_topic_that_counts_0(found: Reproduction) -> None:
+def test_croatian_runs_lack_a_topic_that_counts_0(found: PaperReproduction) -> None:
     lacking = {key for key, scores in found.scores.items() if scores.counts["topics missing"]}
     assert lacking == {("arqmath-3", f"hrv-{t}-{m}") for t in ("NLLB", "mBART") for m in ("bi", "cross")}
     for key in lacking:
@@ -105,12 +105,12 @@ def test_croatian_runs_lack_a_topic_that_counts_0(found: Reproduction) -> None:
         assert scores.n("P@10") == 78
 
 
-def test_no_run_has_ties_that_matter(found: Reproduction) -> None:
+def test_no_run_has_ties_that_matter(found: PaperReproduction) -> None:
     assert found.bounds == {}
     assert found.warnings == ()
 
 
-def test_the_same_runs_under_the_protocol_of_arqmath(found: Reproduction) -> None:
+def test_the_same_runs_under_the_protocol_of_arqmath(found: PaperReproduction) -> None:
     scores = found.also["arqmath-task1"]["arqmath-2", "eng-NLLB-bi"]
     assert (scores.edition, scores.n("AP")) == ("all", 89)
     assert scores.protocol.name == "arqmath-task1"
@@ -167,10 +167,10 @@ def test_the_breakdown_counts_the_labelled_topics(markdown: str) -> None:
     assert sum(int(row.split("|")[2]) for row in rows) == 71 + 78
 
 
-def test_all_files_are_fetched_with_the_right_checksums(found: Reproduction) -> None:
+def test_all_files_are_fetched_with_the_right_checksums(found: PaperReproduction) -> None:
     files = found.paper.files()
     assert len({file.path for file in files}) == 60 + 5 + 3 + 4 + 2
-    assert all(path.is_file() for path in fetch(files))
+    assert all(path.is_file() for path in fetch_resources(files))
 
 
 @pytest.mark.parametrize("name", ["eng", "hrv", "ces", "ces-paper", "pes", "spa", "hin", "npi"])

@@ -13,8 +13,8 @@ from harness.collections.corpora import load_corpus
 from harness.formulas.mathml.read import read_content, read_presentation
 from harness.formulas.slt.read import read_latex
 from harness.formulas.trees import forest
-from harness.formulas.trees.reading import Counts, count
-from harness.formulas.trees.tree import Tree, parse, show
+from harness.formulas.trees.reading import ParseCounts, count
+from harness.formulas.trees.tree import Tree, parse_tangent, tangent_string
 from harness.formulas.trees.tuples import tuple_f1
 
 pytestmark = pytest.mark.real
@@ -50,9 +50,9 @@ def pages(mirror: Path) -> list[tuple[str, str]]:
 def test_tangent_strings_come_back_as_they_were(tangent: dict[str, dict[str, str]]) -> None:
     strings = [text for columns in tangent.values() for text in columns.values()]
     assert len(tangent) == 9_350
-    assert [text for text in strings if show(parse(text)) != text] == []
-    packed = forest.pack(parse(text) for text in strings)
-    assert [show(tree) for tree in packed] == strings
+    assert [text for text in strings if tangent_string(parse_tangent(text)) != text] == []
+    packed = forest.pack(parse_tangent(text) for text in strings)
+    assert [tangent_string(tree) for tree in packed] == strings
 
 
 @pytest.mark.slow
@@ -60,9 +60,9 @@ def test_official_formulas_are_read(official: dict[int, list[Pair]]) -> None:
     assert {year: len(pairs) for year, pairs in official.items()} == {2020: 1_007, 2021: 843, 2022: 1_050}
     unreadable = "the markup cannot be read"  # two formulas of 2022 that are nothing but white space
     for year, layouts, operators in (
-        (2020, Counts(840, {SOURCE: 165, "no formula": 2}), Counts(1_007, {})),
-        (2021, Counts(838, {SOURCE: 5}), Counts(843, {})),
-        (2022, Counts(1_046, {SOURCE: 2, unreadable: 2}), Counts(1_048, {unreadable: 2})),
+        (2020, ParseCounts(840, {SOURCE: 165, "no formula": 2}), ParseCounts(1_007, {})),
+        (2021, ParseCounts(838, {SOURCE: 5}), ParseCounts(843, {})),
+        (2022, ParseCounts(1_046, {SOURCE: 2, unreadable: 2}), ParseCounts(1_048, {unreadable: 2})),
     ):
         assert count(read_presentation(pair.presentation) for pair in official[year]) == layouts
         assert count(read_content(pair.content) for pair in official[year]) == operators
@@ -86,7 +86,7 @@ def test_our_reader_gives_tangents_own_trees(pages: list[tuple[str, str]], tange
     ours: dict[str, set[str]] = {}
     for visual_id, markup in pages:
         if "slt" in tangent.get(visual_id, {}):
-            ours.setdefault(visual_id, set()).add(show(read_presentation(markup).tree))
+            ours.setdefault(visual_id, set()).add(tangent_string(read_presentation(markup).tree))
     differ = [name for name, found in ours.items() if tangent[name]["slt"] not in found]
     assert (len(ours), len(differ)) == (443, 9)
 

@@ -17,16 +17,16 @@ import pytrec_eval
 
 from harness.collections.files import local
 from harness.collections.load import load_collection
+from harness.data.run_writers import write_run
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run, read_run
-from harness.data.written import write_run
 from harness.io import config
 from harness.scoring.compare import compare
 from harness.scoring.scorer import Scorer
 from harness.sources import catalogue
 from harness.systems.base import Request
 from harness.systems.fusion import candidates, methods
-from harness.systems.fusion.candidates import fuse, gather, to_run
+from harness.systems.fusion.candidates import align_results, fuse, to_run
 from harness.systems.fusion.methods import training_ndcg
 from harness.systems.fusion.system import Fusion
 
@@ -61,7 +61,7 @@ def scorer(mirror: Path) -> Scorer:
 
 @pytest.mark.slow
 def test_all_methods_over_77_topics(runs: Sequence[Run], scorer: Scorer) -> None:
-    candidates = gather(runs)
+    candidates = align_results(runs)
     for name, (method, expected) in GOLDEN.items():
         scores = scorer(to_run(candidates, method(candidates), "x"))
         assert len(scores.topics) == 77

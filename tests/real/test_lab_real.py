@@ -20,7 +20,7 @@ from harness.experiments.task import task
 from harness.io import config
 from harness.io.files import cache_root
 from harness.sources import catalogue
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 from harness.sources.resource import Resource
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("mirror")]
@@ -45,7 +45,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
     for name, path in {**TEAMS, "baseline": BASELINE}.items():
         resource = catalogue.resource({"source": "arqmath-psu", "path": path}, "f")
         assert isinstance(resource, Resource)
-        fetch([resource])
+        fetch_resources([resource])
         found[name] = tmp_path / f"{name}.tsv"
         shutil.copyfile(local(resource), found[name])
     return found

@@ -9,7 +9,7 @@ import pytest
 
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.report.paper import paper_report
-from harness.papers.reproduce import reproduce
+from harness.papers.reproduce import recompute_paper
 from harness.store.provenance import provenance
 
 
@@ -17,7 +17,7 @@ from harness.store.provenance import provenance
 @pytest.mark.slow
 @pytest.mark.parametrize("key", paper_names())
 def test_the_report_of_a_paper_compiles(key: str, mirror: Path, tmp_path: Path, pdflatex: str) -> None:
-    reproduction = reproduce(load_paper(key))
+    reproduction = recompute_paper(load_paper(key))
     report = paper_report(reproduction, provenance({}, ["harness", "reproduce", f"paper={key}"]))
     report.write(tmp_path, ["tex"])
     command = [pdflatex, "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]

@@ -8,8 +8,8 @@ import pytest
 from structural_tools import formula_corpus, formula_topics
 
 from bench.formulas import official_pairs, truth
-from harness.formulas.mathml.latexml import convert, missing, read, version
-from harness.formulas.trees.tree import show
+from harness.formulas.mathml.latexml import convert, missing_latexml_parts, read_latexml, version
+from harness.formulas.trees.tree import tangent_string
 from harness.systems.base import Request
 from harness.systems.structural import formulas
 from harness.systems.structural.tree import Structural
@@ -17,12 +17,12 @@ from harness.systems.structural.tree import Structural
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.real,
-    pytest.mark.skipif(bool(missing()), reason="LaTeXML is not installed: apt-get install latexml"),
+    pytest.mark.skipif(bool(missing_latexml_parts()), reason="LaTeXML is not installed: apt-get install latexml"),
 ]
 
 
 def opt(latex: str) -> str:
-    return show(read(convert([latex])[0], "opt").tree)
+    return tangent_string(read_latexml(convert([latex])[0], "opt").tree)
 
 
 @pytest.mark.parametrize("kind", ["SLT", "OPT"])
@@ -30,7 +30,7 @@ def test_official_trees(mirror: Path, kind: str) -> None:
     pairs = [
         (pair.latex, tree) for pair in official_pairs(mirror, 2022)[:150] if (tree := truth(pair, kind)) is not None
     ]
-    found = [read(markup, kind.lower()) for markup in convert([latex for latex, _ in pairs])]
+    found = [read_latexml(markup, kind.lower()) for markup in convert([latex for latex, _ in pairs])]
     same = sum(reading.tree == tree for reading, (_, tree) in zip(found, pairs, strict=True))
     assert same >= 0.95 * len(pairs) > 100
 
@@ -38,8 +38,11 @@ def test_official_trees(mirror: Path, kind: str) -> None:
 @pytest.mark.parametrize("environment", ["align", "align*", "gather", "eqnarray"])
 def test_every_line_of_an_alignment_is_kept(environment: str) -> None:
     (markup,) = convert([rf"\begin{{{environment}}} a=b \\ c=d \text{{ if $e$}} \end{{{environment}}}"])
-    assert show(read(markup, "opt").tree) == "[O!form-seq,0[U!eq,0[V!𝑎],1[V!𝑏]],1[U!eq,0[V!𝑐],1[U!times,0[V!𝑑],1[W!]]]]"
-    assert show(read(markup, "slt").tree) == "[M!2x1,w[V!a[=[V!b]],e[V!c[=[V!d[T!if[V!e]]]]]]]"
+    assert (
+        tangent_string(read_latexml(markup, "opt").tree)
+        == "[O!form-seq,0[U!eq,0[V!𝑎],1[V!𝑏]],1[U!eq,0[V!𝑐],1[U!times,0[V!𝑑],1[W!]]]]"
+    )
+    assert tangent_string(read_latexml(markup, "slt").tree) == "[M!2x1,w[V!a[=[V!b]],e[V!c[=[V!d[T!if[V!e]]]]]]]"
     assert markup.reason == ""
 
 
@@ -47,7 +50,7 @@ def test_every_line_of_an_alignment_is_kept(environment: str) -> None:
 def test_environments_within_a_formula_can_begin_it(environment: str) -> None:
     (markup,) = convert([rf"\begin{{{environment}}} a \\ b \end{{{environment}}}"])
     assert markup.reason == ""
-    assert {"V!𝑎", "V!𝑏"} <= set(read(markup, "opt").tree.labels)
+    assert {"V!𝑎", "V!𝑏"} <= set(read_latexml(markup, "opt").tree.labels)
 
 
 @pytest.mark.parametrize("kind", formulas.KINDS)
@@ -72,7 +75,7 @@ def test_a_bad_formula_harms_no_other() -> None:
     bad = ["x}", "{x", r"\begin{matrix} a", r"\end{document}", r"\foo", r"$", r"\def\x{y}", r"\let\frac\sqrt", "% a"]
     mixed = [each for latex in bad for each in (latex, r"\frac{x}{2}")]
     found = convert(mixed)
-    assert {show(read(each, "opt").tree) for each in found[1::2]} == {"[O!divide,0[V!𝑥],1[N!2]]"}
+    assert {tangent_string(read_latexml(each, "opt").tree) for each in found[1::2]} == {"[O!divide,0[V!𝑥],1[N!2]]"}
     assert [each.reason for each in found[1::2]] == [""] * len(bad)
     assert found[mixed.index(r"\foo")].reason == "undefined"
 
@@ -82,7 +85,7 @@ def test_endless_formulas_are_ended() -> None:
     latex = [r"\def\a{\a}\a", "x", r"\def\a{\a\a}\a", r"\loop\iftrue\repeat", "y"]
     found = convert(latex, seconds=5)
     assert [bool(each.reason) for each in found] == [True, False, True, True, False]
-    assert show(read(found[4], "opt").tree) == "[V!𝑦]"
+    assert tangent_string(read_latexml(found[4], "opt").tree) == "[V!𝑦]"
 
 
 @pytest.mark.parametrize(

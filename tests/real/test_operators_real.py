@@ -12,7 +12,7 @@ from harness.collections.corpora import load_corpus
 from harness.formulas.mathml.read import read_content
 from harness.formulas.opt.read import read_latex
 from harness.formulas.trees.reading import count
-from harness.formulas.trees.tree import Tree, depth, parse, show
+from harness.formulas.trees.tree import Tree, depth, parse_tangent, tangent_string
 from harness.formulas.trees.tuples import tuple_f1
 
 pytestmark = pytest.mark.real
@@ -63,7 +63,7 @@ def test_formulas_of_pages_are_read(mirror: Path) -> None:
     assert counts.read / len(formulas) > 0.96
     for reading in readings.values():
         assert depth(reading.tree) <= 200
-        assert parse(show(reading.tree)) == reading.tree
+        assert parse_tangent(tangent_string(reading.tree)) == reading.tree
         # What cannot be read is a node of its own, and has a reason; cells that a row lacks are no fault.
         above = [reading.tree.labels[parent] for parent in reading.tree.parents[1:]]
         faults = {place for place, label in zip(above, reading.tree.labels[1:], strict=True) if label.startswith("E!")}

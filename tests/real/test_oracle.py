@@ -20,7 +20,7 @@ from harness.papers.paper import load_paper
 from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import Scorer
 from harness.sources import catalogue
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 from harness.sources.resource import Resource
 
 pytestmark = pytest.mark.real
@@ -44,8 +44,8 @@ Run = dict[str, dict[str, float]]
 @pytest.fixture(scope="module", autouse=True)
 def _files(mirror: Path) -> None:
     """All files at once: each archive is unpacked only once."""
-    fetch(load_paper("crossmath").files())
-    fetch(resource for path in SUBMITTED if isinstance(resource := _submitted(path), Resource))
+    fetch_resources(load_paper("crossmath").files())
+    fetch_resources(resource for path in SUBMITTED if isinstance(resource := _submitted(path), Resource))
 
 
 def _submitted(path: str) -> Resource | Path:

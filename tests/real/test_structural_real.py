@@ -16,7 +16,7 @@ from harness.systems.build import load_system
 from harness.systems.structural import formulas
 from harness.systems.structural.index import index_of
 from harness.systems.structural.paths import canonical
-from harness.systems.structural.tree import Query, Structural
+from harness.systems.structural.tree import FormulaQuery, Structural
 
 pytestmark = pytest.mark.real
 
@@ -41,7 +41,7 @@ def test_real_formulas_find_themselves_first(mirror: Path) -> None:
     index, system = index_of(corpus, known.trees, 2), Structural()
     for number in range(0, len(known.trees), len(known.trees) // 40):
         tree = known.trees[number]
-        numbers, scores = system.search(Query(tree, index))
+        numbers, scores = system.search(FormulaQuery(tree, index))
         best = numbers[scores == scores.max()].tolist()
         assert number in best
         assert {canonical(known.trees[other]) for other in best} == {canonical(tree)}

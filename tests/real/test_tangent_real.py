@@ -11,7 +11,7 @@ import pytest
 from harness.collections.readers import tangent as files
 from harness.experiments.task import Task, task
 from harness.formulas.trees import forest
-from harness.formulas.trees.tree import parse
+from harness.formulas.trees.tree import parse_tangent
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas
@@ -68,13 +68,14 @@ def test_the_values_of_tangent_s_are_the_authors(judged: Task, kind: str, number
     assert judged.corpus is not None
     path = judged.corpus.paths[formulas.KINDS.index(kind)]
     queries = files.queries(path)
-    results: dict[str, list[files.Result]] = {}
+    results: dict[str, list[files.TangentResult]] = {}
     for result in files.results(path):
         results.setdefault(result.topic, []).append(result)
 
     def different(topic: str, marks: str) -> list[str]:
         query, *candidates = (
-            parse(tree.replace('"', marks)) for tree in (queries[topic], *(each.tree for each in results[topic]))
+            parse_tangent(tree.replace('"', marks))
+            for tree in (queries[topic], *(each.tree for each in results[topic]))
         )
         found = similarities(query, forest.pack(candidates), np.arange(len(candidates)), kind)
         wrong = (found != [json.loads(each.scores) for each in results[topic]]).any(axis=1)

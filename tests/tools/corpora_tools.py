@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.collections.corpora import reader as reader_of
+from harness.collections.corpora import corpus_reader as reader_of
 from harness.collections.corpus import Corpus
 from harness.errors import HarnessError
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.systems.mathamr.encoder.settings import Settings
-from harness.systems.mathamr.encoder.virtual import UNKNOWN_RELATION, Encoded
+from harness.systems.mathamr.encoder.settings import GraphEncoderSettings
+from harness.systems.mathamr.encoder.virtual import UNKNOWN_RELATION, EncodedGraph
 
-SMALL = Settings(nodes=50, relations=14, dim=16, out=8, layers=2, bases=5)
+SMALL = GraphEncoderSettings(nodes=50, relations=14, dim=16, out=8, layers=2, bases=5)
 
 
-def encoded(seed: int, nodes: int = 12, settings: Settings = SMALL, structure: str = "hierarchy") -> Encoded:
+def encoded(
+    seed: int, nodes: int = 12, settings: GraphEncoderSettings = SMALL, structure: str = "hierarchy"
+) -> EncodedGraph:
     """A post of two sentences (a chain each) and one formula (a chain as well); some relations are unknown."""
     rng = np.random.default_rng(seed)
     content = settings.relations - 4
@@ -33,7 +35,7 @@ def encoded(seed: int, nodes: int = 12, settings: Settings = SMALL, structure: s
     vectors = [nodes + i for i in range(4)] if structure == "hierarchy" else [1, 0, *([nodes] if kinds else [])]
     types = kinds if structure == "hierarchy" else [0, 1, *kinds]
     ends = np.array(edges, np.uint16).reshape(-1, 3)
-    return Encoded(
+    return EncodedGraph(
         nodes=np.concatenate((rng.integers(2, settings.nodes, nodes), settings.nodes + np.array(kinds, int))).astype(
             np.uint16
         ),

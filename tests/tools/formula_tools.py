@@ -6,7 +6,7 @@ import random
 
 from hypothesis import strategies as st
 
-from harness.formulas.trees.tree import Nested, Tree, build, children, parse, show
+from harness.formulas.trees.tree import Nested, Tree, children, parse_tangent, tangent_string, tree_from_tuples
 
 _LABELS = "V!x V!𝑦 N!2 = + , [ ] ? &comma; &amp;comma; & M![)1x2 E!"
 LABELS = (*_LABELS.split(), "", "T!a b")
@@ -42,7 +42,7 @@ def random_trees(number: int, seed: int = 0) -> list[Tree]:
             left -= part
         return rng.choice(("V!x", "V!y", "N!2", "U!plus", "O!minus")), parts
 
-    return [build(nested(rng.randint(1, 30))) for _ in range(number)]
+    return [tree_from_tuples(nested(rng.randint(1, 30))) for _ in range(number)]
 
 
 def check(tree: Tree) -> None:
@@ -58,7 +58,7 @@ def check(tree: Tree) -> None:
         path.append(number)
         assert tree.edges[number]
     assert sum(map(len, children(tree))) == len(tree) - 1
-    assert parse(show(tree)) == tree
+    assert parse_tangent(tangent_string(tree)) == tree
 
 
 def mutated(texts: list[str], pieces: list[str], number: int, seed: int, longest: int = 400) -> list[str]:

@@ -17,7 +17,7 @@ from harness.collections.files import local
 from harness.collections.load import load_collection
 from harness.data.markup import read_markup
 from harness.data.topics import Formula
-from harness.formulas.text.delimiters import spans
+from harness.formulas.text.delimiters import formula_spans
 
 YEARS = tuple(f"arqmath-{year}-task{task}" for year in (1, 2, 3) for task in (1, 2))
 LANGUAGES = ("eng", "ces", "ces-paper", "hrv", "spa", "pes", "hin", "npi")
@@ -97,7 +97,7 @@ def rows() -> Iterator[tuple[str | int, ...]]:
         yield row(name, inside, read, topics.remarks)
     for language in LANGUAGES:
         topics = load_collection(f"crossmath-{language}").topics()
-        inside = [span.latex for topic in topics for text in (topic.title, topic.body) for span in spans(text)]
+        inside = [span.latex for topic in topics for text in (topic.title, topic.body) for span in formula_spans(text)]
         yield row(f"crossmath-{language}", inside, (f for topic in topics for f in topic.formulas), topics.remarks)
     browsing = load_collection("ntcir-12-browsing")
     assert browsing.topic_file is not None

@@ -6,7 +6,7 @@ import random
 
 from harness.data.columns import Floats
 from harness.data.trec import Qrels, Run
-from harness.systems.fusion.candidates import Candidates
+from harness.systems.fusion.candidates import FusionCandidates
 
 
 def ranked(name: str, **topics: str) -> Run:
@@ -41,7 +41,7 @@ def noisy(qrels: Qrels, name: str, noise: float, topics: str = "ABC") -> Run:
     )
 
 
-def pairs_of(candidates: Candidates, values: Floats) -> dict[tuple[str, str], float]:
+def pairs_of(candidates: FusionCandidates, values: Floats) -> dict[tuple[str, str], float]:
     """(topic, document) -> value of each candidate."""
     docs = candidates.docs[candidates.doc].astype(str).tolist()
     topics = [candidates.topics[topic] for topic in candidates.topic.tolist()]

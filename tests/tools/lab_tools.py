@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.collections.load import load_collection
 from harness.io.files import sha256
-from harness.labs.journal import Joined, Journal
+from harness.labs.journal import Journal, TeamJoined
 from harness.labs.lab import Lab, new_lab
 
 TOPICS = tuple(f"T.{n}" for n in range(1, 9))
@@ -69,7 +69,7 @@ def enrol_in(folder: Path, *teams: str) -> None:
     journal = Journal(folder)
     with journal.locked():
         for team in teams:
-            journal.append(Joined(team, sha256(token_of(team).encode()), "2026-06-01T00:00:00+00:00"))
+            journal.append(TeamJoined(team, sha256(token_of(team).encode()), "2026-06-01T00:00:00+00:00"))
 
 
 def tiny_lab(folder: Path, **settings: object) -> Lab:

@@ -100,7 +100,7 @@ class Mapped(Overlap):
     def __call__(self, request):
         def join(folder, of):
             groups = shards.parts((document.id for document in request.corpus), 4)
-            task = shards.Map(of, Lengths(), None, crashed if (TOLD / "survives").exists() else None)
+            task = shards.ShardTask(of, Lengths(), None, crashed if (TOLD / "survives").exists() else None)
             files = shards.mapped(task, groups, "measuring documents")
             (folder / "lengths").write_bytes(b"".join(file.read_bytes() for file in files))
             return files

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.encoder.virtual import Encoded
-from harness.systems.mathamr.graphs.graph import FORMULA, OPT, SLT, TEXT, FormulaNodes, Graph, check
+from harness.systems.mathamr.encoder.virtual import EncodedGraph
+from harness.systems.mathamr.graphs.graph import FORMULA, OPT, SLT, TEXT, FormulaNodes, Graph, check_graph
 
 # "Solve FORMULA_0. Add FORMULA_1 twice." with an operator tree and a layout tree for the first formula only, and
 # FORMULA_2, which the parser dropped.
@@ -95,10 +95,10 @@ def graphs(draw: st.DrawFn) -> Graph:
                 node(sign, kind, len(labels) - 1 if len(labels) > first else place, relation)
             spans.append((first, len(labels)) if signs else (0, 0))
         formulas.append(FormulaNodes(draw(NAMES), place, spans[0], spans[1]))
-    return check(Graph(tuple(labels), bytes(kinds), tuple(edges), 0, tuple(sentences), tuple(formulas)))
+    return check_graph(Graph(tuple(labels), bytes(kinds), tuple(edges), 0, tuple(sentences), tuple(formulas)))
 
 
-def same(one: Encoded, other: Encoded) -> bool:
+def same(one: EncodedGraph, other: EncodedGraph) -> bool:
     """Whether two posts are equal in every value."""
     arrays = ("nodes", "source", "relation", "target", "vectors", "types")
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays) and (

@@ -9,7 +9,7 @@ import pytest
 from harness.errors import HarnessError
 from harness.papers.paper import load_paper
 from harness.papers.report.paper import paper_report
-from harness.papers.reproduce import reproduce
+from harness.papers.reproduce import recompute_paper
 from harness.render.model import Table
 from harness.render.write import Report
 from harness.store.provenance import provenance
@@ -25,7 +25,7 @@ def message(call: Callable[[], object]) -> str:
 
 
 def report_of(key: str) -> Report:
-    return paper_report(reproduce(load_paper(key)), provenance({}, ["harness"]))
+    return paper_report(recompute_paper(load_paper(key)), provenance({}, ["harness"]))
 
 
 def table_of(report: Report, name: str) -> Table:

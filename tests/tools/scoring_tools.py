@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.data.trec import Qrels, Run, parse_run
 from harness.scoring.protocol import Protocol
-from harness.scoring.scorer import score
+from harness.scoring.scorer import score_run
 from harness.scoring.scores import Scores
 
 BINARY = ("AP", "AP@2", "P@1", "P@2", "R@2", "RR", "RR@2", "Bpref", "Bpref@3", "RelRet")
@@ -114,7 +114,7 @@ def run_of(rankings: Mapping[str, Ranking], rng: random.Random | None = None) ->
 def one(lines: str, judged: Mapping[str, float], how: Protocol, keys: Keys | None = None) -> Scores:
     """Scores of one topic from `document:score` items."""
     ranking = [(doc, float(value)) for doc, _, value in (item.rpartition(":") for item in lines.split())]
-    return score(run_of({"t": ranking}), Qrels.from_dict("e", {"t": judged}), how, keys=keys)
+    return score_run(run_of({"t": ranking}), Qrels.from_dict("e", {"t": judged}), how, keys=keys)
 
 
 def random_protocol(rng: random.Random) -> Protocol:

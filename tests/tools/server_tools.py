@@ -26,14 +26,14 @@ from harness.labs.roster import add_team
 from harness.labs.server.accounts import Accounts
 from harness.labs.server.app import application
 from harness.labs.server.database import Database
-from harness.labs.server.live import Live, make_private, state_folder
+from harness.labs.server.lab_snapshot import Live, make_private, state_folder
 from harness.labs.server.mail import Outbox
 from harness.labs.server.queue import Queue
-from harness.labs.server.service import Service, Settings
-from harness.labs.server.worker import Limits, Worker
+from harness.labs.server.service import ServerSettings, Service
+from harness.labs.server.worker import Limits, UploadWorker
 
 ADDRESS = "http://localhost"
-FAST = Settings(rate=1_000_000, uploads=1_000_000, attempts=1_000_000)
+FAST = ServerSettings(rate=1_000_000, uploads=1_000_000, attempts=1_000_000)
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Served:
 
     def score(self) -> None:
         """Scores all uploads that wait, in child processes."""
-        worker = Worker(self.lab.folder, self.service.queue, self.limits)
+        worker = UploadWorker(self.lab.folder, self.service.queue, self.limits)
         while worker.ready() and (upload := self.service.queue.claim(worker.name)) is not None:
             worker.score(upload)
 
@@ -83,7 +83,7 @@ class Served:
         return found
 
 
-def served(lab: Lab, settings: Settings = FAST, limits: Limits | None = None) -> Served:
+def served(lab: Lab, settings: ServerSettings = FAST, limits: Limits | None = None) -> Served:
     """Opens the server of a lab in this process."""
     state = state_folder(lab.folder)
     make_private(state)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from harness.cli.main import app
 from harness.labs.lab import Lab
-from harness.labs.submit import Offer, submit
+from harness.labs.submit import Offer, submit_run
 
 
 def build(*arguments: str | Path) -> tuple[int, str]:
@@ -30,7 +30,7 @@ def sent(lab: Lab, seed: int, team: str, label: str, metadata: object = None, **
     beside.unlink(missing_ok=True)
     if metadata is not None:
         beside.write_text(yaml.safe_dump(metadata, allow_unicode=True), encoding="utf-8")
-    submit(lab, Offer(path, team, label, **details))  # type: ignore[arg-type]
+    submit_run(lab, Offer(path, team, label, **details))  # type: ignore[arg-type]
 
 
 class Seen(HTMLParser):

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.errors import HarnessError
-from harness.formulas.text.masking import mask
-from harness.systems.crosslingual.translators import Passage
+from harness.formulas.text.masking import mask_formulas
+from harness.systems.crosslingual.translators import TranslatedText
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ class Careless:
         return " ".join(some)
 
 
-def check_accounted(passage: Passage, prefix: str = "QZ") -> None:
+def check_accounted(passage: TranslatedText, prefix: str = "QZ") -> None:
     """Each formula of a text whose words a translator dealt with as it liked is kept or appended, and counted so."""
-    there = mask(passage.original, prefix, blanks=True)
+    there = mask_formulas(passage.original, prefix, blanks=True)
     assert passage.sent == there.text
     assert (passage.formulas, passage.appended) == (len(there.formulas), passage.lost)
     assert all(formula in passage.restored for formula in there.formulas)

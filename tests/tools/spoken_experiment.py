@@ -13,7 +13,7 @@ from harness.data.topics import Topic
 from harness.experiments.experiment import Experiment
 from harness.experiments.parts import Condition
 from harness.experiments.produce import make
-from harness.experiments.results import Outcome, Results
+from harness.experiments.results import ExperimentResults, Outcome
 from harness.experiments.task import Task, task
 from harness.systems.build import build_system
 
@@ -72,7 +72,7 @@ def results(
     folder: Path,
     foreign: Sequence[Topic] = SPANISH,
     systems: Mapping[str, tuple[dict[str, Any], tuple[str, ...]]] = SYSTEMS,
-) -> Results:
+) -> ExperimentResults:
     """The experiment, run; the first condition on English is the baseline."""
     tasks = {"English": scored_by(folder, "first", ENGLISH), "Foreign": scored_by(folder, "second", foreign)}
     plan = Experiment(
@@ -92,4 +92,4 @@ def results(
         produced = make(build_system(configuration, "test"), tasks[language], runs=folder / "runs")
         scores = tasks[language].scorer(produced.run)
         outcomes.append(Outcome(cell, configuration, run=produced.path, sha256="", task=tasks[language], scores=scores))
-    return Results("two", plan, tuple(outcomes))
+    return ExperimentResults("two", plan, tuple(outcomes))

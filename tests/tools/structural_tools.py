@@ -11,10 +11,10 @@ from pathlib import Path
 from harness.collections.corpus import Corpus, Document
 from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.trees.forest import Forest
-from harness.formulas.trees.tree import Nested, Tree, build, place
+from harness.formulas.trees.tree import Nested, Tree, argument_edge, tree_from_tuples
 from harness.systems.structural import formulas, index
 from harness.systems.structural.formulas import Formulas
-from harness.systems.structural.index import Index
+from harness.systems.structural.index import PathIndex
 
 
 def encode(documents: Iterable[Document], kind: str, route: str = formulas.OWN) -> Formulas:
@@ -51,10 +51,10 @@ def posts_corpus(folder: Path, posts: Mapping[str, Sequence[str]]) -> Corpus:
     return Corpus("posts", "Posts", "CC0", path, (("id", "id"), ("formulas", "formulas")))
 
 
-def indexed(trees: Forest, height: int, limit: int | None = None) -> Index:
+def indexed(trees: Forest, height: int, limit: int | None = None) -> PathIndex:
     with tempfile.TemporaryDirectory() as folder:
-        index.write(trees, height, Path(folder), limit=limit)
-        return Index.load(Path(folder), trees, height)
+        index.write_path_index(trees, height, Path(folder), limit=limit)
+        return PathIndex.load(Path(folder), trees, height)
 
 
 def sums(terms: int, label: str = "V!x") -> Tree:
@@ -76,9 +76,9 @@ def repeating_trees(number: int, seed: int, most: int = 200) -> list[Tree]:
         parts = parts or [("V!z", [])]
         rng.shuffle(parts)
         name = rng.choice(("U!plus", "U!times", "O!minus"))
-        return name, [(place(n % 9), part) for n, part in enumerate(parts)]
+        return name, [(argument_edge(n % 9), part) for n, part in enumerate(parts)]
 
     found: dict[Tree, None] = {}
     while len(found) < number:
-        found[build(nested(rng.randint(0, 2)))] = None
+        found[tree_from_tuples(nested(rng.randint(0, 2)))] = None
     return list(found)

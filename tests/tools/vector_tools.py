@@ -9,7 +9,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from harness.systems.dense.maxsim import Floats32, Vectors, stack
-from harness.systems.dense.search import Hits, Query
+from harness.systems.dense.search import Hits, VectorQuery
 
 LENGTHS = st.lists(st.integers(0, 40), min_size=1, max_size=30).filter(any)
 COUNTS = st.lists(st.integers(1, 9), min_size=1, max_size=6)
@@ -28,10 +28,10 @@ def documents(lengths: Sequence[int], dimensions: int = 8, seed: int = 0) -> Vec
     return stack((f"d{n}", unit(generator, length, dimensions), length - 1) for n, length in enumerate(lengths))
 
 
-def queries(lengths: Sequence[int], dimensions: int = 8, seed: int = 1) -> list[Query]:
+def queries(lengths: Sequence[int], dimensions: int = 8, seed: int = 1) -> list[VectorQuery]:
     """Queries with so many vectors each; the last is the query's single vector."""
     generator = np.random.default_rng(seed)
-    return [Query(unit(generator, length, dimensions), length - 1) for length in lengths]
+    return [VectorQuery(unit(generator, length, dimensions), length - 1) for length in lengths]
 
 
 def reference(query: Floats32, vectors: Vectors) -> npt.NDArray[np.float64]:

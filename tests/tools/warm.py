@@ -28,7 +28,7 @@ _MODULES = (
     "harness.cli.leaderboard",
     "harness.cli.list",
     "harness.cli.main",
-    "harness.cli.organise",
+    "harness.cli.team_runs",
     "harness.cli.rehearse",
     "harness.cli.reproduce",
     "harness.cli.run",

@@ -17,8 +17,8 @@ from harness.papers import work
 from harness.papers.cells import HEADER
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.report.paper import paper_report
-from harness.papers.reproduce import reproduce
-from harness.papers.steps import Run
+from harness.papers.reproduce import recompute_paper
+from harness.papers.steps import PlannedRun
 from harness.store.provenance import provenance
 
 MODULE = '''
@@ -27,8 +27,8 @@ import harness as h
 from harness.collections.corpus import Document
 from harness.data.topics import Topic
 from harness.papers.rates import Range
-from harness.papers.work import Step
-from harness.render.model import Section, Text
+from harness.papers.work import WorkStep
+from harness.render.model import Section, Prose
 from harness.scoring.measures import register
 from harness.scoring.rankings import Measure
 import numpy as np
@@ -46,7 +46,7 @@ class First:
 
     @staticmethod
     def work(part, run):
-        yield Step("theirs", "read the corpus", Range(1, 1), "corpora", Range(2, 3), "counted")
+        yield WorkStep("theirs", "read the corpus", Range(1, 1), "corpora", Range(2, 3), "counted")
 
 
 def documents(paths):
@@ -76,7 +76,7 @@ def register_all():
 
 
 def sections(reproduction):
-    return [Section("Theirs", (Text((f"{len(reproduction.verdicts)} cells",)),))]
+    return [Section("Theirs", (Prose((f"{len(reproduction.verdicts)} cells",)),))]
 
 
 def greet():
@@ -128,9 +128,9 @@ def test_a_system_its_readers_and_a_measure() -> None:
 
 def test_what_a_system_says_of_itself() -> None:
     """Its work, as a function of its class; where it says nothing, the example of all systems, and unknown work."""
-    found = facts.document("systems", "theirs")
+    found = facts.configuration_facts("systems", "theirs")
     assert found["example"] == "harness run collection=mini-task1 corpus=mini-answers system=theirs"
-    run = Run("theirs", "theirs", "arqmath-posts")
+    run = PlannedRun("theirs", "theirs", "arqmath-posts")
     assert [step.title for step in work._of_part(run.configuration)(run.configuration, run)] == ["read the corpus"]
     for target in ("theirs.Nothing", "harness.systems.baselines.Shuffle"):
         (step,) = work._of_part({"_target_": target})({"_target_": target}, run)
@@ -140,7 +140,7 @@ def test_what_a_system_says_of_itself() -> None:
 def test_a_paper_and_its_section() -> None:
     assert "theirs" in paper_names()
     paper = load_paper("theirs")
-    report = paper_report(reproduce(paper), provenance({}, ["harness"]))
+    report = paper_report(recompute_paper(paper), provenance({}, ["harness"]))
     assert "Theirs" in [section.title for section in report.sections]
     assert any("Precision: of the first document." in table.notes for table in report.tables())
 

@@ -18,7 +18,7 @@ import yaml
 from docs.make import __main__ as make
 from docs.make import architecture, commands, configuration, files, keys, papers, python, results, staging, tables
 from docs.make.staging import rewritten, shown
-from harness.cli import entries, meanings
+from harness.cli import entries, key_descriptions
 from harness.cli.main import app
 from harness.io import config
 from harness.papers.paper import paper_names
@@ -139,12 +139,12 @@ def test_values_are_listed_in_place_of_the_constants_that_have_them() -> None:
     from harness.systems.foreign.ranx import METHODS, NORMS
     from harness.systems.lexical.text import STOP_LISTS, VIEWS
 
-    assert doctest.testmod(meanings).failed == 0
-    ranx = meanings.settings_of("harness.systems.foreign.ranx.FusionRanx")
+    assert doctest.testmod(key_descriptions).failed == 0
+    ranx = key_descriptions.settings_of("harness.systems.foreign.ranx.FusionRanx")
     assert set(re.findall(r"`(\S+)`", ranx["method"].says)) == set(METHODS)
     assert set(re.findall(r"`(\S+)`", ranx["norm"].says)) == set(NORMS)
     assert ranx["runs"].says.startswith("two or more run files, ")
-    view = meanings.settings_of("harness.systems.lexical.text.view")
+    view = key_descriptions.settings_of("harness.systems.lexical.text.view")
     assert set(re.findall(r"`(\S+)`", view["name"].says)) == set(VIEWS)
     assert set(re.findall(r"`(\S+)`", view["stop"].says)) == set(STOP_LISTS)
     pages = dict(configuration.pages())

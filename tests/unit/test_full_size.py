@@ -18,7 +18,7 @@ from bench.full_size import made
 from bench.full_size.__main__ import RESULTS, Limits, run
 from bench.full_size.paths import ROUTES, Marks, Route
 from bench.full_size.tables import Growth, Record, as_records, tables
-from harness.collections.corpora import reader
+from harness.collections.corpora import corpus_reader
 from harness.collections.corpus import Corpus
 from harness.formulas.opt.read import read_latex
 from harness.systems.dense.maxsim import Vectors
@@ -31,7 +31,9 @@ def test_generated_posts_are_read_like_the_organisers_file_and_depend_on_the_see
     made.posts(tmp_path / "b.xml", 300)
     made.posts(tmp_path / "c.xml", 300, seed=5)
     assert (tmp_path / "a.xml").read_bytes() == (tmp_path / "b.xml").read_bytes() != (tmp_path / "c.xml").read_bytes()
-    corpus = Corpus("posts", "", "", tmp_path / "a.xml", keep=("question", "accepted"), reader=reader("arqmath-posts"))
+    corpus = Corpus(
+        "posts", "", "", tmp_path / "a.xml", keep=("question", "accepted"), reader=corpus_reader("arqmath-posts")
+    )
     answers = list(corpus)
     assert 140 < len(answers) < 210
     assert corpus.remarks().get("answers without their question", 0) == 0

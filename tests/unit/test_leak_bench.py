@@ -9,12 +9,12 @@ import pytest
 from lab_tools import enrol
 
 from bench import leak
+from harness.data.run_writers import run_text
 from harness.data.trec import Run, read_run
-from harness.data.written import run_text
 from harness.experiments.task import task
 from harness.io.files import data_root
 from harness.labs.lab import new_lab
-from harness.labs.submit import Offer, submit
+from harness.labs.submit import Offer, submit_run
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +42,12 @@ def test_means_are_those_of_a_lab(
     assert seen.width == lab.noise == 0.24
     bench, draw = lab.task(), np.random.default_rng(1)
     for number, noise in enumerate(noises):
-        monkeypatch.setattr("harness.labs.published.noise", lambda *_, noise=noise: noise)
+        monkeypatch.setattr("harness.labs.shown_scores.noise", lambda *_, noise=noise: noise)
         monkeypatch.setattr(seen, "noise", lambda noise=noise: noise)
         order = draw.permuted(world.start, axis=1)
         path = tmp_path / f"r{number}"
         path.write_text(run_text(Run.from_dict(f"r{number}", world.ranked(order))))
-        means = submit(lab, Offer(path, "A"), bench=bench).submission.means
+        means = submit_run(lab, Offer(path, "A"), bench=bench).submission.means
         assert [means["nDCG"]] == seen(order).tolist()
 
 

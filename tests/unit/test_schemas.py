@@ -17,10 +17,10 @@ import pytest
 from referencing import Registry, Resource
 
 import harness
-from harness.data import written
+from harness.data import run_writers
+from harness.data.run_writers import run_from_json, run_to_json
 from harness.data.trec import parse_run
-from harness.data.written import run_from_json, run_to_json
-from harness.errors import HarnessError, Problem
+from harness.errors import HarnessError, InputFault
 from harness.experiments import evaluate as workflow
 from harness.experiments.evaluate import Evaluation, evaluation_to_json
 from harness.experiments.task import task
@@ -29,7 +29,7 @@ from harness.labs import board
 from harness.labs.site.home import SCHEMAS
 from harness.scoring import compare as stats
 from harness.scoring import reproduction, scores
-from harness.scoring.compare import Comparison, Row, compare
+from harness.scoring.compare import Comparison, TestedDifference, compare
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores, scores_from_json, scores_to_json
 
@@ -53,7 +53,7 @@ def compared(test: stats.Test, values: list[list[float]], baseline: str | None =
 def evaluated(comparison: Comparison | None) -> Json:
     made = tuple(scored(name, VALUES, Protocol("p", ("AP",))) for name in ("a", "b"))
     bounds = {"a": {"AP": (0.1, 0.2), "P@10": (0.0, 1.0)}}
-    odd = replace(parse_run(TWO, "a"), warnings=(Problem("a", 2, "odd"),))
+    odd = replace(parse_run(TWO, "a"), warnings=(InputFault("a", 2, "odd"),))
     return evaluation_to_json(Evaluation(task("mini-task1"), (odd,), made, bounds), comparison)
 
 
@@ -132,7 +132,7 @@ def test_schemas_are_valid_closed_and_described(name: str) -> None:
 
 
 def test_there_is_a_schema_for_everything_that_is_written() -> None:
-    kinds = {module.SCHEMA: module.VERSION for module in (written, scores, stats, workflow, reproduction, board)}
+    kinds = {module.SCHEMA: module.VERSION for module in (run_writers, scores, stats, workflow, reproduction, board)}
     kinds |= {f"mathir-harness/{name}": 1 for name in SCHEMAS if name.startswith("site")}
     loaded = [schema(path.stem).get("properties", {}) for path in FOLDER.glob("*.json")]
     named = [each for each in loaded if "schema" in each]  # lines of a journal and means of a submission name none
@@ -153,10 +153,10 @@ def test_the_schemas_have_the_fields_of_the_values() -> None:
         (scores["properties"], Scores, about),
         (scores["$defs"]["protocol"]["properties"], Protocol, set()),
         (comparison["properties"], Comparison, about),
-        (again["properties"], reproduction.Reproduction, about | {"rankings"}),
+        (again["properties"], reproduction.RunReproduction, about | {"rankings"}),
         (again["$defs"]["order"]["properties"], reproduction.TopicOrder, set()),
-        (again["$defs"]["effect"]["properties"], reproduction.Effect, set()),
-        (comparison["$defs"]["row"]["properties"], Row, set()),
+        (again["$defs"]["effect"]["properties"], reproduction.MeasureReproduction, set()),
+        (comparison["$defs"]["row"]["properties"], TestedDifference, set()),
     ):
         assert properties.keys() == more | {field.name for field in fields(made)}
 

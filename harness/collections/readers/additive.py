@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from harness.collections.readers.lean_text import joined
+from harness.collections.readers.lean_text import join_name_parts
 
 # Multiplicative word -> additive word, in lower case: the vocabulary in Mathlib's documentation of the attribute.
 _WORDS = {
@@ -102,10 +102,10 @@ def targets(asked: Iterable[tuple[str, str]]) -> dict[str, str]:
         parts = name.split(".")
         space = _mapped(parts[:-1], found).split(".") if parts[:-1] else []
         if given.startswith("_root_."):
-            found[name] = joined(given)
+            found[name] = join_name_parts(given)
         else:
             kept = space[: len(space) - given.count(".")] if given else space
-            found[name] = joined(".".join(kept), given or derived(parts[-1]))
+            found[name] = join_name_parts(".".join(kept), given or derived(parts[-1]))
     return dict(sorted(found.items()))
 
 
@@ -113,5 +113,5 @@ def _mapped(parts: list[str], found: Mapping[str, str]) -> str:
     """Returns a namespace with its longest translated beginning replaced."""
     for length in range(len(parts), 0, -1):
         if (new := found.get(".".join(parts[:length]))) is not None:
-            return joined(new, *parts[length:])
+            return join_name_parts(new, *parts[length:])
     return ".".join(parts)

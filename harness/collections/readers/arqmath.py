@@ -28,9 +28,9 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.collections.forms import FileForm
-from harness.collections.readers.streams import BLOCK, LONGEST_LINE, opened
+from harness.collections.readers.streams import BLOCK, LONGEST_LINE, open_decompressed
 from harness.data.markup import Marked, read_markup
 from harness.errors import HarnessError, format_error, suggestion
 
@@ -41,7 +41,7 @@ COLUMNS = ("question", "question_id", "accepted", "score", "html")
 Row = tuple[int, dict[str, str]]
 
 
-def rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _: True) -> Iterator[Row]:
+def arqmath_rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _: True) -> Iterator[Row]:
     """Yields line and attributes of each wanted `row`, in order; keeps one block of the file in memory.
 
     Document types and entities are refused: such files do not need them, and expanded entities can exhaust memory.
@@ -69,7 +69,7 @@ def rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _: True) 
     parser.StartElementHandler = start
     parser.StartDoctypeDeclHandler = refuse
     parser.EntityDeclHandler = refuse
-    with opened(path) as stream:
+    with open_decompressed(path) as stream:
         try:
             while block := stream.read(BLOCK):
                 parser.Parse(block, False)
@@ -173,7 +173,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
             raise HarnessError(f"corpus {corpus.name}: keep: {column!r} is unknown; {suggestion(column, COLUMNS)}")
     path = corpus.path
     questions = _questions(path, remarks, corpus.keep)
-    for line, attributes in rows(path, lambda row: row.get("PostTypeId") == ANSWER):
+    for line, attributes in arqmath_rows(path, lambda row: row.get("PostTypeId") == ANSWER):
         parent = number(attributes, "ParentId", path, line)
         found = questions.get(parent)
         if found is None:
@@ -190,10 +190,10 @@ def unanswered(corpus: Corpus, remarks: Remarks) -> Documents:
     path = corpus.path
     _questions(path, remarks, ())  # validates the posts
     answered = array("q")
-    for line, row in rows(path, lambda row: row.get("PostTypeId") == ANSWER):
+    for line, row in arqmath_rows(path, lambda row: row.get("PostTypeId") == ANSWER):
         answered.append(number(row, "ParentId", path, line))
     known = np.unique(np.frombuffer(answered, np.int64)) if answered else np.zeros(0, np.int64)
-    for line, row in rows(path, lambda row: row.get("PostTypeId") == QUESTION):
+    for line, row in arqmath_rows(path, lambda row: row.get("PostTypeId") == QUESTION):
         post = number(row, "Id", path, line)
         at = int(np.searchsorted(known, post))
         if at < known.size and known[at] == post:
@@ -230,7 +230,7 @@ def _questions(path: Path, remarks: Remarks, keep: tuple[str, ...]) -> Questions
     """Reads the file a first time: collects the questions, and checks that post ids are unique."""
     questions = Questions()
     ids = array("q")
-    for line, attributes in rows(path):
+    for line, attributes in arqmath_rows(path):
         post = number(attributes, "Id", path, line)
         ids.append(post)
         kind = attributes.get("PostTypeId")
@@ -266,19 +266,19 @@ def _check_unique(ids: array[int], path: Path) -> None:
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if twice.size:
         post = str(twice[0])
-        places = [line for line, _ in rows(path, lambda row: row.get("Id", "").lstrip("0") == post.lstrip("0"))]
+        places = [line for line, _ in arqmath_rows(path, lambda row: row.get("Id", "").lstrip("0") == post.lstrip("0"))]
         raise format_error(path, places[1], f"post {post} is on line {places[0]} already")
 
 
-def check(path: Path) -> None:
+def check_arqmath_file(path: Path) -> None:
     """Raises `FormatError` unless the whole file can be read, to find truncated files before indexing."""
     if not sum(1 for _ in Corpus("arqmath-posts", "", "", path, keep=COLUMNS, reader=POSTS)):
         raise format_error(path, 0, "no answers found")
 
 
-POSTS = Reader("arqmath-posts", read, VERSION, unique=True)
-UNANSWERED = Reader("arqmath-unanswered", unanswered, VERSION, unique=True)
+POSTS = CorpusReader("arqmath-posts", read, VERSION, unique=True)
+UNANSWERED = CorpusReader("arqmath-unanswered", unanswered, VERSION, unique=True)
 READERS = (
-    FileForm(POSTS.name, documents=POSTS, source="arqmath-posts", check=check),
+    FileForm(POSTS.name, documents=POSTS, source="arqmath-posts", check=check_arqmath_file),
     FileForm(UNANSWERED.name, documents=UNANSWERED),
 )

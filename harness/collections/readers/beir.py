@@ -16,14 +16,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
-from harness.collections.readers.streams import lines
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
+from harness.collections.readers.streams import numbered_lines
 from harness.data import topic_files
-from harness.data.markup import numbered
-from harness.data.records import TOPIC, Row, as_text, is_empty, json_lines, parquet_rows, value, words
+from harness.data.markup import numbered_formulas
+from harness.data.records import TOPIC, Row, as_text, is_empty, json_lines, parquet_rows, text_of_columns, value
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels, read_qrels
-from harness.errors import HarnessError, counted, format_error
+from harness.errors import HarnessError, counted_text, format_error
 from harness.formulas.text.delimiters import Dollars
 from harness.io.files import sha256
 from harness.io.ids import check_id
@@ -46,7 +46,7 @@ EXCLUDED = ("excluded-ids", "excluded_ids")
 
 
 @dataclass(frozen=True)
-class Files:
+class BeirFiles:
     """The files of each part of a data set; `excluded` is empty if it has none."""
 
     corpus: tuple[Path, ...]
@@ -58,7 +58,9 @@ class Files:
 # ---- which files ------------------------------------------------------------------------------------------------
 
 
-def find(names: Iterable[str], where: str, split: str = SPLIT, subset: str = "") -> dict[str, tuple[str, ...]]:
+def find_beir_files(
+    names: Iterable[str], where: str, split: str = SPLIT, subset: str = ""
+) -> dict[str, tuple[str, ...]]:
     """Returns part -> its files, given the relative paths of all files of a data set.
 
     Parameters
@@ -75,7 +77,8 @@ def find(names: Iterable[str], where: str, split: str = SPLIT, subset: str = "")
 
     Examples
     --------
-    >>> find(["corpus.jsonl.gz", "queries.jsonl", "qrels/dev.tsv", "qrels/test.tsv", "README.md"], "scifact")["qrels"]
+    >>> names = ["corpus.jsonl.gz", "queries.jsonl", "qrels/dev.tsv", "qrels/test.tsv", "README.md"]
+    >>> find_beir_files(names, "scifact")["qrels"]
     ('qrels/test.tsv',)
     """
     found: dict[str, dict[tuple[str, str], list[str]]] = {part: {} for part in PARTS}
@@ -149,14 +152,17 @@ def _check_shards(names: Sequence[str], where: str) -> None:
         raise HarnessError(f"{where}: {len(names)} files such as {names[0]}, whose name says how many there should be")
 
 
-def in_folder(folder: Path, where: str, split: str = SPLIT, subset: str = "") -> Files:
-    """Returns the parts of a data set in a folder. Raises HarnessError as `find`, or if the folder is missing."""
+def in_folder(folder: Path, where: str, split: str = SPLIT, subset: str = "") -> BeirFiles:
+    """Returns the parts of a data set in a folder.
+
+    Raises HarnessError as `find_beir_files`, or if the folder is missing.
+    """
     if not folder.is_dir():
         raise HarnessError(f"{folder}: no such folder")
     below = [folder / subset] if subset and (folder / subset).is_dir() else [folder]
     entries = [path for base in below for path in (*base.iterdir(), *base.glob("*/*")) if path.is_file()]
-    found = find((path.relative_to(folder).as_posix() for path in entries), where, split, subset)
-    return Files(**{part: tuple(folder / name for name in names) for part, names in found.items()})
+    found = find_beir_files((path.relative_to(folder).as_posix() for path in entries), where, split, subset)
+    return BeirFiles(**{part: tuple(folder / name for name in names) for part, names in found.items()})
 
 
 # ---- contents ---------------------------------------------------------------------------------------------------
@@ -177,14 +183,14 @@ def rows(paths: Sequence[Path]) -> Rows:
         if form[1] == ".parquet":
             found = parquet_rows(path, path)
         else:
-            found = json_lines(lines(path), path) if form[1] == ".jsonl" else _table_rows(path)
+            found = json_lines(numbered_lines(path), path) if form[1] == ".jsonl" else _table_rows(path)
         for number, row in found:
             yield path, number, row
 
 
 def _table_rows(path: Path) -> Iterator[tuple[int, Row]]:
     header: list[str] = []
-    for number, line in lines(path):
+    for number, line in numbered_lines(path):
         try:
             fields = line.decode("utf-8-sig" if number == 1 else "utf-8").split("\t")
         except UnicodeDecodeError:
@@ -193,7 +199,7 @@ def _table_rows(path: Path) -> Iterator[tuple[int, Row]]:
             header = fields
         elif len(fields) != len(header):
             if line.strip():
-                found_columns = counted(len(fields), "column")
+                found_columns = counted_text(len(fields), "column")
                 raise format_error(path, number, f"{found_columns}, expected {len(header)} as in the header")
         else:
             yield number, dict(zip(header, fields, strict=True))
@@ -203,18 +209,21 @@ def _documents(corpus: Corpus, _: Remarks) -> Documents:
     paths = corpus.paths
     empty = True
     for path, number, row in rows(paths):
-        name, text = words(row, ID, path, number), words(row, TEXT, path, number)
+        name, text = text_of_columns(row, ID, path, number), text_of_columns(row, TEXT, path, number)
         title = "" if is_empty(row.get("title")) else as_text(row["title"] or "", path, number)
         empty = False
-        yield (path, number), Document(name, title, text, (), numbered(f"{name}.", title, text, dollars=corpus.dollars))
+        yield (
+            (path, number),
+            Document(name, title, text, (), numbered_formulas(f"{name}.", title, text, dollars=corpus.dollars)),
+        )
     if empty:
         raise format_error(paths[0], 0, "holds no documents")
 
 
-DOCUMENTS = Reader("beir", _documents, version=2, dollars="pandoc")
+DOCUMENTS = CorpusReader("beir", _documents, version=2, dollars="pandoc")
 
 
-def topics(files: Files, judged: Iterable[str], language: str = "eng", dollars: Dollars = "pandoc") -> Topics:
+def topics(files: BeirFiles, judged: Iterable[str], language: str = "eng", dollars: Dollars = "pandoc") -> Topics:
     """Returns the judged queries in file order; the file holds the queries of all splits.
 
     Raises
@@ -225,13 +234,13 @@ def topics(files: Files, judged: Iterable[str], language: str = "eng", dollars: 
     wanted, others = set(judged), False
     found = []
     for path, number, row in rows(files.queries):
-        name = words(row, ID + TOPIC, path, number)
+        name = text_of_columns(row, ID + TOPIC, path, number)
         if name not in wanted:
             check_id(name, "query", path, number)
             others = True
             continue
-        text = words(row, TEXT, path, number)
-        formulas = numbered(f"{name}.", text, dollars=dollars)
+        text = text_of_columns(row, TEXT, path, number)
+        formulas = numbered_formulas(f"{name}.", text, dollars=dollars)
         found.append((number, Topic(name, text, "", (), formulas, language, dollars=dollars)))
     out = topic_files.unique(found, str(files.queries[0])) if found or not others else Topics(())
     if lacking := sorted(wanted - out.ids()):
@@ -240,7 +249,7 @@ def topics(files: Files, judged: Iterable[str], language: str = "eng", dollars: 
     return out
 
 
-def qrels(files: Files, edition: str) -> Qrels:
+def qrels(files: BeirFiles, edition: str) -> Qrels:
     """Returns the judgments, of one file or of shards; see `harness.data.trec.parse_qrels`.
 
     Raises
@@ -265,7 +274,7 @@ def qrels(files: Files, edition: str) -> Qrels:
     return replace(Qrels.from_rows(edition, rows), sha256=sha256("\n".join(part.sha256 for part in parts).encode()))
 
 
-def excluded(files: Files) -> dict[str, frozenset[str]]:
+def excluded(files: BeirFiles) -> dict[str, frozenset[str]]:
     """Returns topic -> ids of excluded documents.
 
     Raises
@@ -275,7 +284,7 @@ def excluded(files: Files) -> dict[str, frozenset[str]]:
     """
     out: dict[str, frozenset[str]] = {}
     for path, number, row in rows(files.excluded):
-        name, docs = words(row, TOPIC, path, number), value(row, EXCLUDED, path, number)
+        name, docs = text_of_columns(row, TOPIC, path, number), value(row, EXCLUDED, path, number)
         if not isinstance(docs, list):
             raise format_error(path, number, f"column {EXCLUDED[0]!r} is {docs!r:.40}, expected a list of ids")
         if name in out:

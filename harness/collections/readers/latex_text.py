@@ -94,12 +94,13 @@ def expander(macros: Macros) -> Expand:
     return lambda text: pattern.sub(meant, text)
 
 
-def plain(source: str, expand: Expand = str) -> str:
+def latex_to_text(source: str, expand: Expand = str) -> str:
     r"""Converts a passage without comments to one line of text, with formulas in dollars.
 
     Examples
     --------
-    >>> plain("Let $X$ be {\\it nice}, see\nLemma \\ref{lemma-a}.\n\\begin{itemize}\n\\item \\'etale\n\\end{itemize}")
+    >>> first = "Let $X$ be {\\it nice}, see\nLemma \\ref{lemma-a}.\n"
+    >>> latex_to_text(first + "\\begin{itemize}\n\\item \\'etale\n\\end{itemize}")
     'Let $X$ be nice, see Lemma. étale'
     """
     held: list[str] = []

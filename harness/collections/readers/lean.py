@@ -24,12 +24,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.collections.forms import FileForm
 from harness.collections.readers import additive
 from harness.collections.readers.lean_declarations import Declaration, declarations
 from harness.collections.readers.lean_heads import Additive
-from harness.collections.readers.lean_text import joined
+from harness.collections.readers.lean_text import join_name_parts
 from harness.errors import HarnessError, format_error, suggestion
 from harness.io.files import read_bytes
 from harness.sources.checkout import Checkout
@@ -124,11 +124,11 @@ def _resolved(name: str, one: Declaration, known: AbstractSet[str]) -> str | Non
     """Resolves an identifier to a full name, or None."""
     spaces = list(_outwards(one.namespace))
     for space in spaces:
-        if (full := joined(space, name)) in known:
+        if (full := join_name_parts(space, name)) in known:
             return full
     for opened in one.opens:
         for space in spaces:  # opened namespaces may be relative to the current namespace
-            if (full := joined(space, opened, name)) in known:
+            if (full := join_name_parts(space, opened, name)) in known:
                 return full
     return None
 
@@ -256,5 +256,5 @@ def _declaration(fields: dict[str, Any]) -> Declaration:
     return Declaration(**fields, names=names, opens=opens, aliases=aliases, additive=made)
 
 
-DECLARATIONS = Reader("lean", read, VERSION, unique=True)
+DECLARATIONS = CorpusReader("lean", read, VERSION, unique=True)
 READERS = (FileForm(DECLARATIONS.name, documents=DECLARATIONS),)

@@ -21,10 +21,10 @@ from harness.collections.readers.lean_heads import (
     TYPES,
     Additive,
     Before,
-    about,
     attributes,
+    declaration_modifiers,
 )
-from harness.collections.readers.lean_scopes import Binder, Scope, after_binders, binders_in, mentioned, written
+from harness.collections.readers.lean_scopes import Binder, Scope, after_binders, binders_in, lean_binders, mentioned
 from harness.collections.readers.lean_text import (
     ATTRIBUTES,
     DOC,
@@ -33,8 +33,8 @@ from harness.collections.readers.lean_text import (
     STRING,
     Token,
     closing,
-    joined,
-    plain,
+    join_name_parts,
+    tokens_text,
 )
 
 
@@ -200,7 +200,7 @@ class _Reading:
         for part in lean_text.NAME_OF_PART.findall(label) or [""]:
             self.outer.append((part, self.scope))
             if word == "namespace":
-                self.scope = replace(self.scope, namespace=joined(self.scope.namespace, part))
+                self.scope = replace(self.scope, namespace=join_name_parts(self.scope.namespace, part))
 
     def _close(self, label: str) -> None:
         for part in reversed(lean_text.NAME_OF_PART.findall(label) or [""]):
@@ -260,7 +260,7 @@ class _Reading:
         if at >= end or stream[at].kind != NAME:
             self.left["instances without a name" if kind == "instance" else f"{kind} without a name"] += 1
             return
-        own = joined(scope.namespace, stream[at].text)
+        own = join_name_parts(scope.namespace, stream[at].text)
         begin = self._after_universes(at + 1, end)
         cases = kind in ("inductive", "coinductive", "class inductive")
         stop = self._signature_end(begin, end, cases=cases)
@@ -274,12 +274,14 @@ class _Reading:
             fields = {token.text for at in self._field_starts(stop, end) for token in self._field_names(at, end)}
             used = [*said, *(name for name in mentioned(stream[stop:end]) if name not in fields)]
         taken = scope.taken(used, [binder.name for binder in bound])
-        signature = _spaced(head, written(taken), plain(stream[begin:stop]))
+        signature = _spaced(head, lean_binders(taken), tokens_text(stream[begin:stop]))
         names = _names(said, taken, bound, [name for binder in taken for name in sorted(binder.mentions)])
         place = (scope.namespace, scope.opens, scope.aliases)
-        made = Declaration(own, kind, stream[word].line, signature, before.doc, names, *place, "", *about(before))
+        made = Declaration(
+            own, kind, stream[word].line, signature, before.doc, names, *place, "", *declaration_modifiers(before)
+        )
         self.found.append(made)
-        header = _spaced(written(taken), plain(stream[begin:inside]))
+        header = _spaced(lean_binders(taken), tokens_text(stream[begin:inside]))
         if kind in ("structure", "class"):
             self._fields(made, header, (*taken, *bound), stop, end)
         elif cases:
@@ -425,8 +427,8 @@ class _Reading:
     ) -> None:
         stream = self.stream
         bound = binders_in(stream, at, after_binders(stream, at, stop))
-        full = joined(of.name, name.text)
-        signature = _spaced(f"{kind} {full}", header, plain(stream[at:stop]))
+        full = join_name_parts(of.name, name.text)
+        signature = _spaced(f"{kind} {full}", header, tokens_text(stream[at:stop]))
         names = (of.name, *(n for n in _names(mentioned(stream[at:stop]), outer, bound, ()) if n != of.name))
         place = (of.name, of.opens, of.aliases)
         self.found.append(
@@ -443,8 +445,15 @@ class _Reading:
         old = [token.text for token in stream[sign:end] if token.kind == NAME][:1]
         place = (scope.namespace, scope.opens, scope.aliases)
         for token in new:
-            full = joined(scope.namespace, token.text)
-            what = (f"alias {full} := {' '.join(old)}", before.doc, tuple(old), *place, "", *about(before))
+            full = join_name_parts(scope.namespace, token.text)
+            what = (
+                f"alias {full} := {' '.join(old)}",
+                before.doc,
+                tuple(old),
+                *place,
+                "",
+                *declaration_modifiers(before),
+            )
             self.found.append(Declaration(full, "alias", token.line, *what))
 
     def _attribute(self, scope: Scope, at: int, end: int) -> None:
@@ -453,7 +462,7 @@ class _Reading:
         if at + 1 >= end or stream[at + 1].text != "[":
             return
         last = closing(stream, at + 1)
-        additive = about(Before(attributes=tuple(attributes(stream[at + 2 : last]))))[2]
+        additive = declaration_modifiers(Before(attributes=tuple(attributes(stream[at + 2 : last]))))[2]
         if additive is None or not additive.made:
             return
         for token in stream[last + 1 : self._in(last, end)]:
@@ -465,7 +474,7 @@ class _Reading:
 
     def _number(self, name: str, scope: Scope) -> int | None:
         """Returns the index of the last declaration in this file with a name, or None."""
-        wanted = {joined(scope.namespace, name), name}
+        wanted = {join_name_parts(scope.namespace, name), name}
         return next((n for n in range(len(self.found) - 1, -1, -1) if self.found[n].name in wanted), None)
 
     def _document(self, doc: str, scope: Scope, at: int, end: int) -> None:

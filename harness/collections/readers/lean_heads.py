@@ -73,7 +73,7 @@ def attributes(inside: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
         yield tuple(one)
 
 
-def about(before: Before) -> tuple[bool, bool, Additive | None]:
+def declaration_modifiers(before: Before) -> tuple[bool, bool, Additive | None]:
     """Returns whether a declaration is private and whether it is deprecated, and its arguments of `to_additive`."""
     deprecated = any(attribute[0].text == "deprecated" for attribute in before.attributes if attribute)
     additive = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from harness.collections.readers.lean_text import NAME, OPENING, Token, closing, plain
+from harness.collections.readers.lean_text import NAME, OPENING, Token, closing, tokens_text
 
 _CLOSERS = dict(zip("([{⦃", ")]}⦄", strict=True))
 
@@ -130,16 +130,16 @@ def _of_bracket(bracket: str, inside: Sequence[Token]) -> list[Binder]:
     colon = next((n for n, token in enumerate(inside) if token.text == ":" and token.depth == level), None)
     names = [token.text for token in (inside if colon is None else inside[:colon]) if token.kind == NAME]
     if bracket == "[" and colon is None:
-        return [Binder(bracket, "", plain(inside), frozenset(mentioned(inside)))]
+        return [Binder(bracket, "", tokens_text(inside), frozenset(mentioned(inside)))]
     kind = () if colon is None else inside[colon + 1 :]
-    return [Binder(bracket, name, plain(kind), frozenset(mentioned(kind))) for name in names]
+    return [Binder(bracket, name, tokens_text(kind), frozenset(mentioned(kind))) for name in names]
 
 
-def written(binders: Sequence[Binder]) -> str:
+def lean_binders(binders: Sequence[Binder]) -> str:
     """Writes binders in Lean syntax; adjacent binders of the same type share a bracket.
 
     >>> kind = frozenset({"Nat"})
-    >>> written([Binder("{", "x", "Nat", kind), Binder("{", "y", "Nat", kind), Binder("[", "", "Foo x", kind)])
+    >>> lean_binders([Binder("{", "x", "Nat", kind), Binder("{", "y", "Nat", kind), Binder("[", "", "Foo x", kind)])
     '{x y : Nat} [Foo x]'
     """
     groups: list[tuple[str, list[str], str]] = []

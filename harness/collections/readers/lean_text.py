@@ -176,10 +176,10 @@ def closing(stream: Sequence[Token], at: int) -> int:
     return len(stream) - 1
 
 
-def plain(stream: Iterable[Token]) -> str:
+def tokens_text(stream: Iterable[Token]) -> str:
     """Returns the text of tokens; blanks and comments between tokens become one blank.
 
-    >>> plain(tokens("(x :  Nat) -- why\\n  : x = x", "A.lean"))
+    >>> tokens_text(tokens("(x :  Nat) -- why\\n  : x = x", "A.lean"))
     '(x : Nat) : x = x'
     """
     pieces: list[str] = []
@@ -203,10 +203,10 @@ def doc_text(text: str) -> str:
     return text.removeprefix("/--").removesuffix("-/").strip()
 
 
-def joined(*parts: str) -> str:
+def join_name_parts(*parts: str) -> str:
     """Joins the non-empty parts of a name with dots; `_root_` discards all parts before it.
 
-    >>> joined("A", "", "B.c"), joined("A", "_root_.b")
+    >>> join_name_parts("A", "", "B.c"), join_name_parts("A", "_root_.b")
     ('A.B.c', 'b')
     """
     whole = ".".join(part for part in parts if part)

@@ -12,11 +12,11 @@ from typing import Any
 
 from harness.collections.forms import FileForm, First
 from harness.data import topic_files
-from harness.data.markup import numbered
+from harness.data.markup import numbered_formulas
 from harness.data.records import json_items
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
-from harness.errors import counted, format_error
+from harness.errors import counted_text, format_error
 from harness.io.files import sha256
 
 # Column of the file -> style, in the order in which they become topics.
@@ -43,7 +43,9 @@ def qr_topics(data: bytes, path: str, language: str = "eng") -> Topics:
             if query := str(row[column]).strip():
                 name = f"{row['id']}.{style}"
                 attributes = {"style": style, **known, "item": str(row["id"])}
-                found.append((line, Topic(name, query, "", (), numbered(f"{name}.", query), language, attributes)))
+                found.append(
+                    (line, Topic(name, query, "", (), numbered_formulas(f"{name}.", query), language, attributes))
+                )
     return topic_files.unique(found, path)
 
 
@@ -78,7 +80,7 @@ def names_topics(data: bytes, path: str, language: str = "eng") -> Topics:
         if not row["source"].isdigit():
             attributes["section"] = row["path_or_id"].split(" / ")[0]
         query = row["query"]
-        found.append((line, Topic(name, query, "", (), numbered(f"{name}.", query), language, attributes)))
+        found.append((line, Topic(name, query, "", (), numbered_formulas(f"{name}.", query), language, attributes)))
     return topic_files.unique(found, path)
 
 
@@ -99,7 +101,7 @@ def _names(data: bytes, path: str) -> Iterator[tuple[int, str, dict[str, str]]]:
     for line, text in rest:
         fields = text.split("\t")
         if len(fields) != len(columns):
-            raise format_error(path, line, f"{counted(len(fields), 'column')}, expected {len(columns)}")
+            raise format_error(path, line, f"{counted_text(len(fields), 'column')}, expected {len(columns)}")
         row = dict(zip(columns, fields, strict=True))
         for column in ("source", "query", "gold"):
             if not row[column].strip():

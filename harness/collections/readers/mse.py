@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.collections.forms import FileForm
 from harness.collections.readers.post_html import post_html
 from harness.data.markup import read_markup
@@ -137,6 +137,6 @@ def _parts(path: Path, question: str, answer: str) -> dict[str, str]:
     return {part: text[begins[i] : ends[i + 1]] for i, part in enumerate(_PARTS[:-1])}
 
 
-PAGES = Reader("mse-pages", read, VERSION)
-FORMULAS = Reader("mse-formulas", read_formulas, VERSION, unique=True)
+PAGES = CorpusReader("mse-pages", read, VERSION)
+FORMULAS = CorpusReader("mse-formulas", read_formulas, VERSION, unique=True)
 READERS = tuple(FileForm(each.name, documents=each) for each in (PAGES, FORMULAS))

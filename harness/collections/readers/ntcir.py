@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.collections.forms import FileForm, First
-from harness.collections.readers.streams import lines
+from harness.collections.readers.streams import numbered_lines
 from harness.data import markup, topic_files
 from harness.data.topics import Formula, Topic, Topics
 from harness.errors import format_error
@@ -39,7 +39,7 @@ def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
     """Yields a document for each line."""
     path = corpus.path
-    for number, line in lines(path):
+    for number, line in numbered_lines(path):
         if not line.strip():
             continue
         try:
@@ -61,7 +61,7 @@ def check(path: Path) -> None:
         raise format_error(path, 0, "no formulas found")
 
 
-FORMULAS = Reader("ntcir-12", read, VERSION)
+FORMULAS = CorpusReader("ntcir-12", read, VERSION)
 
 
 def _first(first: First) -> bool:

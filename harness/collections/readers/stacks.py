@@ -5,9 +5,9 @@ No manual judgments are needed: the proof follows its statement, and cites its p
 - `stacks-proofs`: the topic is a statement; its own proofs are relevant, among all proofs.
 - `stacks-premises`: the topic is a statement; the earlier statements that its proofs cite are relevant.
 
-References are removed from texts (`harness.collections.readers.latex_text.plain`), so that a proof does not name its
-statement and a statement does not name its premises. The id of a proof is that of its statement with `.1`, `.2`, ...;
-systems must therefore not use ids, which would solve `stacks-proofs` trivially.
+References are removed from texts (`harness.collections.readers.latex_text.latex_to_text`), so that a proof does not
+name its statement and a statement does not name its premises. The id of a proof is that of its statement with `.1`,
+`.2`, ...; systems must therefore not use ids, which would solve `stacks-proofs` trivially.
 
 Splits consist of whole chapters: every fifth one, starting with the third, is for testing, the others for training.
 """
@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.collections.forms import FileForm
-from harness.collections.readers.stacks_book import Book, Statement, read
-from harness.data.markup import numbered
+from harness.collections.readers.stacks_book import Book, Statement, read_book
+from harness.data.markup import numbered_formulas
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, suggestion
@@ -39,12 +39,12 @@ def statements(corpus: Corpus, remarks: Remarks) -> Documents:
     if strange := [name for name in corpus.keep if name not in COLUMNS]:
         raise HarnessError(f"corpus {corpus.name}: key 'keep': {strange[0]!r}; {suggestion(strange[0], COLUMNS)}")
     where = _folder(corpus)
-    book = read(where)
+    book = read_book(where)
     remarks.update(book.remarks)
     for one in book.statements:
         columns = {name: COLUMNS[name](book, one) for name in corpus.keep}
         title, body = _texts(book, one)
-        formulas = numbered(f"{one.tag}.", title, body)
+        formulas = numbered_formulas(f"{one.tag}.", title, body)
         remarks["statements"] += 1
         remarks["statements with a proof"] += bool(one.proofs)
         remarks["formulas"] += len(formulas)
@@ -85,11 +85,11 @@ def proofs(corpus: Corpus, remarks: Remarks) -> Documents:
     if strange := [name for name in corpus.keep if name not in OF_PROOFS]:
         raise HarnessError(f"corpus {corpus.name}: key 'keep': {strange[0]!r}; {suggestion(strange[0], OF_PROOFS)}")
     where = _folder(corpus)
-    book = read(where)
+    book = read_book(where)
     for one in book.statements:
         for name, passage in zip(proof_ids(one), one.proofs, strict=True):
             body = book.plain(passage.source)
-            formulas = numbered(f"{name}.", body)
+            formulas = numbered_formulas(f"{name}.", body)
             remarks["proofs"] += 1
             remarks["formulas"] += len(formulas)
             columns = {column: OF_PROOFS[column](book, one) for column in corpus.keep}
@@ -103,20 +103,20 @@ def proof_ids(one: Statement) -> tuple[str, ...]:
 
 def proofs_topics(_: bytes, path: str, language: str = "eng") -> Topics:
     """Returns the statements with a proof as topics; attributes `chapter`, `kind` and `split`."""
-    book = read(Path(path))
+    book = read_book(Path(path))
     return _topics(book, [one for one in book.statements if one.proofs], language)
 
 
 def premises_topics(_: bytes, path: str, language: str = "eng") -> Topics:
     """Returns the statements whose proofs cite earlier ones as topics; attributes as in `proofs_topics`."""
-    book = read(Path(path))
+    book = read_book(Path(path))
     found = _premises(book)
     return _topics(book, [one for one in book.statements if one.tag in found], language)
 
 
 def proofs_qrels(_: bytes, path: str, edition: str) -> Qrels:
     """Returns judgments with grade 1 for each proof of a statement in the edition's chapters."""
-    book = read(Path(path))
+    book = read_book(Path(path))
     chapters = _chapters(book, edition)
     of = {one.tag: dict.fromkeys(proof_ids(one), 1.0) for one in book.statements if one.chapter in chapters}
     return Qrels.from_dict(edition, {tag: docs for tag, docs in of.items() if docs})
@@ -129,7 +129,7 @@ def premises_qrels(_: bytes, path: str, edition: str) -> Qrels:
 
     The edition `learn` is `train` without cited statements in test chapters.
     """
-    book = read(Path(path))
+    book = read_book(Path(path))
     chapters, found = _chapters(book, edition), _premises(book)
     of = {one.tag: one.chapter for one in book.statements}
     kept = {
@@ -142,7 +142,7 @@ def premises_qrels(_: bytes, path: str, edition: str) -> Qrels:
 
 def order(path: str) -> tuple[str, ...]:
     """Returns the tags of all statements in book order."""
-    return tuple(one.tag for one in read(Path(path)).statements)
+    return tuple(one.tag for one in read_book(Path(path)).statements)
 
 
 def _premises(book: Book) -> dict[str, tuple[str, ...]]:
@@ -169,7 +169,9 @@ def _topics(book: Book, found: list[Statement], language: str) -> Topics:
     for one in found:
         title, body = _texts(book, one)
         attributes = {"chapter": one.chapter, "kind": one.kind, "split": split[one.chapter]}
-        topics.append(Topic(one.tag, title, body, (), numbered(f"{one.tag}.", title, body), language, attributes))
+        topics.append(
+            Topic(one.tag, title, body, (), numbered_formulas(f"{one.tag}.", title, body), language, attributes)
+        )
     return Topics(tuple(topics))
 
 
@@ -177,8 +179,8 @@ def _texts(book: Book, one: Statement) -> tuple[str, str]:
     return book.plain(one.title), book.plain(one.text.source)
 
 
-STATEMENTS = Reader("stacks", statements)
-PROOFS = Reader("stacks-proofs", proofs)
+STATEMENTS = CorpusReader("stacks", statements)
+PROOFS = CorpusReader("stacks-proofs", proofs)
 
 
 def _places(_: bytes, path: str) -> dict[str, float]:

@@ -33,7 +33,7 @@ _OPTION = re.compile(r"\s*\[((?:[^\[\]{}]|\{(?:[^{}]|\{[^{}]*\})*\}|\[[^\[\]]*\]
 _TAG = re.compile(r"[0-9A-Z]{4}")
 
 
-class Reference(NamedTuple):
+class BookReference(NamedTuple):
     """Reference: its label as written, and its line."""
 
     label: str
@@ -41,11 +41,11 @@ class Reference(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Passage:
+class BookPassage:
     """Passage of a chapter: LaTeX without comments and asides, and its references in order."""
 
     source: str
-    references: tuple[Reference, ...]
+    references: tuple[BookReference, ...]
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class Statement:
     labels: tuple[str, ...]
     line: int
     title: str
-    text: Passage
-    proofs: tuple[Passage, ...]
+    text: BookPassage
+    proofs: tuple[BookPassage, ...]
     asides: Mapping[str, str]
 
 
@@ -90,7 +90,7 @@ class Book:
     _labels: Mapping[tuple[str, str], str]  # (chapter, label), for all labels -> tag of the statement, or ""
     _full: Mapping[str, tuple[str, str]]  # CHAPTER-LABEL -> chapter and label
 
-    def cited(self, chapter: str, passage: Passage) -> tuple[str, ...]:
+    def cited(self, chapter: str, passage: BookPassage) -> tuple[str, ...]:
         """Returns the distinct tags of statements that a passage refers to; labels within a statement count for it."""
         tags = (self._tag(chapter, reference.label) for reference in passage.references)
         return tuple(dict.fromkeys(tag for tag in tags if tag))
@@ -102,10 +102,10 @@ class Book:
 
     def plain(self, source: str) -> str:
         """Returns LaTeX as text with formulas in dollars, macros expanded."""
-        return latex_text.plain(source, self.expand)
+        return latex_text.latex_to_text(source, self.expand)
 
 
-def read(folder: Path) -> Book:
+def read_book(folder: Path) -> Book:
     """Reads the book in a folder: `Makefile`, `preamble.tex`, `tags/tags` and the chapters; cached until files change.
 
     Raises
@@ -236,11 +236,11 @@ class _Found:
     section: str
     title: str
     labels: list[str] = field(default_factory=list)
-    references: list[Reference] = field(default_factory=list)
+    references: list[BookReference] = field(default_factory=list)
     cut: list[tuple[int, int]] = field(default_factory=list)  # spans of asides
     asides: dict[str, str] = field(default_factory=dict)
-    text: Passage = Passage("", ())
-    proofs: list[Passage] = field(default_factory=list)
+    text: BookPassage = BookPassage("", ())
+    proofs: list[BookPassage] = field(default_factory=list)
 
     def statement(self, chapter: str, tags: Mapping[str, str]) -> Statement:
         """Returns the statement; its tag is "" if it has no label or the label has no tag."""
@@ -281,7 +281,7 @@ class _Chapter:
         elif what == "title":
             self.title = value
         elif self._now is not None and not any(one.name in ASIDES for one in self._stack):
-            self._now.references.append(Reference(value, self._line(event)))
+            self._now.references.append(BookReference(value, self._line(event)))
 
     def _line(self, event: re.Match[str]) -> int:
         return bisect_right(self._ends, event.start() - 1) + 1
@@ -312,7 +312,7 @@ class _Chapter:
             now.asides[name] = f"{now.asides.get(name, '')} {self._text[opened.inner : event.start()]}".strip()
         elif now is not None and name == now.kind:
             self._now = None
-            now.text = Passage(self._without(opened.inner, event.start(), now.cut), tuple(now.references))
+            now.text = BookPassage(self._without(opened.inner, event.start(), now.cut), tuple(now.references))
             if name != PROOF:
                 self.found.append(now)
             elif self.found:

@@ -17,15 +17,15 @@ LONGEST_LINE = 1 << 26  # bytes
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Opens a file, decompressing it if necessary; raises the errors of `harness.io.compression.opened`."""
-    with compression.opened(path) as raw:
+def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
+    """Opens a file, decompressing it if necessary; raises the errors of `harness.io.compression.open_uncompressed`."""
+    with compression.open_uncompressed(path) as raw:
         yield cast("IO[bytes]", io.BufferedReader(compression.Unpacked(raw.read), compression.CHUNK))
 
 
-def lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yields (line number, line without its end) for each line of a file."""
-    with opened(path) as stream:
+    with open_decompressed(path) as stream:
         number = 0
         while line := stream.readline(LONGEST_LINE):
             number += 1

@@ -15,16 +15,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.collections.forms import FileForm
-from harness.collections.readers.streams import lines
+from harness.collections.readers.streams import numbered_lines
 from harness.errors import format_error
 
 VERSION = 1
 QUOTE = '\\"'
 
 
-class Result(NamedTuple):
+class TangentResult(NamedTuple):
     """A line `R`: its number, visual id, tree and scores, and the topic above it."""
 
     line: int
@@ -34,7 +34,7 @@ class Result(NamedTuple):
     scores: str
 
 
-def results(path: Path) -> Iterator[Result]:
+def results(path: Path) -> Iterator[TangentResult]:
     """Yields each result.
 
     Raises
@@ -43,13 +43,13 @@ def results(path: Path) -> Iterator[Result]:
         A line has another format.
     """
     topic = ""
-    for number, line in lines(path):
+    for number, line in numbered_lines(path):
         try:
             kind, *fields = line.decode("utf-8").split("\t")
         except UnicodeDecodeError:
             raise format_error(path, number, "not UTF-8 text") from None
         if kind == "R" and len(fields) == 4 and (tree := _unquoted(fields[2])).startswith("["):
-            yield Result(number, topic, fields[0], tree, fields[3])
+            yield TangentResult(number, topic, fields[0], tree, fields[3])
         elif kind not in ("", "Q", "E") or (kind and len(fields) != 1):
             raise format_error(path, number, "expected Q and a topic, E and a tree, or R, visual id, 0, tree, scores")
         elif kind == "Q":
@@ -60,7 +60,7 @@ def queries(path: Path) -> dict[str, str]:
     """Returns topic -> its own tree; topics without a line `E` are left out."""
     out: dict[str, str] = {}
     topic = ""
-    for _, line in lines(path):
+    for _, line in numbered_lines(path):
         kind, _, text = line.decode("utf-8", "replace").partition("\t")
         if kind == "Q":
             topic = text
@@ -103,5 +103,5 @@ def _distinct(path: Path, remarks: Remarks) -> dict[str, tuple[int, str]]:
     return out
 
 
-FORMULAS = Reader("tangent", read, VERSION)
+FORMULAS = CorpusReader("tangent", read, VERSION)
 READERS = (FileForm(FORMULAS.name, documents=FORMULAS),)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from html import unescape
 
-from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.collections.forms import FileForm
-from harness.collections.readers.streams import lines
-from harness.data.markup import numbered
+from harness.collections.readers.streams import numbered_lines
+from harness.data.markup import numbered_formulas
 from harness.errors import format_error
 from harness.formulas.text.delimiters import Dollars
 
@@ -22,7 +22,7 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 def _documents(corpus: Corpus, _: Remarks) -> Documents:
     for path in corpus.paths:
         begin, size, inside, found = 0, 0, list[bytes](), False
-        for number, line in lines(path):
+        for number, line in numbered_lines(path):
             mark = line.strip().upper()
             if mark == b"<DOC>":
                 if begin:
@@ -61,8 +61,8 @@ def _document(data: bytes, path: object, line: int, dollars: Dollars) -> Documen
     fields = [(tag.lower(), unescape(_TAG.sub("", inner)).strip()) for tag, inner in _FIELD.findall(text)]
     title = " ".join(inner for tag, inner in fields if tag in _TITLES and inner)
     body = "\n".join(inner for tag, inner in fields if tag not in _TITLES and inner)
-    return Document(name[1], title, body, (), numbered(f"{name[1]}.", title, body, dollars=dollars))
+    return Document(name[1], title, body, (), numbered_formulas(f"{name[1]}.", title, body, dollars=dollars))
 
 
-DOCUMENTS = Reader("trec", _documents, version=2, dollars="pandoc")
+DOCUMENTS = CorpusReader("trec", _documents, version=2, dollars="pandoc")
 READERS = (FileForm(DOCUMENTS.name, documents=DOCUMENTS),)

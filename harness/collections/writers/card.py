@@ -12,7 +12,7 @@ from harness.collections.corpus import Corpus
 from harness.collections.writers.contents import Contents, Seen
 from harness.io.files import sha256_file
 from harness.sources.checkout import Checkout
-from harness.sources.resource import Folder, Resource
+from harness.sources.resource import RepositoryFolder, Resource
 from harness.version import __version__
 
 _FILES: Mapping[str, tuple[tuple[str, str], ...]] = {
@@ -134,11 +134,11 @@ def _of_corpus(corpus: Corpus) -> Iterator[str]:
         yield f"{source.what}, as checked out" if isinstance(source, Checkout) else _named(source)
 
 
-def _named(source: Resource | Folder | Path) -> str:
+def _named(source: Resource | RepositoryFolder | Path) -> str:
     """Returns the name of a file, its address if it has one, and its checksum; no path of this machine."""
     if isinstance(source, Path):
         return f"{_plain(source.name)} (sha256 {sha256_file(source)})" if source.is_file() else _plain(source.name)
-    address = source.address if isinstance(source, Folder) or source.url or source.repository else ""
+    address = source.address if isinstance(source, RepositoryFolder) or source.url or source.repository else ""
     said = [each for each in (address, f"sha256 {source.sha256}" if source.sha256 else "") if each]
     return f"{_plain(source.name)} ({', '.join(said)})" if said else _plain(source.name)
 

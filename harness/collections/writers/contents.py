@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.collections.collection import Collection
 from harness.collections.corpus import Corpus, Document
-from harness.collections.judged import JudgedBy
+from harness.collections.judged_documents import JudgedBy
 from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels

@@ -14,12 +14,12 @@ from harness.collections.writers import beir, mteb, trec
 from harness.collections.writers.card import card
 from harness.collections.writers.contents import Contents, Seen, contents
 from harness.errors import HarnessError, suggestion
-from harness.io import staged
+from harness.io import staging_names
 
 FORMS: Mapping[str, Callable[[Contents, Path], Seen]] = {"beir": beir.write, "trec": trec.write, "mteb": mteb.write}
 
 
-class Written(NamedTuple):
+class ExportCounts(NamedTuple):
     """Numbers of exported documents, topics and judgments (None without judgments)."""
 
     documents: int
@@ -36,7 +36,7 @@ def export(
     edition: str | None = None,
     judgments: bool = True,
     rounded: bool = False,
-) -> Written:
+) -> ExportCounts:
     """Writes a collection to a new folder, with a data card as `README.md`; documents are streamed.
 
     Parameters
@@ -54,7 +54,7 @@ def export(
     --------
     >>> from harness import load_collection, load_corpus
     >>> export(load_collection("mini-task1"), load_corpus("mini-answers"), "beir", Path("reports/mini-beir"))
-    Written(documents=253, topics=42, judgments=320)
+    ExportCounts(documents=253, topics=42, judgments=320)
     """
     if form not in FORMS:
         raise HarnessError(f"--as {form}: no such form; {suggestion(form, FORMS)}")
@@ -63,7 +63,7 @@ def export(
     found = contents(collection, corpus, edition, judgments=judgments, rounded=rounded)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        made = staged.new_folder(folder)
+        made = staging_names.new_folder(folder)
     except OSError as error:
         raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}") from None
     try:
@@ -84,4 +84,4 @@ def export(
         raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}") from None
     finally:
         shutil.rmtree(made, ignore_errors=True)
-    return Written(seen.documents, len(found.topics), None if found.qrels is None else found.present(seen))
+    return ExportCounts(seen.documents, len(found.topics), None if found.qrels is None else found.present(seen))

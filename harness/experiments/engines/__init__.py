@@ -48,7 +48,7 @@ ENGINES: Mapping[str, _Launcher] = {
 }
 
 
-def check(name: str, others: Mapping[str, object]) -> None:
+def check_launcher(name: str, others: Mapping[str, object]) -> None:
     """Raises HarnessError if there is no such launcher, or if what it needs is not installed.
 
     Parameters

@@ -21,7 +21,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from hydra_plugins.hydra_submitit_launcher.submitit_launcher import LocalLauncher, SlurmLauncher
 
 from harness.experiments.engines.processes import at_once
-from harness.experiments.engines.shared import Engine, failed, groups
+from harness.experiments.engines.shared import JobEngine, failed, jobs_by_resources
 from harness.systems.hardware import cores
 from harness.systems.resources import Resources
 
@@ -37,7 +37,7 @@ class LostJobError(Exception):
     """A job ended without a result."""
 
 
-class _Submitit(Engine):
+class _Submitit(JobEngine):
     """Hands jobs to submitit and collects all of their results."""
 
     _EXECUTOR: ClassVar[str]
@@ -55,7 +55,7 @@ class _Submitit(Engine):
         waiting = list(range(len(arguments)))
         try:
             while waiting or running:
-                for need, places in groups([needed[at] for at in waiting]):
+                for need, places in jobs_by_resources([needed[at] for at in waiting]):
                     fitting = self._fitting([waiting[place] for place in places], need, len(running))
                     if fitting:
                         jobs = self._submitted(need, [arguments[at] for at in fitting])

@@ -11,7 +11,7 @@ from typing import Any
 from hydra.core.utils import JobReturn
 from hydra_plugins.hydra_joblib_launcher.joblib_launcher import JoblibLauncher
 
-from harness.experiments.engines.shared import Engine, groups
+from harness.experiments.engines.shared import JobEngine, jobs_by_resources
 from harness.io import interrupt
 from harness.systems.hardware import cores
 from harness.systems.resources import Resources
@@ -28,7 +28,7 @@ _THREADS = (
 )
 
 
-class Joblib(Engine, JoblibLauncher):  # type: ignore[misc]
+class Joblib(JobEngine, JoblibLauncher):  # type: ignore[misc]
     """Hydra's launcher of joblib processes, as many as the cores and the resources of the jobs allow.
 
     Jobs of equal resources run side by side. A process has as many threads as there are cores for it. Jobs that need a
@@ -40,7 +40,7 @@ class Joblib(Engine, JoblibLauncher):  # type: ignore[misc]
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Runs the jobs; returns their results in order."""
         given, found = self.joblib, dict[int, JobReturn]()
-        for need, places in groups(self.needed(job_overrides)):
+        for need, places in jobs_by_resources(self.needed(job_overrides)):
             count = at_once(need, int(given.get("n_jobs") or -1))
             # One process is a process, too: joblib would run a single job within this one.
             settings = {"n_jobs": count} if count > 1 else {"n_jobs": 2, "pre_dispatch": 1}

@@ -16,7 +16,7 @@ from hydra_plugins.hydra_optuna_sweeper.optuna_sweeper import OptunaSweeper
 from omegaconf import DictConfig, OmegaConf
 
 from harness.errors import HarnessError
-from harness.experiments.overrides import key_of
+from harness.experiments.overrides import override_key
 from harness.experiments.sweep import RESULTS, natural
 from harness.io.files import write_atomic
 
@@ -57,7 +57,9 @@ class Optuna(OptunaSweeper):
     def sweep(self, arguments: list[str]) -> None:
         """Runs the trials; raises HarnessError if nothing varies, or if values of points would not be comparable."""
         words = [*(f"{key}={value}" for key, value in (self.sweeper.params or {}).items()), *arguments]
-        words = list({key_of(word): word for word in words}.values())  # the last one of a key holds, as without Optuna
+        words = list(
+            {override_key(word): word for word in words}.values()
+        )  # the last one of a key holds, as without Optuna
         self.sweeper.params = None
         parsed = OverridesParser.create().parse_overrides(words)
         varied = {override.key_or_group for override in parsed if override.is_sweep_override()}

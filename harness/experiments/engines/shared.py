@@ -10,7 +10,7 @@ from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, JobStatus, run_job, setup_globals
 from omegaconf import OmegaConf, open_dict
 
-from harness.experiments.overrides import key_of
+from harness.experiments.overrides import override_key
 from harness.systems import states
 from harness.systems.resources import RESOURCES, Resources, declared
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 
-class Engine:
+class JobEngine:
     """A launcher that asks for resources job by job.
 
     Attributes
@@ -38,7 +38,7 @@ class Engine:
         known: dict[tuple[str, ...], Resources] = {}
         found = []
         for words in job_overrides:
-            decide = tuple(word for word in words if key_of(word) == "system" or f"system.{RESOURCES}" in word)
+            decide = tuple(word for word in words if override_key(word) == "system" or f"system.{RESOURCES}" in word)
             if decide not in known:
                 known[decide] = self._of_point(decide)
             found.append(known[decide])
@@ -50,10 +50,10 @@ class Engine:
         if not composed.get("system"):
             return Resources()
         system = cast("dict[str, Any]", OmegaConf.to_container(composed.system))
-        return declared(states.parts(system), "run: system")
+        return declared(states.nested_configurations(system), "run: system")
 
 
-def groups(needed: Sequence[Resources]) -> Iterator[tuple[Resources, list[int]]]:
+def jobs_by_resources(needed: Sequence[Resources]) -> Iterator[tuple[Resources, list[int]]]:
     """Yields resources, and the positions of the jobs that need just these."""
     found: dict[Resources, list[int]] = {}
     for at, need in enumerate(needed):

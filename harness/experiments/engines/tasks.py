@@ -16,7 +16,7 @@ from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
 
-from harness.experiments.engines.shared import Engine, failed, run_one
+from harness.experiments.engines.shared import JobEngine, failed, run_one
 from harness.systems.resources import Resources
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _OURS = ("HARNESS_", "PYTHONPATH", "HF_", "OPENBLAS_NUM_THREADS")  # variables of the driver that the jobs get
 
 
-class Ray(Engine, Launcher):
+class Ray(JobEngine, Launcher):
     """Runs jobs as tasks of a Ray cluster; without an address, of this machine.
 
     Parameters

@@ -17,7 +17,7 @@ import re
 from harness.formulas.mathml.walk import Element
 from harness.formulas.slt.rows import BLANK, clean
 from harness.formulas.trees.reading import ERROR
-from harness.formulas.trees.tree import Tree, place
+from harness.formulas.trees.tree import Tree, argument_edge
 
 _WIDEST = 62  # maximum arguments of an operator, as in Tangent-S; an operator with more is split in halves
 _TRIGONOMETRIC = ("sin", "cos", "tan", "cot", "sec", "csc")
@@ -54,17 +54,17 @@ _NAMES = {
 }
 
 
-class Operator:
+class ContentNode:
     """A node of an operator tree: a label and arguments."""
 
     __slots__ = ("label", "parts")
 
-    def __init__(self, label: str, parts: list[Operator] | None = None) -> None:
+    def __init__(self, label: str, parts: list[ContentNode] | None = None) -> None:
         self.label = label
-        self.parts: list[Operator] = [] if parts is None else parts
+        self.parts: list[ContentNode] = [] if parts is None else parts
 
 
-def operator_tree(root: Operator, most: int) -> Tree | None:
+def operator_tree(root: ContentNode, most: int) -> Tree | None:
     """Returns the tree of an operator; None if it exceeds `most` nodes, as shared arguments can make it grow."""
     labels: list[str] = []
     parents: list[int] = []
@@ -78,7 +78,7 @@ def operator_tree(root: Operator, most: int) -> Tree | None:
         labels.append(here.label)
         parents.append(parent)
         edges.append(edge)
-        waiting.extend([(here.parts[i], number, place(i)) for i in range(len(here.parts) - 1, -1, -1)])
+        waiting.extend([(here.parts[i], number, argument_edge(i)) for i in range(len(here.parts) - 1, -1, -1)])
     return Tree(tuple(labels), tuple(parents), tuple(edges))
 
 
@@ -91,45 +91,45 @@ class Operators:
     """
 
     def __init__(self) -> None:
-        self.known: dict[str, Operator] = {}
+        self.known: dict[str, ContentNode] = {}
 
-    def __call__(self, element: Element[Operator], above: list[Element[Operator]]) -> Operator:
+    def __call__(self, element: Element[ContentNode], above: list[Element[ContentNode]]) -> ContentNode:
         """Converts an element; `above` are the enclosing elements."""
         node = _shared(element, above, self.known) if element.name == "share" else _operator(element, above)
         if "id" in element.attributes and (name := element.attribute("id") or element.attribute("xml:id")):
-            self.known.setdefault(name, Operator(node.label, node.parts))
+            self.known.setdefault(name, ContentNode(node.label, node.parts))
         return node
 
 
-def _operator(element: Element[Operator], above: list[Element[Operator]]) -> Operator:
+def _operator(element: Element[ContentNode], above: list[Element[ContentNode]]) -> ContentNode:
     name, parts = element.name, element.parts
     if name == "cn":
         return _number(element)
     if name in _LEAVES:
         text = _name(element)
-        return Operator(_LEAVES[name] + text if text else BLANK)
+        return ContentNode(_LEAVES[name] + text if text else BLANK)
     if above and above[-1].name in _LEAVES and name in _TOKENS:
-        return Operator(clean(element.text))
+        return ContentNode(clean(element.text))
     if name in ("apply", "bind"):
         return _applied(element)
     if name == "csymbol":
-        return Operator(_symbol(clean(element.text).lower(), element.attribute("cd")))
+        return ContentNode(_symbol(clean(element.text).lower(), element.attribute("cd")))
     if name in _COLLECTIONS:
-        return Operator(f"M!{_COLLECTIONS[name]}-{len(parts)}", parts)
+        return ContentNode(f"M!{_COLLECTIONS[name]}-{len(parts)}", parts)
     if name == "interval":
         closure = _CLOSURES.get(element.attribute("closure").strip().lower(), "C-C")
-        return Operator(f"O!interval({closure})", parts)
+        return ContentNode(f"O!interval({closure})", parts)
     if name == "matrix":
         columns = max((len(row.parts) for row in parts), default=0)
         for row in parts:
-            row.parts = row.parts + [Operator(ERROR) for _ in range(columns - len(row.parts))]
-        return Operator(f"M!M-{len(parts)}x{columns}", parts)
+            row.parts = row.parts + [ContentNode(ERROR) for _ in range(columns - len(row.parts))]
+        return ContentNode(f"M!M-{len(parts)}x{columns}", parts)
     if name == "matrixrow":
-        return Operator("M!R!", parts)
+        return ContentNode("M!R!", parts)
     if name in _QUALIFIERS:
-        return Operator(f"$!{name}", parts)
+        return ContentNode(f"$!{name}", parts)
     if name == "cerror":
-        return _halved(Operator(ERROR, _words(parts)))
+        return _halved(ContentNode(ERROR, _words(parts)))
     if name == "math":
         return _whole(element)
     if name == "semantics":
@@ -137,49 +137,49 @@ def _operator(element: Element[Operator], above: list[Element[Operator]]) -> Ope
     if name == "annotation-xml":
         return _annotation(element, above)
     if not parts and not clean(element.text):
-        return Operator(_operator_name(name))
+        return ContentNode(_operator_name(name))
     if not any(around.name in _LEAVES for around in above):
         element.reason = element.reason or f"unknown element {name[:20]}"
     elif name in _STRUCTURES:
         element.reason = element.reason or "a name with scripts or other structure"
-    return Operator(ERROR, parts)
+    return ContentNode(ERROR, parts)
 
 
-def _name(element: Element[Operator]) -> str:
+def _name(element: Element[ContentNode]) -> str:
     """Returns the name of a leaf: its own text or that of its only token; Tangent-S ignores other elements in it."""
     only = element.parts[0].label if len(element.names) == 1 and element.names[0] in _TOKENS else ""
     return clean(element.text) or only
 
 
-def _number(element: Element[Operator]) -> Operator:
+def _number(element: Element[ContentNode]) -> ContentNode:
     """Converts a number; one whose parts are separated by `sep` to the expression that it stands for."""
     kind = "type " + element.attribute("type", "real").strip().lower()
     first = _name(element)
     others = [clean(text) for name, text in zip(element.names, element.after, strict=True) if name == "sep"]
     base = element.attribute("base", "10").strip()
     if not first and not others:
-        return Operator(BLANK)
+        return ContentNode(BLANK)
     if base != "10":
         try:
             first, *others = [str(_whole_number(text, base)) for text in (first, *others)]
         except ValueError:
             kind = f"base {base}"
     if not others and not kind.startswith(("type hexdouble", "base")):
-        return Operator("N!" + first)
-    numbers = [Operator("N!" + text) for text in (first, *others)]
+        return ContentNode("N!" + first)
+    numbers = [ContentNode("N!" + text) for text in (first, *others)]
     if len(numbers) == 2 and all((first, *others)):
         one, other = numbers
         if kind == "type rational":
-            return Operator("O!divide", [one, other])
+            return ContentNode("O!divide", [one, other])
         if kind == "type e-notation" and base == "10":
-            return Operator("U!times", [one, Operator("O!SUP", [Operator("N!10"), other])])
+            return ContentNode("U!times", [one, ContentNode("O!SUP", [ContentNode("N!10"), other])])
         if kind == "type complex-cartesian":
-            return Operator("U!plus", [one, Operator("U!times", [other, Operator("C!imaginaryi")])])
+            return ContentNode("U!plus", [one, ContentNode("U!times", [other, ContentNode("C!imaginaryi")])])
         if kind == "type complex-polar":
-            angle = Operator("U!times", [Operator("C!imaginaryi"), other])
-            return Operator("U!times", [one, Operator("O!SUP", [Operator("O!exponentiale"), angle])])
+            angle = ContentNode("U!times", [ContentNode("C!imaginaryi"), other])
+            return ContentNode("U!times", [one, ContentNode("O!SUP", [ContentNode("O!exponentiale"), angle])])
     element.reason = element.reason or f"a number of {kind[:30]} that is not understood"
-    return Operator(ERROR, numbers)
+    return ContentNode(ERROR, numbers)
 
 
 def _whole_number(text: str, base: str) -> int:
@@ -210,58 +210,60 @@ def _symbol(name: str, dictionary: str) -> str:
     return _NAMES.get(name, f"O!{name}")
 
 
-def _applied(element: Element[Operator]) -> Operator:
+def _applied(element: Element[ContentNode]) -> ContentNode:
     """Converts an application: attaches the arguments to the head."""
     if not element.parts:
         element.reason = element.reason or "an application of nothing"
-        return Operator(ERROR)
+        return ContentNode(ERROR)
     head, *arguments = element.parts
     if head.label.startswith("V!"):
         head.label = "F!" + head.label[2:]
     if head.parts:
         base = head.parts[0].label if head.label in ("O!SUB", "O!SUP") else ""
-        return _halved(Operator(f"+!{base}", [head, *arguments]))
+        return _halved(ContentNode(f"+!{base}", [head, *arguments]))
     if head.label == "O!root":
         arguments = _root(element, arguments)
     elif head.label == "O!int" and len(arguments) == 1:
         # Empty arguments for the interval and the variable, which LaTeXML never provides.
-        arguments += [Operator(BLANK), Operator(BLANK)]
+        arguments += [ContentNode(BLANK), ContentNode(BLANK)]
     head.parts = arguments
     return _halved(head)
 
 
-def _root(element: Element[Operator], arguments: list[Operator]) -> list[Operator]:
+def _root(element: Element[ContentNode], arguments: list[ContentNode]) -> list[ContentNode]:
     degrees = [part.parts[0] for part in arguments if part.label == "$!degree" and part.parts]
     operands = [part for part in arguments if part.label != "$!degree"]
     if len(operands) != 1 or len(degrees) > 1:
         element.reason = element.reason or "a root of several operands or of none"
-    return operands[:1] + (degrees or [Operator("N!2")]) + operands[1:]
+    return operands[:1] + (degrees or [ContentNode("N!2")]) + operands[1:]
 
 
-def _words(parts: list[Operator]) -> list[Operator]:
+def _words(parts: list[ContentNode]) -> list[ContentNode]:
     """Returns the parts of an error; joins adjacent symbols of unknown role to text."""
-    out: list[Operator] = []
+    out: list[ContentNode] = []
     for part in parts:
         if out and part.label.startswith("-!") and out[-1].label[:2] in ("-!", "T!"):
-            out[-1] = Operator("T!" + out[-1].label[2:] + part.label[2:])
+            out[-1] = ContentNode("T!" + out[-1].label[2:] + part.label[2:])
         else:
             out.append(part)
     return out
 
 
-def _halved(node: Operator) -> Operator:
+def _halved(node: ContentNode) -> ContentNode:
     """Splits an error or unordered operator with too many arguments recursively into two of its kind."""
     waiting = [node]
     while waiting:
         here = waiting.pop()
         if len(here.parts) > _WIDEST and here.label[:2] in (ERROR, "U!"):
             middle = (len(here.parts) + 1) // 2
-            here.parts = [Operator(here.label, here.parts[:middle]), Operator(here.label, here.parts[middle:])]
+            here.parts = [ContentNode(here.label, here.parts[:middle]), ContentNode(here.label, here.parts[middle:])]
             waiting += here.parts
     return node
 
 
-def _shared(element: Element[Operator], above: list[Element[Operator]], known: dict[str, Operator]) -> Operator:
+def _shared(
+    element: Element[ContentNode], above: list[Element[ContentNode]], known: dict[str, ContentNode]
+) -> ContentNode:
     """Resolves a reference to an element before it.
 
     In formulas without ids, as in the official ones of ARQMath, it is a shared operand in a chain of relations: the
@@ -269,32 +271,32 @@ def _shared(element: Element[Operator], above: list[Element[Operator]], known: d
     """
     document, _, name = element.attribute("href").strip().partition("#")
     if not document and name in known:
-        return Operator(known[name].label, known[name].parts)
+        return ContentNode(known[name].label, known[name].parts)
     if not known and len(above) > 1 and len(above[-2].parts) > 1 and above[-2].parts[-1].parts:
         return above[-2].parts[-1].parts[-1]
     element.reason = element.reason or "a reference to nothing"
-    return Operator(ERROR)
+    return ContentNode(ERROR)
 
 
-def _annotation(element: Element[Operator], above: list[Element[Operator]]) -> Operator:
+def _annotation(element: Element[ContentNode], above: list[Element[ContentNode]]) -> ContentNode:
     """Returns the content of an annotation in XML; one in Presentation MathML is no meaning."""
     if "presentation" in element.attribute("encoding").lower():
         element.name, element.reason = "annotation", ""
     elif above:
         above[-1].reason = ""  # of the presentation before it
-    return element.parts[0] if element.parts else Operator(BLANK)
+    return element.parts[0] if element.parts else ContentNode(BLANK)
 
 
-def _meant(element: Element[Operator]) -> Operator:
+def _meant(element: Element[ContentNode]) -> ContentNode:
     """Selects the part with the meaning: the first annotation in XML, or else the first part."""
     for name, part in zip(element.names, element.parts, strict=True):
         if name == "annotation-xml":
             return part
-    return element.parts[0] if element.parts else Operator(BLANK)
+    return element.parts[0] if element.parts else ContentNode(BLANK)
 
 
-def _whole(element: Element[Operator]) -> Operator:
+def _whole(element: Element[ContentNode]) -> ContentNode:
     if len(element.parts) == 1:
         return element.parts[0]
     element.reason = element.reason or ("more than one formula" if element.parts else "no formula")
-    return Operator(ERROR, element.parts)
+    return ContentNode(ERROR, element.parts)

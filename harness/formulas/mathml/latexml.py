@@ -25,8 +25,8 @@ from itertools import accumulate
 
 from harness.errors import HarnessError
 from harness.formulas.mathml.read import read_content, read_presentation
-from harness.formulas.trees.reading import ERROR, Reading, failed
-from harness.io import staged
+from harness.formulas.trees.reading import ERROR, ParsedFormula, failed
+from harness.io import staging_names
 from harness.io.console import progress
 from harness.io.files import cache_root, sha256
 
@@ -185,7 +185,7 @@ class Markup:
     reason: str = ""
 
 
-def missing() -> list[str]:
+def missing_latexml_parts() -> list[str]:
     """Returns what is missing to run LaTeXML, as `what: command`; empty if nothing is."""
     try:
         version()
@@ -260,7 +260,7 @@ def convert(latex: Sequence[str], *, seconds: int = SECONDS, workers: int = 1) -
     return [out[each] for each in latex]
 
 
-def read(markup: Markup, kind: str) -> Reading:
+def read_latexml(markup: Markup, kind: str) -> ParsedFormula:
     """Parses LaTeXML's output to a tree of one kind (`slt`, `opt`), with the characters of the official formulas.
 
     The reason of a failure is LaTeXML's error, or that LaTeXML could not parse a part (a node `E!`), which it does not
@@ -276,11 +276,11 @@ def read(markup: Markup, kind: str) -> Reading:
     return replace(reading, reason=why) if why else reading
 
 
-def reader(latex: Iterable[str], kind: str, *, workers: int = 1) -> Callable[[str], Reading]:
+def latexml_reader(latex: Iterable[str], kind: str, *, workers: int = 1) -> Callable[[str], ParsedFormula]:
     """Converts formulas in batches; returns a function that gives the tree of one kind for each of them."""
     distinct = list(dict.fromkeys(latex))
     markups = dict(zip(distinct, convert(distinct, workers=workers), strict=True))
-    return lambda each: read(markups[each], kind)
+    return lambda each: read_latexml(markups[each], kind)
 
 
 def _refused(latex: str) -> str:
@@ -327,7 +327,7 @@ def _batch(latex: Sequence[str], seconds: int) -> list[Markup]:
 def _process(latex: Sequence[str], seconds: int) -> tuple[list[Markup], str]:
     """Converts formulas in one process until it ends; returns their markup and why it ended (`timeout`, `crash`)."""
     work = {"preload": PRELOAD, "refused": REFUSED, "seconds": seconds, "latex": list(latex)}
-    with staged.folder("latexml") as folder:
+    with staging_names.folder("latexml") as folder:
         (folder / "driver.pl").write_text(_DRIVER, encoding="utf-8")
         process = subprocess.Popen(
             ["perl", "driver.pl"],

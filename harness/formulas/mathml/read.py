@@ -10,7 +10,7 @@ from harness.formulas.mathml.content import Operators, operator_tree
 from harness.formulas.mathml.walk import Element, Fault, walk
 from harness.formulas.slt import rows
 from harness.formulas.slt.rows import BLANK, Row, Symbol
-from harness.formulas.trees.reading import ERROR, Reading, failed
+from harness.formulas.trees.reading import ERROR, ParsedFormula, failed
 
 EMPTY = "no formula"
 SOURCE = "marked as an error by its source"
@@ -22,23 +22,23 @@ _ASIDE = frozenset(("annotation", "annotation-xml"))
 _SCRIPTS = {"msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munderover": 3, "mfrac": 2, "mroot": 2}
 
 
-def read_presentation(markup: str) -> Reading:
+def read_presentation(markup: str) -> ParsedFormula:
     """Parses Presentation MathML to a symbol layout tree; never raises an exception."""
     try:
         row, reason = walk(markup, _layout)
     except Fault as fault:
         return failed(str(fault))
-    return Reading(rows.tree(row), reason) if row else failed(reason or EMPTY)
+    return ParsedFormula(rows.tree(row), reason) if row else failed(reason or EMPTY)
 
 
-def read_content(markup: str) -> Reading:
+def read_content(markup: str) -> ParsedFormula:
     """Parses Content MathML to an operator tree; never raises an exception."""
     try:
         root, reason = walk(markup, Operators())
     except Fault as fault:
         return failed(str(fault))
     tree = operator_tree(root, len(markup))
-    return Reading(tree, reason) if tree else failed("references that repeat themselves")
+    return ParsedFormula(tree, reason) if tree else failed("references that repeat themselves")
 
 
 def _layout(element: Element[Row], above: list[Element[Row]]) -> Row:

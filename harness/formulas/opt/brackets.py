@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.formulas.opt.bars import matching_bars
-from harness.formulas.opt.grammar import Grammar, read, without_end
+from harness.formulas.opt.grammar import Grammar, read_row, without_end
 from harness.formulas.opt.nodes import ABSENT, error
 from harness.formulas.opt.tables import Item, Node, Role, Rows, leaf
 
@@ -32,7 +32,7 @@ def fenced(bracket: str, row: Rows, close: str, before: int) -> tuple[Item, str]
         if table[0].startswith("M!M-"):
             return (Role.ATOM.value, ("O!cases", [cell for line in table[1] for cell in line[1]])), ""
     if close == ".":
-        return (Role.FENCED.value, error([read(row)[0]])), UNMATCHED
+        return (Role.FENCED.value, error([read_row(row)[0]])), UNMATCHED
     made = None
     if bracket == "{" and len(row) > 1:
         made = _conditional_set(row)
@@ -72,7 +72,7 @@ def _elements(items: Rows) -> tuple[list[Node], str]:
         found = row.expressions()
         if row.at == row.end and found:
             return found, row.reason
-    node, reason = read(items)
+    node, reason = read_row(items)
     return [node], reason
 
 
@@ -83,7 +83,7 @@ def _arguments(items: Rows) -> tuple[list[Node], str]:
     start = 0
     for place, item in enumerate([*without_end(items), (Role.PUNCTUATION.value, ABSENT)]):
         if item[0] == Role.PUNCTUATION:
-            node, reason = read(items[start:place])
+            node, reason = read_row(items[start:place])
             found.append(node)
             fault = fault or reason
             start = place + 1
@@ -104,8 +104,8 @@ def _conditional_set(items: Rows) -> tuple[Node, str] | None:
         if (item[0] == Role.META and item[1][0] == "V!:") or (item[0] == Role.BAR and place not in paired):
             if place == 0 or place == len(items) - 1:
                 return None
-            left, reason = read(items[:place])
-            right, other = read(items[place + 1 :])
+            left, reason = read_row(items[:place])
+            right, other = read_row(items[place + 1 :])
             return ("O!conditional-set", [left, right]), reason or other
     return None
 
@@ -120,6 +120,6 @@ def _inner_product(row: Rows) -> tuple[Node, str] | None:
             parts[-1].append(item)
     if len(parts) not in (2, 3) or not all(parts):
         return None
-    found = [read(part) for part in parts]
+    found = [read_row(part) for part in parts]
     label = "O!inner-product" if len(parts) == 2 else "O!quantum-operator-product"
     return (label, [node for node, _ in found]), next((reason for _, reason in found if reason), "")

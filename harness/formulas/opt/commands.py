@@ -13,7 +13,7 @@ from harness.formulas.mathml.walk import DEEP, DEPTH
 from harness.formulas.opt import tokens
 from harness.formulas.opt.brackets import UNMATCHED
 from harness.formulas.opt.nodes import ABSENT, error, scripted, sequence
-from harness.formulas.opt.reader import Command, Reader
+from harness.formulas.opt.reader import Command, TokenReader
 from harness.formulas.opt.tables import ACCENTS, NEGATED, STYLES, SWITCHES, Node, Role, Rows, leaf
 from harness.formulas.trees.reading import ERROR
 
@@ -41,12 +41,12 @@ def _add(row: Rows, node: Node, role: int = _ATOM) -> None:
     row.append((role, node))
 
 
-def _fraction(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _fraction(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     above = reader.argument(depth, style)
     _add(row, ("O!binomial" if unit.endswith("binom") else "O!divide", [above, reader.argument(depth, style)]))
 
 
-def _general_fraction(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _general_fraction(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     """Parses `\\genfrac`: brackets, thickness of the line, style, numerator and denominator."""
     opening, closing, thickness, _ = (reader.skip() for _ in range(4))
     above = reader.argument(depth, style)
@@ -55,7 +55,7 @@ def _general_fraction(reader: Reader, unit: str, row: Rows, depth: int, style: s
     _add(row, (label, [above, reader.argument(depth, style)]))
 
 
-def _side_scripts(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _side_scripts(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     """Parses `\\sideset`: scripts before an operator, scripts after it, and the operator."""
     before, after = reader.items(depth, style), reader.items(depth, style)
     scripts = [node for role, node in before[::-1] + after if role == Role.FLOAT]
@@ -63,40 +63,40 @@ def _side_scripts(reader: Reader, unit: str, row: Rows, depth: int, style: str) 
     _add(row, scripted(base, [(label, arguments[0]) for label, arguments in scripts]))
 
 
-def _continued(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _continued(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     reader.skip_optional()
     above = reader.argument(depth, style)
     _add(row, ("O!continued-fraction", [above, reader.argument(depth, style)]))
 
 
-def _root(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _root(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     degree = reader.optional(depth)
     _add(row, ("O!root", [reader.argument(depth, style), degree or leaf("N!2")]))
 
 
-def _old_root(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _old_root(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     degree = reader.read(reader.row("\\of", depth + 1, style))
     _add(row, ("O!root", [reader.argument(depth, style), degree]))
 
 
-def _accent(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _accent(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     _add(row, (ACCENTS[unit], [reader.argument(depth, style)]))
 
 
-def _style(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _style(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     row += reader.items(depth, STYLES[unit])
 
 
-def _named(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _named(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     _add(row, reader.argument(depth, "upright"), Role.FUNCTION.value)
 
 
-def _kept(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _kept(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     reader.skip_optional()
     _add(row, reader.argument(depth, style))
 
 
-def _operator(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _operator(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     """Parses `\\mathop`: a single symbol keeps its role."""
     items = reader.items(depth, style)
     if len(items) == 1:
@@ -105,7 +105,7 @@ def _operator(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> N
         _add(row, reader.read(items) if items else ABSENT)
 
 
-def _space(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _space(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     """Drops a space with its width in braces or as a dimension of TeX, such as `-3pt`."""
     while reader.at < len(reader.tokens) and reader.tokens[reader.at] in ("-", "+"):
         reader.at += 1
@@ -114,29 +114,29 @@ def _space(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None
         reader.at += 2
 
 
-def _second(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _second(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     reader.skip_optional()
     reader.skip()
     row += reader.items(depth, style)
 
 
-def _dropped(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _dropped(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     reader.skip_optional()
     reader.skip()
 
 
-def _definition(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _definition(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     reader.skip()
     reader.skip_optional()
     reader.skip()
 
 
-def _text(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _text(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     reader.skip()
     _add(row, ABSENT)
 
 
-def _stacked(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _stacked(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     script = reader.argument(depth, style)
     items = reader.items(depth, style)
     base = reader.read(items) if items else ABSENT
@@ -144,28 +144,28 @@ def _stacked(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> No
     _add(row, (_STACKED[unit], [base, script]), role)
 
 
-def _arrow(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _arrow(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     below = reader.optional(depth)
     arrow: Node = ("O!SUP", [leaf("V!" + _ARROWS[unit]), reader.argument(depth, style)])
     _add(row, ("O!SUB", [arrow, below]) if below else arrow, Role.RELATION.value)
 
 
-def _modulo(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _modulo(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     _add(row, (_MODULI[unit], [reader.argument(depth, style)]), Role.MODIFIER.value)
 
 
-def _negation(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _negation(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     """Parses `\\neg`: like LaTeXML, as a function only of what is in brackets."""
     called = reader.tokens[reader.at : reader.at + 1] in (["("], ["["], ["\\left"])
     _add(row, leaf("O!not"), (Role.FUNCTION if called else Role.ATOM).value)
 
 
-def _related(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _related(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     role = Role.RELATION if unit == "\\mathrel" else Role.MULTIPLY
     _add(row, reader.argument(depth, style), role.value)
 
 
-def _not(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _not(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     items = reader.items(depth, style)
     if len(items) != 1:
         _add(row, ("O!not", [reader.read(items)] if items else []))
@@ -181,7 +181,7 @@ def _not(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
 # ---- environments -----------------------------------------------------------------------------------------------
 
 
-def _environment(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _environment(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     name = reader.skip()
     reader.skip_optional()
     if name in _WITH_COLUMNS:
@@ -192,7 +192,7 @@ def _environment(reader: Reader, unit: str, row: Rows, depth: int, style: str) -
     _add(row, _table(reader, name, lines))
 
 
-def _plain_table(reader: Reader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _plain_table(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     """Parses a command with rows of cells in braces, such as `\\matrix{a & b \\cr c & d}`."""
     if reader.at >= len(reader.tokens) or reader.tokens[reader.at] != "{":
         row += reader.items(depth, style)
@@ -202,7 +202,7 @@ def _plain_table(reader: Reader, unit: str, row: Rows, depth: int, style: str) -
     _add(row, _table(reader, _TABLES[unit], lines))
 
 
-def _lines(reader: Reader, stop: str, depth: int, style: str) -> tuple[list[list[Rows]], bool]:
+def _lines(reader: TokenReader, stop: str, depth: int, style: str) -> tuple[list[list[Rows]], bool]:
     """Reads lines of cells up to `stop`, and returns whether it was found; an empty last line is dropped."""
     if depth >= DEPTH:
         reader.fault(DEEP)
@@ -229,7 +229,7 @@ def _lines(reader: Reader, stop: str, depth: int, style: str) -> tuple[list[list
     return lines, closed
 
 
-def _table(reader: Reader, name: str, lines: list[list[Rows]]) -> Node:
+def _table(reader: TokenReader, name: str, lines: list[list[Rows]]) -> Node:
     """Returns a matrix, cases as alternating values and conditions, or the formulas of an alignment."""
     if not (name in _MATRICES or name in _ARRAYS or name in _CASES):
         return aligned(reader, [[item for cell in line for item in cell] for line in lines])
@@ -245,7 +245,7 @@ def _table(reader: Reader, name: str, lines: list[list[Rows]]) -> Node:
     return matrix if _MATRICES[name] == "O!matrix" else (_MATRICES[name], [matrix])
 
 
-def aligned(reader: Reader, lines: list[Rows]) -> Node:
+def aligned(reader: TokenReader, lines: list[Rows]) -> Node:
     """Parses the lines of an alignment; a line that begins with a relation or operator continues the previous one."""
     rows: list[Rows] = []
     for items in lines:

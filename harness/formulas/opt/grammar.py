@@ -37,11 +37,11 @@ def without_end(items: Rows) -> Rows:
     return items if end == len(items) else items[:end]
 
 
-def read(items: Rows) -> tuple[Node, str]:
+def read_row(items: Rows) -> tuple[Node, str]:
     """Parses a row; returns its node, and why a part of it could not be parsed ("" if all was parsed)."""
     if items and items[0][0] == Role.OVER:
         label, above = items[0][1]
-        below, reason = read(items[1:])
+        below, reason = read_row(items[1:])
         return (label, [*above, below]), reason
     items = without_end(items) if len(items) > 1 else items
     if not items:
@@ -389,7 +389,7 @@ class Grammar:
         if not norm and bars.get(start) == close - 1 and close - start > 2:
             norm, start, end = True, start + 1, close - 1
         self.at = close + 1
-        inside, reason = read(self.items[start:end])
+        inside, reason = read_row(self.items[start:end])
         self.reason = self.reason or reason
         return scripted(("O!norm" if norm else "F!abs", [inside]), scripts)
 

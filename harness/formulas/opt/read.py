@@ -17,18 +17,18 @@ from __future__ import annotations
 from harness.formulas.mathml.walk import DEEP, DEPTH
 from harness.formulas.opt import tokens
 from harness.formulas.opt.commands import COMMANDS, aligned
-from harness.formulas.opt.reader import Reader
+from harness.formulas.opt.reader import TokenReader
 from harness.formulas.opt.tables import Node
-from harness.formulas.trees.reading import ERROR, Reading, failed
-from harness.formulas.trees.tree import Tree, place
+from harness.formulas.trees.reading import ERROR, ParsedFormula, failed
+from harness.formulas.trees.tree import Tree, argument_edge
 
 EMPTY = "no formula"
 _WIDEST = 62  # maximum arguments of an unordered operator, as in Tangent-S; one with more is split in halves
 
 
-def read_latex(formula: str) -> Reading:
+def read_latex(formula: str) -> ParsedFormula:
     """Parses LaTeX without delimiters to an operator tree; never raises an exception."""
-    reader = Reader(tokens.tokens(formula), COMMANDS)
+    reader = TokenReader(tokens.tokens(formula), COMMANDS)
     try:
         node = reader.formula(aligned)
     except RecursionError:
@@ -37,7 +37,7 @@ def read_latex(formula: str) -> Reading:
     if node is None:
         return failed(reader.reason or EMPTY)
     tree, cut = _tree(node)
-    return Reading(tree, reader.reason or (DEEP if cut else ""))
+    return ParsedFormula(tree, reader.reason or (DEEP if cut else ""))
 
 
 def _tree(root: Node) -> tuple[Tree, bool]:
@@ -63,5 +63,5 @@ def _tree(root: Node) -> tuple[Tree, bool]:
             middle = (len(below) + 1) // 2
             below = [(label, below[:middle]), (label, below[middle:])]
         for index in range(len(below) - 1, -1, -1):
-            waiting.append((below[index], number, place(index), level + 1))
+            waiting.append((below[index], number, argument_edge(index), level + 1))
     return Tree(tuple(labels), tuple(parents), tuple(edges)), cut

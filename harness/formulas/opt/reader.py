@@ -13,7 +13,7 @@ from typing import TypeAlias
 from harness.formulas.mathml.walk import DEEP, DEPTH
 from harness.formulas.opt import tokens as latex
 from harness.formulas.opt.brackets import UNMATCHED, fenced
-from harness.formulas.opt.grammar import read
+from harness.formulas.opt.grammar import read_row
 from harness.formulas.opt.nodes import ABSENT, error, listed
 from harness.formulas.opt.tables import (
     IGNORED,
@@ -48,10 +48,10 @@ _JOINING = frozenset((Role.RELATION, Role.META, Role.PUNCTUATION))
 _BRACKETS = frozenset((Role.OPEN, Role.CLOSE))
 _OF_ROWS = SWITCHES | OVERS.keys() | {"\\left", "\\right"}
 
-Command: TypeAlias = "Callable[[Reader, str, Rows, int, str], None]"
+Command: TypeAlias = "Callable[[TokenReader, str, Rows, int, str], None]"
 
 
-class _Row:
+class _FormulaRow:
     """A row that is being read.
 
     Attributes
@@ -85,7 +85,7 @@ class _Row:
         return bool(self.open) and self.open[-1][1] in ("[", "]")
 
 
-class Reader:
+class TokenReader:
     """The tokens of a formula, the position of the next one, and the first reason why a part could not be parsed."""
 
     __slots__ = ("at", "commands", "reason", "tokens")
@@ -96,7 +96,7 @@ class Reader:
         self.at = 0
         self.reason = ""
 
-    def formula(self, aligned: Callable[[Reader, list[Rows]], Node]) -> Node | None:
+    def formula(self, aligned: Callable[[TokenReader, list[Rows]], Node]) -> Node | None:
         """Parses all tokens; returns None for an empty formula. `aligned` joins several lines to one node."""
         if len(self.tokens) == 1 and self.tokens[0] in ITEMS:
             return ITEMS[self.tokens[0]][1]
@@ -123,7 +123,7 @@ class Reader:
         """Parses a row of items to a node."""
         if len(items) == 1 and items[0][0] not in (Role.OVER, Role.FLOAT):
             return items[0][1]
-        node, reason = read(items)
+        node, reason = read_row(items)
         self.reason = self.reason or reason
         return node
 
@@ -135,7 +135,7 @@ class Reader:
         `before` is the role of the item before them (-1: none).
         """
         tokens, end = self.tokens, len(self.tokens)
-        row = _Row(style, before)
+        row = _FormulaRow(style, before)
         while self.at < end:
             unit = tokens[self.at]
             if unit in _ENDS or (unit == stop and not row.open):
@@ -157,7 +157,7 @@ class Reader:
             self.fault(UNMATCHED)
         return row.items
 
-    def _symbol(self, unit: str, item: Item, row: _Row) -> None:
+    def _symbol(self, unit: str, item: Item, row: _FormulaRow) -> None:
         """Adds a symbol to a row, depending on its role."""
         role, node = item
         items = row.items
@@ -177,7 +177,7 @@ class Reader:
         else:
             items.append(item)
 
-    def _change(self, unit: str, row: _Row) -> None:
+    def _change(self, unit: str, row: _FormulaRow) -> None:
         """Applies a command that changes its row: stretched brackets, alphabets, infix fractions."""
         if unit == "\\left":
             self._open(row, self._delimiter(), True)
@@ -207,7 +207,7 @@ class Reader:
 
     # ---- brackets -----------------------------------------------------------------------------------------------
 
-    def _is_opening(self, unit: str, role: int, row: _Row) -> bool:
+    def _is_opening(self, unit: str, role: int, row: _FormulaRow) -> bool:
         """Returns whether a bracket is an opening one. Square brackets may face outward, as in `]a, b[`."""
         if unit == "[":
             return not self._ends_interval(row)
@@ -215,7 +215,7 @@ class Reader:
             return not row.is_square_open() and not row.is_operand_last()
         return role == Role.OPEN
 
-    def _ends_interval(self, row: _Row) -> bool:
+    def _ends_interval(self, row: _FormulaRow) -> bool:
         """Returns whether `[` closes an interval: `[a, b[`."""
         if not row.is_square_open() or not row.is_operand_last():
             return False
@@ -226,7 +226,7 @@ class Reader:
         after = ITEMS.get(self.tokens[self.at])
         return after is not None and after[0] >= Role.ADD
 
-    def _open(self, row: _Row, bracket: str, stretched: bool) -> None:
+    def _open(self, row: _FormulaRow, bracket: str, stretched: bool) -> None:
         """Puts the items before an opening bracket on the stack."""
         if len(row.open) >= DEPTH:
             self.fault(DEEP)
@@ -235,7 +235,7 @@ class Reader:
         row.open.append((row.items, bracket, stretched))
         row.items = []
 
-    def _unclosed(self, row: _Row) -> None:
+    def _unclosed(self, row: _FormulaRow) -> None:
         """Returns to the items around a bracket that is never closed, and appends the items after the bracket."""
         inside = row.items
         row.items, bracket, _ = row.open.pop()
@@ -245,7 +245,7 @@ class Reader:
         self.fault(UNMATCHED)
         row.items.append((Role.FENCED.value, error([self.read(inside)] if inside else [])))
 
-    def _close(self, row: _Row, close: str, stretched: bool) -> None:
+    def _close(self, row: _FormulaRow, close: str, stretched: bool) -> None:
         """Closes a bracket: returns to the items around it, and appends its content as one item."""
         if not row.open or row.open[-1][2] != stretched:
             self.fault(UNMATCHED)

@@ -12,7 +12,7 @@ from itertools import pairwise
 from harness.formulas.slt import rows
 from harness.formulas.slt.commands import ACCENTS, ARROWS, FENCES, FUNCTIONS, INTEGRALS, LIGATURES, SUMS, UNDER
 from harness.formulas.slt.rows import BLANK, Row, Symbol
-from harness.formulas.slt.tokens import Tokens
+from harness.formulas.slt.tokens import FormulaTokens
 
 PAIRS = {")": "(", "]": "[", "}": "{", "⟩": "⟨", "⌋": "⌊", "⌉": "⌈"}
 OPENING = frozenset(PAIRS.values())
@@ -34,7 +34,7 @@ class Upright(Symbol):
     __slots__ = ()
 
 
-class Operator(Symbol):
+class OperatorName(Symbol):
     """A name by `\\operatorname`, which is never a differential."""
 
     __slots__ = ()
@@ -237,7 +237,7 @@ def lengthen(frame: Frame, text: str) -> bool:
 
 
 def _is_differential(part: Row, after: Row) -> bool:
-    plain = len(part) == 1 and not part[0].below and not isinstance(part[0], Operator)
+    plain = len(part) == 1 and not part[0].below and not isinstance(part[0], OperatorName)
     return plain and bool(after) and after[0].label.startswith("V!")
 
 
@@ -286,7 +286,7 @@ def _enclose(frame: Frame, name: str) -> None:
     frame.items.append(fence(opening, parts, name))
 
 
-def bar(frame: Frame, name: str, side: str, tokens: Tokens) -> None:
+def bar(frame: Frame, name: str, side: str, tokens: FormulaTokens) -> None:
     """Handles a bar, which closes an open one if it follows an operand; `side` is `l` or `r` if the command says so.
 
     Three bars of which the first closes one, as in `|a|||b||`, are one and two.
@@ -342,7 +342,7 @@ def _builder(parts: list[Row]) -> list[Row]:
     return parts
 
 
-def evaluate(frame: Frame) -> None:
+def close_evaluation(frame: Frame) -> None:
     """Makes a bar with scripts the closing bar of an evaluation: of the factors since the last operator."""
     last = len(frame.items) - 1
     if last < 1 or frame.below is not None or frame.above is not None or frame.fences[-1:] != [(last, "|")]:

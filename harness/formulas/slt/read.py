@@ -39,15 +39,15 @@ from harness.formulas.slt.groups import (
     OPENING,
     PAIRS,
     Frame,
-    Operator,
+    OperatorName,
     Upright,
     append,
     bar,
     based,
     bracket,
     built,
+    close_evaluation,
     environment,
-    evaluate,
     fence,
     join,
     lengthen,
@@ -59,8 +59,8 @@ from harness.formulas.slt.groups import (
     splice,
 )
 from harness.formulas.slt.rows import BLANK, Row, Symbol
-from harness.formulas.slt.tokens import Tokens
-from harness.formulas.trees.reading import ERROR, Reading, failed
+from harness.formulas.slt.tokens import FormulaTokens
+from harness.formulas.trees.reading import ERROR, ParsedFormula, failed
 
 EMPTY = "no formula"
 MISSING = "a missing argument"
@@ -74,19 +74,19 @@ _ANGLES = {"<": "⟨", ">": "⟩"}
 _ESCAPED = re.compile(r"\\([^A-Za-z])|\\[A-Za-z]+\s*|[{}]|%[^\n]*\n?")
 
 
-def read_latex(latex: str) -> Reading:
+def read_latex(latex: str) -> ParsedFormula:
     """Parses LaTeX without delimiters to a symbol layout tree; never raises an exception."""
     reader = _Reader(latex, 0)
     try:
         row = reader.run()
     except Fault as fault:
         return failed(str(fault))
-    return Reading(rows.tree(row), reader.reason) if row else failed(reader.reason or EMPTY)
+    return ParsedFormula(rows.tree(row), reader.reason) if row else failed(reader.reason or EMPTY)
 
 
 class _Reader:
     def __init__(self, latex: str, nested: int) -> None:
-        self.tokens = Tokens(latex)
+        self.tokens = FormulaTokens(latex)
         self.nested = nested
         self.reason = ""
         self.stack = [Frame("top", "")]
@@ -221,7 +221,7 @@ class _Reader:
         frame = self.stack[-1]
         if not frame.items:
             frame.items.append([])
-        evaluate(frame)
+        close_evaluation(frame)
         if frame.below is None and frame.above is None:
             based(frame)
         return frame
@@ -273,7 +273,7 @@ class _Reader:
         if font not in MERGED:
             self._deliver([Symbol("V!" + text)])
         elif not lengthen(frame, text):
-            kind = Upright if font == "rm" else Operator if font == "op" else Symbol
+            kind = Upright if font == "rm" else OperatorName if font == "op" else Symbol
             self._deliver([kind("V!" + text)])
             if not frame.need:
                 frame.word = len(frame.items) - 1

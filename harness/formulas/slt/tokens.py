@@ -17,7 +17,7 @@ _DIMENSION = re.compile(r"\s*-?\s*[0-9.]+\s*(?:pt|em|ex|cm|mm|in|mu)\s*")
 _SHORT = 16  # maximum tokens of a skipped argument in brackets
 
 
-class Tokens:
+class FormulaTokens:
     """The tokens of a formula: commands, numbers, runs of primes, `...`, `||`, comments, white space, characters.
 
     Attributes

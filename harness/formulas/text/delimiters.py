@@ -61,7 +61,7 @@ class _Signs(NamedTuple):
     beyond: dict[int, int]  # first sign within the braces of a text command -> the sign after them, if they are paired
 
 
-def spans(text: str, dollars: Dollars = "pairs") -> list[Span]:
+def formula_spans(text: str, dollars: Dollars = "pairs") -> list[Span]:
     """Returns the formulas of a text, in order; they do not overlap.
 
     Parameters
@@ -71,7 +71,7 @@ def spans(text: str, dollars: Dollars = "pairs") -> list[Span]:
     Examples
     --------
     >>> text = "It costs $5 to find $x^2$ and $10 to find $y$."
-    >>> [span.latex for span in spans(text)], [span.latex for span in spans(text, "pandoc")]
+    >>> [span.latex for span in formula_spans(text)], [span.latex for span in formula_spans(text, "pandoc")]
     (['5 to find ', ' and ', 'y'], ['x^2', 'y'])
     """
     if "$" not in text and "\\" not in text:
@@ -117,7 +117,7 @@ def _money(text: str, start: int, stop: int, width: int, breaks: list[int]) -> b
 def split_formulas(text: str, dollars: Dollars = "pairs") -> Iterator[tuple[str, str]]:
     """Yields the text as pairs of prose and the LaTeX that follows it; the last pair has no LaTeX."""
     at = 0
-    for start, end, _, latex in spans(text, dollars):
+    for start, end, _, latex in formula_spans(text, dollars):
         yield text[at:start], latex
         at = end
     yield text[at:], ""

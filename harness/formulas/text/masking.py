@@ -1,8 +1,8 @@
 """Masking of formulas for translation: replaces formulas by placeholders and restores them (CrossMath, section 3).
 
-`mask` replaces formulas by `QZ1`, `QZ2`, ...; `unmask` restores the original formulas in the translated text and counts
-what happened to the placeholders. Without a translation the text is unchanged, with or without spaces around
-placeholders: `unmask(m.text, m)[0]` equals the text.
+`mask_formulas` replaces formulas by `QZ1`, `QZ2`, ...; `unmask_formulas` restores the original formulas in the
+translated text and counts what happened to the placeholders. Without a translation the text is unchanged, with or
+without spaces around placeholders: `unmask_formulas(m.text, m)[0]` equals the text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import cache
 from itertools import count
 
 from harness.errors import HarnessError
-from harness.formulas.text.delimiters import Dollars, spans
+from harness.formulas.text.delimiters import Dollars, formula_spans
 
 PREFIX = "QZ"
 # Characters that a translation may insert into a placeholder: up to two spaces (also zero-width), dashes or `_`.
@@ -93,7 +93,7 @@ class Integrity:
         return self.kept == self.formulas and not (self.duplicated or self.reordered or self.altered or self.unknown)
 
 
-def mask(text: str, prefix: str = PREFIX, *, blanks: bool = False, dollars: Dollars = "pairs") -> Masked:
+def mask_formulas(text: str, prefix: str = PREFIX, *, blanks: bool = False, dollars: Dollars = "pairs") -> Masked:
     """Replaces the formulas of a text by placeholders; `harness.formulas.text.delimiters` defines the formulas.
 
     Parameters
@@ -109,7 +109,7 @@ def mask(text: str, prefix: str = PREFIX, *, blanks: bool = False, dollars: Doll
     if not re.fullmatch("[A-Z]+", prefix):
         raise HarnessError(f"prefix of placeholders is {prefix!r}, expected capital letters A to Z such as {PREFIX!r}")
     prose, formulas, at = [], [], 0
-    for start, end, _, _ in spans(text, dollars):
+    for start, end, _, _ in formula_spans(text, dollars):
         prose.append(text[at:start])
         at = end + len(_DIGITS.match(text, end)[0])  # type: ignore[index]  # it matches nothing, too
         formulas.append(text[start:at])
@@ -129,7 +129,7 @@ def mask(text: str, prefix: str = PREFIX, *, blanks: bool = False, dollars: Doll
     return Masked("".join(pieces), tuple(formulas), numbers, prefix, tuple(beside))
 
 
-def unmask(translated: str, masked: Masked, *, repair: bool = False) -> tuple[str, Integrity]:
+def unmask_formulas(translated: str, masked: Masked, *, repair: bool = False) -> tuple[str, Integrity]:
     """Restores the formulas in a translated text; returns the text and counts of what happened to the placeholders.
 
     A placeholder with the number of a formula is replaced by this formula. A placeholder in another spelling is
@@ -146,10 +146,10 @@ def unmask(translated: str, masked: Masked, *, repair: bool = False) -> tuple[st
 
     Examples
     --------
-    >>> masked = mask("Sea $x$ un primo.")
-    >>> unmask("Let ZQ1 be a prime.", masked)[0]
+    >>> masked = mask_formulas("Sea $x$ un primo.")
+    >>> unmask_formulas("Let ZQ1 be a prime.", masked)[0]
     'Let ZQ1 be a prime.'
-    >>> text, found = unmask("Let ZQ1 be a prime.", masked, repair=True)
+    >>> text, found = unmask_formulas("Let ZQ1 be a prime.", masked, repair=True)
     >>> text, found.kept, found.repaired
     ('Let $x$ be a prime.', 1, 1)
     """

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.errors import HarnessError, format_error
-from harness.formulas.trees.tree import Tree, show
-from harness.io.arrays import Column, mapped, ranges, release
+from harness.formulas.trees.tree import Tree, tangent_string
+from harness.io.arrays import ArrayFile, mapped, ranges, release
 from harness.io.files import write_atomic
 
 WIDEST = 1 << 16  # nodes of a tree
@@ -65,7 +65,7 @@ class Forest:
         return sum(each.nbytes for each in (self.offsets, self.labels, self.parents, self.edges))
 
 
-class _Numbers(Protocol):
+class _NumberSink(Protocol):
     """What numbers are appended to: an array in memory, or a file."""
 
     def extend(self, numbers: Iterable[int], /) -> None:
@@ -102,14 +102,14 @@ def write(trees: Iterable[Tree], folder: Path) -> int:
         See `pack`.
     """
     with ExitStack() as files:
-        columns = [files.enter_context(Column(folder / f"{name}.npy", kind)) for name, kind in _ARRAYS.items()]
+        columns = [files.enter_context(ArrayFile(folder / f"{name}.npy", kind)) for name, kind in _ARRAYS.items()]
         names = _packed(trees, *columns)
     _save_names(*names, folder)
     return len(columns[0]) - 1
 
 
 def _packed(
-    trees: Iterable[Tree], offsets: _Numbers, labels: _Numbers, parents: _Numbers, edges: _Numbers
+    trees: Iterable[Tree], offsets: _NumberSink, labels: _NumberSink, parents: _NumberSink, edges: _NumberSink
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Appends trees to arrays; returns the names of labels and of edges."""
     label_numbers: dict[str, int] = {}
@@ -129,7 +129,7 @@ def _packed(
 
 
 def _start(tree: Tree) -> str:
-    return show(Tree(tree.labels[:5], tree.parents[:5], tree.edges[:5])) + " ..."
+    return tangent_string(Tree(tree.labels[:5], tree.parents[:5], tree.edges[:5])) + " ..."
 
 
 def save(forest: Forest, folder: Path) -> None:

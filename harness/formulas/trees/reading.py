@@ -12,7 +12,7 @@ ERROR = "E!"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedFormula:
     """Result of parsing a formula.
 
     Attributes
@@ -27,20 +27,20 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class ParseCounts:
     """Numbers of formulas parsed completely, and of failures by reason."""
 
     read: int
     failed: Mapping[str, int]
 
 
-def failed(reason: str) -> Reading:
+def failed(reason: str) -> ParsedFormula:
     """Returns the result for a formula that could not be parsed at all."""
-    return Reading(Tree((ERROR,), (-1,), ("",)), reason)
+    return ParsedFormula(Tree((ERROR,), (-1,), ("",)), reason)
 
 
-def count(readings: Iterable[Reading]) -> Counts:
+def count(readings: Iterable[ParsedFormula]) -> ParseCounts:
     """Counts the formulas that were parsed completely, and failures by reason (most frequent first)."""
     reasons = Counter(reading.reason for reading in readings)
     read = reasons.pop("", 0)
-    return Counts(read, dict(reasons.most_common()))
+    return ParseCounts(read, dict(reasons.most_common()))

@@ -5,8 +5,9 @@
 
 Labels contain characters unescaped; in strings, comma, brackets and question mark are `&comma;`, `&lsqb;`, `&rsqb;` and
 `&quest;`. Edges of an SLT: `n` next, `a` above, `b` below, `c` and `d` the same before a symbol, `o` over, `u` under,
-`w` within, `e` element of a matrix. Edges of an OPT: the position of the argument, see `place`. Arguments of unordered
-operators (`U!`) have positions too, so that a string survives parsing unchanged; comparisons must ignore these.
+`w` within, `e` element of a matrix. Edges of an OPT: the position of the argument, see `argument_edge`. Arguments of
+unordered operators (`U!`) have positions too, so that a string survives parsing unchanged; comparisons must ignore
+these.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ class Tree:
         return len(self.labels)
 
 
-def place(number: int) -> str:
+def argument_edge(number: int) -> str:
     """Returns the OPT edge of argument `number` (from 0): one digit or letter, or the number itself from 62 on."""
     return _PLACES[number] if number < len(_PLACES) else str(number)
 
 
-def build(nested: Nested) -> Tree:
+def tree_from_tuples(nested: Nested) -> Tree:
     """Builds a tree from nested tuples (label, [(edge, child), ...])."""
     labels: list[str] = []
     parents: list[int] = []
@@ -69,7 +70,7 @@ def build(nested: Nested) -> Tree:
     return Tree(tuple(labels), tuple(parents), tuple(edges))
 
 
-def parse(text: str) -> Tree:
+def parse_tangent(text: str) -> Tree:
     """Parses a Tangent string.
 
     Raises
@@ -100,8 +101,8 @@ def parse(text: str) -> Tree:
     return Tree(tuple(labels), tuple(parents), tuple(edges))
 
 
-def show(tree: Tree) -> str:
-    """Returns the Tangent string of a tree; `parse(show(tree)) == tree`."""
+def tangent_string(tree: Tree) -> str:
+    """Returns the Tangent string of a tree; `parse_tangent(show(tree)) == tree`."""
     out: list[str] = []
     path: list[int] = []
     for number, (label, parent, edge) in enumerate(zip(tree.labels, tree.parents, tree.edges, strict=True)):
@@ -111,12 +112,12 @@ def show(tree: Tree) -> str:
         # The next symbol to the right comes first and without a comma.
         if number and (edge != "n" or parent != number - 1):
             out.append(f",{edge}")
-        out.append("[" + escape(label))
+        out.append("[" + escape_label(label))
         path.append(number)
     return "".join(out) + "]" * len(path)
 
 
-def escape(label: str) -> str:
+def escape_label(label: str) -> str:
     """Returns a label as it stands in a Tangent string."""
     return _ESCAPED.sub(_entity, label)
 
@@ -137,7 +138,7 @@ def children(tree: Tree) -> list[list[int]]:
     return out
 
 
-def sizes(tree: Tree) -> list[int]:
+def subtree_sizes(tree: Tree) -> list[int]:
     """Returns the sizes of subtrees; node i's subtree is the nodes i to i + sizes[i] - 1."""
     out = [1] * len(tree.labels)
     for number in range(len(out) - 1, 0, -1):

@@ -17,9 +17,9 @@ from typing import Any, Literal
 from harness.errors import HarnessError
 from harness.io.files import sha256
 from harness.labs.journal import NAME_RULE, Event, is_name
-from harness.labs.names import nfc, one_line
+from harness.labs.names import nfc, normalised_reason
 from harness.labs.roster import check_form, roster, team_with
-from harness.labs.server.database import Database, record
+from harness.labs.server.database import Database, record_action
 
 Role = Literal["team", "organiser"]
 SESSION_HOURS = 12
@@ -172,7 +172,7 @@ class Accounts:
         with self.database.transaction() as session:
             rows = session.rows("DELETE FROM sessions WHERE hash = ? RETURNING role, name", hashed(secret))
             for role, name in rows:
-                record(session, f"{role} {name}", "log out", {})
+                record_action(session, f"{role} {name}", "log out", {})
 
     # ---- invitations ---------------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class Accounts:
         return self._add(team, contact, "asked", 90)
 
     def _add(self, team: str, contact: str, state: str, days: int) -> str:
-        team, contact = nfc(team), one_line(contact)
+        team, contact = nfc(team), normalised_reason(contact)
         if team:
             check_form(team)
         if contact and (len(contact) > _MOST_CONTACT or not _CONTACT.fullmatch(contact)):
@@ -215,7 +215,7 @@ class Accounts:
             times = (each.isoformat(timespec="seconds") if isinstance(each, datetime) else each for each in row)
             session.rows("INSERT INTO invitations VALUES (?, ?, ?, ?, ?, ?)", *times)
             if state == "asked":
-                record(session, "visitor", "ask", {"id": row[0][:16], "team": team, "contact": contact})
+                record_action(session, "visitor", "ask", {"id": row[0][:16], "team": team, "contact": contact})
         return code
 
     def invitation(self, code: str) -> Invitation | None:
@@ -290,7 +290,7 @@ class Accounts:
     def record(self, actor: str, action: str, details: Mapping[str, Any]) -> None:
         """Adds a line to the audit trail."""
         with self.database.transaction() as session:
-            record(session, actor, action, details)
+            record_action(session, actor, action, details)
 
     def trail(self, most: int = 200) -> list[dict[str, Any]]:
         """Returns the latest lines of the audit trail, the latest first, with the columns of the table as keys."""

@@ -15,12 +15,12 @@ from harness.errors import HarnessError
 from harness.labs.acts import act, reveal
 from harness.labs.closing import extend, freeze, reopen
 from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated
-from harness.labs.names import one_line
+from harness.labs.names import normalised_reason
 from harness.labs.roster import BASELINE, add_team, check_name, is_known, known_as, revoke_team
 from harness.labs.server.accounts import Caller, Role
 from harness.labs.server.service import PUBLISHED, Service
 from harness.labs.settings import moment
-from harness.labs.submit import choose_primary, withdraw
+from harness.labs.submit import choose_primary, withdraw_run
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ class Action:
 
 
 def _withdraw(service: Service, caller: Caller, given: Version, _: str) -> Done:
-    done = withdraw(service.lab(), caller.name, given.label, given.version, given.reason)
+    done = withdraw_run(service.lab(), caller.name, given.label, given.version, given.reason)
     return Done(f"{done.title}: withdrawn")
 
 
@@ -192,7 +192,7 @@ def _retry(service: Service, caller: Caller, given: UploadId, _: str) -> Done:
 
 
 def _discard(service: Service, caller: Caller, given: UploadId, _: str) -> Done:
-    reason = one_line(given.reason) or "the organisers have refused it"
+    reason = normalised_reason(given.reason) or "the organisers have refused it"
     found = service.queue.discard(given.id, f"{reason}; it could not be scored")
     return Done(f"upload {found.file} of team {found.team}: refused and deleted")
 

@@ -14,8 +14,8 @@ from starlette.routing import Route
 from harness.errors import HarnessError
 from harness.labs.receipts import Shown, shown_means_of
 from harness.labs.server.actions import ACTIONS, Action, Done, parsed, perform
-from harness.labs.server.guard import RefusedError
-from harness.labs.server.live import SITE
+from harness.labs.server.guard import RefusedRequestError
+from harness.labs.server.lab_snapshot import SITE
 from harness.labs.server.queue import State
 from harness.labs.server.service import FIELDS, Service, upload_json
 from harness.labs.server.web import RoleError, address_of, caller, needed, service_of, take_upload
@@ -149,7 +149,7 @@ def _leaderboard(request: Request) -> Response:
     service = service_of(request)
     path = service.state / SITE / service.base / "leaderboard.json"
     if not path.is_file():
-        raise RefusedError(404, "the leaderboard is not built yet")
+        raise RefusedRequestError(404, "the leaderboard is not built yet")
     return FileResponse(path, media_type="application/json", headers={"cache-control": "no-cache"})
 
 
@@ -164,7 +164,7 @@ def _upload(request: Request) -> Response:
     service, who = service_of(request), caller(request)
     upload = service.queue.find(request.path_params["id"])
     if upload is None or not service.may_see(who, upload.team):
-        raise RefusedError(404, "there is no such upload of yours")  # the same whether it exists or not
+        raise RefusedRequestError(404, "there is no such upload of yours")  # the same whether it exists or not
     return _json(upload_json(service, upload))
 
 
@@ -196,7 +196,7 @@ def _team(request: Request) -> Response:
 def _run(request: Request) -> Response:
     at = request.path_params
     if not service_of(request).may_see(caller(request), at["team"]):
-        raise RefusedError(404, "there is no such run of yours")
+        raise RefusedRequestError(404, "there is no such run of yours")
     return run_file(service_of(request), at["team"], at["label"], at["version"])
 
 
@@ -204,7 +204,7 @@ def run_file(service: Service, team: str, label: str, version: str) -> Response:
     """Returns the stored file of a run."""
     found = service.run(team, label, version)
     if found is None:
-        raise RefusedError(404, "there is no such run of yours")
+        raise RefusedRequestError(404, "there is no such run of yours")
     # The name in the answer's header has no character of the team's.
     name = f"run-{found.sha256[:12]}.txt"
     return FileResponse(found.run, media_type="text/plain; charset=utf-8", filename=name)
@@ -219,7 +219,7 @@ def _action(action: Action) -> Any:  # noqa: ANN401
     async def endpoint(request: Request) -> Response:
         who = await run_in_threadpool(needed, request, action.role)
         if who.csrf:  # a browser sends its cookie with forms of other sites; those of our pages go to /do/
-            raise RefusedError(403, "the API takes tokens, not the session of a browser")
+            raise RefusedRequestError(403, "the API takes tokens, not the session of a browser")
         given = parsed(action, await request.body())
         return _json(await run_in_threadpool(perform, service_of(request), who, action, given, address_of(request)))
 

@@ -14,11 +14,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Scope
 
 from harness.errors import HarnessError
-from harness.io.console import say, tell
+from harness.io.console import log_line, log_text
 from harness.labs.server import api, database, pages
-from harness.labs.server.drawing import home_of, message
-from harness.labs.server.guard import API, Guard, Rates, RefusedError
-from harness.labs.server.live import HIDDEN, SITE, UnavailableError
+from harness.labs.server.guard import API, Rates, RefusedRequestError, RequestLimits
+from harness.labs.server.lab_snapshot import HIDDEN, SITE, UnavailableError
+from harness.labs.server.page_drawing import home_of, message
 from harness.labs.server.service import Service
 from harness.labs.server.web import RoleError
 
@@ -53,7 +53,7 @@ def application(service: Service, hosts: tuple[str, ...] = ()) -> ASGIApp:
         exception_handlers={
             HarnessError: _error,
             RoleError: _error,
-            RefusedError: _refused,
+            RefusedRequestError: _refused,
             HTTPException: _http,
             Exception: _broken,
             **dict.fromkeys(database.errors(), _unavailable),
@@ -61,7 +61,9 @@ def application(service: Service, hosts: tuple[str, ...] = ()) -> ASGIApp:
     )
     app.state.service, app.state.rates, app.state.receiving = service, Rates(), Counter()
     named = urlsplit(service.settings.url).hostname
-    return Guard(app, service.settings, app.state.rates, frozenset({*LOCAL, *hosts, *([named] if named else [])}))
+    return RequestLimits(
+        app, service.settings, app.state.rates, frozenset({*LOCAL, *hosts, *([named] if named else [])})
+    )
 
 
 def _of_api(request: Request) -> bool:
@@ -70,7 +72,7 @@ def _of_api(request: Request) -> bool:
 
 def _error(request: Request, error: Exception) -> Response:
     if isinstance(error, UnavailableError):
-        return _refused(request, RefusedError(503, error.lines[0]))
+        return _refused(request, RefusedRequestError(503, error.lines[0]))
     if _of_api(request):
         return api.error(request, error)
     if isinstance(error, RoleError):
@@ -83,7 +85,7 @@ def _error(request: Request, error: Exception) -> Response:
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RefusedError)  # noqa: S101  (it is registered for this class)
+    assert isinstance(error, RefusedRequestError)  # noqa: S101  (it is registered for this class)
     if _of_api(request) or error.status in (408, 413, 429):
         return error.response(request.url.path)
     return message(request, "Not possible", f"{error.line[:1].upper()}{error.line[1:]}.", error.status)
@@ -92,12 +94,12 @@ def _refused(request: Request, error: Exception) -> Response:
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  (it is registered for this class)
     line = {404: "there is no such page", 405: "this address takes no such request"}.get(error.status_code, "")
-    return _refused(request, RefusedError(error.status_code, line or str(error.detail).lower()))
+    return _refused(request, RefusedRequestError(error.status_code, line or str(error.detail).lower()))
 
 
 def _unavailable(request: Request, error: Exception) -> Response:
-    say(f"{request.method} {request.url.path}: database: {' '.join(str(error).split())}")
-    return RefusedError(503, "the server's database cannot be used at present; try again later").response(
+    log_line(f"{request.method} {request.url.path}: database: {' '.join(str(error).split())}")
+    return RefusedRequestError(503, "the server's database cannot be used at present; try again later").response(
         request.url.path
     )
 
@@ -105,12 +107,12 @@ def _unavailable(request: Request, error: Exception) -> Response:
 def _broken(request: Request, error: Exception) -> Response:
     import traceback
 
-    say(f"{request.method} {request.url.path}: an error of the server")
-    tell("".join(traceback.format_exception(error)))
+    log_line(f"{request.method} {request.url.path}: an error of the server")
+    log_text("".join(traceback.format_exception(error)))
     if _of_api(request):
         return api.error(request, error)
     line = "an error of the server; the organisers can see it in its log"
     try:
         return message(request, "Error of the server", f"{line[:1].upper()}{line[1:]}.", 500)
     except Exception:  # the database may be what is broken
-        return RefusedError(500, line).response("")
+        return RefusedRequestError(500, line).response("")

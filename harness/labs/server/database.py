@@ -60,7 +60,7 @@ class Session:
             self.rows("SELECT pg_advisory_xact_lock(5083928)")
 
 
-def record(session: Session, actor: str, action: str, details: Mapping[str, Any]) -> None:
+def record_action(session: Session, actor: str, action: str, details: Mapping[str, Any]) -> None:
     """Adds a line to the audit trail, in the transaction of what it tells."""
     at, text = datetime.now(UTC).isoformat(timespec="seconds"), json.dumps(details, sort_keys=True)
     session.rows("INSERT INTO audit (at, actor, action, details) VALUES (?, ?, ?, ?)", at, actor, action, text)

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from harness.labs.server.service import Settings
+from harness.labs.server.service import ServerSettings
 
 SMALL = 64 << 10  # bytes of a request's body, other than an upload
 OVERHEAD = 4 << 20  # bytes of an upload besides the run: its metadata and the fields
@@ -36,7 +36,7 @@ HEADERS = {
 }
 
 
-class RefusedError(Exception):
+class RefusedRequestError(Exception):
     """A request is ended with a status and a line."""
 
     def __init__(self, status: int, line: str) -> None:
@@ -79,10 +79,10 @@ class Rates:
             return True
 
 
-class Guard:
+class RequestLimits:
     """Middleware: refuses what exceeds the limits, and adds the security headers to every answer."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, rates: Rates, hosts: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, settings: ServerSettings, rates: Rates, hosts: frozenset[str]) -> None:
         self.app, self.settings, self.rates, self.hosts = app, settings, rates, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -102,7 +102,7 @@ class Guard:
         try:
             self._check(scope)
             await self.app(scope, self._limited(scope, receive), sending)
-        except RefusedError as error:
+        except RefusedRequestError as error:
             if not begun:
                 await error.response(scope["path"])(scope, receive, sending)
 
@@ -111,14 +111,14 @@ class Guard:
         # A part such as `user@` or `/path` would become part of the links that are made from it.
         host = _HOST.fullmatch(headers.get("host", ""))
         if host is None or host[1].strip("[]").lower() not in self.hosts:
-            raise RefusedError(400, "host: is not the address of this server")
-        if not self.rates.take(f"address {address(scope)}", self.settings.rate):
-            raise RefusedError(429, "too many requests; wait a minute")
+            raise RefusedRequestError(400, "host: is not the address of this server")
+        if not self.rates.take(f"address {client_address(scope)}", self.settings.rate):
+            raise RefusedRequestError(429, "too many requests; wait a minute")
         if "content-length" in headers and "transfer-encoding" in headers:  # a proxy may read another request there
-            raise RefusedError(400, "the request has two lengths")
+            raise RefusedRequestError(400, "the request has two lengths")
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length[:20]) > self._most(scope):
-            raise RefusedError(413, f"the request is larger than {self._most(scope):,} bytes")
+            raise RefusedRequestError(413, f"the request is larger than {self._most(scope):,} bytes")
 
     def _most(self, scope: Scope) -> int:
         return self.settings.most_upload + OVERHEAD if scope["path"] in UPLOADING else SMALL
@@ -135,14 +135,14 @@ class Guard:
             try:
                 message = await asyncio.wait_for(receive(), idle)
             except TimeoutError:
-                raise RefusedError(408, f"nothing was received for {idle:g} s") from None
+                raise RefusedRequestError(408, f"nothing was received for {idle:g} s") from None
             got += len(message.get("body", b""))
             ended = not message.get("more_body", False)
             if got > most:
-                raise RefusedError(413, f"the request is larger than {most:,} bytes")
+                raise RefusedRequestError(413, f"the request is larger than {most:,} bytes")
             beyond = time.monotonic() - begun - idle
             if not ended and beyond > 0 and got < beyond * least:
-                raise RefusedError(408, f"the request comes at less than {least:,} bytes a second")
+                raise RefusedRequestError(408, f"the request comes at less than {least:,} bytes a second")
             return message
 
         return limited
@@ -158,13 +158,13 @@ def _add_headers(message: MutableMapping[str, Any], secure: bool) -> None:
         headers.setdefault("strict-transport-security", "max-age=31536000")
 
 
-def address(scope: Scope) -> str:
+def client_address(scope: Scope) -> str:
     """Returns the address of the client, or of the proxy's client if uvicorn trusts the proxy; of IPv6 the network.
 
     Examples
     --------
-    >>> address({"client": ("192.0.2.1", 1)}), address({"client": ("2001:db8:1:2:3::4", 1)}), address({})
-    ('192.0.2.1', '2001:db8:1:2::/64', 'unknown')
+    >>> [client_address(each) for each in ({"client": ("192.0.2.1", 1)}, {"client": ("2001:db8:1:2:3::4", 1)}, {})]
+    ['192.0.2.1', '2001:db8:1:2::/64', 'unknown']
     """
     client = scope.get("client")
     if not client:

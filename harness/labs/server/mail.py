@@ -9,7 +9,7 @@ from email.errors import MessageError
 from email.message import EmailMessage
 from pathlib import Path
 
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.io.files import write_atomic
 
 
@@ -36,11 +36,11 @@ class Outbox:
             message.set_content(text)
             data = message.as_bytes()
         except (ValueError, IndexError, AttributeError, MessageError) as error:  # the parser of addresses is fragile
-            say(f"{self.folder}: a message to {to} could not be made: {error}")
+            log_line(f"{self.folder}: a message to {to} could not be made: {error}")
             return
         name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(6)}.eml"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomic(self.folder / name, data)
         except OSError as error:
-            say(f"{self.folder}: cannot be written: {error.strerror or error}; a message was not kept")
+            log_line(f"{self.folder}: cannot be written: {error.strerror or error}; a message was not kept")

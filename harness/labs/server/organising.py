@@ -16,8 +16,8 @@ from starlette.responses import FileResponse, Response
 
 from harness.labs.roster import real_names, roster
 from harness.labs.server.accounts import Caller, Invitation
-from harness.labs.server.drawing import built, facts_of, page, plural, run_row, short
-from harness.labs.server.live import HIDDEN, SITE, changed
+from harness.labs.server.lab_snapshot import HIDDEN, SITE, lab_state
+from harness.labs.server.page_drawing import built, facts_of, page, plural, run_row, shown_time
 from harness.labs.server.queue import Upload
 from harness.labs.server.web import needed, service_of
 
@@ -62,12 +62,12 @@ def organise(
     ]
     wanted = request.query_params.get("find", "").strip()[:_LONGEST_WANTED]
     runs = [each for each in found[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
-    said = f"The pages are those of {short(site['at'])}." if site.get("at") else "The pages are not built yet."
+    said = f"The pages are those of {shown_time(site['at'])}." if site.get("at") else "The pages are not built yet."
     if not service.live.submissions():
         said = "The pages are built after the first submission."
     elif site.get("error"):
         said = f"The pages could not be built: {service.shown([site['error']])[0]}"
-    elif site.get("of") != changed(service.live.folder):
+    elif site.get("of") != lab_state(service.live.folder):
         said = f"{said} The lab has changed since; they are built again."
     requests = [each for each in invitations if each.state == "asked" and not each.expired(now)]
     return page(
@@ -118,7 +118,7 @@ def _troubled(upload: Upload) -> dict[str, str]:
         "id": upload.id,
         "title": f"{upload.team} / {upload.fields.get('label') or upload.file}",
         "file": upload.file,
-        "received": short(upload.received),
+        "received": shown_time(upload.received),
         "state": f"{state}; {plural(upload.attempts, 'attempt')}: {upload.attempts}",
         "reason": upload.reason,
         "decide": "" if upload.state == "running" else "yes",
@@ -137,8 +137,8 @@ def _invitation(found: Invitation, now: datetime) -> dict[str, str]:
         "team": found.team,
         "contact": found.contact,
         "state": "expired" if waits and found.expired(now) else state,
-        "created": short(found.created),
-        "expires": short(found.expires) if waits else "",
+        "created": shown_time(found.created),
+        "expires": shown_time(found.expires) if waits else "",
         "may_refuse": "yes" if waits and not found.expired(now) else "",
     }
 
@@ -149,7 +149,7 @@ def audit_page(request: Request) -> Response:
     shown = []
     for line in service_of(request).accounts.trail():
         details = ", ".join(f"{name}: {value}" for name, value in line["details"].items() if value)
-        shown.append({**line, "at": short(line["at"]), "details": details})
+        shown.append({**line, "at": shown_time(line["at"]), "details": details})
     return page(request, "audit", "Audit trail", who, lines=shown)
 
 

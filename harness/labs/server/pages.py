@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from harness.errors import HarnessError, counted
+from harness.errors import HarnessError, counted_text
 from harness.labs.allowance import Allowance
 from harness.labs.journal import KIND_MEANINGS, KINDS, NAME_RULE
 from harness.labs.names import zoned
@@ -21,11 +21,11 @@ from harness.labs.roster import add_team
 from harness.labs.server.accounts import SESSION_HOURS, Caller
 from harness.labs.server.actions import ACTIONS, parsed, perform
 from harness.labs.server.api import run_file
-from harness.labs.server.drawing import built, closed, facts_of, home_of, known, page, plural, run_row, short
-from harness.labs.server.guard import RefusedError
+from harness.labs.server.guard import RefusedRequestError
 from harness.labs.server.organising import audit_page, organise, organise_page, site_zip
+from harness.labs.server.page_drawing import built, closed, facts_of, home_of, known, page, plural, run_row, shown_time
 from harness.labs.server.queue import Upload
-from harness.labs.server.results import final_page, leaders, place_of, result_page
+from harness.labs.server.results import final_page, leaders, rank_and_group, result_page
 from harness.labs.server.service import Service, upload_json
 from harness.labs.server.web import (
     FormError,
@@ -161,7 +161,7 @@ async def _log_out(request: Request) -> Response:
 
 def _ask_page(request: Request) -> Response:
     if not service_of(request).settings.asking:
-        raise RefusedError(404, "teams join by invitation; ask the organisers")
+        raise RefusedRequestError(404, "teams join by invitation; ask the organisers")
     return page(request, "ask", "Ask to join", caller(request), team="", contact="", rule=_rule())
 
 
@@ -172,7 +172,7 @@ def _rule() -> str:
 async def _ask(request: Request) -> Response:
     given = await fields(request)
     if not service_of(request).settings.asking:
-        raise RefusedError(404, "teams join by invitation; ask the organisers")
+        raise RefusedRequestError(404, "teams join by invitation; ask the organisers")
     return await run_in_threadpool(_asked, request, given.get("team", ""), given.get("contact", ""))
 
 
@@ -325,11 +325,11 @@ def _upload_page(request: Request) -> Response:
     receipt = None if facts["receipt"] is None else Shown(**facts["receipt"])
     state = STATES[upload.state]
     if upload.state == "queued":
-        state = f"waiting; {counted(facts['ahead'], 'upload')} ahead" if facts["ahead"] else "waiting; it is next"
+        state = f"waiting; {counted_text(facts['ahead'], 'upload')} ahead" if facts["ahead"] else "waiting; it is next"
         if upload.reason:
             state = "waiting; it could not be scored yet, for no fault of the run, and is tried again"
     run = None if receipt is None else service.run(receipt.team, receipt.label, str(receipt.version))
-    rank, group = (None, "") if run is None else place_of(service, run)
+    rank, group = (None, "") if run is None else rank_and_group(service, run)
     return page(
         request,
         "upload",
@@ -338,7 +338,7 @@ def _upload_page(request: Request) -> Response:
         heading="Submission",
         waits=upload.state in ("queued", "running"),
         upload=facts,
-        received=short(upload.received),
+        received=shown_time(upload.received),
         state=state,
         seen=_version(service, upload),
         receipt=receipt,
@@ -356,7 +356,7 @@ def _upload_of(request: Request) -> tuple[Service, Caller | None, Upload]:
     service, who = service_of(request), caller(request)
     upload = service.queue.find(request.path_params["id"])
     if upload is None or not service.may_see(who, upload.team):
-        raise RefusedError(404, "there is no such upload of yours; log in first")
+        raise RefusedRequestError(404, "there is no such upload of yours; log in first")
     return service, who, upload
 
 
@@ -395,7 +395,7 @@ def _team(request: Request, who: Caller, errors: tuple[str, ...] = (), done: str
         measures=[load_protocol(lab.protocol).label(each) for each in lab.measures],
         runs=[{**run_row(lab, each, frozen), "page": result_page(service, each)} for each in service.of_team(who.name)],
         uploads=[
-            {"id": each.id, "file": each.file, "received": short(each.received), "state": STATES[each.state]}
+            {"id": each.id, "file": each.file, "received": shown_time(each.received), "state": STATES[each.state]}
             for each in service.queue.of_team(who.name)
         ],
     )
@@ -416,7 +416,7 @@ def _back(request: Request) -> Response:
 async def _do(request: Request) -> Response:
     action = ACTIONS.get(request.path_params["action"])
     if action is None:
-        raise RefusedError(404, "there is no such action")
+        raise RefusedRequestError(404, "there is no such action")
     who = await run_in_threadpool(needed, request, action.role)
     given = await fields(request)
     check_form(request, who, given)

@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.io.console import hide_progress, say
+from harness.io.console import hide_progress, log_line
 from harness.labs.server.accounts import Accounts
 from harness.labs.server.app import application
+from harness.labs.server.connection_limits import patient
 from harness.labs.server.database import Database
-from harness.labs.server.live import DATABASE, Live, make_private
+from harness.labs.server.lab_snapshot import DATABASE, Live, make_private
 from harness.labs.server.mail import Outbox
-from harness.labs.server.patience import patient
 from harness.labs.server.publisher import publish
 from harness.labs.server.queue import Queue
-from harness.labs.server.service import Service, Settings
-from harness.labs.server.worker import Limits, Worker
+from harness.labs.server.service import ServerSettings, Service
+from harness.labs.server.worker import Limits, UploadWorker
 
 _PARENT = "HARNESS_SERVER_PID"
 DATABASE_VARIABLE = "HARNESS_DATABASE"
@@ -73,7 +73,7 @@ def run_worker(place: Place, limits: Limits) -> None:
     stopped = until_stopped()
     queue.sweep()
     hide_progress()
-    Worker(place.lab, queue, limits).work(stopped)
+    UploadWorker(place.lab, queue, limits).work(stopped)
 
 
 def run_publisher(place: Place, address: str) -> None:
@@ -82,7 +82,7 @@ def run_publisher(place: Place, address: str) -> None:
     publish(place.lab.resolve(), place.state, address, until_stopped())
 
 
-def service(place: Place, settings: Settings, outbox: Path | None) -> Service:
+def service(place: Place, settings: ServerSettings, outbox: Path | None) -> Service:
     """Opens what pages and API share."""
     database = place.open()
     live = Live(place.lab.resolve())
@@ -161,7 +161,7 @@ def _keep(command: list[str], environment: Mapping[str, str], stop: threading.Ev
         if stop.is_set():
             _end(process)
             return
-        say(f"{' '.join(command[:2])}: a process ended with code {process.returncode} and is started again")
+        log_line(f"{' '.join(command[:2])}: a process ended with code {process.returncode} and is started again")
         stop.wait(_PAUSE)
 
 

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from harness.io.console import say
-from harness.labs.server.live import SITE, changed, set_site_state, site_state
+from harness.io.console import log_line
+from harness.labs.server.lab_snapshot import SITE, lab_state, set_site_state, site_state
 from harness.render.folder import MANIFEST
 
 POLL = 0.5  # seconds
@@ -36,7 +36,7 @@ def publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], p
         said = False
         while not _is_first(lock):
             if not said:
-                say(f"pages: another server builds those in {state / SITE}; this one waits until it ends")
+                log_line(f"pages: another server builds those in {state / SITE}; this one waits until it ends")
             said = True
             if stopped():
                 return
@@ -58,13 +58,13 @@ def _is_first(lock: IO[bytes]) -> bool:
 def _publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], pause: float) -> None:
     failed = 0.0
     while not stopped():
-        now, found = changed(lab), site_state(state)
+        now, found = lab_state(lab), site_state(state)
         same = found.get("of") == now and found.get("server") == address
         same = same and (not found.get("there", True) or _is_there(state / SITE))
         if same and (not found.get("error") or time.monotonic() - failed < RETRY):
             time.sleep(POLL)
             continue
-        ended = build(lab, state / SITE, address, stopped)
+        ended = build_pages(lab, state / SITE, address, stopped)
         if ended is None:
             return
         said, ok = ended
@@ -74,7 +74,7 @@ def _publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], 
         if not ok:
             failed = time.monotonic()
             if said != found.get("error"):  # it is tried again and again
-                say(f"pages: {said}")
+                log_line(f"pages: {said}")
         until = time.monotonic() + pause
         while time.monotonic() < until and not stopped():
             time.sleep(POLL / 5)
@@ -85,7 +85,7 @@ def _is_there(site: Path) -> bool:
     return all((site / name).is_file() for name in (MANIFEST, "index.html"))
 
 
-def build(lab: Path, site: Path, address: str, stopped: Callable[[], bool]) -> tuple[str, bool] | None:
+def build_pages(lab: Path, site: Path, address: str, stopped: Callable[[], bool]) -> tuple[str, bool] | None:
     """Builds the pages once; returns the last line of the command and whether it succeeded, None if it was stopped."""
     command = [sys.executable, "-P", "-m", "harness", "site", "build", str(lab), "--output", str(site), "--quiet"]
     command += ["--server", address] if address else []

@@ -30,7 +30,7 @@ from typing import Any, Literal
 from harness.errors import HarnessError
 from harness.io import processes
 from harness.io.files import sha256
-from harness.labs.server.database import Database, Session, record
+from harness.labs.server.database import Database, Session, record_action
 
 State = Literal["queued", "running", "done", "refused", "held"]
 UPLOADS = "uploads"
@@ -150,7 +150,9 @@ class Queue:
                     *(id_, team, key, sha256, file, json.dumps(fields), received),
                 )
                 same = session.rows(f"SELECT {_COLUMNS} FROM uploads WHERE team = ? AND key = ?", team, key)
-                record(session, f"team {team}", "upload", {"id": id_, "file": file, "label": fields.get("label", "")})
+                record_action(
+                    session, f"team {team}", "upload", {"id": id_, "file": file, "label": fields.get("label", "")}
+                )
         found = _upload(same[0]) if same else None
         if found is None or found.id != id_:
             shutil.rmtree(self.folder / id_, ignore_errors=True)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from harness.labs.board import Mean, Span, leaderboard_from_json, shown_columns
 from harness.labs.lab import Lab
-from harness.labs.server.live import SITE
+from harness.labs.server.lab_snapshot import SITE
 from harness.labs.server.service import Service
 from harness.labs.submissions import Submission
 
@@ -68,16 +68,16 @@ def result_page(service: Service, run: Submission) -> str:
     return f"/site/{quote(inside)}" if path.is_file() else ""
 
 
-def place_of(service: Service, run: Submission) -> tuple[int | None, str]:
+def rank_and_group(service: Service, run: Submission) -> tuple[int | None, str]:
     """Returns the rank and the group of a run on the leaderboard as built; None and empty if it is not ranked."""
     found = _json(_path(service, run, "json"))
     return found.get("rank"), str(found.get("group", ""))
 
 
 def _path(service: Service, run: Submission, ending: str) -> Path:
-    from harness.labs.site.field import key_of
+    from harness.labs.site.lab_view import submission_key
 
-    return service.state / SITE / service.base / "runs" / f"{key_of(run)}.{ending}"
+    return service.state / SITE / service.base / "runs" / f"{submission_key(run)}.{ending}"
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.errors import HarnessError
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.io.files import sha256_file
 from harness.labs.allowance import Allowance, allowance
 from harness.labs.closing import frozen, is_frozen
@@ -24,12 +24,12 @@ from harness.labs.metadata import MOST_BYTES as MOST_METADATA
 from harness.labs.names import stamp
 from harness.labs.roster import BASELINE, roster
 from harness.labs.server.accounts import Accounts, Caller
+from harness.labs.server.lab_snapshot import Live, UnavailableError, site_state
 from harness.labs.server.lines import without_folders
-from harness.labs.server.live import Live, UnavailableError, site_state
 from harness.labs.server.mail import Outbox
 from harness.labs.server.queue import Queue, Upload
 from harness.labs.submissions import Submission
-from harness.render.pages import place
+from harness.render.pages import file_stem
 from harness.store import sidecar
 
 _KEY = re.compile("[A-Za-z0-9._~-]{1,100}")
@@ -39,7 +39,7 @@ PUBLISHED = "The results are published."  # reason of the freeze by which organi
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """Settings of a server.
 
     Attributes
@@ -76,13 +76,13 @@ class Service:
     state: Path
     accounts: Accounts
     queue: Queue
-    settings: Settings
+    settings: ServerSettings
     outbox: Outbox
 
     @property
     def base(self) -> str:
         """Folder of the lab in its site."""
-        return place(self.live.folder.name)
+        return file_stem(self.live.folder.name)
 
     def lab(self) -> Lab:
         """Returns the lab with its present settings."""
@@ -176,7 +176,7 @@ class Service:
                 content = metadata.read(MOST_METADATA + 1)
                 if len(content) > MOST_METADATA:
                     raise HarnessError(f"metadata: larger than {MOST_METADATA:,} bytes")
-                sidecar.beside(path).write_bytes(content)
+                sidecar.sidecar_path(path).write_bytes(content)
             digest = sha256_file(path)
             given = {name: fields[name] for name in FIELDS if fields.get(name) is not None}
             received = stamp(datetime.now(UTC))
@@ -185,7 +185,7 @@ class Service:
             if self.queue.find(id_) is None:
                 shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, OSError):
-                say(f"an upload of team {team} could not be kept: {error}")
+                log_line(f"an upload of team {team} could not be kept: {error}")
                 raise UnavailableError("the server cannot keep the upload at present; try again later") from None
             raise
 

@@ -13,8 +13,8 @@ from starlette.requests import Request
 
 from harness.errors import HarnessError
 from harness.labs.server.accounts import Caller, Role
-from harness.labs.server.guard import RefusedError, address, same_origin
-from harness.labs.server.live import UnavailableError
+from harness.labs.server.guard import RefusedRequestError, client_address, same_origin
+from harness.labs.server.lab_snapshot import UnavailableError
 from harness.labs.server.queue import Upload
 from harness.labs.server.service import FIELDS, Service, same
 
@@ -80,7 +80,7 @@ def caller(request: Request) -> Caller | None:
         found = service.by_token(token)
         if found is None:
             attempt(request)
-            raise RefusedError(401, "the token is unknown or was revoked; the organisers can issue another")
+            raise RefusedRequestError(401, "the token is unknown or was revoked; the organisers can issue another")
         return found
     secret = request.cookies.get(cookie_name(request))
     return service.by_session(secret) if secret else None
@@ -95,8 +95,8 @@ def attempt(request: Request, *, spend: bool = True) -> None:
         There were too many.
     """
     rate = service_of(request).settings.attempts
-    if not request.app.state.rates.take(f"attempts {address(request.scope)}", rate, 1.0 if spend else 0.0):
-        raise RefusedError(429, "too many wrong tokens; wait a minute")
+    if not request.app.state.rates.take(f"attempts {client_address(request.scope)}", rate, 1.0 if spend else 0.0):
+        raise RefusedRequestError(429, "too many wrong tokens; wait a minute")
 
 
 def needed(request: Request, role: Role) -> Caller:
@@ -122,13 +122,15 @@ def check_form(request: Request, who: Caller, given: Mapping[str, Any]) -> None:
         It does not.
     """
     if who.csrf and not (same_origin(request) and same(str(given.get("csrf", "")), who.csrf)):
-        raise RefusedError(403, "the form is not from a page of your session; go back, reload the page and try again")
+        raise RefusedRequestError(
+            403, "the form is not from a page of your session; go back, reload the page and try again"
+        )
 
 
 async def fields(request: Request) -> dict[str, str]:
     """Returns the fields of a form without files; of a repeated field, the last value."""
     if not same_origin(request):
-        raise RefusedError(403, "the form comes from another site")
+        raise RefusedRequestError(403, "the form comes from another site")
     async with _form(request, files=0, texts=30) as form:
         return {name: value for name, value in form.multi_items() if isinstance(value, str)}
 
@@ -138,7 +140,7 @@ async def _form(request: Request, files: int, texts: int) -> AsyncIterator[FormD
     try:
         form = await request.form(max_files=files, max_fields=texts, max_part_size=_TEXT)
     except UnicodeError:  # by the character set that the request names
-        raise RefusedError(400, "the form is not text in the character set that it names; send UTF-8") from None
+        raise RefusedRequestError(400, "the form is not text in the character set that it names; send UTF-8") from None
     try:
         yield form
     finally:
@@ -155,10 +157,12 @@ def upload_rate(request: Request, who: Caller) -> Iterator[None]:
         The team sends too many.
     """
     if not request.app.state.rates.take(f"uploads {who.name}", service_of(request).settings.uploads):
-        raise RefusedError(429, f"team {who.name}: too many uploads; wait a minute")
+        raise RefusedRequestError(429, f"team {who.name}: too many uploads; wait a minute")
     receiving: Counter[str] = request.app.state.receiving
     if receiving[who.name] >= _AT_ONCE:
-        raise RefusedError(429, f"team {who.name}: sends {_AT_ONCE} uploads already; wait until they have arrived")
+        raise RefusedRequestError(
+            429, f"team {who.name}: sends {_AT_ONCE} uploads already; wait until they have arrived"
+        )
     receiving[who.name] += 1
     try:
         yield

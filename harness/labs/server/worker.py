@@ -27,20 +27,20 @@ from typing import Any
 from harness.data.trec import parse_run, run_bytes
 from harness.errors import HarnessError, lacks_memory
 from harness.experiments.task import Task
-from harness.io.console import say, tell
+from harness.io.console import log_line, log_text
 from harness.io.files import sha256_file
 from harness.labs.closing import is_frozen
 from harness.labs.folders import folder_of
 from harness.labs.form import normal
 from harness.labs.journal import Journal, Submitted
 from harness.labs.lab import Lab, read_lab
-from harness.labs.receipts import shown
+from harness.labs.receipts import team_receipt
 from harness.labs.server import database
+from harness.labs.server.lab_snapshot import Live, UnreadableError
 from harness.labs.server.lines import without_folders
-from harness.labs.server.live import Live, UnreadableError
 from harness.labs.server.queue import Queue, Upload, worker_name
 from harness.labs.submissions import events, from_events
-from harness.labs.submit import Offer, OfferError, Receipt, submit
+from harness.labs.submit import Offer, OfferError, Receipt, submit_run
 
 POLL = 0.2  # seconds between two looks at an empty queue
 AGAIN = 2.0  # seconds until a lab that cannot be read is tried again
@@ -59,7 +59,7 @@ class Limits:
     memory: int = 4096
 
 
-class Worker:
+class UploadWorker:
     """Scores uploads of the lab in a folder until it is told to stop."""
 
     def __init__(self, folder: Path, queue: Queue, limits: Limits) -> None:
@@ -104,7 +104,7 @@ class Worker:
         except HarnessError as error:
             if self._said != str(error):
                 self._said = str(error)
-                tell(self._said)
+                log_text(self._said)
             self.queue.delay("; ".join(error.lines))
             return False
         return True
@@ -121,7 +121,7 @@ class Worker:
         (state, result), seconds = outcome, time.monotonic() - begun
         if state == _FAILED:
             reason = str(result["reason"])
-            say(f"upload {upload.id} of team {upload.team}, attempt {upload.attempts}: {reason}")
+            log_line(f"upload {upload.id} of team {upload.team}, attempt {upload.attempts}: {reason}")
             self.queue.fail(upload, self.name, reason, seconds)
             return False
         self.queue.finish(upload, self.name, state, result, seconds)  # type: ignore[arg-type]
@@ -205,12 +205,12 @@ class Worker:
             receipt = _submitted_before(lab, upload, offer)
             try:
                 now = datetime.fromisoformat(upload.received)
-                receipt = receipt or submit(lab, offer, bench=task, now=now)
+                receipt = receipt or submit_run(lab, offer, bench=task, now=now)
             except HarnessError:
                 # An attempt whose worker was killed may have ended meanwhile.
                 if (receipt := _submitted_before(lab, upload, offer)) is None:
                     raise
-            made = asdict(shown(lab, receipt))
+            made = asdict(team_receipt(lab, receipt))
             made["notes"] = list(without_folders(made["notes"], {place: "", self.folder: "lab"}))
             return "done", {"receipt": made}
         except Exception as error:
@@ -225,7 +225,7 @@ class Worker:
                 return _failed("; ".join(error.lines))
             import traceback
 
-            tell(traceback.format_exc())
+            log_text(traceback.format_exc())
             return _failed(f"an error of the harness: {type(error).__name__}: {error}; the server's log has more")
 
 

@@ -10,17 +10,17 @@ from harness.labs.addresses import form_of
 from harness.labs.journal import Extended
 from harness.labs.lab import Lab
 from harness.labs.names import zoned
-from harness.labs.site.field import Field
 from harness.labs.site.lab_page import frozen_text, lab_page, utc
+from harness.labs.site.lab_view import LabView
 from harness.render.latex import escape_unbroken as escape
-from harness.render.model import Facts, Text
-from harness.render.pages import Block, Code, Link, Part, Rich, is_web
+from harness.render.model import Facts, Prose
+from harness.render.pages import Block, Code, Link, PageSection, Rich, is_web
 from harness.reports.parts import protocol_text
-from harness.reports.site_page import Made
+from harness.reports.site_page import SitePage
 from harness.scoring.protocol import load_protocol
 
 
-def about_page(field: Field) -> Made:
+def about_page(field: LabView) -> SitePage:
     """Returns the page about a lab."""
     lab, collection = field.lab, field.task.collection
     edition = collection.edition(lab.edition)
@@ -32,28 +32,28 @@ def about_page(field: Field) -> Made:
         ("licence", collection.licence),
         ("SHA-256 of the judgments", field.board.qrels_sha256),
     ]
-    opening = (*([Text((lab.about,))] if lab.about else []), *frozen_text(field))
+    opening = (*([Prose((lab.about,))] if lab.about else []), *frozen_text(field))
     parts = [
-        Part("", opening) if opening else None,
-        Part("Dates", (Facts(tuple(_dates(field))),)),
-        Part("Data", (Facts(tuple((name, value) for name, value in facts if value)), *_notes(field))),
-        Part("Protocol", tuple(_protocol(field))),
-        Part("Submission", tuple(_submission(field))),
-        Part("Rules", (Text(tuple(_rules(field))),)),
-        Part("Contact", (_contact(lab.contact),)) if lab.contact else None,
-        Part("Citation", (Code("BibTeX", _bibtex(field)),)),
-        Part("Links", (_links(field),)),
+        PageSection("", opening) if opening else None,
+        PageSection("Dates", (Facts(tuple(_dates(field))),)),
+        PageSection("Data", (Facts(tuple((name, value) for name, value in facts if value)), *_notes(field))),
+        PageSection("Protocol", tuple(_protocol(field))),
+        PageSection("Submission", tuple(_submission(field))),
+        PageSection("Rules", (Prose(tuple(_rules(field))),)),
+        PageSection("Contact", (_contact(lab.contact),)) if lab.contact else None,
+        PageSection("Citation", (Code("BibTeX", _bibtex(field)),)),
+        PageSection("Links", (_links(field),)),
     ]
     page = lab_page(field, "about.html", f"About {lab.title}", "", parts, "about.html")
-    return Made(page)
+    return SitePage(page)
 
 
-def _notes(field: Field) -> Iterator[Block]:
+def _notes(field: LabView) -> Iterator[Block]:
     if field.remarks:
-        yield Text(field.remarks)
+        yield Prose(field.remarks)
 
 
-def _dates(field: Field) -> Iterator[tuple[str, str]]:
+def _dates(field: LabView) -> Iterator[tuple[str, str]]:
     deadline = field.lab.deadline
     yield ("deadline", "none" if deadline is None else f"{zoned(deadline)}; later runs are post-hoc")
     for act in field.acts:
@@ -68,13 +68,13 @@ def _dates(field: Field) -> Iterator[tuple[str, str]]:
     yield ("latest submission", utc(max(dates)))
 
 
-def _protocol(field: Field) -> Iterator[Block]:
+def _protocol(field: LabView) -> Iterator[Block]:
     board = field.board
     yield protocol_text(load_protocol(field.lab.protocol))
     measures = ", ".join(map(field.label, board.measures))
     tests = f"tests have level {board.alpha:g} and are corrected over {board.family:,} comparisons ({board.correction})"
     tests = tests if field.tested else f"nothing is tested: {board.why}"
-    yield Text(
+    yield Prose(
         (
             f"Measures: {measures}. Runs are ranked by {field.label(field.main)}; {tests}.",
             *([board.privacy] if board.privacy else []),
@@ -82,7 +82,7 @@ def _protocol(field: Field) -> Iterator[Block]:
     )
 
 
-def _submission(field: Field) -> Iterator[Block]:
+def _submission(field: LabView) -> Iterator[Block]:
     lab = field.lab
     required = [name.replace("_", " ") for name in lab.require]
     said = ["A run is a text file with a line per result: topic, Q0, document, rank, score, tag."]
@@ -96,7 +96,7 @@ def _submission(field: Field) -> Iterator[Block]:
     if lab.server:
         form = form_of(lab.server)
         yield Rich(("Submit in the browser at ", Link(form, form), ", or by the command below."))
-    yield Text(tuple(said))
+    yield Prose(tuple(said))
     yield Code("Submit a run:", submit_command(lab, *where, *named))
 
 
@@ -108,7 +108,7 @@ def submit_command(lab: Lab, *where: str) -> str:
     return shlex.join(command)
 
 
-def _rules(field: Field) -> Iterator[str]:
+def _rules(field: LabView) -> Iterator[str]:
     lab = field.lab
     yield from lab.rules
     if lab.cap is not None:
@@ -131,7 +131,7 @@ def _rules(field: Field) -> Iterator[str]:
     yield "The same rankings may be submitted only once. A label that is submitted again gets a new version."
 
 
-def _bibtex(field: Field) -> str:
+def _bibtex(field: LabView) -> str:
     """Returns a BibTeX entry for the lab; those of runs are on their pages."""
     lab, latest = field.lab, max(each.submitted for each in field.all_submissions)
     note = f"Lab on {lab.collection}, edition {lab.edition}, protocol {lab.protocol}; latest submission {latest[:10]}"
@@ -144,7 +144,7 @@ def _contact(text: str) -> Rich:
     return Rich((Link(text, text),) if is_web(text) else (text,))
 
 
-def _links(field: Field) -> Rich:
+def _links(field: LabView) -> Rich:
     base = field.base
     return Rich(
         (

@@ -8,38 +8,46 @@ from datetime import datetime
 from functools import partial
 from typing import Literal
 
-from harness.errors import counted
-from harness.labs.board import BoardColumn, Leaderboard, Mean, Span, Standing, leaderboard_to_json, shown_columns
-from harness.labs.leaderboard_report import headline, incomplete, means_figure, reading, said_of
-from harness.labs.site.field import Field, FieldRun
+from harness.errors import counted_text
+from harness.labs.board import BoardColumn, Leaderboard, LeaderboardRow, Mean, Span, leaderboard_to_json, shown_columns
+from harness.labs.leaderboard_report import (
+    conditions_text,
+    incomplete,
+    leaderboard_headline,
+    leaderboard_means_figure,
+    reading,
+)
 from harness.labs.site.lab_page import frozen_text, lab_page
+from harness.labs.site.lab_view import FieldRun, LabView
 from harness.labs.site.metadata import COSTS, RESOURCES, Cost
-from harness.render.model import Figure, Records, Text
-from harness.render.pages import Block, Facet, Folded, Head, Item, Line, Listing, Part
+from harness.render.model import Figure, Prose, Records
+from harness.render.pages import Block, Facet, Folded, Head, Item, Listing, ListingLine, PageSection
 from harness.render.profiles import frontier, timeline
 from harness.reports.parts import protocol_text
-from harness.reports.site_page import Made
-from harness.scoring.measures import decimals
+from harness.reports.site_page import SitePage
+from harness.scoring.measures import shown_decimals
 
 _CLAIMED = "Resources are read from the ir_metadata that the teams sent: claims, and none for a run without metadata."
 
 
-def leaderboard_page(field: Field) -> Made:
+def leaderboard_page(field: LabView) -> SitePage:
     """Returns the page of a lab's leaderboard; rows lead to the pages of runs."""
     board = field.board
     said = (*([board.privacy] if board.privacy else []), *incomplete(board), *reading(board))
     parts = (
-        Part("", (*frozen_text(field), *_pictures(field))),
-        Part("Runs", (runs_listing(field),)),
-        Part("Interpretation", (Text(said),)),
-        Part("Data and protocol", (Text((f"{said_of(board)}.", *field.remarks)), protocol_text(board.protocol))),
+        PageSection("", (*frozen_text(field), *_pictures(field))),
+        PageSection("Runs", (runs_listing(field),)),
+        PageSection("Interpretation", (Prose(said),)),
+        PageSection(
+            "Data and protocol", (Prose((f"{conditions_text(board)}.", *field.remarks)), protocol_text(board.protocol))
+        ),
     )
-    page = lab_page(field, "index.html", field.lab.title, f"{headline(board)}.", parts, "index.html")
+    page = lab_page(field, "index.html", field.lab.title, f"{leaderboard_headline(board)}.", parts, "index.html")
     records = Records(board.columns(), board.rows())
-    return Made(page, leaderboard_to_json(board), records, f"{field.base}/leaderboard")
+    return SitePage(page, leaderboard_to_json(board), records, f"{field.base}/leaderboard")
 
 
-def final_page(field: Field, final: Leaderboard) -> Made:
+def final_page(field: LabView, final: Leaderboard) -> SitePage:
     """Returns the page of the final ranking: primary runs by their means at the end of the lab."""
     paths = {run.name: run.path for run in field.runs}
     lines = []
@@ -50,23 +58,23 @@ def final_page(field: Field, final: Leaderboard) -> Made:
             Item("n/a") if mean.value is None else Item(f"{mean.value:.{final.decimals}f}", mean.value)
             for mean in each.means
         ]
-        lines.append(Line(tuple(items)))
+        lines.append(ListingLine(tuple(items)))
     heads = [Head("run"), Head("rank", "number"), Head("group")]
     heads += [Head(field.label(measure), "number") for measure in final.measures]
-    topics = counted(final.topics, "held-out topic" if field.lab.held_out else "topic")
+    topics = counted_text(final.topics, "held-out topic" if field.lab.held_out else "topic")
     caption = f"Primary runs by {field.label(final.main)} on {topics}"
     parts = (
-        Part("", (Listing("final", caption, tuple(heads), tuple(lines), search=len(lines) > 15),)),
-        Part("Interpretation", (Text(reading(final)),)),
+        PageSection("", (Listing("final", caption, tuple(heads), tuple(lines), search=len(lines) > 15),)),
+        PageSection("Interpretation", (Prose(reading(final)),)),
     )
-    page = lab_page(field, "final.html", "Final ranking", f"{headline(final)}.", parts, "final.html")
-    return Made(page, leaderboard_to_json(final), Records(final.columns(), final.rows()))
+    page = lab_page(field, "final.html", "Final ranking", f"{leaderboard_headline(final)}.", parts, "final.html")
+    return SitePage(page, leaderboard_to_json(final), Records(final.columns(), final.rows()))
 
 
-def _pictures(field: Field) -> Iterator[Block]:
+def _pictures(field: LabView) -> Iterator[Block]:
     """Yields means with intervals, and effectiveness against each cost that at least two runs state."""
     if field.ranked:
-        yield means_figure(field.board)
+        yield leaderboard_means_figure(field.board)
     label = field.label(field.main)
     costs: list[Figure] = []
     for number, cost in enumerate(COSTS, 1):
@@ -89,12 +97,12 @@ def _pictures(field: Field) -> Iterator[Block]:
         yield Folded("By time of submission", (Figure("time", caption, timeline(dated, label)),))
 
 
-def _value(standing: Standing, measure: str) -> float:
+def _value(standing: LeaderboardRow, measure: str) -> float:
     value = standing.mean(measure).value
     return math.nan if value is None else value
 
 
-def runs_listing(field: Field) -> Listing:
+def runs_listing(field: LabView) -> Listing:
     """Returns the table of all current runs."""
     board = field.board
     exact, label = not board.private, field.label(field.main)
@@ -134,7 +142,7 @@ def runs_listing(field: Field) -> Listing:
             "kind": (each.kind,),
             "resource": run.resources,
         }
-        lines.append(Line(tuple(items), values))
+        lines.append(ListingLine(tuple(items), values))
     if board.floor:
         lines.append(_floor(field, heads))
     facets = [
@@ -147,9 +155,9 @@ def runs_listing(field: Field) -> Listing:
         *([Facet("resource", "Resources", resources)] if resources else []),
     ]
     notes = [
-        f"{said_of(board)}. Bold: the best of the ranked runs; ±: half the 95% interval."
+        f"{conditions_text(board)}. Bold: the best of the ranked runs; ±: half the 95% interval."
         if exact
-        else f"{said_of(board)}."
+        else f"{conditions_text(board)}."
     ]
     notes += ["Rank –: not the team's primary run, or post-hoc; neither ranked nor tested."] if board.others else []
     notes += [_CLAIMED] if resources else []
@@ -158,14 +166,14 @@ def runs_listing(field: Field) -> Listing:
     )
 
 
-def _floor(field: Field, heads: Sequence[Head]) -> Line:
+def _floor(field: LabView, heads: Sequence[Head]) -> ListingLine:
     """Returns the row of the random floor, which stands beside primary runs."""
     means = {field.label(mean.measure): mean.value for mean in field.board.floor}
     items = [Item("random floor")]
     for head in heads[1:]:
         value = means.get(head.title)
         items.append(Item("") if value is None else Item(f"{value:.{field.board.decimals}f}", value))
-    return Line(tuple(items), {"runs": ("primary",), "kind": (), "resource": ()})
+    return ListingLine(tuple(items), {"runs": ("primary",), "kind": (), "resource": ()})
 
 
 def _item(run: FieldRun, column: BoardColumn, board: Leaderboard, best: Mapping[str, float]) -> Item:
@@ -186,7 +194,7 @@ def _item(run: FieldRun, column: BoardColumn, board: Leaderboard, best: Mapping[
 
 
 def _mean(mean: Mean, board: Leaderboard, best: float) -> Item:
-    digits = decimals(mean.measure, board.decimals)
+    digits = shown_decimals(mean.measure, board.decimals)
     if mean.value is None:
         return Item("n/a")
     half = "" if mean.low is None or mean.high is None else f"± {(mean.high - mean.low) / 2:.{digits}f}"
@@ -199,7 +207,7 @@ def _cost(run: FieldRun, cost: Cost) -> Item:
     return Item("") if value is None else Item(f"{value:,.{cost.decimals}f}", value)
 
 
-def _judged(standing: Standing) -> Item:
+def _judged(standing: LeaderboardRow) -> Item:
     return (
         Item("") if standing.judgments is None else Item(f"{standing.judgments.judged:.3f}", standing.judgments.judged)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from xml.etree import ElementTree
 
-from harness.labs.site.field import Field, key_of
+from harness.labs.site.lab_view import LabView, submission_key
 from harness.render.model import visible
 
 MOST = 100  # entries
@@ -13,7 +13,7 @@ _SPACE = uuid.UUID("6f0c5b0e-9d55-5a0e-8b8e-6f1c1c2d7a51")  # our own name space
 _NAMESPACE = "http://www.w3.org/2005/Atom"
 
 
-def feed(field: Field) -> str:
+def feed(field: LabView) -> str:
     """Returns the feed. Ids depend only on lab, run and version, so that readers see no entry twice.
 
     Addresses are absolute if the lab states where its site is published, else relative to the feed.
@@ -30,7 +30,7 @@ def feed(field: Field) -> str:
     ElementTree.SubElement(root, "link", {"href": _address(field, "index.html"), "rel": "alternate"})
     ElementTree.SubElement(root, "link", {"href": _address(field, "feed.xml"), "rel": "self"})
     for each in field.all_submissions[::-1][:MOST]:
-        key, name = key_of(each), field.name(each)
+        key, name = submission_key(each), field.name(each)
         entry = ElementTree.SubElement(root, "entry")
         _add(entry, "title", name + (f", version {each.version}" if each.version > 1 else ""))
         _add(entry, "id", uuid.uuid5(_SPACE, f"{field.base}\0{lab.collection}\0{key}\0{each.sha256}").urn)
@@ -41,7 +41,7 @@ def feed(field: Field) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def _address(field: Field, path: str) -> str:
+def _address(field: LabView, path: str) -> str:
     return f"{field.lab.address.rstrip('/')}/{path}" if field.lab.address else path
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files as resources
 from types import MappingProxyType
 
-from harness.labs.leaderboard_report import headline
+from harness.labs.leaderboard_report import leaderboard_headline
 from harness.labs.roster import BASELINE
-from harness.labs.site.field import Field
-from harness.render.model import Text
-from harness.render.pages import Head, Item, Line, Link, Listing, Page, Part, Rich
-from harness.reports.site_page import HOME, Made, PaperLine, document
+from harness.labs.site.lab_view import LabView
+from harness.render.model import Prose
+from harness.render.pages import Head, Item, Link, Listing, ListingLine, Page, PageSection, Rich
+from harness.reports.site_page import HOME, PaperLine, SitePage, json_document
 
 SCHEMAS = (
     *("leaderboard", "scores", "site", "site-run", "site-topics", "site-topic", "site-pairs", "site-slices"),
@@ -109,15 +109,15 @@ TABLES: Mapping[str, Sequence[tuple[str, str, str]]] = MappingProxyType(
 )
 
 
-def home_page(fields: Sequence[Field], papers: Sequence[PaperLine]) -> Made:
+def home_page(fields: Sequence[LabView], papers: Sequence[PaperLine]) -> SitePage:
     """Returns the first page: the labs, then the papers."""
     parts = []
     if fields:
         lines = tuple(
-            Line(
+            ListingLine(
                 (
                     Item(field.lab.title, link=f"{field.base}/index.html"),
-                    Item(f"{headline(field.board)}."),
+                    Item(f"{leaderboard_headline(field.board)}."),
                     *(Item(str(number), float(number)) for number in _numbers(field)),
                     Item(max(each.submitted for each in field.all_submissions)[:10]),
                 )
@@ -125,17 +125,17 @@ def home_page(fields: Sequence[Field], papers: Sequence[PaperLine]) -> Made:
             for field in fields
         )
         heads = (Head("lab"), Head("outcome"), Head("runs", "number"), Head("teams", "number"), Head("latest run"))
-        parts.append(Part("Labs", (Listing("labs", "Labs", heads, lines),)))
+        parts.append(PageSection("Labs", (Listing("labs", "Labs", heads, lines),)))
     if papers:
-        lines = tuple(Line((Item(each.title, link=each.path), Item(each.outcome))) for each in papers)
+        lines = tuple(ListingLine((Item(each.title, link=each.path), Item(each.outcome))) for each in papers)
         table = Listing("papers", "Papers", (Head("paper"), Head("outcome")), lines)
-        parts.append(Part("Results of papers", (table,)))
+        parts.append(PageSection("Results of papers", (table,)))
     parts.append(
-        Part(
+        PageSection(
             "Data", (Rich(("All pages are also there as JSON and CSV: ", Link("schemas", "schemas/index.html"), ".")),)
         )
     )
-    data = document(
+    data = json_document(
         "site",
         {
             "labs": [
@@ -156,10 +156,10 @@ def home_page(fields: Sequence[Field], papers: Sequence[PaperLine]) -> Made:
         },
     )
     title = fields[0].lab.title if len(fields) == 1 and not papers else "Evaluation of mathematical retrieval"
-    return Made(Page("index.html", title, "", tuple(parts)), data, None, "site")
+    return SitePage(Page("index.html", title, "", tuple(parts)), data, None, "site")
 
 
-def _numbers(field: Field) -> tuple[int, int]:
+def _numbers(field: LabView) -> tuple[int, int]:
     """Returns the numbers of runs and of teams, without the baseline."""
     teams = [each.submission.team for each in field.runs if each.submission.team != BASELINE]
     return len(teams), len(set(teams))
@@ -180,7 +180,7 @@ def schema_files() -> Iterator[Mapping[str, str]]:
     yield {"schemas/tables.json": json.dumps({"profile": "tabular-data-package", "resources": tables}, indent=1) + "\n"}
     described = {name: json.loads(text) for name, text in found.items()}
     lines = tuple(
-        Line(
+        ListingLine(
             (
                 Item(f"{name}.json", link=f"schemas/{name}.json"),
                 Item(str(each["title"])),
@@ -190,19 +190,21 @@ def schema_files() -> Iterator[Mapping[str, str]]:
         for name, each in described.items()
     )
     rows = tuple(
-        Line((Item(path), Item(name), Item(kind), Item(text))) for path, of in TABLES.items() for name, kind, text in of
+        ListingLine((Item(path), Item(name), Item(kind), Item(text)))
+        for path, of in TABLES.items()
+        for name, kind, text in of
     )
     parts = (
-        Part(
+        PageSection(
             "JSON",
             (
-                Text(("The key `schema` of a document names its schema, as in mathir-harness/site-run.",)),
+                Prose(("The key `schema` of a document names its schema, as in mathir-harness/site-run.",)),
                 Listing(
                     "json", "Schemas of JSON documents", (Head("file"), Head("content"), Head("description")), lines
                 ),
             ),
         ),
-        Part(
+        PageSection(
             "CSV",
             (
                 Rich(("The same as a ", Link("table schema", "schemas/tables.json"), ".")),
@@ -212,4 +214,4 @@ def schema_files() -> Iterator[Mapping[str, str]]:
             ),
         ),
     )
-    yield Made(Page("schemas/index.html", "Schemas", "", parts, crumbs=(HOME,))).files()
+    yield SitePage(Page("schemas/index.html", "Schemas", "", parts, crumbs=(HOME,))).files()

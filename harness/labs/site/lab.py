@@ -8,8 +8,8 @@ from harness.collections.corpus import Document
 from harness.labs.site.about import about_page
 from harness.labs.site.board import final_page, leaderboard_page
 from harness.labs.site.feed import feed
-from harness.labs.site.field import Field
 from harness.labs.site.lab_page import attributes
+from harness.labs.site.lab_view import LabView
 from harness.labs.site.pair import pairs_page
 from harness.labs.site.run import former_page, run_page
 from harness.labs.site.slices import slice_pages
@@ -19,7 +19,7 @@ from harness.reports.topics import own_corpus, readable
 MOST_TEXTS = 50_000_000  # characters of documents' texts that are held
 
 
-def lab_files(field: Field) -> Iterator[Mapping[str, str]]:
+def lab_files(field: LabView) -> Iterator[Mapping[str, str]]:
     """Yields the files of a lab's site, page by page: path -> content.
 
     Pages of topics, pairs and slices, and values per topic in any file, are there only if `field.topics_shown`. Pages
@@ -38,7 +38,7 @@ def lab_files(field: Field) -> Iterator[Mapping[str, str]]:
     yield {f"{field.base}/feed.xml": feed(field)}
 
 
-def _of_topics(field: Field) -> Iterator[Mapping[str, str]]:
+def _of_topics(field: LabView) -> Iterator[Mapping[str, str]]:
     hard = difficulty(field)
     texts = _texts(field)
     for at in range(len(field.topics)):
@@ -49,14 +49,14 @@ def _of_topics(field: Field) -> Iterator[Mapping[str, str]]:
         yield made.files()
 
 
-def count(field: Field) -> int:
+def count(field: LabView) -> int:
     """Returns the number of items of `lab_files`."""
     slices = attributes(field) if field.topics_shown else {}
     shown = len(field.topics) + 2 + len(slices) + bool(slices) if field.topics_shown else 0
     return len(field.runs) + len(field.former) + 3 + (field.final is not None) + shown
 
 
-def _texts(field: Field) -> dict[str, tuple[str, str]]:
+def _texts(field: LabView) -> dict[str, tuple[str, str]]:
     """Returns relevant document -> (title, text), if the corpus is here and small enough to read."""
     threshold = field.board.protocol.relevant_from
     wanted = {

@@ -7,8 +7,8 @@ from typing import Any
 from harness.io.names import in_natural_order
 from harness.labs.addresses import form_of
 from harness.labs.closing import frozen
-from harness.labs.site.field import Field
-from harness.render.model import Text
+from harness.labs.site.lab_view import LabView
+from harness.render.model import Prose
 from harness.render.pages import Link, Page
 from harness.reports.site_page import HOME
 
@@ -24,17 +24,17 @@ def utc(time: str) -> str:
     return time.replace("T", " ").replace("+00:00", " UTC")
 
 
-def frozen_text(field: Field) -> tuple[Text, ...]:
+def frozen_text(field: LabView) -> tuple[Prose, ...]:
     """Returns since when and why a lab is frozen; nothing if it is open."""
     found = frozen(field.acts)
     if found is None:
         return ()
     reason = field.names.text(found.reason)
     said = f"The organisers froze the lab on {utc(found.at)}: until they reopen it, teams can change nothing."
-    return (Text((said, *([f"Reason: {reason}"] if reason else []))),)
+    return (Prose((said, *([f"Reason: {reason}"] if reason else []))),)
 
 
-def tabs(field: Field) -> tuple[Link, ...]:
+def tabs(field: LabView) -> tuple[Link, ...]:
     """Returns the tabs of a lab: links to its main pages, which each of its pages shows."""
     base = field.base
     found = [Link("Leaderboard", f"{base}/index.html")]
@@ -51,7 +51,7 @@ def tabs(field: Field) -> tuple[Link, ...]:
     return (*found, *([Link("Submit", form_of(field.lab.server))] if field.lab.server else []))
 
 
-def attributes(field: Field) -> dict[str, dict[str, list[str]]]:
+def attributes(field: LabView) -> dict[str, dict[str, list[str]]]:
     """Returns attribute -> value -> topics, for attributes with at least two values; the language is one of them."""
     out: dict[str, dict[str, list[str]]] = {}
     for topic in field.topics:
@@ -67,7 +67,7 @@ def attributes(field: Field) -> dict[str, dict[str, list[str]]]:
 MOST_VALUES = 60  # values of an attribute that make slices; more are no slices but names
 
 
-def lab_page(field: Field, path: str, title: str, headline: str, parts: Any, tab: str, **more: Any) -> Page:  # noqa: ANN401
+def lab_page(field: LabView, path: str, title: str, headline: str, parts: Any, tab: str, **more: Any) -> Page:  # noqa: ANN401
     """Returns a page of a lab; `path` and `tab` are relative to the lab's folder."""
     base = field.base
     crumbs = (HOME, Link(field.lab.title, f"{base}/index.html"))

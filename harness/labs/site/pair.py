@@ -7,28 +7,28 @@ from dataclasses import replace
 from typing import Any
 
 from harness.labs.leaderboard_report import clustered_sentence
-from harness.labs.site.field import Field
 from harness.labs.site.lab_page import lab_page
-from harness.labs.testing import Verdict
-from harness.render.model import Records, Text
-from harness.render.pages import Head, Item, Line, Listing, Pairs, Part
-from harness.reports.site_page import Made, document, number
-from harness.scoring.intervals import numbered
+from harness.labs.site.lab_view import LabView
+from harness.labs.testing import TestVerdict
+from harness.render.model import Prose, Records
+from harness.render.pages import Head, Item, Listing, ListingLine, PageSection, RunValues
+from harness.reports.site_page import SitePage, json_document, json_number
+from harness.scoring.intervals import numbers_of_names
 
 MOST_VALUES = 120_000  # values in the page: further measures are left out
 MOST_NAMED = 3  # topics named in the table without scripts
 
 
-def pairs_page(field: Field) -> Made:
+def pairs_page(field: LabView) -> SitePage:
     """Returns the page of pairs of runs."""
     size = max(1, len(field.runs) * len(field.topics))
     measures = field.board.measures[: max(1, MOST_VALUES // size)]
     measures = measures if field.main in measures else (field.main,)
     measures = (field.main, *(measure for measure in measures if measure != field.main))
     clusters = field.clusters
-    indices = () if clusters is None else tuple(numbered([clusters[topic] for topic in field.topics]).tolist())
+    indices = () if clusters is None else tuple(numbers_of_names([clusters[topic] for topic in field.topics]).tolist())
     place = {run.name: at for at, run in enumerate(field.runs)}
-    block = Pairs(
+    block = RunValues(
         tuple((run.name, run.key, run.path) for run in field.runs),
         tuple((topic, field.title_of(topic), field.topic_paths[topic]) for topic in field.topics),
         tuple(map(field.label, measures)),
@@ -43,15 +43,15 @@ def pairs_page(field: Field) -> Made:
         (0, min(1, len(field.runs) - 1)),
     )
     parts = [
-        Part("", (block,)),
-        Part(f"All runs against {field.best}", (_against_best(field),)) if field.against_best else None,
-        Part("Method", (Text(_method(field)),)),
+        PageSection("", (block,)),
+        PageSection(f"All runs against {field.best}", (_against_best(field),)) if field.against_best else None,
+        PageSection("Method", (Prose(_method(field)),)),
     ]
     page = lab_page(field, "pairs.html", "Compare two runs", "", parts, "pairs.html")
-    return Made(page, _data(field, measures), _records(field))
+    return SitePage(page, _data(field, measures), _records(field))
 
 
-def _method(field: Field) -> tuple[str, ...]:
+def _method(field: LabView) -> tuple[str, ...]:
     label = field.label(field.main)
     if field.verdicts:
         family = f"Pairs of ranked runs in {label} have the p of the leaderboard: {field.corrected_for}."
@@ -65,7 +65,7 @@ def _method(field: Field) -> tuple[str, ...]:
     )
 
 
-def _against_best(field: Field) -> Listing:
+def _against_best(field: LabView) -> Listing:
     """Returns a row per run: its difference from the best run, and the topics where they differ most."""
     best, values = field.runs[0], field.values(field.main)
     lines = []
@@ -78,7 +78,7 @@ def _against_best(field: Field) -> Listing:
         high = sorted((t for t in counted if differences[t] > 0), key=lambda t: -differences[t])[:MOST_NAMED]
         low = sorted((t for t in counted if differences[t] < 0), key=lambda t: differences[t])[:MOST_NAMED]
         lines.append(
-            Line(
+            ListingLine(
                 (
                     Item(run.label, link=run.path, small=run.team),
                     Item(f"{row.difference:+.4f}".replace("-", "−"), row.difference),
@@ -107,7 +107,7 @@ def _against_best(field: Field) -> Listing:
     return Listing("against-best", caption, heads, tuple(lines), search=len(lines) > 15)
 
 
-def _corrected(field: Field, run: str, best: str) -> Item:
+def _corrected(field: LabView, run: str, best: str) -> Item:
     """Returns the corrected p with what it says; `not corrected` outside the family."""
     found = field.verdicts.get(frozenset((run, best)))
     if found is None:
@@ -122,8 +122,8 @@ def _p(value: float | None) -> Item:
     return Item("<0.0001" if value < 0.0001 else f"{value:.4f}", value)
 
 
-def _data(field: Field, measures: tuple[str, ...]) -> dict[str, Any]:
-    return document(
+def _data(field: LabView, measures: tuple[str, ...]) -> dict[str, Any]:
+    return json_document(
         "site-pairs",
         {
             "measures": list(measures),
@@ -137,7 +137,7 @@ def _data(field: Field, measures: tuple[str, ...]) -> dict[str, Any]:
             ],
             "values": {
                 measure: {
-                    run.name: [number(value) for value in column]
+                    run.name: [json_number(value) for value in column]
                     for run, column in zip(field.runs, field.values(measure).T.tolist(), strict=True)
                 }
                 for measure in measures
@@ -146,7 +146,7 @@ def _data(field: Field, measures: tuple[str, ...]) -> dict[str, Any]:
     )
 
 
-def _records(field: Field) -> Records:
+def _records(field: LabView) -> Records:
     columns = (
         "run",
         "best",
@@ -164,7 +164,7 @@ def _records(field: Field) -> Records:
     )
     rows = []
     for r in field.against_best.values():
-        found = field.verdicts.get(frozenset((r.a, r.b)), Verdict(None, None))
+        found = field.verdicts.get(frozenset((r.a, r.b)), TestVerdict(None, None))
         numbers = (r.n, r.difference, r.ci_low, r.ci_high, r.p, found.p, found.significant, r.wins, r.ties, r.losses)
         rows.append((r.a, r.b, r.measure, *numbers))
     return Records(columns, tuple(rows))

@@ -9,26 +9,39 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import counted
+from harness.errors import counted_text
 from harness.labs.folders import SUBMISSIONS
 from harness.labs.leaderboard_report import clustered_sentence, higher_unranked
-from harness.labs.site.field import Field, FieldRun, key_of
 from harness.labs.site.lab_page import lab_page, utc
+from harness.labs.site.lab_view import FieldRun, LabView, submission_key
 from harness.labs.site.metadata import flat
 from harness.labs.submissions import RUN, Submission
 from harness.render.latex import escape_unbroken as escape
-from harness.render.model import Cell, Column, Facts, Figure, Records, Table, Text, number_cell
-from harness.render.pages import Badge, Badges, Block, Code, Folded, Head, Item, Line, Link, Listing, Part, Rich
+from harness.render.model import Cell, Column, Facts, Figure, Prose, Records, Table, number_cell
+from harness.render.pages import (
+    Badge,
+    Badges,
+    Block,
+    Code,
+    Folded,
+    Head,
+    Item,
+    Link,
+    Listing,
+    ListingLine,
+    PageSection,
+    Rich,
+)
 from harness.render.profiles import profile
-from harness.reports.site_page import Made, document, number
-from harness.scoring.compare import Row
+from harness.reports.site_page import SitePage, json_document, json_number
+from harness.scoring.compare import TestedDifference
 
 MOST_TOPICS = 5  # topics listed where a run is best, and where it is worst
 MOST_DIFFERENT = 40  # settings listed that differ from the best run
 _RANKINGS = "SHA-256 of the rankings"
 
 
-def run_page(field: Field, at: int) -> Made:
+def run_page(field: LabView, at: int) -> SitePage:
     """Returns the page of the run at a place of the leaderboard."""
     run = field.runs[at]
     standing, board = run.standing, field.board
@@ -38,14 +51,14 @@ def run_page(field: Field, at: int) -> Made:
     where = f"rank {standing.rank} of {field.ranked}" if standing.rank is not None else "not ranked"
     group = f", group {standing.group}" if standing.group else ""
     parts = [
-        Part("", (Badges(tuple(_badges(field, run))), Facts(tuple(_facts(run, field.names.until))))),
-        Part("Scores", tuple(_scores(field, at))),
-        Part("Topics", tuple(_topics(field, at))) if field.topics_shown else None,
-        Part(f"Difference from {field.best}", tuple(_differences(field, at))) if len(field.runs) > 1 else None,
-        Part("Recompute", tuple(_commands(field, run))),
-        Part("Files", (_files(run),)),
+        PageSection("", (Badges(tuple(_badges(field, run))), Facts(tuple(_facts(run, field.names.until))))),
+        PageSection("Scores", tuple(_scores(field, at))),
+        PageSection("Topics", tuple(_topics(field, at))) if field.topics_shown else None,
+        PageSection(f"Difference from {field.best}", tuple(_differences(field, at))) if len(field.runs) > 1 else None,
+        PageSection("Recompute", tuple(_commands(field, run))),
+        PageSection("Files", (_files(run),)),
         _metadata(run),
-        Part("Citation", (Code("BibTeX", bibtex(field, run)),)),
+        PageSection("Citation", (Code("BibTeX", bibtex(field, run)),)),
     ]
     previous, following = (
         Link(field.runs[n].name, field.runs[n].path) if 0 <= n < len(field.runs) else None for n in (at - 1, at + 1)
@@ -60,10 +73,10 @@ def run_page(field: Field, at: int) -> Made:
         steps=(previous, following),
         kicker=f"Run of {run.team}",
     )
-    return Made(page, _data(field, at), _records(field, at))
+    return SitePage(page, _data(field, at), _records(field, at))
 
 
-def _badges(field: Field, run: FieldRun) -> Iterator[Badge]:
+def _badges(field: LabView, run: FieldRun) -> Iterator[Badge]:
     if run.verified:
         yield Badge("checksums verified", "all stored files are those that were submitted", "good")
     else:
@@ -106,7 +119,7 @@ def _checksums(run: FieldRun) -> list[tuple[str, str]]:
     return [(_RANKINGS, run.submission.sha256), *(stored if RUN in files else [])]
 
 
-def _scores(field: Field, at: int) -> Iterator[Block]:
+def _scores(field: LabView, at: int) -> Iterator[Block]:
     run, board = field.runs[at], field.board
     exact = not board.private
     columns = (
@@ -133,7 +146,7 @@ def _scores(field: Field, at: int) -> Iterator[Block]:
         cells += [number_cell(max(others, default=math.nan), board.decimals)] if field.ranked else []
         rows.append(tuple(cells))
     low, high = run.standing.rank_low, run.standing.rank_high
-    notes = [f"{counted(field.ranked, 'ranked run')}."]
+    notes = [f"{counted_text(field.ranked, 'ranked run')}."]
     if board.clusters:
         notes.append(clustered_sentence(board.clusters))
     for measure in board.measures:
@@ -151,7 +164,7 @@ def _scores(field: Field, at: int) -> Iterator[Block]:
     yield Table("scores", "Means over topics", columns, tuple(rows), tuple(notes))
 
 
-def _topics(field: Field, at: int) -> Iterator[Block]:
+def _topics(field: LabView, at: int) -> Iterator[Block]:
     """Yields the run's scores among the quartiles, and the topics where it is best and worst."""
     run, label = field.runs[at], field.label(field.main)
     values, quartiles = field.values(field.main)[:, at], field.quartiles
@@ -182,14 +195,14 @@ def _known(value: float) -> float:
 
 
 def _topic_listing(
-    field: Field, at: int, name: str, caption: str, topics: list[int], *, search: bool = False
+    field: LabView, at: int, name: str, caption: str, topics: list[int], *, search: bool = False
 ) -> Listing:
     values, quartiles = field.values(field.main)[:, at], field.quartiles
     lines = []
     for n in topics:
         topic = field.topics[n]
         lines.append(
-            Line(
+            ListingLine(
                 (
                     Item(topic, link=field.topic_paths[topic]),
                     Item(field.title_of(topic), maths=True),
@@ -217,7 +230,7 @@ def _value(value: float, *, signed: bool = False) -> Item:
     return Item(f"{value:+.3f}".replace("-", "−") if signed else f"{value:.3f}", float(value))
 
 
-def _differences(field: Field, at: int) -> Iterator[Block]:
+def _differences(field: LabView, at: int) -> Iterator[Block]:
     """Yields the difference from the best ranked run (for it, from the next one), its test, and other settings."""
     run = field.runs[at]
     other = field.runs[0] if at else field.runs[1]
@@ -245,10 +258,10 @@ def _differences(field: Field, at: int) -> Iterator[Block]:
         notes = (f"{len(differs) - MOST_DIFFERENT} more settings differ.",) if len(differs) > MOST_DIFFERENT else ()
         yield Table("settings", "Settings that differ in the metadata of the two runs", columns, rows, notes)
     elif not run.metadata or not other.metadata:
-        yield Text(("Without metadata of both runs, their settings cannot be compared.",))
+        yield Prose(("Without metadata of both runs, their settings cannot be compared.",))
 
 
-def _tested(field: Field, row: Row) -> str:
+def _tested(field: LabView, row: TestedDifference) -> str:
     """Returns the result of a test in words: corrected in the leaderboard's family, and no claim outside it."""
     if row.p is None:
         return "the paired t-test is undefined, since the differences do not vary"
@@ -279,7 +292,7 @@ def different(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[tuple[
     return [(name, one.get(name, "–"), other.get(name, "–")) for name in names if one.get(name) != other.get(name)]
 
 
-def commands(field: Field, submission: Submission) -> tuple[str, str]:
+def commands(field: LabView, submission: Submission) -> tuple[str, str]:
     """Returns the commands that verify the files of a submission, and that score its run, in the lab's folder."""
     lab = field.lab
     folder = f"{SUBMISSIONS}/{submission.folder}"
@@ -289,10 +302,10 @@ def commands(field: Field, submission: Submission) -> tuple[str, str]:
     return f"(cd {shlex.quote(folder)} && sha256sum -c SHA256SUMS)", shlex.join(score)
 
 
-def _commands(field: Field, run: FieldRun) -> Iterator[Block]:
+def _commands(field: LabView, run: FieldRun) -> Iterator[Block]:
     verify, score = commands(field, run.submission)
     if field.lab.private:
-        yield Text(("The judgments are private: only the organisers can score the run.",))
+        yield Prose(("The judgments are private: only the organisers can score the run.",))
     yield Code("In the lab's folder, verify the files:", verify)
     yield Code("Score the run:", score)
     yield Code("Verify all files and score all runs of the lab again:", "harness lab check .")
@@ -306,21 +319,21 @@ def _commands(field: Field, run: FieldRun) -> Iterator[Block]:
 def _files(run: FieldRun) -> Listing:
     folder = f"{SUBMISSIONS}/{run.submission.folder}"
     lines = tuple(
-        Line((Item(f"{folder}/{file.name}"), Item(f"{file.size:,}", float(file.size)), Item(file.sha256)))
+        ListingLine((Item(f"{folder}/{file.name}"), Item(f"{file.size:,}", float(file.size)), Item(file.sha256)))
         for file in run.files
     )
     heads = (Head("file in the lab's folder"), Head("bytes", "number"), Head("SHA-256"))
     return Listing("files", "Files of the submission", heads, lines)
 
 
-def _metadata(run: FieldRun) -> Part | None:
+def _metadata(run: FieldRun) -> PageSection | None:
     found = flat(run.metadata)
     if not found:
         return None
-    return Part("Metadata", (Folded("ir_metadata, as the team sent it", (Facts(tuple(found.items())),)),))
+    return PageSection("Metadata", (Folded("ir_metadata, as the team sent it", (Facts(tuple(found.items())),)),))
 
 
-def bibtex(field: Field, run: FieldRun) -> str:
+def bibtex(field: LabView, run: FieldRun) -> str:
     """Returns a BibTeX entry for a run."""
     each, lab = run.submission, field.lab
     key = "".join(char for char in run.key.replace("/", "-") if char.isalnum() or char in "-_.")
@@ -333,16 +346,18 @@ def bibtex(field: Field, run: FieldRun) -> str:
     return f"@misc{{{key},\n  " + ",\n  ".join(lines) + "\n}"
 
 
-def _data(field: Field, at: int) -> dict[str, Any]:
+def _data(field: LabView, at: int) -> dict[str, Any]:
     run, each = field.runs[at], field.runs[at].submission
     verify, score = commands(field, each)
     values = {}
     if field.topics_shown:
         values = {
-            measure: {topic: number(v) for topic, v in zip(field.topics, field.values(measure)[:, at], strict=True)}
+            measure: {
+                topic: json_number(v) for topic, v in zip(field.topics, field.values(measure)[:, at], strict=True)
+            }
             for measure in field.board.measures
         }
-    return document(
+    return json_document(
         "site-run",
         {
             "run": run.name,
@@ -375,7 +390,7 @@ def _data(field: Field, at: int) -> dict[str, Any]:
     )
 
 
-def _records(field: Field, at: int) -> Records:
+def _records(field: LabView, at: int) -> Records:
     """Returns the values per topic, or only the means if these are all that may be shown."""
     run = field.runs[at]
     if not field.topics_shown:
@@ -385,14 +400,14 @@ def _records(field: Field, at: int) -> Records:
         return Records(("run", "measure", "mean"), tuple(rows))
     medians = {measure: _medians(field, measure) for measure in field.board.measures}
     rows = [
-        (run.name, topic, measure, number(field.values(measure)[n, at]), number(medians[measure][n]))
+        (run.name, topic, measure, json_number(field.values(measure)[n, at]), json_number(medians[measure][n]))
         for measure in field.board.measures
         for n, topic in enumerate(field.topics)
     ]
     return Records(("run", "topic", "measure", "value", "median"), tuple(rows))
 
 
-def _medians(field: Field, measure: str) -> Any:  # noqa: ANN401
+def _medians(field: LabView, measure: str) -> Any:  # noqa: ANN401
     found = field.values(measure)[:, : field.ranked]
     out = np.full(len(found), math.nan)
     counted = ~np.isnan(found).all(axis=1)
@@ -401,7 +416,7 @@ def _medians(field: Field, measure: str) -> Any:  # noqa: ANN401
     return out
 
 
-def former_page(field: Field, submission: Submission) -> Made:
+def former_page(field: LabView, submission: Submission) -> SitePage:
     """Returns the page of a withdrawn, disqualified or replaced submission, so that links to it stay."""
     current, team = field.current(submission), field.names.team(submission.team)
     if submission.disqualified:
@@ -423,11 +438,11 @@ def former_page(field: Field, submission: Submission) -> Made:
         blocks.append(Rich(("The current version is ", Link(current.name, current.path), ".")))
     page = lab_page(
         field,
-        f"runs/{key_of(submission)}.html",
+        f"runs/{submission_key(submission)}.html",
         submission.label,
         state,
-        [Part("", tuple(blocks))],
+        [PageSection("", tuple(blocks))],
         "index.html",
         kicker=f"Former run of {team}",
     )
-    return Made(page)
+    return SitePage(page)

@@ -7,28 +7,28 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from harness.labs.site.field import Field
 from harness.labs.site.lab_page import attributes, lab_page
+from harness.labs.site.lab_view import LabView
 from harness.render import figures
 from harness.render.model import Figure, Records
-from harness.render.pages import Block, Head, Item, Line, Link, Listing, Part, Rich, place
+from harness.render.pages import Block, Head, Item, Link, Listing, ListingLine, PageSection, Rich, file_stem
 from harness.reports.parts import equal, highest
-from harness.reports.site_page import Made, document, number
+from harness.reports.site_page import SitePage, json_document, json_number
 
 MOST_DRAWN = 6  # runs of the figure
 SMALL = 10  # topics below which a mean says little
 
 
-def slice_pages(field: Field) -> list[Made]:
+def slice_pages(field: LabView) -> list[SitePage]:
     """Returns a page for each attribute of topics, and their list; nothing if there are no slices."""
     found = attributes(field)
     if not found:
         return []
     pages = [_page(field, name, values) for name, values in found.items()]
     lines = [
-        Line(
+        ListingLine(
             (
-                Item(name, link=f"{field.base}/slices/{place(name)}.html"),
+                Item(name, link=f"{field.base}/slices/{file_stem(name)}.html"),
                 Item(str(len(values)), float(len(values))),
                 Item(", ".join(f"{value} ({len(topics)})" for value, topics in values.items())),
             )
@@ -38,13 +38,13 @@ def slice_pages(field: Field) -> list[Made]:
     heads = (Head("attribute"), Head("values", "number"), Head("topics of each value"))
     table = Listing("attributes", "Attributes of the topics", heads, tuple(lines))
     headline = f"Means over parts of the {len(field.topics)} topics."
-    page = lab_page(field, "slices/index.html", "Slices", headline, [Part("", (table,))], "slices/index.html")
-    data = document("site-slices", {"attributes": {name: dict(values) for name, values in found.items()}})
+    page = lab_page(field, "slices/index.html", "Slices", headline, [PageSection("", (table,))], "slices/index.html")
+    data = json_document("site-slices", {"attributes": {name: dict(values) for name, values in found.items()}})
     rows = tuple((name, value, t) for name, values in found.items() for value, topics in values.items() for t in topics)
-    return [Made(page, data, Records(("attribute", "value", "topic"), rows)), *pages]
+    return [SitePage(page, data, Records(("attribute", "value", "topic"), rows)), *pages]
 
 
-def _means(field: Field, topics: Sequence[str]) -> tuple[list[float], list[int]]:
+def _means(field: LabView, topics: Sequence[str]) -> tuple[list[float], list[int]]:
     """Returns the mean of the main measure of each run over some topics, NaN if none counts, and how many count."""
     at = {topic: n for n, topic in enumerate(field.topics)}
     values = field.values(field.main)[[at[topic] for topic in topics]]
@@ -60,7 +60,7 @@ def _span(counts: Sequence[int]) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-def _page(field: Field, name: str, values: Mapping[str, Sequence[str]]) -> Made:
+def _page(field: LabView, name: str, values: Mapping[str, Sequence[str]]) -> SitePage:
     label = field.label(field.main)
     found_of = {value: _means(field, topics) for value, topics in values.items()}
     means = {value: found for value, (found, _) in found_of.items()}
@@ -73,8 +73,8 @@ def _page(field: Field, name: str, values: Mapping[str, Sequence[str]]) -> Made:
         items = [Item(run.label, link=run.path, small=run.team)]
         items += [_item(math.nan if mean is None else mean)]
         items += [_item(found[n], best=equal(found[n], best[value])) for value, found in means.items()]
-        lines.append(Line(tuple(items)))
-        rows += [(name, value, run.name, counts[value][n], number(found[n])) for value, found in means.items()]
+        lines.append(ListingLine(tuple(items)))
+        rows += [(name, value, run.name, counts[value][n], json_number(found[n])) for value, found in means.items()]
     heads = (
         Head("run"),
         Head(f"all ({_span(_means(field, field.topics)[1])})", "number"),
@@ -97,28 +97,28 @@ def _page(field: Field, name: str, values: Mapping[str, Sequence[str]]) -> Made:
     lists = [_topics(field, value, topics) for value, topics in values.items()]
     page = lab_page(
         field,
-        f"slices/{place(name)}.html",
+        f"slices/{file_stem(name)}.html",
         f"Slices by {name}",
         f"{label} over the topics of each {name}.",
-        [Part("", tuple(blocks)), Part("Topics", tuple(lists))],
+        [PageSection("", tuple(blocks)), PageSection("Topics", tuple(lists))],
         "slices/index.html",
     )
-    data = document(
+    data = json_document(
         "site-slice",
         {
             "attribute": name,
             "measure": field.main,
             "topics": {value: list(topics) for value, topics in values.items()},
             "means": {
-                run.name: {value: number(found[n]) for value, found in means.items()}
+                run.name: {value: json_number(found[n]) for value, found in means.items()}
                 for n, run in enumerate(field.runs)
             },
         },
     )
-    return Made(page, data, Records(("attribute", "value", "run", "topics", "mean"), tuple(rows)))
+    return SitePage(page, data, Records(("attribute", "value", "run", "topics", "mean"), tuple(rows)))
 
 
-def _topics(field: Field, value: str, topics: Sequence[str]) -> Rich:
+def _topics(field: LabView, value: str, topics: Sequence[str]) -> Rich:
     parts: list[str | Link] = [f"{value}: "]
     for number_, topic in enumerate(topics):
         parts += [", " if number_ else "", Link(topic, field.topic_paths[topic])]

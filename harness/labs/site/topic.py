@@ -10,13 +10,25 @@ from typing import Any
 import numpy as np
 
 from harness.io.names import in_natural_order
-from harness.labs.site.field import FIRST, Field, Placed
 from harness.labs.site.lab_page import lab_page
+from harness.labs.site.lab_view import FIRST, LabView, Placed
 from harness.render import figures
-from harness.render.model import Facts, Figure, Records, Text
-from harness.render.pages import Block, Facet, Folded, Head, Item, Line, Link, Listing, Lookup, Part, Passage
-from harness.reports.site_page import Made, document, number
-from harness.reports.topics import written
+from harness.render.model import Facts, Figure, Prose, Records
+from harness.render.pages import (
+    Block,
+    ExtraColumn,
+    Facet,
+    Folded,
+    Head,
+    Item,
+    Link,
+    Listing,
+    ListingLine,
+    PageSection,
+    QuotedText,
+)
+from harness.reports.site_page import SitePage, json_document, json_number
+from harness.reports.topics import language_tag_and_direction
 from harness.scoring.difficulty import TopicDifficulty, topic_difficulty
 
 MOST_TEXTS = 60_000  # characters of documents on one page
@@ -35,13 +47,13 @@ class Difficult:
     place: Mapping[str, int]
 
 
-def difficulty(field: Field) -> Difficult:
+def difficulty(field: LabView) -> Difficult:
     """Returns the difficulty of the topics for the ranked runs by the main measure."""
     found = topic_difficulty(field.values(field.main)[:, : field.ranked], field.topics)
     return Difficult({each.topic: each for each in found}, {each.topic: at for at, each in enumerate(found, 1)})
 
 
-def topics_page(field: Field, hard: Difficult) -> Made:
+def topics_page(field: LabView, hard: Difficult) -> SitePage:
     """Returns the list of all topics, the hardest first."""
     label = field.label(field.main)
     values, quartiles = field.values(field.main), field.quartiles
@@ -62,8 +74,8 @@ def topics_page(field: Field, hard: Difficult) -> Made:
             _decimal(math.nan if found is None or found.discrimination is None else found.discrimination, 2),
             *(Item(attributes[name]) for name in names),
         )
-        lines.append(Line(items, {name: field.known[topic].values(name) for name in names}))
-        rows.append((topic, *(number(quartiles[n, q]) for q in (0, 1, 2)), number(best), float(relevant)))
+        lines.append(ListingLine(items, {name: field.known[topic].values(name) for name in names}))
+        rows.append((topic, *(json_number(quartiles[n, q]) for q in (0, 1, 2)), json_number(best), float(relevant)))
     heads = (
         Head("topic"),
         Head("title"),
@@ -84,12 +96,12 @@ def topics_page(field: Field, hard: Difficult) -> Made:
     )
     table = Listing("topics", "Topics, the hardest first", heads, tuple(lines), facets, search=True, notes=notes)
     count = f"{len(field.topics)} topics, ordered by the mean {label} of the ranked runs, the hardest first."
-    page = lab_page(field, "topics/index.html", "Topics", count, [Part("", (table,))], "topics/index.html")
+    page = lab_page(field, "topics/index.html", "Topics", count, [PageSection("", (table,))], "topics/index.html")
     records = Records(("topic", "lower_quartile", "median", "upper_quartile", "best", "relevant"), tuple(rows))
-    data = document(
+    data = json_document(
         "site-topics", {"measure": field.main, "topics": [dict(zip(records.columns, r, strict=True)) for r in rows]}
     )
-    return Made(page, data, records)
+    return SitePage(page, data, records)
 
 
 def _best(values: Any) -> float:  # noqa: ANN401
@@ -100,7 +112,7 @@ def _decimal(value: float, decimals: int = 3) -> Item:
     return Item("n/a") if math.isnan(value) else Item(f"{value:.{decimals}f}".replace("-", "−"), float(value))
 
 
-def topic_page(field: Field, at: int, hard: Difficult, texts: Mapping[str, tuple[str, str]]) -> Made:
+def topic_page(field: LabView, at: int, hard: Difficult, texts: Mapping[str, tuple[str, str]]) -> SitePage:
     """Returns the page of a topic.
 
     Parameters
@@ -109,17 +121,20 @@ def topic_page(field: Field, at: int, hard: Difficult, texts: Mapping[str, tuple
     """
     topic = field.topics[at]
     known, placed = field.known[topic], field.placed[topic]
-    language, direction = written(known.language) if known.language != "eng" else ("", "auto")
+    language, direction = language_tag_and_direction(known.language) if known.language != "eng" else ("", "auto")
     attributes = [(name, ", ".join(known.values(name))) for name in known.attributes]
     body = known.body if known.title else ""
     parts = [
-        Part(
+        PageSection(
             "",
-            (*tuple([Passage(body, language, direction)] if body else []), Facts(tuple(_facts(field, at, attributes)))),
+            (
+                *tuple([QuotedText(body, language, direction)] if body else []),
+                Facts(tuple(_facts(field, at, attributes))),
+            ),
         ),
-        Part("Scores", tuple(_scores(field, at, hard))),
-        Part("First documents of the runs", (_firsts(field, topic, placed),)),
-        Part("Judged documents", tuple(_judged(field, topic, placed, texts))),
+        PageSection("Scores", tuple(_scores(field, at, hard))),
+        PageSection("First documents of the runs", (_firsts(field, topic, placed),)),
+        PageSection("Judged documents", tuple(_judged(field, topic, placed, texts))),
     ]
     previous, following = (
         Link(field.topics[n], field.topic_paths[field.topics[n]]) if 0 <= n < len(field.topics) else None
@@ -136,10 +151,10 @@ def topic_page(field: Field, at: int, hard: Difficult, texts: Mapping[str, tuple
         steps=(previous, following),
         kicker=f"Topic {topic}",
     )
-    return Made(page, _data(field, at, placed, hard), _records(field, topic, placed))
+    return SitePage(page, _data(field, at, placed, hard), _records(field, topic, placed))
 
 
-def _headline(field: Field, topic: str, hard: Difficult) -> str:
+def _headline(field: LabView, topic: str, hard: Difficult) -> str:
     found, label = hard.of.get(topic), field.label(field.main)
     if found is None:
         return ""
@@ -150,7 +165,7 @@ def _headline(field: Field, topic: str, hard: Difficult) -> str:
     )
 
 
-def _facts(field: Field, at: int, attributes: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _facts(field: LabView, at: int, attributes: list[tuple[str, str]]) -> list[tuple[str, str]]:
     topic = field.topics[at]
     placed = field.placed[topic]
     counts = {grade: placed.grades.count(grade) for grade in sorted(set(placed.grades), reverse=True)}
@@ -160,7 +175,7 @@ def _facts(field: Field, at: int, attributes: list[tuple[str, str]]) -> list[tup
     return [(name, value) for name, value in found if value]
 
 
-def _scores(field: Field, at: int, hard: Difficult) -> Iterator[Block]:
+def _scores(field: LabView, at: int, hard: Difficult) -> Iterator[Block]:
     """Yields the spread of scores and the table of all runs."""
     topic, label = field.topics[at], field.label(field.main)
     values = field.values(field.main)[at]
@@ -174,7 +189,7 @@ def _scores(field: Field, at: int, hard: Difficult) -> Iterator[Block]:
             else f" Its discrimination is {found.discrimination:.2f}".replace("-", "−")
         )
         zeros = f"{found.zeros} of {found.runs} runs have 0" if found.zeros else "no run has 0"
-        yield Text(
+        yield Prose(
             (f"{label} is between {found.low:.3f} and {found.high:.3f}{sd}; {zeros}.{worth + '.' if worth else ''}",)
         )
     spread = figures.distribution([("ranked runs", ranked)], label, f"{label} of the ranked runs on topic {topic}")
@@ -191,7 +206,7 @@ def _scores(field: Field, at: int, hard: Difficult) -> Iterator[Block]:
             _decimal(math.nan if mean is None else mean),
             Item("–" if run.standing.rank is None else str(run.standing.rank), run.standing.rank),
         ]
-        lines.append(Line(tuple(items)))
+        lines.append(ListingLine(tuple(items)))
     heads = [Head("run"), *(Head(field.label(measure), "number") for measure in field.board.measures)]
     heads += [Head(f"mean {label}", "number"), Head("rank", "number")]
     which = f"all {len(order)}" if len(lines) == len(order) else f"the {len(lines)} best of {len(order):,}"
@@ -212,7 +227,7 @@ def _level(grade: float, highest: float) -> int:
     return max(1, min(3, math.ceil(3 * grade / highest)))
 
 
-def _firsts(field: Field, topic: str, placed: Placed) -> Listing:
+def _firsts(field: LabView, topic: str, placed: Placed) -> Listing:
     """Returns the grades of each run's first documents."""
     grade_of = dict(zip(placed.docs, placed.grades, strict=True))
     highest = max(placed.grades, default=0.0)
@@ -229,7 +244,7 @@ def _firsts(field: Field, topic: str, placed: Placed) -> Listing:
         )
         best = sum(doc in grade_of and grade_of[doc] >= field.board.protocol.relevant_from for doc in docs)
         lines.append(
-            Line(
+            ListingLine(
                 (
                     Item(run.label, link=run.path, small=run.team),
                     Item("" if boxes else "no answer", float(best), grades=boxes),
@@ -249,14 +264,14 @@ def _firsts(field: Field, topic: str, placed: Placed) -> Listing:
     )
 
 
-def _judged(field: Field, topic: str, placed: Placed, texts: Mapping[str, tuple[str, str]]) -> Iterator[Block]:
+def _judged(field: LabView, topic: str, placed: Placed, texts: Mapping[str, tuple[str, str]]) -> Iterator[Block]:
     """Yields relevant documents, the others in a closed part, and texts as far as known."""
     relevant = [n for n, grade in enumerate(placed.grades) if grade >= field.board.protocol.relevant_from]
     others = [n for n, grade in enumerate(placed.grades) if grade < field.board.protocol.relevant_from]
     if relevant:
         yield _documents(field, placed, relevant, "relevant", f"Relevant documents of topic {topic}")
     else:
-        yield Text(("No judged document is relevant.",))
+        yield Prose(("No judged document is relevant.",))
     if others:
         hit = sorted(others, key=lambda n: (-np.count_nonzero(placed.ranks[n]), n))[:MOST_LISTED]
         more = f", of which the {MOST_LISTED} that most runs retrieved are listed" if len(hit) < len(others) else ""
@@ -270,12 +285,12 @@ def _judged(field: Field, topic: str, placed: Placed, texts: Mapping[str, tuple[
         shown = shown if len(shown) <= MOST_TEXT else f"{shown[:MOST_TEXT].rstrip()} …"
         room -= len(shown)
         if shown and room >= 0:
-            passages.append(Passage(shown, label=f"{placed.docs[n]}, grade {placed.grades[n]:g}"))
+            passages.append(QuotedText(shown, label=f"{placed.docs[n]}, grade {placed.grades[n]:g}"))
     if passages:
         yield Folded(f"Texts of {len(passages)} relevant documents", tuple(passages))
 
 
-def _documents(field: Field, placed: Placed, rows: list[int], name: str, caption: str) -> Listing:
+def _documents(field: LabView, placed: Placed, rows: list[int], name: str, caption: str) -> Listing:
     """Returns documents with the number of runs that found them, and a strip of their ranks."""
     runs = placed.ranks.shape[1]
     deepest = max(int(placed.ranks.max(initial=1)), 2)
@@ -288,7 +303,7 @@ def _documents(field: Field, placed: Placed, rows: list[int], name: str, caption
         doc, grade = placed.docs[n], placed.grades[n]
         strip = tuple(math.log(rank) / math.log(deepest) for rank in found.tolist())
         lines.append(
-            Line(
+            ListingLine(
                 (
                     Item(doc, link=link.replace("{id}", doc) if link else ""),
                     Item("", grade, grades=((f"{grade:g}", _level(grade, highest), f"grade {grade:g}"),)),
@@ -318,15 +333,15 @@ def _documents(field: Field, placed: Placed, rows: list[int], name: str, caption
         heads,
         tuple(lines),
         search=len(lines) > 15,
-        lookup=Lookup("Ranks in", names, values),
+        lookup=ExtraColumn("Ranks in", names, values),
         notes=notes,
     )
 
 
-def _data(field: Field, at: int, placed: Placed, hard: Difficult) -> dict[str, Any]:
+def _data(field: LabView, at: int, placed: Placed, hard: Difficult) -> dict[str, Any]:
     topic = field.topics[at]
     known, found = field.known[topic], hard.of.get(topic)
-    return document(
+    return json_document(
         "site-topic",
         {
             "topic": topic,
@@ -345,7 +360,7 @@ def _data(field: Field, at: int, placed: Placed, hard: Difficult) -> dict[str, A
                 "discrimination": found.discrimination,
             },
             "scores": {
-                run.name: {m: number(field.values(m)[at, n]) for m in field.board.measures}
+                run.name: {m: json_number(field.values(m)[at, n]) for m in field.board.measures}
                 for n, run in enumerate(field.runs)
             },
             "runs": [run.name for run in field.runs[: placed.ranks.shape[1]]],
@@ -357,7 +372,7 @@ def _data(field: Field, at: int, placed: Placed, hard: Difficult) -> dict[str, A
     )
 
 
-def _records(field: Field, topic: str, placed: Placed) -> Records:
+def _records(field: LabView, topic: str, placed: Placed) -> Records:
     """Returns a row per judged document with a column per run: its rank, empty if not retrieved."""
     names = tuple(run.name for run in field.runs[: placed.ranks.shape[1]])
     rows = tuple(

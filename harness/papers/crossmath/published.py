@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.experiments.results import Outcome, Results
+from harness.experiments.results import ExperimentResults, Outcome
 from harness.papers.paper import load_paper
 from harness.papers.published import metric_of, published_values
 from harness.render.model import Section
@@ -13,7 +13,7 @@ from harness.scoring.scores import Scores
 _GROUPS = {"pes": "fas"}  # the paper uses the code of the macrolanguage for Persian
 
 
-def sections(results: Results) -> Sequence[Section]:
+def sections(results: ExperimentResults) -> Sequence[Section]:
     """Compares rows with Tables 1 to 5 by name; gives a verdict if the corpus has all judged answers.
 
     The English rows of Table 1 are those with topics translated by NLLB.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.collections.forms import FileForm
-from harness.data.markup import numbered
+from harness.data.markup import numbered_formulas
 from harness.data.topic_files import numbered_lines, unique
 from harness.data.topics import Topic, Topics
-from harness.errors import counted, format_error
+from harness.errors import counted_text, format_error
 
 
 def crossmath_tsv(data: bytes, path: str, language: str = "eng") -> Topics:
@@ -17,10 +17,10 @@ def crossmath_tsv(data: bytes, path: str, language: str = "eng") -> Topics:
     for number, line in numbered_lines(data, path):
         fields = line.split("\t")
         if len(fields) != 4:
-            raise format_error(path, number, f"{counted(len(fields), 'column')}, expected 4 (id title body tags)")
+            raise format_error(path, number, f"{counted_text(len(fields), 'column')}, expected 4 (id title body tags)")
         name, title, body, last = fields
         tags = tuple(tag.strip() for tag in last.split(",") if tag.strip())
-        topics.append((number, Topic(name, title, body, tags, numbered("q_", title, body), language)))
+        topics.append((number, Topic(name, title, body, tags, numbered_formulas("q_", title, body), language)))
     return unique(topics, path)
 
 

@@ -9,17 +9,17 @@ from harness.data.topics import Topics
 from harness.data.trec import Run
 from harness.io.files import read_bytes
 from harness.papers.crossmath.readers import crossmath_tsv
-from harness.papers.crossmath.rerun import Agreement, check, rerun_archived
+from harness.papers.crossmath.rerun import RerunAgreement, check_rerun_model, rerun_archived
 from harness.papers.crossmath.rerun_section import agreement_section
-from harness.papers.crossmath.topic_check import Translation, check_translation
+from harness.papers.crossmath.topic_check import TranslationComparison, check_translation
 from harness.papers.paper import Paper
 from harness.papers.paper_settings import Translations
-from harness.papers.reproduce import Reproduction
-from harness.render.model import Cell, Column, Section, Table, Text
+from harness.papers.reproduce import PaperReproduction
+from harness.render.model import Cell, Column, Prose, Section, Table
 from harness.scoring.scorer import Scorer
 
 
-def check_topics(paper: Paper, scorers: Mapping[str, Scorer]) -> tuple[Translation, ...]:
+def check_topics(paper: Paper, scorers: Mapping[str, Scorer]) -> tuple[TranslationComparison, ...]:
     """Compares the judged topics of each language with the English ones."""
     entry = paper.config.translations
     if entry is None:
@@ -40,10 +40,10 @@ def _topics(paper: Paper, entry: Translations, path: str, language: str) -> Topi
 def check_rerun(paper: Paper) -> None:
     """Raises HarnessError if the model of the re-run is missing."""
     if paper.config.rerun is not None:
-        check(paper.config.rerun)
+        check_rerun_model(paper.config.rerun)
 
 
-def rerun(paper: Paper, runs: Mapping[tuple[str, str], Run], scorers: Mapping[str, Scorer]) -> Sequence[Agreement]:
+def rerun(paper: Paper, runs: Mapping[tuple[str, str], Run], scorers: Mapping[str, Scorer]) -> Sequence[RerunAgreement]:
     """Returns the agreement of archived runs, by collection and name, with runs of the English topics."""
     settings, entry = paper.config.rerun, paper.config.translations
     if settings is None or entry is None:
@@ -51,7 +51,7 @@ def rerun(paper: Paper, runs: Mapping[tuple[str, str], Run], scorers: Mapping[st
     return rerun_archived(settings, _topics(paper, entry, entry.english, "eng"), runs, scorers)
 
 
-def rerun_section(reproduction: Reproduction) -> Section | None:
+def rerun_section(reproduction: PaperReproduction) -> Section | None:
     """Returns the section on the re-run; None without runs."""
     settings = reproduction.paper.config.rerun
     if settings is None or not reproduction.scores:
@@ -59,12 +59,12 @@ def rerun_section(reproduction: Reproduction) -> Section | None:
     return agreement_section(reproduction.paper.key, settings, reproduction.again)
 
 
-def table_notes(reproduction: Reproduction, groups: Collection[str]) -> list[str]:
+def table_notes(reproduction: PaperReproduction, groups: Collection[str]) -> list[str]:
     """Returns the faults of the topics of the languages that a table has as groups."""
     return [_note(reproduction, t) for t in reproduction.checked if t.language in groups and t.english_bodies]
 
 
-def run_notes(reproduction: Reproduction) -> dict[str, str]:
+def run_notes(reproduction: PaperReproduction) -> dict[str, str]:
     """Returns run -> the fault of the topics it was made from."""
     return {
         run.name: _note(reproduction, translation)
@@ -74,7 +74,7 @@ def run_notes(reproduction: Reproduction) -> dict[str, str]:
     }
 
 
-def _note(reproduction: Reproduction, translation: Translation) -> str:
+def _note(reproduction: PaperReproduction, translation: TranslationComparison) -> str:
     english = set(translation.english_bodies)
     topics = {collection: scores.topics for (collection, _), scores in reproduction.scores.items()}
     parts = ", ".join(f"{c}: {len(english & set(judged))} of {len(judged)}" for c, judged in topics.items())
@@ -84,7 +84,7 @@ def _note(reproduction: Reproduction, translation: Translation) -> str:
     )
 
 
-def sections(reproduction: Reproduction) -> Sequence[Section]:
+def sections(reproduction: PaperReproduction) -> Sequence[Section]:
     """Returns the check of the translated topics."""
     if not reproduction.checked:
         return []
@@ -130,4 +130,4 @@ def sections(reproduction: Reproduction) -> Sequence[Section]:
         ),
     )
     table = Table("translations", "Translated topics", columns, rows)
-    return [Section("Check of translated topics", (Text(text), table))]
+    return [Section("Check of translated topics", (Prose(text), table))]

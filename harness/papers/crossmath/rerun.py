@@ -28,14 +28,14 @@ from harness.systems import hardware
 from harness.systems.crosslingual import authors
 from harness.systems.crosslingual.authors import Script
 from harness.systems.dense import encoder, engines, models, vectors
-from harness.systems.dense.documents import Encoding, Source
+from harness.systems.dense.documents import EncoderSource, Encoding
 
 Floats = npt.NDArray[np.float64]
 SAME = 0.001  # scores closer than this are considered those of the same texts
 
 
 @dataclass(frozen=True)
-class Pair:
+class ScorePair:
     """A topic and a document with their archived score, `theirs`, and the score of the re-run, `ours`.
 
     Attributes
@@ -56,7 +56,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class RerunAgreement:
     """Comparison of an archived run with its re-run on one collection, on the documents that both have.
 
     Attributes
@@ -67,7 +67,7 @@ class Agreement:
 
     run: str
     collection: str
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ScorePair, ...]
     theirs: Scores
     ours: Scores
     left: frozenset[str] = frozenset()
@@ -77,15 +77,15 @@ class Agreement:
         """Topics in the order of their pairs."""
         return tuple(dict.fromkeys(pair.topic for pair in self.pairs))
 
-    def plain(self) -> tuple[Pair, ...]:
+    def plain(self) -> tuple[ScorePair, ...]:
         """Returns the pairs whose documents have no formulas: only the texts of topics can differ from the authors'."""
         return tuple(pair for pair in self.pairs if not pair.formulas)
 
-    def untranslated(self, whether: bool) -> tuple[Pair, ...]:
+    def untranslated(self, whether: bool) -> tuple[ScorePair, ...]:
         """Returns the pairs of topics whose bodies the authors' function left untranslated, or of the others."""
         return tuple(pair for pair in self.pairs if (pair.topic in self.left) == whether)
 
-    def same_topics(self) -> tuple[Pair, ...]:
+    def same_topics(self) -> tuple[ScorePair, ...]:
         """Returns pairs with formulas whose topics have the same text in both runs: only formulas can differ.
 
         A topic has the same text if all its documents without formulas have the same score (`SAME`) in both runs.
@@ -95,7 +95,7 @@ class Agreement:
         good = {pair.topic for pair in plain} - off
         return tuple(pair for pair in self.pairs if pair.topic in good and pair.formulas)
 
-    def near(self, most: float) -> tuple[Pair, ...]:
+    def near(self, most: float) -> tuple[ScorePair, ...]:
         """Returns the pairs of topics whose median absolute difference is below `most`."""
         good = {
             topic
@@ -105,7 +105,7 @@ class Agreement:
         return tuple(pair for pair in self.pairs if pair.topic in good)
 
 
-def correlation(pairs: Iterable[Pair], kind: str) -> tuple[float, int]:
+def correlation(pairs: Iterable[ScorePair], kind: str) -> tuple[float, int]:
     """Computes the correlation of the two scores per topic; returns its mean and the number of topics.
 
     Parameters
@@ -116,7 +116,7 @@ def correlation(pairs: Iterable[Pair], kind: str) -> tuple[float, int]:
     Examples
     --------
     >>> rows = [("1", .9, .8), ("1", .5, .6), ("1", .1, .7), ("2", .5, .5)]
-    >>> value, n = correlation([Pair(topic, "d", a, b) for topic, a, b in rows], "tau")
+    >>> value, n = correlation([ScorePair(topic, "d", a, b) for topic, a, b in rows], "tau")
     >>> f"{value:.4f}", n
     ('0.3333', 1)
     """
@@ -130,12 +130,13 @@ def correlation(pairs: Iterable[Pair], kind: str) -> tuple[float, int]:
     return (math.fsum(values) / len(values) if values else math.nan), len(values)
 
 
-def differences(pairs: Sequence[Pair]) -> tuple[float, float]:
+def differences(pairs: Sequence[ScorePair]) -> tuple[float, float]:
     """Returns the median and the largest absolute difference; NaN without pairs.
 
     Examples
     --------
-    >>> median, largest = differences([Pair("1", "d", .5, .4), Pair("1", "e", .5, .6), Pair("2", "d", .1, .5)])
+    >>> pairs = [ScorePair("1", "d", .5, .4), ScorePair("1", "e", .5, .6), ScorePair("2", "d", .1, .5)]
+    >>> median, largest = differences(pairs)
     >>> f"{median:.1f} {largest:.1f}"
     '0.1 0.4'
     """
@@ -143,7 +144,7 @@ def differences(pairs: Sequence[Pair]) -> tuple[float, float]:
     return (float(np.median(values)), float(values.max())) if len(values) else (math.nan, math.nan)
 
 
-def swapped(pairs: Iterable[Pair], gap: float = 0.0) -> tuple[int, int]:
+def swapped(pairs: Iterable[ScorePair], gap: float = 0.0) -> tuple[int, int]:
     """Counts the pairs of a topic's documents that both runs rank in opposite order, and all such pairs.
 
     Parameters
@@ -159,8 +160,8 @@ def swapped(pairs: Iterable[Pair], gap: float = 0.0) -> tuple[int, int]:
     return wrong, count
 
 
-def _by_topic(pairs: Iterable[Pair]) -> dict[str, tuple[Floats, Floats]]:
-    found: dict[str, list[Pair]] = {}
+def _by_topic(pairs: Iterable[ScorePair]) -> dict[str, tuple[Floats, Floats]]:
+    found: dict[str, list[ScorePair]] = {}
     for pair in pairs:
         found.setdefault(pair.topic, []).append(pair)
     return {
@@ -181,7 +182,7 @@ def query(topic: Topic, script: Script) -> str:
     >>> query(topic, "nllb"), query(topic, "mbart")
     ('Is $x$ even? I tried It is 2 Why?', 'Is $x$ even? I tried. It is 2. Why?')
     """
-    unchanged = authors.translate(
+    unchanged = authors.translate_as_authors(
         (topic.title, topic.body), script, lambda texts: {text: text for text in texts}, lambda *_: {}, PREFIX
     )
     return " ".join(passage.restored for passage in unchanged)
@@ -194,7 +195,7 @@ def agreement(
     ours: Mapping[str, Mapping[str, float]],
     formulas: Mapping[str, int],
     left: frozenset[str] = frozenset(),
-) -> Agreement:
+) -> RerunAgreement:
     """Compares an archived run with `ours` (topic -> document -> score).
 
     Parameters
@@ -210,7 +211,7 @@ def agreement(
     """
     theirs, judged = run.to_dict(), scorer.qrels.to_dict()
     pairs = tuple(
-        Pair(topic, doc, theirs[topic][doc], score, formulas.get(doc, 0))
+        ScorePair(topic, doc, theirs[topic][doc], score, formulas.get(doc, 0))
         for topic, docs in ours.items()
         for doc, score in docs.items()
         if doc in theirs.get(topic, ()) and doc in judged.get(topic, ())
@@ -222,7 +223,7 @@ def agreement(
         cut.setdefault(pair.topic, {})[pair.doc] = judged[pair.topic][pair.doc]
     part = scorer.on_part(Qrels.from_dict(scorer.qrels.edition, cut))
 
-    def scores(name: str, values: Iterable[tuple[Pair, float]]) -> Scores:
+    def scores(name: str, values: Iterable[tuple[ScorePair, float]]) -> Scores:
         rankings: dict[str, dict[str, float]] = {}
         for pair, value in values:
             rankings.setdefault(pair.topic, {})[pair.doc] = value
@@ -232,10 +233,10 @@ def agreement(
         scores(run.name, ((pair, pair.theirs) for pair in pairs)),
         scores(f"{run.name}-again", ((pair, pair.ours) for pair in pairs)),
     )
-    return Agreement(run.name, collection, pairs, *both, left)
+    return RerunAgreement(run.name, collection, pairs, *both, left)
 
 
-def check(settings: RerunSettings) -> None:
+def check_rerun_model(settings: RerunSettings) -> None:
     """Raises HarnessError if the model is missing, before any long computation."""
     if lacking := models.missing(settings.model):
         raise HarnessError(lacking[0])
@@ -243,7 +244,7 @@ def check(settings: RerunSettings) -> None:
 
 def rerun_archived(
     settings: RerunSettings, topics: Topics, runs: Mapping[tuple[str, str], Run], scorers: Mapping[str, Scorer]
-) -> tuple[Agreement, ...]:
+) -> tuple[RerunAgreement, ...]:
     """Scores the locally available judged answers by the model and compares the scores with archived runs.
 
     Parameters
@@ -285,9 +286,9 @@ def rerun_archived(
 
 def _vectors(model: str, texts: Mapping[str, str], role: str) -> dict[str, npt.NDArray[np.float32]]:
     """Returns the vectors of texts by name, from the store or computed now."""
-    settings = engines.Settings()
+    settings = engines.EncoderSettings()
     device = hardware.device("auto")
-    encoding = Encoding(Source(model, settings, device), role)
+    encoding = Encoding(EncoderSource(model, settings, device), role)
     spec = {
         "texts": sha256("\0".join(part for item in texts.items() for part in item).encode("utf-8", "surrogatepass")),
         "role": role,

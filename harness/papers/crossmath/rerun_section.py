@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.papers.crossmath.rerun import SAME, Agreement, Pair, correlation, differences, swapped
+from harness.papers.crossmath.rerun import SAME, RerunAgreement, ScorePair, correlation, differences, swapped
 from harness.papers.paper_settings import RerunSettings
-from harness.render.model import Block, Cell, Column, Section, Table, Text, number_cell
+from harness.render.model import Block, Cell, Column, Prose, Section, Table, number_cell
 
 TITLE = "Re-run of the pipeline"
 NEAR = 0.02  # topics with a larger median difference are considered changed by the authors' pipeline
@@ -14,7 +14,7 @@ GAP = 0.02  # pairs of documents further apart are also counted separately
 LARGEST = 10
 
 
-def agreement_section(paper: str, settings: RerunSettings, found: Sequence[Agreement]) -> Section:
+def agreement_section(paper: str, settings: RerunSettings, found: Sequence[RerunAgreement]) -> Section:
     """Returns the agreement of recomputed runs with the archived ones; what is missing if none were recomputed.
 
     Parameters
@@ -28,14 +28,14 @@ def agreement_section(paper: str, settings: RerunSettings, found: Sequence[Agree
             f"A re-run needs the model {settings.model} (harness fetch {settings.model}) and takes {settings.cost} the "
             f"first time: harness reproduce paper={paper} rerun=true"
         )
-        return Section(TITLE, (Text((f"Not re-run: {runs}, by {settings.title}.", needs)),))
+        return Section(TITLE, (Prose((f"Not re-run: {runs}, by {settings.title}.", needs)),))
     summary = f"{runs} were re-run: {settings.title}, scored on the same judged answers as the archived runs."
     first = [agreement for agreement in found if agreement.run == next(iter(settings.runs))]
-    blocks: list[Block] = [Text((summary,)), _table(found), _by_translation(found), _causes(first), _largest(first)]
+    blocks: list[Block] = [Prose((summary,)), _table(found), _by_translation(found), _causes(first), _largest(first)]
     return Section(TITLE, tuple(blocks))
 
 
-def _table(found: Sequence[Agreement]) -> Table:
+def _table(found: Sequence[RerunAgreement]) -> Table:
     rows = []
     for agreement in found:
         measure = agreement.theirs.measures[0]
@@ -71,7 +71,7 @@ def _table(found: Sequence[Agreement]) -> Table:
     return Table("rerun", "Archived runs and re-runs", columns, tuple(rows), notes, row_headers=2)
 
 
-def _by_translation(found: Sequence[Agreement]) -> Table:
+def _by_translation(found: Sequence[RerunAgreement]) -> Table:
     rows = []
     for agreement in found:
         for name, whether in (("untranslated", True), ("translated", False)):
@@ -101,7 +101,7 @@ def _by_translation(found: Sequence[Agreement]) -> Table:
     return Table("rerun-translation", "Agreement by translation", columns, tuple(rows), notes, row_headers=3)
 
 
-def _causes(found: Sequence[Agreement]) -> Table:
+def _causes(found: Sequence[RerunAgreement]) -> Table:
     rows = []
     for agreement in found:
         parts = {
@@ -127,7 +127,7 @@ def _causes(found: Sequence[Agreement]) -> Table:
     return Table("rerun-causes", caption, columns, tuple(rows), notes, row_headers=2)
 
 
-def _part(collection: str, name: str, pairs: Sequence[Pair]) -> tuple[Cell, ...]:
+def _part(collection: str, name: str, pairs: Sequence[ScorePair]) -> tuple[Cell, ...]:
     tau, topics = correlation(pairs, "tau")
     couples = (swapped(pairs, gap) for gap in (0.0, GAP))
     return (
@@ -141,7 +141,7 @@ def _part(collection: str, name: str, pairs: Sequence[Pair]) -> tuple[Cell, ...]
     )
 
 
-def _largest(found: Sequence[Agreement]) -> Table:
+def _largest(found: Sequence[RerunAgreement]) -> Table:
     pairs = [(agreement.collection, pair) for agreement in found for pair in agreement.pairs]
     pairs.sort(key=lambda item: -abs(item[1].difference))
     rows = tuple(

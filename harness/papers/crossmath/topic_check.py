@@ -22,7 +22,7 @@ class Damage:
 
 
 @dataclass(frozen=True)
-class Translation:
+class TranslationComparison:
     """Comparison of translated topics with the English ones.
 
     Attributes
@@ -80,7 +80,7 @@ def damage(translated: Topic, english: Topic) -> Damage:
 
 def check_translation(
     language: str, title: str, translated: Topics, english: Topics, wanted: Collection[str]
-) -> Translation:
+) -> TranslationComparison:
     """Compares translated topics with the English ones, for the topics in `wanted`.
 
     A body without letters outside formulas cannot be classified and does not count as English. Missing topics do not
@@ -98,4 +98,4 @@ def check_translation(
             if mine and mine == words_only(there[topic].body):
                 same.append(topic)
     missing = tuple(topic for topic in order if topic not in here)
-    return Translation(language, title, tuple(order), missing, tuple(same), formulas, damaged)
+    return TranslationComparison(language, title, tuple(order), missing, tuple(same), formulas, damaged)

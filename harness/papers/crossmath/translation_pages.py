@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from harness.data.topics import Topics
-from harness.experiments.experiment import Labels, said_of
-from harness.experiments.results import Results
-from harness.render.model import Section, Step, Text, TopicPages, Version, Wording
+from harness.experiments.experiment import Labels, labels_text
+from harness.experiments.results import ExperimentResults
+from harness.render.model import Prose, Section, TopicPages, TopicVersion, TransformationStep, Wording
 from harness.reports.experiment_pages import made_of, pages_of
-from harness.reports.topics import explorer, readable, written
+from harness.reports.topics import explorer, language_tag_and_direction, readable
 from harness.systems.crosslingual.authors import NAMES
 from harness.systems.crosslingual.controls import Identity
 from harness.systems.crosslingual.scripts import name_of
@@ -24,7 +24,7 @@ MOST_TEXT = 2_500_000  # characters of all wordings of topics
 
 
 @dataclass(frozen=True)
-class Translation:
+class TopicTranslation:
     """A translation of a collection's topics, with the rows of the experiment that searched for it.
 
     Attributes
@@ -68,7 +68,9 @@ class Translation:
         return f"{found.title.restored} {found.body.restored}"
 
 
-def topic_by_topic(results: Results, found: Sequence[Translation], topics: Topics | None) -> Section | None:
+def translated_topics_section(
+    results: ExperimentResults, found: Sequence[TopicTranslation], topics: Topics | None
+) -> Section | None:
     """Returns the explorer of an experiment's runs, with each step of the translations; names what exceeds its size.
 
     Parameters
@@ -84,7 +86,7 @@ def topic_by_topic(results: Results, found: Sequence[Translation], topics: Topic
     pages = [_with(page, versions) for page in pages]
     there = {run for page in pages for run in page.runs}
     made = [row for row in results.rows if any(made_of(results, row, part) for part in results.sets)]
-    left = [said_of(row) for row in made if said_of(row) not in there]
+    left = [labels_text(row) for row in made if labels_text(row) not in there]
     lines = [f"Not shown: {_few(left)}."] if left else []
     lines += [f"Shown without the texts of topics, to limit the file size: {_few(unread)}."] if unread else []
     lines += ["A report with fewer rows (only=...) shows them."] if lines else []
@@ -93,19 +95,19 @@ def topic_by_topic(results: Results, found: Sequence[Translation], topics: Topic
     plan = results.experiment
     block = explorer(
         pages,
-        baseline=said_of(plan.row(plan.baseline_of(at[0].cell.labels))) if plan.baseline else "",
+        baseline=labels_text(plan.row(plan.baseline_of(at[0].cell.labels))) if plan.baseline else "",
         corpus=readable(task.corpus),
         key=task.scorer.key,
         bare=task.scorer.protocol.deduplicate,
     )
-    return Section("Per-topic results", (*([Text(tuple(lines))] if lines else []), block))
+    return Section("Per-topic results", (*([Prose(tuple(lines))] if lines else []), block))
 
 
 def _few(names: Sequence[str]) -> str:
     return f"{'; '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
 
-def _chosen(results: Results, found: Sequence[Translation]) -> list[Labels]:
+def _chosen(results: ExperimentResults, found: Sequence[TopicTranslation]) -> list[Labels]:
     """Returns the rows that fit: one of each translation before a second of any."""
     groups: dict[object, list[Labels]] = {}
     for row in results.rows:
@@ -117,12 +119,12 @@ def _chosen(results: Results, found: Sequence[Translation]) -> list[Labels]:
 
 
 def _versions(
-    found: Sequence[Translation], shown: set[str]
-) -> tuple[list[tuple[Version, dict[str, Wording]]], list[str]]:
+    found: Sequence[TopicTranslation], shown: set[str]
+) -> tuple[list[tuple[TopicVersion, dict[str, Wording]]], list[str]]:
     """Returns the translations that fit, with their topics, and the names of the others, controls first."""
     known: set[tuple[str, str]] = set()
     room = MOST_TEXT
-    made: dict[int, tuple[Version, dict[str, Wording]]] = {}
+    made: dict[int, tuple[TopicVersion, dict[str, Wording]]] = {}
     for at in sorted(range(len(found)), key=lambda at: not found[at].translates):
         each = found[at]
         topics = {name: _wording(each, topic) for name, topic in each.found.items() if name in shown}
@@ -131,27 +133,27 @@ def _versions(
         if needed <= room:
             room -= needed
             known |= texts
-            runs = tuple(map(said_of, sorted(each.rows)))
-            made[at] = (Version(each.name, _steps(each), runs, each.system.masking or ""), topics)
+            runs = tuple(map(labels_text, sorted(each.rows)))
+            made[at] = (TopicVersion(each.name, _steps(each), runs, each.system.masking or ""), topics)
     return [made[at] for at in sorted(made)], [each.name for at, each in enumerate(found) if at not in made]
 
 
-def _steps(each: Translation) -> tuple[Step, ...]:
+def _steps(each: TopicTranslation) -> tuple[TransformationStep, ...]:
     source, target = each.source, each.system.target
-    original = Step(f"Original, {name_of(source)}", *written(source))
+    original = TransformationStep(f"Original, {name_of(source)}", *language_tag_and_direction(source))
     if not each.translates:
         kept = source if isinstance(each.system.made, Identity) else target
-        return (original, Step(f"Query: {each.system.made.name}", *written(kept)))
+        return (original, TransformationStep(f"Query: {each.system.made.name}", *language_tag_and_direction(kept)))
     masked = "" if each.system.masking is None else ", formulas masked"
     return (
         original,
-        Step(f"Input of the translator{masked}", *written(source), literal=True),
-        Step(f"Output of {each.system.made.name}", *written(target), literal=True),
-        Step("Query: formulas restored" if masked else "Query", *written(target)),
+        TransformationStep(f"Input of the translator{masked}", *language_tag_and_direction(source), literal=True),
+        TransformationStep(f"Output of {each.system.made.name}", *language_tag_and_direction(target), literal=True),
+        TransformationStep("Query: formulas restored" if masked else "Query", *language_tag_and_direction(target)),
     )
 
 
-def _wording(each: Translation, topic: TranslatedTopic) -> Wording:
+def _wording(each: TopicTranslation, topic: TranslatedTopic) -> Wording:
     stages = ("original", "sent", "received", "restored") if each.translates else ("original", "restored")
     texts = tuple((getattr(topic.title, stage), getattr(topic.body, stage)) for stage in stages)
     if not each.translates:
@@ -172,7 +174,7 @@ def _wording(each: Translation, topic: TranslatedTopic) -> Wording:
     return Wording(texts, facts)
 
 
-def _with(pages: TopicPages, versions: Sequence[tuple[Version, Mapping[str, Wording]]]) -> TopicPages:
+def _with(pages: TopicPages, versions: Sequence[tuple[TopicVersion, Mapping[str, Wording]]]) -> TopicPages:
     topics = tuple(
         replace(topic, wordings=tuple(wordings.get(topic.id) for _, wordings in versions)) for topic in pages.topics
     )

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
-from harness.experiments.experiment import CONDITION, Labels, said_of
-from harness.experiments.results import POOLED, Outcome, Results
-from harness.formulas.text.delimiters import spans
+from harness.experiments.experiment import CONDITION, Labels, labels_text
+from harness.experiments.results import POOLED, ExperimentResults, Outcome
+from harness.formulas.text.delimiters import formula_spans
 from harness.papers.crossmath.topic_check import check_translation
-from harness.papers.crossmath.translation_pages import Translation, topic_by_topic
-from harness.render.model import Cell, Column, Section, Table, Text, number_cell, slug
-from harness.reports.comparison import marks_of
+from harness.papers.crossmath.translation_pages import TopicTranslation, translated_topics_section
+from harness.render.model import Cell, Column, Prose, Section, Table, number_cell, slug
+from harness.reports.comparison import test_marks
 from harness.reports.parts import shown_p
 from harness.systems import states
 from harness.systems.build import build_system
@@ -32,16 +32,16 @@ SIGN = "◇"  # replaces each formula in comparisons of prose
 _CLASS = f"{CrossLingual.__module__}.{CrossLingual.__qualname__}"
 
 
-def sections(results: Results) -> Sequence[Section]:
+def translation_sections(results: ExperimentResults) -> Sequence[Section]:
     """Returns the sections: share of the English score, quality, formulas, untranslated text, per-topic results."""
     found = translations(results)
     english = reference(results)
     parts = (
-        shares(results),
-        quality(found, english),
-        integrity(found),
-        authors_rule(found),
-        topic_by_topic(results, found.translations, None if english is None else english.topics),
+        shares_section(results),
+        quality_section(found, english),
+        formulas_section(found),
+        untranslated_section(found),
+        translated_topics_section(results, found.translations, None if english is None else english.topics),
     )
     return [section for section in parts if section is not None]
 
@@ -50,7 +50,7 @@ def sections(results: Results) -> Sequence[Section]:
 
 
 @dataclass(frozen=True)
-class Found:
+class ExperimentTranslations:
     """Translations of an experiment.
 
     Attributes
@@ -60,15 +60,15 @@ class Found:
     """
 
     names: Labels
-    translations: tuple[Translation, ...]
+    translations: tuple[TopicTranslation, ...]
     faults: tuple[str, ...] = ()
 
 
-def translations(results: Results) -> Found:
+def translations(results: ExperimentResults) -> ExperimentTranslations:
     """Returns each distinct translation behind a run, from the store; a deleted one is recomputed."""
     used: dict[str, list[tuple[Outcome, Mapping[str, object]]]] = {}
     for outcome in results.outcomes:
-        for part in states.parts(outcome.system) if outcome.scores is not None else ():
+        for part in states.nested_configurations(outcome.system) if outcome.scores is not None else ():
             if part.get("_target_") == _CLASS and outcome.task is not None:
                 decides = [part.get(key) for key in ("translator", "masking", "pipeline", "target")]
                 used.setdefault(repr((outcome.task.collection.name, decides)), []).append((outcome, part))
@@ -79,13 +79,13 @@ def translations(results: Results) -> Found:
         try:
             made.append(_translation(named, pairs, of))
         except HarnessError as error:
-            faults.append(f"{said_of(named)}: {error.lines[0]}")
-    return Found(names, _with_unique_names(made), tuple(dict.fromkeys(faults)))
+            faults.append(f"{labels_text(named)}: {error.lines[0]}")
+    return ExperimentTranslations(names, _with_unique_names(made), tuple(dict.fromkeys(faults)))
 
 
 def _translation(
     labels: Labels, pairs: Sequence[tuple[Outcome, Mapping[str, object]]], rows: Iterable[Labels]
-) -> Translation:
+) -> TopicTranslation:
     outcome, part = pairs[0]
     system = build_system(part, "report: system").system
     if not isinstance(system, CrossLingual) or outcome.task is None or outcome.run is None:
@@ -94,7 +94,7 @@ def _translation(
     evaluated = frozenset(topic for each, _ in pairs for topic in _evaluated(each))
     found = system.translated(topics)
     name = outcome.task.collection.name
-    return Translation(labels, said_of(labels), name, system, topics, found, frozenset(rows), evaluated)
+    return TopicTranslation(labels, labels_text(labels), name, system, topics, found, frozenset(rows), evaluated)
 
 
 def _evaluated(outcome: Outcome) -> list[str]:
@@ -106,7 +106,7 @@ def _evaluated(outcome: Outcome) -> list[str]:
     return [topic for topic, value in zip(scores.topics, values, strict=True) if not math.isnan(value)]
 
 
-def _coordinates(results: Results) -> Labels:
+def _coordinates(results: ExperimentResults) -> Labels:
     return tuple(name for name in results.experiment.coordinates if name != results.experiment.pool)
 
 
@@ -119,7 +119,7 @@ def _distinguishing(groups: Sequence[Sequence[Labels]], names: Labels) -> tuple[
     return tuple(names[at] for at in kept), [tuple(rows[0][at] for at in kept) for rows in groups]
 
 
-def _with_unique_names(made: Sequence[Translation]) -> tuple[Translation, ...]:
+def _with_unique_names(made: Sequence[TopicTranslation]) -> tuple[TopicTranslation, ...]:
     """Returns the names of groups; equal names get their translators appended."""
     names = [each.name for each in made]
     return tuple(
@@ -129,7 +129,7 @@ def _with_unique_names(made: Sequence[Translation]) -> tuple[Translation, ...]:
 
 
 @dataclass(frozen=True)
-class Reference:
+class TranslatedTopics:
     """Topics that were translated from or into."""
 
     collection: str
@@ -141,19 +141,19 @@ class Reference:
         return next((topic.language for topic in self.topics), "")
 
 
-def reference(results: Results) -> Reference | None:
+def reference(results: ExperimentResults) -> TranslatedTopics | None:
     """Returns the baseline's topics, the references for translations into their language; None without a baseline."""
     for outcome in results.outcomes if results.experiment.baseline else ():
         labels = outcome.cell.labels
         if outcome.task is not None and results.experiment.baseline_of(labels) == labels:
-            return Reference(outcome.task.collection.name, outcome.task.topics)
+            return TranslatedTopics(outcome.task.collection.name, outcome.task.topics)
     return None
 
 
 # ---- shares of the baseline's score -----------------------------------------------------------------------------
 
 
-def shares(results: Results) -> Section | None:
+def shares_section(results: ExperimentResults) -> Section | None:
     """Returns scores as shares of the baseline's: a row a condition, a column a label of the baseline's axis.
 
     A table for each label of the other axes, such as retrievers. None where the baseline fixes none or two axes.
@@ -188,7 +188,7 @@ def shares(results: Results) -> Section | None:
                     continue
                 share = mine.aggregate(measure) / theirs.aggregate(measure) if theirs.aggregate(measure) else math.nan
                 test = tests.get(row)
-                cell = number_cell(share, 3, ("baseline",) if row == base else marks_of(test))
+                cell = number_cell(share, 3, ("baseline",) if row == base else test_marks(test))
                 p = math.nan if test is None or test.p_bonferroni is None else test.p_bonferroni
                 shown = f"{cell.text} (p {shown_p(test.p_bonferroni).text})" if test else cell.text
                 cells.append(replace(cell, text=shown, values=(share, p)))
@@ -196,13 +196,13 @@ def shares(results: Results) -> Section | None:
         known = next(scores for row in rows if (scores := results.scores(row, part)) is not None)
         label = known.protocol.label(measure)
         notes = (
-            f"Means of {label} as shares of that of {' and of '.join(map(said_of, sorted(against)))}, over "
+            f"Means of {label} as shares of that of {' and of '.join(map(labels_text, sorted(against)))}, over "
             f"{known.n(measure)} topics{f' ({part})' if part else ''}; p of the differences after Bonferroni's "
             f"correction, as under Significance tests.",
         )
-        caption = f"Share of the baseline's {label}{f': {said_of(with_)}' if with_ else ''}"
+        caption = f"Share of the baseline's {label}{f': {labels_text(with_)}' if with_ else ''}"
         heads = (Column(CONDITION), *(Column(name, fixed[0], "number", ("share", "p")) for name in columns))
-        tables.append(Table(slug(f"shares {said_of(with_)}"), caption, heads, tuple(lines), notes))
+        tables.append(Table(slug(f"shares {labels_text(with_)}"), caption, heads, tuple(lines), notes))
     return Section("Share of the baseline's score", tuple(tables))
 
 
@@ -218,7 +218,7 @@ def prose(text: str) -> str:
     'Let ◇ be a prime.'
     """
     pieces, at = [], 0
-    for found in spans(text):
+    for found in formula_spans(text):
         pieces += [text[at : found.start], SIGN]
         at = found.end
     return "".join([*pieces, text[at:]])
@@ -234,7 +234,7 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, s
     return float(metric.corpus_score(list(hypotheses), [list(references)]).score), str(metric.get_signature())
 
 
-def quality(found: Found, english: Reference | None) -> Section | None:
+def quality_section(found: ExperimentTranslations, english: TranslatedTopics | None) -> Section | None:
     """Returns the quality of translations against the baseline's topics, controls included as a floor."""
     if english is None:
         return None
@@ -298,10 +298,10 @@ def _words(topic: Topic) -> str:
 # ---- formula integrity ------------------------------------------------------------------------------------------
 
 
-def integrity(found: Found) -> Section | None:
+def formulas_section(found: ExperimentTranslations) -> Section | None:
     """Returns the numbers of kept, lost and changed formulas and sentences of each translation."""
     there = [each for each in found.translations if each.translates]
-    faults = (Text(tuple(f"Not counted: {line}" for line in found.faults)),) if found.faults else ()
+    faults = (Prose(tuple(f"Not counted: {line}" for line in found.faults)),) if found.faults else ()
     if not there:
         return Section("Formula preservation", faults) if faults else None
     part = any(each.evaluated < each.topics.ids() for each in there)
@@ -335,9 +335,9 @@ _REASONS = ("formula", "digit", "mark", "blank", "letter")
 _UNITS: Mapping[Script, str] = {"nllb": "sentences", "mbart": "titles and bodies"}
 
 
-def authors_rule(found: Found) -> Section | None:
+def untranslated_section(found: ExperimentTranslations) -> Section | None:
     """Returns the text that CrossMath's two translation functions leave untranslated, on the topics of the runs."""
-    collections: dict[str, Translation] = {}
+    collections: dict[str, TopicTranslation] = {}
     for each in found.translations:
         collections.setdefault(each.collection, each)
     rows: list[tuple[Cell, ...]] = []
@@ -385,7 +385,7 @@ class _Share(NamedTuple):
     topics: int
 
 
-def _summary(shares: Mapping[Script, Sequence[_Share]]) -> tuple[Text, ...]:
+def _summary(shares: Mapping[Script, Sequence[_Share]]) -> tuple[Prose, ...]:
     """Returns what the counts mean for claims about the two translators."""
     told = []
     for script, found in shares.items():
@@ -402,4 +402,4 @@ def _summary(shares: Mapping[Script, Sequence[_Share]]) -> tuple[Text, ...]:
         f"The authors' functions leave text with words untranslated: {'; '.join(told)}. A comparison of the two "
         "translators in these pipelines compares these rules as well."
     )
-    return (Text((line,)),)
+    return (Prose((line,)),)

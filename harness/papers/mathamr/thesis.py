@@ -9,13 +9,13 @@ from typing import Any
 
 from harness.experiments import costs
 from harness.experiments.experiment import FULL
-from harness.experiments.results import Results
-from harness.papers.cells import Cell as Published
+from harness.experiments.results import ExperimentResults
+from harness.papers.cells import PublishedCell as Published
 from harness.papers.experiment_runs import matching_rows
 from harness.papers.paper import load_paper
 from harness.render.heat_map import heat_map
-from harness.render.model import Block, Cell, Column, Figure, Section, Table, Text, number_cell, slug
-from harness.reports.experiment_parts import label_of
+from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, number_cell, slug
+from harness.reports.experiment_parts import measure_label
 from harness.store import cost, sidecar
 from harness.store.cost import SIMILARITIES
 
@@ -37,13 +37,13 @@ OF_GPU = "gpu_mem_gb"  # omitted without a GPU
 COLUMNS = ("table", "row", "measure", "printed", "of", "here", "sd", "seeds here", "marked")
 
 
-def heat_maps(results: Results) -> Sequence[Section]:
+def heat_map_sections(results: ExperimentResults) -> Sequence[Section]:
     """Returns the cosines of a topic's vectors with a document's, for each row whose first seed recorded them."""
     figures: list[Block] = []
     seen = set()
     for outcome in results.outcomes:
         row = ", ".join(results.experiment.row(outcome.cell.labels))
-        noted = sidecar.costs(sidecar.beside(outcome.run)).get(SIMILARITIES) if outcome.run is not None else None
+        noted = sidecar.costs(sidecar.sidecar_path(outcome.run)).get(SIMILARITIES) if outcome.run is not None else None
         if row in seen or not isinstance(noted, list):
             continue
         seen.add(row)
@@ -52,7 +52,7 @@ def heat_maps(results: Results) -> Sequence[Section]:
     if not figures:
         return []
     legend = "Cosines of the vectors of a topic (rows) and of a document (columns): F formula, S sentence, D document."
-    return [Section("Similarities of virtual nodes", (Text((legend,)), *figures))]
+    return [Section("Similarities of virtual nodes", (Prose((legend,)), *figures))]
 
 
 def _figure(row: str, noted: Mapping[str, Any]) -> Figure:
@@ -69,7 +69,7 @@ def _figure(row: str, noted: Mapping[str, Any]) -> Figure:
     return Figure(name, caption, heat_map(noted["rows"], noted["columns"], values, caption), table)
 
 
-def beside(results: Results) -> Sequence[Section]:
+def published_value_sections(results: ExperimentResults) -> Sequence[Section]:
     """Compares values of the thesis with those of rows of the same name; without verdicts, as no setting is equal.
 
     Every row is marked with scale and device. Notes on published values, and contradictions within the thesis, follow
@@ -104,11 +104,11 @@ def beside(results: Results) -> Sequence[Section]:
     table = Table("thesis", "Published and recomputed values", columns, tuple(rows), tuple(notes))
     said = paper.config.table_notes
     lines = dict.fromkeys([*inconsistent, *(f"{name}: {' '.join(said[name])}" for name in wanted if name in said)])
-    remarks = (Text(tuple(lines)),) if lines else ()
+    remarks = (Prose(tuple(lines)),) if lines else ()
     return [Section("Published values", (table, *remarks))]
 
 
-def _scale_and_device(results: Results) -> str:
+def _scale_and_device(results: ExperimentResults) -> str:
     """Returns the differences between systems in words that fit a cell."""
     gpu = any(each.costs.get(name) for each in results.outcomes for name in (cost.GPU_MEMORY, cost.TRAINING_GPU_MEMORY))
     device = "GPU" if gpu else "CPU"
@@ -116,14 +116,16 @@ def _scale_and_device(results: Results) -> str:
     return f"{setting}, {device}"
 
 
-def _matching(results: Results, printed: Sequence[Published]) -> Iterator[tuple[Published, str, tuple[str, ...]]]:
+def _matching(
+    results: ExperimentResults, printed: Sequence[Published]
+) -> Iterator[tuple[Published, str, tuple[str, ...]]]:
     for cell in printed:
         kind = "best seed" if cell.aggregate == "best_seed" else "mean" if "mean" in cell.aggregate else "run"
         yield from ((cell, kind, row) for row in matching_rows(cell, results.rows))
 
 
 def _computed(
-    results: Results, row: tuple[str, ...], metric: str, kind: str, measure: str | None
+    results: ExperimentResults, row: tuple[str, ...], metric: str, kind: str, measure: str | None
 ) -> tuple[Cell, Cell, Cell, Cell] | None:
     """Returns title, value, deviation and seeds of the last set of topics (ARQMath-3); None if not measured."""
     part = results.sets[-1]
@@ -137,7 +139,7 @@ def _computed(
         return Cell(title), shown, Cell(""), Cell(str(len(sides)), len(sides))
     if measure is None or measure not in results.experiment.measures:
         return None
-    title_cell = Cell(label_of(results, measure))
+    title_cell = Cell(measure_label(results, measure))
     of, mean = results.seeds(row, part), results.scores(row, part)
     seeds = Cell(str(len(of)), len(of))
     if mean is None:

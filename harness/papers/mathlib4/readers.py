@@ -21,7 +21,7 @@ from typing import Any
 
 from harness.collections.forms import FileForm
 from harness.data import topic_files
-from harness.data.markup import numbered
+from harness.data.markup import numbered_formulas
 from harness.data.records import json_items
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
@@ -40,7 +40,7 @@ def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
         for name, query in _queries(group):
             text = str(query["query"]).strip()
             attributes = {"group": group["group"], "form": query["form"]}
-            found.append((line, Topic(name, text, "", (), numbered(f"{name}.", text), language, attributes)))
+            found.append((line, Topic(name, text, "", (), numbered_formulas(f"{name}.", text), language, attributes)))
     return topic_files.unique(found, path)
 
 

@@ -1,7 +1,7 @@
 """Sections of experiments on theorems: means by group of queries, and query vectors on a plane.
 
 Source: the figures of Gao et al., "A Semantic Search Engine for Mathlib4" (2024): means by group of queries (Figure 6),
-and vectors of queries on a plane (Figure 5). An experiment names `sections` under its key `sections`.
+and vectors of queries on a plane (Figure 5). An experiment names `theorem_sections` under its key `sections`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy.typing as npt
 
 from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
-from harness.experiments.experiment import said_of
-from harness.experiments.results import Outcome, Results
+from harness.experiments.experiment import labels_text
+from harness.experiments.results import ExperimentResults, Outcome
 from harness.render import figures
-from harness.render.model import Block, Figure, Section, Text, slug
+from harness.render.model import Block, Figure, Prose, Section, slug
 from harness.reports.comparison import MOST_GROUPS, by_group
 from harness.systems.build import build_system
 from harness.systems.dense.bi_encoder import BiEncoder
-from harness.systems.states import parts
+from harness.systems.states import nested_configurations
 
 PERPLEXITY = 30.0  # scikit-learn's default; lower for few queries
 _CLASS = f"{BiEncoder.__module__}.{BiEncoder.__qualname__}"
@@ -30,13 +30,13 @@ _FORM = "form"
 _LEAST = 4  # minimum number of queries for a map
 
 
-def sections(results: Results) -> Sequence[Section]:
+def theorem_sections(results: ExperimentResults) -> Sequence[Section]:
     """Returns the first measure by group of queries, and the query vectors by group and form."""
-    found = (groups(results), maps(results))
+    found = (query_groups_section(results), query_maps_section(results))
     return [section for section in found if section is not None]
 
 
-def groups(results: Results) -> Section | None:
+def query_groups_section(results: ExperimentResults) -> Section | None:
     """Returns the means of each group of queries, for the finished rows, where topics have groups."""
     blocks: list[Block] = []
     for part in results.sets:
@@ -51,7 +51,7 @@ def groups(results: Results) -> Section | None:
     return Section("By group of queries", tuple(blocks)) if blocks else None
 
 
-def maps(results: Results) -> Section | None:
+def query_maps_section(results: ExperimentResults) -> Section | None:
     """Returns query vectors on a plane, one figure for each different encoding."""
     blocks: list[Block] = []
     seen: set[tuple[str, str]] = set()
@@ -59,7 +59,7 @@ def maps(results: Results) -> Section | None:
         config = _encoder(outcome.system)
         if config is None or outcome.task is None or outcome.scores is None:
             continue
-        row = said_of(results.experiment.row(outcome.cell.labels))
+        row = labels_text(results.experiment.row(outcome.cell.labels))
         collection = outcome.task.collection
         kind = (repr([config.get(key) for key in ("model", "prefixes", "query", "length")]), collection.name)
         if kind in seen or not collection.cluster:
@@ -68,7 +68,7 @@ def maps(results: Results) -> Section | None:
         try:
             blocks.append(picture(row, config, outcome, results.seed))
         except HarnessError as error:
-            blocks.append(Text((f"{row}: {error.lines[0]}",)))
+            blocks.append(Prose((f"{row}: {error.lines[0]}",)))
     return Section("Query vectors", tuple(blocks)) if blocks else None
 
 
@@ -76,7 +76,7 @@ def _encoder(system: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Returns the bi-encoder of a system; None without one, or where a model rewrites the queries."""
     if system.get("augment"):
         return None
-    return next((part for part in parts(system) if part.get("_target_") == _CLASS), None)
+    return next((part for part in nested_configurations(system) if part.get("_target_") == _CLASS), None)
 
 
 def picture(row: str, config: Mapping[str, Any], outcome: Outcome, seed: int) -> Figure:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from harness.papers.reproduce import Reproduction
+from harness.papers.reproduce import PaperReproduction
 from harness.render import figures
 from harness.render.model import Cell, Column, Figure, Section, Table, number_cell
 
 
-def breakdown_section(reproduction: Reproduction) -> Section | None:
+def breakdown_section(reproduction: PaperReproduction) -> Section | None:
     """Returns the section of the paper's key `breakdown`; None without that key or without scores."""
     entry = reproduction.paper.config.breakdown
     if entry is None or not reproduction.scores:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from harness.papers.claims import POOLED, Claim
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Figure, Records, Section, Table, Text, number_cell
+from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell
 from harness.reports.parts import DETECTABLE, detectable_cell, shown_drawn_p, shown_p
 from harness.reports.records import TEST_COLUMNS
 from harness.scoring.scores import Scores
@@ -44,7 +44,7 @@ def claims_section(
             for test in claim.tests
         )
         blocks += [
-            Text((f"Claim {number}: {claim.title}.", *_claim_words(claim), *_notes_of(claim, notes))),
+            Prose((f"Claim {number}: {claim.title}.", *_claim_words(claim), *_notes_of(claim, notes))),
             Table(
                 f"claim-{number}", claim.title, _CLAIM_COLUMNS, rows, _claim_notes(claim), row_headers=3, collapsed=True
             ),

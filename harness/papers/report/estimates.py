@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.papers.estimate import Calls, Estimate, order
+from harness.papers.estimate import EstimatedCalls, GroupEstimate, order
 from harness.papers.needs import UNKNOWN
 from harness.papers.rates import SPREAD, Range, data
-from harness.render.model import Cell, Column, Section, Table, Text
+from harness.render.model import Cell, Column, Prose, Section, Table
 
 NOTES = (
     f"Hours: from the lowest measurement divided by {SPREAD:g} to the highest times {SPREAD:g}, as texts, models and "
@@ -18,12 +18,12 @@ NOTES = (
 )
 
 
-def cost_section(found: Sequence[Estimate], key: str, cores: int = 1) -> Section:
+def cost_section(found: Sequence[GroupEstimate], key: str, cores: int = 1) -> Section:
     """Returns a section with the totals, what to obtain, the work with the origin of each rate, calls and order."""
     tables = (_totals(found, cores), _obtain(found), _work(found), _calls(found))
     steps = tuple(f"{number}. {line}" for number, line in enumerate(order(found, key), 1))
     shown = tuple(table for table in tables if table.rows)
-    return Section("Cost of the missing numbers", (Text(NOTES), *shown, Text(("Order:", *steps))))
+    return Section("Cost of the missing numbers", (Prose(NOTES), *shown, Prose(("Order:", *steps))))
 
 
 def amount(found: Range | None) -> str:
@@ -72,7 +72,7 @@ def _size(found: Range | None) -> str:
     return f"{amount(found.times(1e-3))} GB" if found.high >= 1000 else f"{amount(found)} MB"
 
 
-def _named(found: Estimate) -> str:
+def _named(found: GroupEstimate) -> str:
     return ", ".join(found.group.tables)
 
 
@@ -80,7 +80,7 @@ def _systems(count: int) -> str:
     return f"{count} system{'s' * (count > 1)}"
 
 
-def _totals(found: Sequence[Estimate], cores: int) -> Table:
+def _totals(found: Sequence[GroupEstimate], cores: int) -> Table:
     rows = []
     for each in found:
         hours = amount(each.hours)
@@ -105,7 +105,7 @@ def _totals(found: Sequence[Estimate], cores: int) -> Table:
     return Table("cost-totals", "What each table takes", tuple(map(Column, names)), tuple(rows))
 
 
-def _obtain(found: Sequence[Estimate]) -> Table:
+def _obtain(found: Sequence[GroupEstimate]) -> Table:
     users: dict[str, list[str]] = {}
     needed = {}
     for each in found:
@@ -123,7 +123,7 @@ def _obtain(found: Sequence[Estimate]) -> Table:
     return Table("cost-resources", "What to obtain", columns, rows, notes)
 
 
-def _work(found: Sequence[Estimate]) -> Table:
+def _work(found: Sequence[GroupEstimate]) -> Table:
     lines: dict[tuple[str, ...], list[str]] = {}
     for each in found:
         for step in each.steps:
@@ -135,7 +135,7 @@ def _work(found: Sequence[Estimate]) -> Table:
     return Table("cost-work", "Work, and the origin of each rate", columns, rows, collapsed=True)
 
 
-def _calls(found: Sequence[Estimate]) -> Table:
+def _calls(found: Sequence[GroupEstimate]) -> Table:
     lines: dict[tuple[str, ...], list[str]] = {}
     for each in found:
         for call in each.calls:
@@ -146,6 +146,6 @@ def _calls(found: Sequence[Estimate]) -> Table:
     return Table("cost-calls", "Calls of language models and services", columns, rows, row_headers=2)
 
 
-def _call(call: Calls) -> tuple[str, ...]:
+def _call(call: EstimatedCalls) -> tuple[str, ...]:
     tokens = (amount(call.tokens_in), amount(call.tokens_out), amount(call.price), amount(call.hours))
     return (call.endpoint, call.what, f"{call.calls:,}", *tokens, call.origin)

@@ -12,12 +12,24 @@ from typing import Any
 from harness.collections.files import local
 from harness.errors import HarnessError
 from harness.io.files import cache_root
-from harness.papers.cells import KINDS, Verdict
+from harness.papers.cells import KINDS, CellVerdict
 from harness.papers.report.paper import published_table
-from harness.papers.reproduce import Reproduction
-from harness.render.model import Facts, Records, Text
-from harness.render.pages import Block, Code, Folded, Head, Item, Line, Link, Listing, Page, Part, place
-from harness.reports.site_page import HOME, Made, PaperLine, document
+from harness.papers.reproduce import PaperReproduction
+from harness.render.model import Facts, Prose, Records
+from harness.render.pages import (
+    Block,
+    Code,
+    Folded,
+    Head,
+    Item,
+    Link,
+    Listing,
+    ListingLine,
+    Page,
+    PageSection,
+    file_stem,
+)
+from harness.reports.site_page import HOME, PaperLine, SitePage, json_document
 
 _MEANINGS = {
     "exact": "rounds to the printed digits",
@@ -31,22 +43,22 @@ _MEANINGS = {
 _CACHE = '"${HARNESS_CACHE:-$HOME/.cache/mathir-harness}"/'
 
 
-def line(reproduction: Reproduction) -> PaperLine:
+def paper_line(reproduction: PaperReproduction) -> PaperLine:
     """Returns a paper's line in lists of papers."""
     return PaperLine(reproduction.paper.title, f"{_base(reproduction)}/index.html", _outcome(reproduction.verdicts))
 
 
-def papers_page(lines: Sequence[PaperLine]) -> Made:
+def papers_page(lines: Sequence[PaperLine]) -> SitePage:
     """Returns the list of papers."""
-    rows = tuple(Line((Item(each.title, link=each.path), Item(each.outcome))) for each in lines)
+    rows = tuple(ListingLine((Item(each.title, link=each.path), Item(each.outcome))) for each in lines)
     table = Listing("papers", "Papers", (Head("paper"), Head("outcome")), rows)
     meanings = tuple(f"{name}: {meaning}" for name, meaning in _MEANINGS.items())
-    parts = (Part("", (table,)), Part("Verdicts", (Text(meanings),)))
+    parts = (PageSection("", (table,)), PageSection("Verdicts", (Prose(meanings),)))
     headline = "Published tables, recomputed: a verdict for each number and the commands for each row."
-    return Made(Page("papers/index.html", "Results of papers", headline, parts, crumbs=(HOME,)))
+    return SitePage(Page("papers/index.html", "Results of papers", headline, parts, crumbs=(HOME,)))
 
 
-def paper_files(reproduction: Reproduction) -> Iterator[Mapping[str, str]]:
+def paper_files(reproduction: PaperReproduction) -> Iterator[Mapping[str, str]]:
     """Yields the files of a paper: its page, then a page for each table."""
     yield _paper(reproduction).files()
     tables = _tables(reproduction)
@@ -55,23 +67,23 @@ def paper_files(reproduction: Reproduction) -> Iterator[Mapping[str, str]]:
         yield _table(reproduction, names, at, tables[name]).files()
 
 
-def _base(reproduction: Reproduction) -> str:
-    return f"papers/{place(reproduction.paper.key)}"
+def _base(reproduction: PaperReproduction) -> str:
+    return f"papers/{file_stem(reproduction.paper.key)}"
 
 
-def _tables(reproduction: Reproduction) -> dict[str, list[Verdict]]:
-    found: dict[str, list[Verdict]] = {}
+def _tables(reproduction: PaperReproduction) -> dict[str, list[CellVerdict]]:
+    found: dict[str, list[CellVerdict]] = {}
     for verdict in reproduction.verdicts:
         found.setdefault(verdict.cell.table, []).append(verdict)
     return found
 
 
-def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
+def _counts(verdicts: Sequence[CellVerdict]) -> dict[str, int]:
     counted = Counter(verdict.verdict for verdict in verdicts)
     return {kind: counted[kind] for kind in KINDS if counted[kind]}
 
 
-def _outcome(verdicts: Sequence[Verdict]) -> str:
+def _outcome(verdicts: Sequence[CellVerdict]) -> str:
     return f"{len(verdicts)} values: " + ", ".join(f"{count} {kind}" for kind, count in _counts(verdicts).items())
 
 
@@ -79,15 +91,15 @@ def _title(name: str) -> str:
     return f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
 
 
-def _path(reproduction: Reproduction, table: str) -> str:
-    return f"{_base(reproduction)}/{place(table)}.html"
+def _path(reproduction: PaperReproduction, table: str) -> str:
+    return f"{_base(reproduction)}/{file_stem(table)}.html"
 
 
-def _paper(reproduction: Reproduction) -> Made:
+def _paper(reproduction: PaperReproduction) -> SitePage:
     paper, config = reproduction.paper, reproduction.paper.config
     tables = _tables(reproduction)
     lines = tuple(
-        Line(
+        ListingLine(
             (
                 Item(_title(name), link=_path(reproduction, name)),
                 Item(verdicts[0].cell.caption),
@@ -110,12 +122,12 @@ def _paper(reproduction: Reproduction) -> Made:
     ]
     command = f"harness reproduce paper={paper.key}"
     parts = [
-        Part("", (Facts(tuple((name, value) for name, value in facts if value)),)),
-        Part("Tables", (Listing("tables", "Tables of the paper", heads, lines),)),
-        Part("Recompute", (Code("All tables, with a full report:", command),)),
+        PageSection("", (Facts(tuple((name, value) for name, value in facts if value)),)),
+        PageSection("Tables", (Listing("tables", "Tables of the paper", heads, lines),)),
+        PageSection("Recompute", (Code("All tables, with a full report:", command),)),
     ]
     if config.remarks:
-        parts.append(Part("Details that the paper omits", (Text(config.remarks),)))
+        parts.append(PageSection("Details that the paper omits", (Prose(config.remarks),)))
     page = Page(
         f"{_base(reproduction)}/index.html",
         paper.title,
@@ -124,7 +136,7 @@ def _paper(reproduction: Reproduction) -> Made:
         crumbs=(HOME, Link("Papers", "papers/index.html")),
         site="Results of papers",
     )
-    data = document(
+    data = json_document(
         "site-paper",
         {
             "paper": paper.key,
@@ -136,17 +148,17 @@ def _paper(reproduction: Reproduction) -> Made:
             ],
         },
     )
-    return Made(page, data)
+    return SitePage(page, data)
 
 
 def _count(value: int) -> Item:
     return Item(str(value) if value else "", float(value))
 
 
-def _table(reproduction: Reproduction, names: Sequence[str], at: int, verdicts: Sequence[Verdict]) -> Made:
+def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdicts: Sequence[CellVerdict]) -> SitePage:
     name = names[at]
     paper = reproduction.paper
-    rows: dict[tuple[str, str], list[Verdict]] = {}
+    rows: dict[tuple[str, str], list[CellVerdict]] = {}
     for verdict in verdicts:
         rows.setdefault((verdict.cell.group, verdict.cell.system), []).append(verdict)
     folded = tuple(_row(reproduction, name, *key, of) for key, of in rows.items())
@@ -158,9 +170,11 @@ def _table(reproduction: Reproduction, names: Sequence[str], at: int, verdicts: 
         _title(name),
         f"{_outcome(verdicts)}.",
         (
-            Part("", (published_table(reproduction, name, verdicts),)),
-            Part("Rows and their commands", (Text(("Open a row for the commands that recompute it.",)), *folded)),
-            Part("Values", (_values(reproduction, verdicts),)),
+            PageSection("", (published_table(reproduction, name, verdicts),)),
+            PageSection(
+                "Rows and their commands", (Prose(("Open a row for the commands that recompute it.",)), *folded)
+            ),
+            PageSection("Values", (_values(reproduction, verdicts),)),
         ),
         crumbs=(HOME, Link("Papers", "papers/index.html"), Link(paper.title, f"{_base(reproduction)}/index.html")),
         steps=(previous, following),
@@ -182,7 +196,7 @@ def _table(reproduction: Reproduction, names: Sequence[str], at: int, verdicts: 
         }
         for v in verdicts
     ]
-    data = document(
+    data = json_document(
         "site-table",
         {
             "paper": paper.key,
@@ -197,21 +211,23 @@ def _table(reproduction: Reproduction, names: Sequence[str], at: int, verdicts: 
     )
     columns = ("table", "group", "system", "collection", "slice", "metric", "printed", "value", "verdict", "cause")
     records: list[tuple[Any, ...]] = [(name, *(cell[column] for column in columns[1:])) for cell in cells]
-    return Made(page, data, Records(columns, tuple(records)))
+    return SitePage(page, data, Records(columns, tuple(records)))
 
 
-def _row(reproduction: Reproduction, table: str, group: str, system: str, verdicts: Sequence[Verdict]) -> Folded:
+def _row(
+    reproduction: PaperReproduction, table: str, group: str, system: str, verdicts: Sequence[CellVerdict]
+) -> Folded:
     """Returns a row of the table, closed; open, it shows its commands and what is missing."""
     label = ", ".join(part for part in (group, system) if part)
     counts = ", ".join(f"{count} {kind}" for kind, count in _counts(verdicts).items())
     blocks: list[Block] = [Code(said, command) for said, command in _commands(reproduction, table, verdicts)]
     causes = tuple(dict.fromkeys(verdict.cause for verdict in verdicts if verdict.cause))
     if causes:
-        blocks.insert(0, Text(tuple(f"{cause[:1].upper()}{cause[1:]}." for cause in causes)))
+        blocks.insert(0, Prose(tuple(f"{cause[:1].upper()}{cause[1:]}." for cause in causes)))
     return Folded(label or table, tuple(blocks), (counts,))
 
 
-def _commands(reproduction: Reproduction, table: str, verdicts: Sequence[Verdict]) -> list[tuple[str, str]]:
+def _commands(reproduction: PaperReproduction, table: str, verdicts: Sequence[CellVerdict]) -> list[tuple[str, str]]:
     """Returns (what it does, command) for a row: archived runs are scored, available rows are run."""
     paper, found = reproduction.paper, []
     runs = {(run.collection, run.name): run for run in paper.runs}
@@ -249,7 +265,7 @@ def _local(path: Path) -> str:
         return shlex.quote(path.name)
 
 
-def _values(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> Folded:
+def _values(reproduction: PaperReproduction, verdicts: Sequence[CellVerdict]) -> Folded:
     """Returns every value with its verdict and cause."""
     lines = []
     for v in verdicts:
@@ -267,7 +283,7 @@ def _values(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> Folded:
             Item(v.verdict),
             Item(v.cause),
         )
-        lines.append(Line(items))
+        lines.append(ListingLine(items))
     heads = (
         Head("row"),
         Head("collection"),

@@ -7,40 +7,40 @@ from typing import Any
 
 from harness.collections.load import load_collection
 from harness.io import rehearsal
-from harness.papers.cells import KINDS, Verdict
+from harness.papers.cells import KINDS, CellVerdict
 from harness.papers.claims import Claim, check_claims
 from harness.papers.estimate import estimates
-from harness.papers.making import Result
 from harness.papers.report.breakdown import breakdown_section
-from harness.papers.report.brought import brought_data, brought_section
 from harness.papers.report.claims import claim_records, claims_section
 from harness.papers.report.estimates import cost_section
-from harness.papers.report.made import order_section, small_section, took_section
 from harness.papers.report.row_claims import row_claims_section
 from harness.papers.report.rows import available_section
-from harness.papers.reproduce import Reproduction
+from harness.papers.report.runs_made_here import durations_section, order_section, small_scale_section
+from harness.papers.report.user_runs import brought_data, brought_section
+from harness.papers.reproduce import PaperReproduction
 from harness.papers.row_claims import row_claims
-from harness.render.model import Block, Cell, Column, Facts, Records, Section, Table, Text, number_cell, slug
+from harness.papers.step_runner import StepOutcome
+from harness.render.model import Block, Cell, Column, Facts, Prose, Records, Section, Table, number_cell, slug
 from harness.render.write import Report
-from harness.reports.comparison import marks_of
+from harness.reports.comparison import test_marks
 from harness.reports.parts import best_mean, equal, per_topic_table, protocol_text, provenance_section, ties_table
 from harness.reports.records import score_records
 from harness.reports.topics import explorer, topic_pages
-from harness.scoring.compare import Row, compare
+from harness.scoring.compare import TestedDifference, compare
 from harness.scoring.measures import without_diagnostics
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
 
 
 def paper_report(
-    reproduction: Reproduction,
+    reproduction: PaperReproduction,
     provenance: Provenance,
     alpha: float = 0.05,
     seed: int = 0,
     *,
     titles: bool = True,
-    small: Reproduction | None = None,
-    results: Sequence[Result] = (),
+    small: PaperReproduction | None = None,
+    results: Sequence[StepOutcome] = (),
 ) -> Report:
     """Builds the report of one paper.
 
@@ -55,23 +55,23 @@ def paper_report(
     here = paper.config.here
     labels = {m: s.protocol.label(m) for s in reproduction.scores.values() for m in s.measures}
     sections = [
-        _outcome(reproduction),
+        _outcome_section(reproduction),
         row_claims_section(row_claims(reproduction, small, alpha), paper.metric),
-        _tables(reproduction, alpha),
+        _tables_section(reproduction, alpha),
         order_section(reproduction.verdicts, paper.metric),
         brought_section(reproduction.brought),
-        None if small is None or here is None else small_section(small.verdicts, here, paper.metric),
-        took_section(results),
-        _conflicting_values(reproduction),
+        None if small is None or here is None else small_scale_section(small.verdicts, here, paper.metric),
+        durations_section(results),
+        _conflicts_section(reproduction),
         None if paper.available is None else available_section(paper.available),
-        _costs(reproduction),
+        _costs_section(reproduction),
         claims_section(claims, _own(reproduction, "run_notes") or {}, labels),
         *(_own(reproduction, "sections") or ()),
         breakdown_section(reproduction),
         _own(reproduction, "rerun_section"),
-        *_other_protocols(reproduction),
-        _per_topic(reproduction, titles),
-        _limitations(reproduction),
+        *_other_protocols_sections(reproduction),
+        _per_topic_section(reproduction, titles),
+        _limitations_section(reproduction),
         provenance_section(provenance),
     ]
     return Report(
@@ -87,13 +87,13 @@ def paper_report(
     )
 
 
-def _own(reproduction: Reproduction, name: str, *more: object) -> Any:  # noqa: ANN401
+def _own(reproduction: PaperReproduction, name: str, *more: object) -> Any:  # noqa: ANN401
     """Returns what a function of the paper's module gives; None without one."""
     function = reproduction.paper.own(name)
     return None if function is None else function(reproduction, *more)
 
 
-def _costs(reproduction: Reproduction) -> Section | None:
+def _costs_section(reproduction: PaperReproduction) -> Section | None:
     """Returns what the tables take; None if every published value was recomputed."""
     if all(verdict.value is not None for verdict in reproduction.verdicts):
         return None
@@ -101,20 +101,20 @@ def _costs(reproduction: Reproduction) -> Section | None:
     return cost_section(found, reproduction.paper.key) if found else None
 
 
-def _records(reproduction: Reproduction, claims: Sequence[Claim]) -> dict[str, Records]:
+def _records(reproduction: PaperReproduction, claims: Sequence[Claim]) -> dict[str, Records]:
     also = [scores for found in reproduction.also.values() for scores in found.values()]
     scores = reproduction.scores.values()
     records = {"scores": score_records(scores, also)} if scores else {}
     return records | ({"comparison": claim_records(claims, reproduction.scores)} if claims else {})
 
 
-def _headline(reproduction: Reproduction) -> str:
+def _headline(reproduction: PaperReproduction) -> str:
     n = len(reproduction.verdicts)
     line = reproduction.line if reproduction.scores else f"None of the {n} published values was recomputed"
     return f"Made from stand-ins, values mean nothing. {line}" if rehearsal.folder() is not None else line
 
 
-def _verdict_data(verdict: Verdict) -> dict[str, object]:
+def _verdict_data(verdict: CellVerdict) -> dict[str, object]:
     cell = verdict.cell
     return {
         "table": cell.table,
@@ -134,7 +134,7 @@ def _verdict_data(verdict: Verdict) -> dict[str, object]:
     }
 
 
-def _outcome(reproduction: Reproduction) -> Section:
+def _outcome_section(reproduction: PaperReproduction) -> Section:
     counts = [(verdict, reproduction.count(verdict)) for verdict in KINDS if reproduction.count(verdict)]
     meaning = {
         "exact": "rounds to the printed digits",
@@ -158,7 +158,7 @@ def _outcome(reproduction: Reproduction) -> Section:
     remarks = paper.config.remarks
     if remarks:
         what = " and that reproduce its numbers" if reproduction.scores else ""
-        blocks.append(Text((f"Details that the paper omits{what}:", *remarks)))
+        blocks.append(Prose((f"Details that the paper omits{what}:", *remarks)))
     kinds = {"url": ("paper", ""), "doi": ("DOI", "https://doi.org/"), "code": ("code", "")}
     found = {key: getattr(paper.config, key) for key in kinds}
     links = [(what, f"{start}{found[key]}") for key, (what, start) in kinds.items() if found[key]]
@@ -171,7 +171,7 @@ def _mark(verdict: str) -> str:
     return verdict.replace(" ", "-")
 
 
-def _missing_resources(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> Table:
+def _missing_resources(reproduction: PaperReproduction, verdicts: Sequence[CellVerdict]) -> Table:
     """Returns what is missing, with the tables that need it: a line for each cause; remarks on measures are notes."""
     notes = reproduction.paper.config.metric_notes
     tables: dict[tuple[str, str], list[str]] = {}
@@ -188,9 +188,9 @@ def _missing_resources(reproduction: Reproduction, verdicts: Sequence[Verdict]) 
     return Table("not-recomputed", "Values not recomputed", columns, rows, below)
 
 
-def _tables(reproduction: Reproduction, alpha: float) -> Section | None:
+def _tables_section(reproduction: PaperReproduction, alpha: float) -> Section | None:
     """Returns every table with recomputed values, rows and columns as the paper prints them."""
-    by_table: dict[str, list[Verdict]] = {}
+    by_table: dict[str, list[CellVerdict]] = {}
     for verdict in reproduction.verdicts:
         by_table.setdefault(verdict.cell.table, []).append(verdict)
     tests = _significance(reproduction, alpha)
@@ -199,7 +199,7 @@ def _tables(reproduction: Reproduction, alpha: float) -> Section | None:
     return Section("Published tables", (*_marks(reproduction, alpha), *tables)) if tables else None
 
 
-def _marks(reproduction: Reproduction, alpha: float) -> tuple[Text, ...]:
+def _marks(reproduction: PaperReproduction, alpha: float) -> tuple[Prose, ...]:
     """Returns a sentence on the tests that mark values of the paper's tables, if there are any."""
     baselines = reproduction.paper.config.baselines
     if not baselines or not any(v.value is not None and v.n > 1 for v in reproduction.verdicts):
@@ -209,12 +209,12 @@ def _marks(reproduction: Reproduction, alpha: float) -> tuple[Text, ...]:
         f"Marks of significance: two-sided paired t-test against the baseline ({against}), alpha {alpha:g}, "
         "Bonferroni over all runs with that ending and all measures within a collection."
     )
-    return (Text((said,)),)
+    return (Prose((said,)),)
 
 
-def _significance(reproduction: Reproduction, alpha: float) -> dict[tuple[str, str, str], Row]:
+def _significance(reproduction: PaperReproduction, alpha: float) -> dict[tuple[str, str, str], TestedDifference]:
     """Returns (collection, run, measure) -> test against the baseline in the paper's configuration."""
-    out: dict[tuple[str, str, str], Row] = {}
+    out: dict[tuple[str, str, str], TestedDifference] = {}
     for ending, baseline in reproduction.paper.config.baselines.items():
         by_collection: dict[str, list[Scores]] = {}
         for (collection, run), scores in reproduction.scores.items():
@@ -227,27 +227,27 @@ def _significance(reproduction: Reproduction, alpha: float) -> dict[tuple[str, s
     return out
 
 
-def published_table(reproduction: Reproduction, name: str, verdicts: Sequence[Verdict]) -> Table:
+def published_table(reproduction: PaperReproduction, name: str, verdicts: Sequence[CellVerdict]) -> Table:
     """Returns one table of the paper, with recomputed values, without marks of significance."""
     return _table(reproduction, name, verdicts, {})
 
 
-def _rows(verdicts: Sequence[Verdict], attributes: Sequence[str]) -> list[tuple[str, ...]]:
+def _rows(verdicts: Sequence[CellVerdict], attributes: Sequence[str]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(tuple(getattr(v.cell, name) for name in attributes) for v in verdicts))
 
 
 def _table(
-    reproduction: Reproduction,
+    reproduction: PaperReproduction,
     name: str,
-    verdicts: Sequence[Verdict],
-    tests: Mapping[tuple[str, str, str], Row],
+    verdicts: Sequence[CellVerdict],
+    tests: Mapping[tuple[str, str, str], TestedDifference],
 ) -> Table:
     groups = len({v.cell.group for v in verdicts}) > 1
     row_keys = _rows(verdicts, ("group", "system"))
     column_keys = _rows(verdicts, ("metric", "aggregate", "collection", "slice"))
     aggregates = len({v.cell.aggregate for v in verdicts}) > 1
     slices = len({v.cell.slice for v in verdicts}) > 1
-    by_place: dict[tuple[str, ...], Verdict] = {
+    by_place: dict[tuple[str, ...], CellVerdict] = {
         (v.cell.group, v.cell.system, v.cell.metric, v.cell.aggregate, v.cell.collection, v.cell.slice): v
         for v in verdicts
     }
@@ -268,7 +268,7 @@ def _table(
     return Table(ident, caption, tuple(columns), tuple(rows), notes, row_headers=headers, label=label)
 
 
-def _cells(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) -> tuple[Cell, Cell]:
+def _cells(verdict: CellVerdict | None, tests: Mapping[tuple[str, str, str], TestedDifference]) -> tuple[Cell, Cell]:
     """Returns the value as printed, and the recomputed one with two more digits."""
     if verdict is None:
         return Cell(""), Cell("", marks=("missing",))
@@ -279,13 +279,13 @@ def _cells(verdict: Verdict | None, tests: Mapping[tuple[str, str, str], Row]) -
     digits = len(cell.value.partition(".")[2])
     marks: list[str] = [verdict.verdict]
     row = tests.get((cell.collection, verdict.run, verdict.measure)) if verdict.n > 1 else None
-    marks += marks_of(row)
+    marks += test_marks(row)
     if cell.baseline:
         marks.append("baseline")
     return printed, number_cell(verdict.value, digits + 2, tuple(marks))
 
 
-def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+def _table_notes(reproduction: PaperReproduction, verdicts: Sequence[CellVerdict]) -> tuple[str, ...]:
     recomputed = [v for v in verdicts if v.value is not None]
     made = dict.fromkeys((v.collection, v.edition, v.protocol, v.n) for v in recomputed)
     notes = [
@@ -298,7 +298,7 @@ def _table_notes(reproduction: Reproduction, verdicts: Sequence[Verdict]) -> tup
     return (*notes, *(_own(reproduction, "table_notes", groups) or ()))
 
 
-def _conflicting_values(reproduction: Reproduction) -> Section | None:
+def _conflicts_section(reproduction: PaperReproduction) -> Section | None:
     """Returns values that differ from those that another paper or table prints for the same run."""
     pairs = reproduction.paper.twice
     if not pairs:
@@ -325,7 +325,7 @@ def _conflicting_values(reproduction: Reproduction) -> Section | None:
     return Section("Contradictory published values", (table,))
 
 
-def _other_protocols(reproduction: Reproduction) -> list[Section]:
+def _other_protocols_sections(reproduction: PaperReproduction) -> list[Section]:
     out = []
     for protocol, scores in reproduction.also.items():
         collections = list(dict.fromkeys(collection for collection, _ in scores))
@@ -356,7 +356,7 @@ def _other_protocols(reproduction: Reproduction) -> list[Section]:
     return out
 
 
-def _per_topic(reproduction: Reproduction, titles: bool) -> Section | None:
+def _per_topic_section(reproduction: PaperReproduction, titles: bool) -> Section | None:
     pages, tables = [], []
     for name, scorer in reproduction.scorers.items():
         found = {run: scores for (collection, run), scores in reproduction.scores.items() if collection == name}
@@ -370,7 +370,7 @@ def _per_topic(reproduction: Reproduction, titles: bool) -> Section | None:
     return Section("Per-topic results", (explorer(pages, baseline=baseline, tables=tables),)) if pages else None
 
 
-def _limitations(reproduction: Reproduction) -> Section | None:
+def _limitations_section(reproduction: PaperReproduction) -> Section | None:
     if not reproduction.scores:
         return None
     first = next(iter(reproduction.scores.values()))
@@ -398,4 +398,4 @@ def _limitations(reproduction: Reproduction) -> Section | None:
         *bounds,
         *(reproduction.warnings or ["Reading the run files gave no warnings."]),
     ]
-    return Section("Limitations", (protocol_text(first.protocol), Text(tuple(lines)), *tables))
+    return Section("Limitations", (protocol_text(first.protocol), Prose(tuple(lines)), *tables))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from harness.papers.row_claims import RowClaim
-from harness.render.model import Block, Cell, Column, Section, Table, Text, number_cell
+from harness.render.model import Block, Cell, Column, Prose, Section, Table, number_cell
 from harness.reports.parts import shown_p
 
 _NOTES = (
@@ -24,8 +24,8 @@ def row_claims_section(claims: Sequence[RowClaim], names: Callable[[str], str]) 
     """
     if not claims:
         return None
-    lines = tuple(f"Claim {number}: {claim.title}. {_said(claim)}" for number, claim in enumerate(claims, 1))
-    blocks: list[Block] = [Text(lines)]
+    lines = tuple(f"Claim {number}: {claim.title}. {_claim_text(claim)}" for number, claim in enumerate(claims, 1))
+    blocks: list[Block] = [Prose(lines)]
     columns = tuple(map(Column, ("first", "second", "collection", "measure")))
     columns += tuple(Column(name, "difference", "number") for name in ("printed", "here", "small scale"))
     columns += (Column("p, corrected", kind="number"), Column("n", kind="number"))
@@ -46,7 +46,7 @@ def row_claims_section(claims: Sequence[RowClaim], names: Callable[[str], str]) 
     return Section("Claims of the paper", tuple(blocks))
 
 
-def _said(claim: RowClaim) -> str:
+def _claim_text(claim: RowClaim) -> str:
     agree, known = claim.agree([test.printed for test in claim.tests])
     words = [f"In print, {agree} of {known} differences are in favour of the first row"]
     tests = [test.test for test in claim.tests if test.test is not None]

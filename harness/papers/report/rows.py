@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.papers.rows import Available, State
-from harness.render.model import Cell, Column, Section, Table, Text
+from harness.render.model import Cell, Column, Prose, Section, Table
 
 _TOO_FEW = "none: fewer than two of the fused runs can be made"
 
@@ -24,7 +24,7 @@ def available_section(available: Available) -> Section:
     if available.here:
         small = load_corpus(available.here.corpus)
         text = (*text, f"Small replacement: {_corpus(small)}. It does not give the paper's numbers.")
-    return Section("Available rows", (Text(text), _rows(available), _commands(available)))
+    return Section("Available rows", (Prose(text), _rows(available), _commands(available)))
 
 
 def _corpus(corpus: Corpus) -> str:

@@ -14,7 +14,7 @@ from harness.data.columns import Floats
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.formulas.text import delimiters
-from harness.papers.saber.databank import Problem
+from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.rate import Ratings
 from harness.papers.saber.select import SIGNALS, Target
 from harness.papers.saber.swiss import wilson
@@ -186,7 +186,7 @@ def formulas_only(text: str) -> str:
     >>> formulas_only("Let $x>0$. Find $y$.")
     '$x>0$, $y$'
     """
-    return ", ".join(text[span.start : span.end].strip() for span in delimiters.spans(text))
+    return ", ".join(text[span.start : span.end].strip() for span in delimiters.formula_spans(text))
 
 
 def words_only(text: str) -> str:
@@ -196,14 +196,14 @@ def words_only(text: str) -> str:
     'Let . Find .'
     """
     out, at = [], 0
-    for span in delimiters.spans(text):
+    for span in delimiters.formula_spans(text):
         out.append(text[at : span.start])
         at = span.end
     return "".join((*out, text[at:])).strip()
 
 
 @dataclass(frozen=True)
-class Tokens:
+class TokenMeans:
     """Mean tokens per problem: formula symbols (each a LaTeX command, a number or a character) and words."""
 
     problems: int
@@ -211,22 +211,22 @@ class Tokens:
     words: float
 
 
-def token_counts(problems: Iterable[Problem], domains: Mapping[str, Iterable[str]]) -> dict[str, Tokens]:
+def token_counts(problems: Iterable[MathProblem], domains: Mapping[str, Iterable[str]]) -> dict[str, TokenMeans]:
     """Counts the tokens of statements and solutions by domain; `all` stands for every problem.
 
     A problem may be in several domains. Tokens are counted by a rule of this harness, not by any model's tokenizer.
 
-    >>> token_counts([Problem("p", "Find $x^2$.", "It is $4$.")], {"p": ["Algebra"]})["Algebra"]
-    Tokens(problems=1, formulas=4.0, words=3.0)
+    >>> token_counts([MathProblem("p", "Find $x^2$.", "It is $4$.")], {"p": ["Algebra"]})["Algebra"]
+    TokenMeans(problems=1, formulas=4.0, words=3.0)
     """
     found: dict[str, list[tuple[int, int]]] = {"all": []}
     for problem in problems:
         text = f"{problem.statement}\n\n{problem.solution}"
-        signs = sum(len(_SIGN.findall(span.latex)) for span in delimiters.spans(text))
+        signs = sum(len(_SIGN.findall(span.latex)) for span in delimiters.formula_spans(text))
         counts = (signs, len(_WORD.findall(words_only(text))))
         for domain in dict.fromkeys(("all", *domains.get(problem.id, ()))):
             found.setdefault(domain, []).append(counts)
-    return {domain: Tokens(len(rows), *np.mean(rows, axis=0).tolist()) for domain, rows in found.items() if rows}
+    return {domain: TokenMeans(len(rows), *np.mean(rows, axis=0).tolist()) for domain, rows in found.items() if rows}
 
 
 # ---- formulas or words (Figures 2 and 8) ------------------------------------------------------------------------
@@ -313,7 +313,7 @@ def preference(
 
 
 @dataclass(frozen=True)
-class Correlation:
+class LeaderboardCorrelation:
     """Rank correlation of two leaderboards over the systems in both.
 
     Attributes
@@ -330,7 +330,7 @@ class Correlation:
 
 def leaderboards(
     a: Mapping[str, float], b: Mapping[str, float], *, resamples: int = 2000, seed: int = 0
-) -> Correlation:
+) -> LeaderboardCorrelation:
     """Computes the rank correlation of two leaderboards (system -> value; higher is better).
 
     Bootstrap resamples draw systems with replacement; resamples in which one side is all ties are skipped.
@@ -362,7 +362,9 @@ def leaderboards(
         low, high = np.percentile(values, [2.5, 97.5]).tolist()
         return round(low, 12), round(high, 12)
 
-    return Correlation(len(names), (round(tau_b(x, y), 12), *interval(taus)), (round(_rho(x, y), 12), *interval(rhos)))
+    return LeaderboardCorrelation(
+        len(names), (round(tau_b(x, y), 12), *interval(taus)), (round(_rho(x, y), 12), *interval(rhos))
+    )
 
 
 def _rho(x: Floats, y: Floats) -> float:

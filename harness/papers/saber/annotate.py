@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from harness.errors import HarnessError
-from harness.io.checks import Words, number, whole
+from harness.io.checks import Words, check_number, check_whole_number
 from harness.papers.saber.lines import read_lines, write_lines
 from harness.papers.saber.ontology import most_specific
 
@@ -82,12 +82,12 @@ class AnnotateSettings:
 
     by: Literal["local", "llm"] = "local"
     endpoint: Words = ""
-    budget: Annotated[float, number] | None = None
-    threshold: Annotated[float, partial(number, low=0.01, high=1.0)] = 0.85
+    budget: Annotated[float, check_number] | None = None
+    threshold: Annotated[float, partial(check_number, low=0.01, high=1.0)] = 0.85
     encoder: Words | None = None
     device: Literal["cpu", "cuda"] = "cpu"
-    beam: Annotated[int, partial(whole, low=1)] = 2
-    share: Annotated[float, partial(number, high=1.0)] = 0.85
+    beam: Annotated[int, partial(check_whole_number, low=1)] = 2
+    share: Annotated[float, partial(check_number, high=1.0)] = 0.85
 
     def __post_init__(self) -> None:
         if self.by == "llm" and not self.endpoint:

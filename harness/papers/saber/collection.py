@@ -10,7 +10,7 @@ from harness.data.trec import Qrels
 from harness.errors import HarnessError
 from harness.io.files import write_atomic
 from harness.papers.saber.analyses import best_rated, formulas_only, words_only
-from harness.papers.saber.databank import Problem
+from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.lines import write_lines
 from harness.papers.saber.rate import RATINGS, Ratings, write_ratings
 from harness.papers.saber.select import Target
@@ -34,7 +34,7 @@ def as_qrels(rated: Sequence[Ratings], edition: str = "ratings") -> Qrels:
 def write_collection(
     folder: Path,
     name: str,
-    problems: Mapping[str, Problem],
+    problems: Mapping[str, MathProblem],
     targets: Sequence[Target],
     rated: Sequence[Ratings],
     *,
@@ -62,7 +62,7 @@ def write_collection(
     """
     by_target = {each.target: each for each in rated}
     queries: list[dict[str, Any]] = []
-    documents: dict[str, Problem] = {}
+    documents: dict[str, MathProblem] = {}
     for target in targets:
         if target.id not in by_target:
             raise HarnessError(f"target {target.id}: has no ratings")
@@ -105,7 +105,7 @@ def write_collection(
         write_atomic(folder / path, content)
 
 
-def _joined(problem: Problem) -> str:
+def _joined(problem: MathProblem) -> str:
     """Returns statement and solution as the authors' code joins them for the comparison of formulas and words."""
     return problem.statement + problem.solution
 
@@ -175,7 +175,7 @@ def configurations(
     return {path: yaml.safe_dump(each, sort_keys=False, allow_unicode=True, width=120) for path, each in out.items()}
 
 
-def _lookup(problems: Mapping[str, Problem], name: str) -> Problem:
+def _lookup(problems: Mapping[str, MathProblem], name: str) -> MathProblem:
     if name not in problems:
         raise HarnessError(f"problem {name!r} is not in the databank")
     return problems[name]

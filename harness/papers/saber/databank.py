@@ -13,20 +13,20 @@ from typing import Annotated, Any, Literal
 
 from harness.collections.corpora import load_corpus
 from harness.errors import HarnessError, suggestion
-from harness.io.checks import Words, number, whole
+from harness.io.checks import Words, check_number, check_whole_number
 from harness.io.files import sha256_file
 from harness.io.ids import check_id
 from harness.papers.saber.dollars import in_dollars, without_dollars
 from harness.papers.saber.duplicates import earlier, shingles
 from harness.papers.saber.lines import read_lines, write_lines
 from harness.sources.catalogue import resource
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 
 PROBLEMS = "problems.jsonl"
 
 
 @dataclass(frozen=True)
-class Problem:
+class MathProblem:
     """A problem with its solution.
 
     Attributes
@@ -38,7 +38,7 @@ class Problem:
 
     Examples
     --------
-    >>> Problem("p1", "Find $x$ with $2x=4$.", "Halve both sides: $x=2$.", "school").subject
+    >>> MathProblem("p1", "Find $x$ with $2x=4$.", "Halve both sides: $x=2$.", "school").subject
     ''
     """
 
@@ -49,12 +49,12 @@ class Problem:
     subject: str = ""
 
 
-def write_problems(path: Path, problems: Iterable[Problem]) -> None:
-    """Writes problems as JSON lines with the keys of `Problem`."""
+def write_problems(path: Path, problems: Iterable[MathProblem]) -> None:
+    """Writes problems as JSON lines with the keys of `MathProblem`."""
     write_lines(path, map(asdict, problems))
 
 
-def read_problems(path: Path) -> dict[str, Problem]:
+def read_problems(path: Path) -> dict[str, MathProblem]:
     """Reads id -> problem in the order of the file.
 
     Raises
@@ -62,10 +62,10 @@ def read_problems(path: Path) -> dict[str, Problem]:
     FormatError
         A line is not a problem, or an id occurs twice.
     """
-    out: dict[str, Problem] = {}
+    out: dict[str, MathProblem] = {}
 
-    def problem(row: dict[str, Any]) -> Problem:
-        made = Problem(**row)
+    def problem(row: dict[str, Any]) -> MathProblem:
+        made = MathProblem(**row)
         if not all(isinstance(value, str) for value in row.values()):
             raise TypeError("every value must be text")
         check_id(made.id, "problem", path, 0)
@@ -82,7 +82,7 @@ def read_problems(path: Path) -> dict[str, Problem]:
 
 
 @dataclass(frozen=True)
-class Source:
+class ProblemSource:
     """One source of problems: a corpus or a file of JSON lines (key `databank.sources`).
 
     Attributes
@@ -118,10 +118,10 @@ class Duplicates:
     permutations, seed : of MinHash.
     """
 
-    threshold: Annotated[float, partial(number, low=0.1, high=1.0)] = 0.8
-    run: Annotated[int, partial(whole, low=1)] = 3
-    permutations: Annotated[int, partial(whole, low=16)] = 128
-    seed: Annotated[int, whole] = 0
+    threshold: Annotated[float, partial(check_number, low=0.1, high=1.0)] = 0.8
+    run: Annotated[int, partial(check_whole_number, low=1)] = 3
+    permutations: Annotated[int, partial(check_whole_number, low=16)] = 128
+    seed: Annotated[int, check_whole_number] = 0
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class Balance:
     """
 
     sources: tuple[str, ...]
-    ratio: Annotated[float, number] = 1.0
-    seed: Annotated[int, whole] = 0
+    ratio: Annotated[float, check_number] = 1.0
+    seed: Annotated[int, check_whole_number] = 0
 
 
 @dataclass(frozen=True)
@@ -152,13 +152,13 @@ class DatabankSettings:
     most : maximum number of problems, drawn at random with the seed of `balance`; None keeps all.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[ProblemSource, ...]
     delimiters: Literal["rule", "llm", "none"] = "rule"
     duplicates: Duplicates = Duplicates()
     balance: Balance | None = None
     endpoint: Words = ""
-    budget: Annotated[float, number] | None = None
-    most: Annotated[int, partial(whole, low=1)] | None = None
+    budget: Annotated[float, check_number] | None = None
+    most: Annotated[int, partial(check_whole_number, low=1)] | None = None
 
     def __post_init__(self) -> None:
         if not self.sources:
@@ -167,7 +167,7 @@ class DatabankSettings:
             raise HarnessError("key 'endpoint' is missing: a language model of conf/llm/")
 
 
-def read_source(source: Source, where: str = "databank") -> Iterator[Problem]:
+def read_source(source: ProblemSource, where: str = "databank") -> Iterator[MathProblem]:
     """Reads the problems of a source, unchanged.
 
     Raises
@@ -179,11 +179,11 @@ def read_source(source: Source, where: str = "databank") -> Iterator[Problem]:
         yield from _read_corpus(source, where)
         return
     place = resource(source.file, where)
-    path = place if isinstance(place, Path) else fetch([place])[0]
+    path = place if isinstance(place, Path) else fetch_resources([place])[0]
 
     seen: set[str] = set()
 
-    def problem(row: dict[str, Any]) -> Problem:
+    def problem(row: dict[str, Any]) -> MathProblem:
         name = row[source.id]
         if not isinstance(name, str | int) or isinstance(name, bool):
             raise TypeError(f"{source.id!r} is {name!r:.40}, expected text or a whole number")
@@ -198,12 +198,12 @@ def read_source(source: Source, where: str = "databank") -> Iterator[Problem]:
             if not isinstance(text, str):
                 raise TypeError(f"{key!r} is {text!r:.40}, expected text")
         # Halves of surrogate pairs, which JSON can escape and no file can hold, become `?`.
-        return Problem(name, *(text.encode("utf-8", "replace").decode() for text in texts))
+        return MathProblem(name, *(text.encode("utf-8", "replace").decode() for text in texts))
 
     yield from read_lines(path, problem)
 
 
-def _read_corpus(source: Source, where: str) -> Iterator[Problem]:
+def _read_corpus(source: ProblemSource, where: str) -> Iterator[MathProblem]:
     """Reads problems from the documents of a corpus; a missing part is empty, unless every document lacks it."""
     missing = {source.statement, source.solution}
     known: set[str] = set()
@@ -214,12 +214,12 @@ def _read_corpus(source: Source, where: str) -> Iterator[Problem]:
         missing -= parts.keys()
         texts = (parts.get(source.statement, ""), parts.get(source.solution, ""))
         name = parts.get(source.source, source.name)
-        yield Problem(f"{source.name}-{document.id}", *texts, name, parts.get(source.subject, ""))
+        yield MathProblem(f"{source.name}-{document.id}", *texts, name, parts.get(source.subject, ""))
     for key in sorted(missing):
         raise HarnessError(f"{where}: no document of {source.corpus} has {key!r}; {suggestion(key, known)}")
 
 
-def digest(source: Source, where: str = "databank") -> dict[str, Any]:
+def digest(source: ProblemSource, where: str = "databank") -> dict[str, Any]:
     """Returns the settings of a source and the checksum of its data, which together decide its problems."""
     if source.corpus:
         return {**asdict(source), "digest": load_corpus(source.corpus).identity()}
@@ -231,10 +231,10 @@ def digest(source: Source, where: str = "databank") -> dict[str, Any]:
 
 
 def databank(
-    problems: Iterable[Problem],
+    problems: Iterable[MathProblem],
     settings: DatabankSettings,
-    rewrite: Callable[[Sequence[Problem]], tuple[list[Problem], Counter[str]]] | None = None,
-) -> tuple[list[Problem], dict[str, int]]:
+    rewrite: Callable[[Sequence[MathProblem]], tuple[list[MathProblem], Counter[str]]] | None = None,
+) -> tuple[list[MathProblem], dict[str, int]]:
     """Builds a databank; returns its problems in order and the counts of problems read, dropped and kept.
 
     Parameters
@@ -249,14 +249,14 @@ def databank(
     Examples
     --------
     >>> kept, counts = databank(
-    ...     [Problem("a", r"Find \\(x\\).", "It is 2."), Problem("b", "Find $x$.", "It is 2.")],
-    ...     DatabankSettings((Source("s", corpus="c"),)),
+    ...     [MathProblem("a", r"Find \\(x\\).", "It is 2."), MathProblem("b", "Find $x$.", "It is 2.")],
+    ...     DatabankSettings((ProblemSource("s", corpus="c"),)),
     ... )
     >>> kept[0].statement, counts["exact duplicates"]
     ('Find $x$.', 1)
     """
     counts: Counter[str] = Counter()
-    found: dict[str, Problem] = {}
+    found: dict[str, MathProblem] = {}
     for each in problems:
         counts["read"] += 1
         if each.id in found:
@@ -283,12 +283,12 @@ def databank(
     return kept, dict(counts)
 
 
-def unchanged(problems: Sequence[Problem]) -> tuple[list[Problem], Counter[str]]:
+def unchanged(problems: Sequence[MathProblem]) -> tuple[list[MathProblem], Counter[str]]:
     """Returns the problems unchanged."""
     return list(problems), Counter()
 
 
-def by_rule(problems: Sequence[Problem]) -> tuple[list[Problem], Counter[str]]:
+def by_rule(problems: Sequence[MathProblem]) -> tuple[list[MathProblem], Counter[str]]:
     """Puts dollar signs around mathematics by rule; counts the texts that were changed or could not be."""
     counts: Counter[str] = Counter()
 
@@ -301,8 +301,8 @@ def by_rule(problems: Sequence[Problem]) -> tuple[list[Problem], Counter[str]]:
     return [replace(each, statement=put(each.statement), solution=put(each.solution)) for each in problems], counts
 
 
-def _distinct(problems: Sequence[Problem], settings: Duplicates, counts: Counter[str]) -> list[Problem]:
-    seen: dict[str, Problem] = {}
+def _distinct(problems: Sequence[MathProblem], settings: Duplicates, counts: Counter[str]) -> list[MathProblem]:
+    seen: dict[str, MathProblem] = {}
     for each in problems:
         key = without_dollars(each.statement).casefold()
         counts["exact duplicates"] += key in seen
@@ -315,7 +315,7 @@ def _distinct(problems: Sequence[Problem], settings: Duplicates, counts: Counter
     return [each for i, each in enumerate(left) if i not in near]
 
 
-def _balanced(problems: Sequence[Problem], balance: Balance, counts: Counter[str]) -> list[Problem]:
+def _balanced(problems: Sequence[MathProblem], balance: Balance, counts: Counter[str]) -> list[MathProblem]:
     known = {each.source for each in problems}
     for name in balance.sources:
         if name not in known:
@@ -331,6 +331,6 @@ def _balanced(problems: Sequence[Problem], balance: Balance, counts: Counter[str
     return [each for each in problems if each.source not in balance.sources or each.id in drawn]
 
 
-def _drawn(problems: Sequence[Problem], count: int, seed: int) -> list[Problem]:
+def _drawn(problems: Sequence[MathProblem], count: int, seed: int) -> list[MathProblem]:
     chosen = sorted(random.Random(seed).sample(range(len(problems)), count))  # noqa: S311  (no secret)
     return [problems[i] for i in chosen]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from harness.formulas.text.delimiters import Span, spans
+from harness.formulas.text.delimiters import Span, formula_spans
 
 _DISPLAYED = (
     *("equation", "align", "alignat", "flalign", "gather", "multline", "eqnarray", "displaymath", "math"),
@@ -48,7 +48,7 @@ def in_dollars(text: str, bare: bool = True) -> tuple[str, bool]:
     out: list[str] = []
     made: list[str] = []  # formulas with their delimiters
     at = 0
-    for span in spans(text):
+    for span in formula_spans(text):
         out.append(_prose(text, at, span.start, made) if bare else text[at : span.start])
         wrapped = _wrapped(text, span)
         if wrapped is None:
@@ -61,7 +61,7 @@ def in_dollars(text: str, bare: bool = True) -> tuple[str, bool]:
         at = span.end
     out.append(_prose(text, at, len(text), made) if bare else text[at:])
     result = "".join(out)
-    found = [result[span.start : span.end] for span in spans(result) if span.kind in ("inline", "display")]
+    found = [result[span.start : span.end] for span in formula_spans(result) if span.kind in ("inline", "display")]
     return (result, True) if found == made else (text, False)
 
 

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import HarnessError
-from harness.papers.saber.databank import Problem
+from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.draws import draw
 from harness.papers.saber.readers import worded
 from harness.store import prompts
 from harness.store.llm import Answer, Ask, Client, Message
 from harness.store.llm.client import NOT_ASKED
-from harness.store.llm.estimate import Taken, sizes
+from harness.store.llm.estimate import Taken, character_counts
 
 AGAIN = "saber-judge-again"
 PROMPT = "saber-judge"
@@ -26,7 +26,7 @@ _DECISION = re.compile(r"\\boxed\{\s*([12])\s*\}")
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CandidatePair:
     """Ids of a target and two candidates, in the order in which the judge sees them."""
 
     target: str
@@ -37,7 +37,7 @@ class Comparison:
 class Judge(Protocol):
     """Interface of a judge."""
 
-    def prefer(self, comparisons: Sequence[Comparison]) -> Sequence[int]:
+    def prefer(self, comparisons: Sequence[CandidatePair]) -> Sequence[int]:
         """Returns 1 or 2, the preferred candidate, for each comparison; 0 without a decision."""
         ...
 
@@ -60,10 +60,10 @@ class LanguageModel:
     """
 
     client: Client
-    problems: Mapping[str, Problem]
+    problems: Mapping[str, MathProblem]
     explain: bool = True
 
-    def prefer(self, comparisons: Sequence[Comparison]) -> list[int]:
+    def prefer(self, comparisons: Sequence[CandidatePair]) -> list[int]:
         """See `Judge`; in a dry run no comparison has a decision."""
         asks = [self.ask(each) for each in comparisons]
         answers = self.client.ask(asks)
@@ -74,7 +74,7 @@ class LanguageModel:
             found[n] = decision(answer.text)
         return found
 
-    def ask(self, comparison: Comparison) -> Ask:
+    def ask(self, comparison: CandidatePair) -> Ask:
         """Returns the request to the model for a comparison."""
         target, first, second = (
             _lookup(self.problems, name) for name in (comparison.target, comparison.first, comparison.second)
@@ -91,7 +91,7 @@ class KeptModel:
     Attributes
     ----------
     seen : cost of each comparison whose answers are cached.
-    open : sizes of the other comparisons (`harness.store.llm.estimate.sizes`).
+    open : sizes of the other comparisons (`harness.store.llm.estimate.character_counts`).
     paid : cached answers without a decision, after which the model would be asked once more.
     """
 
@@ -101,12 +101,12 @@ class KeptModel:
         self.open: list[tuple[int, int]] = []
         self.paid: list[Answer] = []
 
-    def prefer(self, comparisons: Sequence[Comparison]) -> list[int]:
+    def prefer(self, comparisons: Sequence[CandidatePair]) -> list[int]:
         """See `Judge`; a comparison without a cached answer has no decision."""
         return [self._prefer(self._model.ask(each)) for each in comparisons]
 
     def _prefer(self, ask: Ask) -> int:
-        size = sizes(ask.messages[0].content)
+        size = character_counts(ask.messages[0].content)
         (first,) = self._model.client.kept([ask])
         answers = [first]
         if first is not None and not decision(first.text):
@@ -136,7 +136,7 @@ def decision(text: str) -> int:
     return int(found.pop()) if len(found) == 1 else 0
 
 
-def _lookup(problems: Mapping[str, Problem], name: str) -> Problem:
+def _lookup(problems: Mapping[str, MathProblem], name: str) -> MathProblem:
     if name not in problems:
         raise HarnessError(f"judge: problem {name!r} is not in the databank")
     return problems[name]
@@ -156,7 +156,7 @@ class Embedding:
 
     vectors: Mapping[str, npt.NDArray[np.floating[Any]]]
 
-    def prefer(self, comparisons: Sequence[Comparison]) -> list[int]:
+    def prefer(self, comparisons: Sequence[CandidatePair]) -> list[int]:
         """See `Judge`."""
         out = []
         for each in comparisons:
@@ -172,7 +172,7 @@ class Embedding:
         return float(x @ y / math.sqrt((x @ x) * (y @ y)))
 
 
-def judged_text(problem: Problem) -> str:
+def judged_text(problem: MathProblem) -> str:
     """Returns the text of a problem to embed: statement and solution."""
     return worded(problem.statement, problem.solution)
 
@@ -199,7 +199,7 @@ class Oracle:
     bias: float = 0.0
     seed: int = 0
 
-    def prefer(self, comparisons: Sequence[Comparison]) -> list[int]:
+    def prefer(self, comparisons: Sequence[CandidatePair]) -> list[int]:
         """See `Judge`."""
         out = []
         for each in comparisons:

@@ -16,14 +16,14 @@ import numpy.typing as npt
 import xxhash
 
 from harness.errors import HarnessError
-from harness.io.checks import Words, number, whole
+from harness.io.checks import Words, check_number, check_whole_number
 from harness.papers.saber import swiss
-from harness.papers.saber.databank import PROBLEMS, Problem, read_problems
+from harness.papers.saber.databank import PROBLEMS, MathProblem, read_problems
 from harness.papers.saber.draws import draw
 from harness.papers.saber.judges import (
     AGAIN,
     PROMPT,
-    Comparison,
+    CandidatePair,
     Embedding,
     Judge,
     KeptModel,
@@ -32,11 +32,11 @@ from harness.papers.saber.judges import (
     judged_text,
 )
 from harness.papers.saber.select import TARGETS, Target, read_targets
-from harness.papers.saber.steps import FILL, Folders, Plan, Step, write_counts
+from harness.papers.saber.steps import FILL, BuilderStep, Folders, StepEstimate, write_counts
 from harness.store import prompts
 from harness.store.llm import Client, Endpoint, load_endpoint, sample
 from harness.store.llm.client import Mode
-from harness.store.llm.estimate import ENOUGH, estimate
+from harness.store.llm.estimate import ENOUGH, estimate_calls
 
 DIMENSIONS = 1024
 _WORD = re.compile(r"\\?\w+")
@@ -62,13 +62,13 @@ class JudgeSettings:
 
     by: Literal["llm", "embedding", "oracle"] = "embedding"
     endpoint: Words = ""
-    budget: Annotated[float, number] | None = None
+    budget: Annotated[float, check_number] | None = None
     explain: bool = True
     encoder: Words | None = None
     device: Literal["cpu", "cuda"] = "cpu"
-    noise: Annotated[float, number] = 0.0
-    rounds: Annotated[int, partial(whole, low=1)] = swiss.ROUNDS
-    seed: Annotated[int, whole] = 0
+    noise: Annotated[float, check_number] = 0.0
+    rounds: Annotated[int, partial(check_whole_number, low=1)] = swiss.ROUNDS
+    seed: Annotated[int, check_whole_number] = 0
     shown: Literal["id", "drawn"] = "id"
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class JudgeSettings:
         return f"cosine of embeddings by {self.encoder}" if self.encoder else "cosine of TF-IDF vectors of words"
 
 
-def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "live") -> Step:
+def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "live") -> BuilderStep:
     """Returns the step that plays the tournaments of all targets.
 
     Parameters
@@ -115,22 +115,22 @@ def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "liv
         swiss.write_games(out / swiss.GAMES, played)
         write_counts(out, {"judge": settings.named(), **_counts(played)})
 
-    def plan(folders: Folders) -> Plan:
+    def plan(folders: Folders) -> StepEstimate:
         if not {"databank", "select"} <= set(folders):
             games = size[0] * settings.rounds * (size[1] // 2)
-            return Plan(
+            return StepEstimate(
                 {"comparisons at most": games}, basis="unknown before targets are selected" * (settings.by == "llm")
             )
         targets, problems = read_targets_and_problems(folders)
         games = sum(settings.rounds * (len(each.candidates) // 2) for each in targets)
         if settings.by != "llm":
-            return Plan({"comparisons at most": games})
+            return StepEstimate({"comparisons at most": games})
         judge = KeptModel(_model(settings, problems, "dry"))
         _played(settings, targets, judge)
         return _planned(load_endpoint(settings.endpoint), judge)
 
     needs = ("databank", "select")
-    return Step("judge", needs, settings.deciding(), (swiss.__name__, __name__), make, plan)
+    return BuilderStep("judge", needs, settings.deciding(), (swiss.__name__, __name__), make, plan)
 
 
 def pilot(settings: JudgeSettings, folders: Folders, count: int) -> str:
@@ -157,7 +157,7 @@ def second_opinion(settings: JudgeSettings, folders: Folders, mode: Mode = "live
     targets, problems = read_targets_and_problems(folders)
     played = swiss.read_games(folders["judge"] / swiss.GAMES)
     decided = [(each.target, game) for each in played for game in each.games if game.preferred]
-    asked = [Comparison(target, game.first, game.second) for target, game in decided]
+    asked = [CandidatePair(target, game.first, game.second) for target, game in decided]
     answers = judge_of(settings, targets, problems, mode).prefer(asked)
     both = [(answer, game.preferred) for answer, (_, game) in zip(answers, decided, strict=True) if answer]
     return len(both), sum(answer == preferred for answer, preferred in both)
@@ -168,7 +168,7 @@ def _played(settings: JudgeSettings, targets: Sequence[Target], judge: Judge) ->
     return swiss.tournaments(candidates_of(targets), judge, settings.rounds, settings.seed, drawn=drawn)
 
 
-def read_targets_and_problems(folders: Folders) -> tuple[list[Target], dict[str, Problem]]:
+def read_targets_and_problems(folders: Folders) -> tuple[list[Target], dict[str, MathProblem]]:
     """Reads the output of the steps `select` and `databank`."""
     return read_targets(folders["select"] / TARGETS), read_problems(folders["databank"] / PROBLEMS)
 
@@ -194,23 +194,25 @@ def _counts(played: Sequence[swiss.Games]) -> dict[str, object]:
     return counts
 
 
-def _planned(endpoint: Endpoint, judge: KeptModel) -> Plan:
+def _planned(endpoint: Endpoint, judge: KeptModel) -> StepEstimate:
     """Estimates the calls, tokens and cost of the comparisons without cached answers."""
     counts = {"comparisons": len(judge.seen) + len(judge.open), "comparisons with cached answers": len(judge.seen)}
-    made = estimate(endpoint, judge.open, judge.seen, f"{len(judge.seen)} finished comparisons")
+    made = estimate_calls(endpoint, judge.open, judge.seen, f"{len(judge.seen)} finished comparisons")
     basis = made.basis
     if judge.open and len(judge.seen) < ENOUGH:
         basis = f"a guess; run a pilot of {ENOUGH} comparisons or more (judge --pilot) to measure this model's tokens"
     tokens_in = max(made.tokens_in - sum(answer.tokens_in for answer in judge.paid), 0.0)
     tokens_out = max(made.tokens_out - sum(answer.tokens_out for answer in judge.paid), 0.0)
     calls, cost = max(made.calls - len(judge.paid), 0.0), endpoint.cost(tokens_in, tokens_out)
-    return Plan(counts, calls, tokens_in, tokens_out, cost, made.within, basis)
+    return StepEstimate(counts, calls, tokens_in, tokens_out, cost, made.within, basis)
 
 
 # ---- judges -----------------------------------------------------------------------------------------------------
 
 
-def judge_of(settings: JudgeSettings, targets: Sequence[Target], problems: Mapping[str, Problem], mode: Mode) -> Judge:
+def judge_of(
+    settings: JudgeSettings, targets: Sequence[Target], problems: Mapping[str, MathProblem], mode: Mode
+) -> Judge:
     """Builds the judge of the settings; raises if an encoder, an endpoint or a problem is missing."""
     if settings.by == "llm":
         return _model(settings, problems, mode)
@@ -228,7 +230,7 @@ def judge_of(settings: JudgeSettings, targets: Sequence[Target], problems: Mappi
     return Embedding(dict(zip(wanted, vectors, strict=True)))
 
 
-def _model(settings: JudgeSettings, problems: Mapping[str, Problem], mode: Mode) -> LanguageModel:
+def _model(settings: JudgeSettings, problems: Mapping[str, MathProblem], mode: Mode) -> LanguageModel:
     client = Client(load_endpoint(settings.endpoint), mode, settings.budget if mode == "live" else None, fill=FILL)
     return LanguageModel(client, problems, settings.explain)
 
@@ -240,11 +242,11 @@ def _normal(*names: object) -> float:
 
 def _encoder_identity(name: str) -> dict[str, Any]:
     from harness.systems.dense import encoder, models
-    from harness.systems.dense.engines import Settings
+    from harness.systems.dense.engines import EncoderSettings
 
     if models.missing(name):  # earlier steps need no model; this step reports what is missing
         return {"missing": name}
-    return encoder.identity(name, Settings())
+    return encoder.identity(name, EncoderSettings())
 
 
 def _encoded(settings: JudgeSettings, texts: Sequence[str]) -> npt.NDArray[np.float32]:

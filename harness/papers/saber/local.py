@@ -15,10 +15,10 @@ import numpy.typing as npt
 from scipy import sparse
 
 from harness.data.columns import Floats
-from harness.formulas.text.delimiters import spans
+from harness.formulas.text.delimiters import formula_spans
 from harness.io.console import track
 from harness.papers.saber.annotate import Annotation
-from harness.papers.saber.databank import Problem
+from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.model import MOST_WORDS, scaled
 from harness.papers.saber.ontology import ROOT, Ontology
 from harness.systems.lexical.text import STOP_LISTS, view
@@ -51,7 +51,7 @@ def title_words(title: str) -> str:
 
 
 def annotated(
-    problems: Sequence[Problem],
+    problems: Sequence[MathProblem],
     ontology: Ontology,
     encode: Encode | None = None,
     beam: int = 2,
@@ -165,7 +165,7 @@ def idea(
     """
     rated = []
     for at, sentence in enumerate(_SENTENCE.split(" ".join(solution.split()))):
-        formulas = spans(sentence)
+        formulas = formula_spans(sentence)
         prose = _without(sentence, formulas)
         content = [word for word in _WORD.findall(prose) if word.lower() not in _STOP and len(word) > 2]
         if len(content) < 4:

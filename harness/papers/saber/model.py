@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from harness.papers.saber.annotate import Annotation
-from harness.papers.saber.databank import Problem, by_rule
+from harness.papers.saber.databank import MathProblem, by_rule
 from harness.papers.saber.dollars import without_dollars
 from harness.papers.saber.ontology import ROOT, Ontology
-from harness.papers.saber.steps import Plan
+from harness.papers.saber.steps import StepEstimate
 from harness.store import prompts
 from harness.store.llm import Answer, Ask, Client
-from harness.store.llm.estimate import ENOUGH, Taken, estimate, sizes
+from harness.store.llm.estimate import ENOUGH, Taken, character_counts, estimate_calls
 
 IDEA, TAGS, DELIMITERS = "saber-idea", "saber-tags", "saber-delimiters"
 MOST_WORDS = 30  # in a core idea
@@ -34,12 +34,12 @@ IDEA_SCHEMA: Mapping[str, Any] = {
 Asking = Callable[[Sequence[Ask]], Sequence[Answer | None]]
 
 
-def idea_ask(problem: Problem) -> Ask:
+def idea_ask(problem: MathProblem) -> Ask:
     """Returns the request for the core idea of a problem."""
     return Ask(prompts.messages(IDEA, problem=problem), IDEA_SCHEMA)
 
 
-def tags_ask(problem: Problem, ontology: Ontology, node: str) -> Ask:
+def tags_ask(problem: MathProblem, ontology: Ontology, node: str) -> Ask:
     """Returns the request to rate the relevance of a node's child topics, and of the node, to a problem."""
     titles = [ontology.title(child) for child in ontology.children[node]]
     parent = ontology.title(node)
@@ -54,7 +54,7 @@ def tags_ask(problem: Problem, ontology: Ontology, node: str) -> Ask:
 class Walk:
     """Descent of one problem through the ontology, level by level, below the topics that are relevant enough."""
 
-    def __init__(self, problem: Problem, ontology: Ontology, threshold: float) -> None:
+    def __init__(self, problem: MathProblem, ontology: Ontology, threshold: float) -> None:
         self.problem, self._ontology, self._threshold = problem, ontology, threshold
         self.tags: dict[str, float] = {}
         self._nodes = [ROOT]
@@ -86,7 +86,7 @@ def scaled(tags: Mapping[str, float]) -> dict[str, float]:
 
 
 def annotated(
-    problems: Sequence[Problem], ontology: Ontology, client: Client, threshold: float
+    problems: Sequence[MathProblem], ontology: Ontology, client: Client, threshold: float
 ) -> Iterator[tuple[str, Annotation, Counter[str]]]:
     """Yields each problem's id, annotation and counts of bad answers; raises what `Client.ask` raises.
 
@@ -113,7 +113,7 @@ def _annotation(idea: Mapping[str, Any] | None, tags: Mapping[str, float]) -> An
     return Annotation(core, tuple(said["supportingIdeas"]), scaled(tags))
 
 
-def plan(problems: Sequence[Problem], ontology: Ontology, client: Client, threshold: float) -> Plan:
+def plan(problems: Sequence[MathProblem], ontology: Ontology, client: Client, threshold: float) -> StepEstimate:
     """Estimates the cost of `annotated` from the problems whose answers are all cached.
 
     Later requests depend on earlier answers and cannot be counted in advance. The cost of a problem is estimated from
@@ -124,7 +124,7 @@ def plan(problems: Sequence[Problem], ontology: Ontology, client: Client, thresh
     open_: list[tuple[int, int]] = []
     paid = Taken((0, 0), 0, 0, 0)
     for problem in problems:
-        size = sizes(f"{problem.statement}\n{problem.solution}")
+        size = character_counts(f"{problem.statement}\n{problem.solution}")
         (idea,) = client.kept([idea_ask(problem)])
         walk = Walk(problem, ontology, threshold)
         answers: list[Answer | None] = [idea]
@@ -145,19 +145,19 @@ def plan(problems: Sequence[Problem], ontology: Ontology, client: Client, thresh
             )
     counts = {"problems": len(problems), "problems with cached answers": len(seen)}
     if not open_:
-        return Plan(counts, basis="the cache")
+        return StepEstimate(counts, basis="the cache")
     if len(seen) < ENOUGH:
         # The two requests that every problem needs.
         certain = [
-            sizes(message.content)
+            character_counts(message.content)
             for problem in problems[:ENOUGH]
             for ask in (idea_ask(problem), tags_ask(problem, ontology, ROOT))
             for message in ask.messages
         ]
-        some = estimate(endpoint, certain, [], "")
+        some = estimate_calls(endpoint, certain, [], "")
         share = len(open_) / min(len(problems), ENOUGH)
         basis = f"a lower bound; run a pilot of {ENOUGH} problems or more (--pilot) to measure their topics"
-        return Plan(
+        return StepEstimate(
             counts,
             some.calls * share,
             some.tokens_in * share,
@@ -166,7 +166,7 @@ def plan(problems: Sequence[Problem], ontology: Ontology, client: Client, thresh
             math.inf,
             basis,
         )
-    made = estimate(endpoint, open_, seen, f"{len(seen)} finished problems")
+    made = estimate_calls(endpoint, open_, seen, f"{len(seen)} finished problems")
     # Part of the unfinished problems is paid for already.
     calls, tokens_in, tokens_out = (
         made.calls - paid.calls,
@@ -174,7 +174,7 @@ def plan(problems: Sequence[Problem], ontology: Ontology, client: Client, thresh
         made.tokens_out - paid.tokens_out,
     )
     left = endpoint.cost(tokens_in, tokens_out)
-    return Plan(
+    return StepEstimate(
         counts, max(calls, 0.0), max(tokens_in, 0.0), max(tokens_out, 0.0), max(left, 0.0), made.within, made.basis
     )
 
@@ -182,17 +182,17 @@ def plan(problems: Sequence[Problem], ontology: Ontology, client: Client, thresh
 # ---- dollar signs -----------------------------------------------------------------------------------------------
 
 
-def rewriter(client: Client) -> Callable[[Sequence[Problem]], tuple[list[Problem], Counter[str]]]:
+def rewriter(client: Client) -> Callable[[Sequence[MathProblem]], tuple[list[MathProblem], Counter[str]]]:
     """Returns a function that asks a language model to put dollar signs around mathematics.
 
     An answer that is not one `\\boxed{...}`, or that changes anything else, is rejected and counted; the text is then
     rewritten by rule (`harness.papers.saber.dollars`).
     """
 
-    def rewrite(problems: Sequence[Problem]) -> tuple[list[Problem], Counter[str]]:
+    def rewrite(problems: Sequence[MathProblem]) -> tuple[list[MathProblem], Counter[str]]:
         ruled, _ = by_rule(problems)
         counts: Counter[str] = Counter()
-        out: list[Problem] = []
+        out: list[MathProblem] = []
         for start in range(0, len(problems), TOGETHER):
             part = list(zip(problems[start : start + TOGETHER], ruled[start : start + TOGETHER], strict=True))
             asks = [dollars_ask(text) for problem, _ in part for text in (problem.statement, problem.solution)]

@@ -16,7 +16,7 @@ from harness.scoring.agreement import tau_b
 
 
 @dataclass(frozen=True)
-class Agreement:
+class OrderAgreement:
     """Agreement of two orders of the same items.
 
     Attributes
@@ -31,7 +31,7 @@ class Agreement:
     tau: float
 
 
-def agreement(a: Mapping[str, float], b: Mapping[str, float]) -> Agreement:
+def agreement(a: Mapping[str, float], b: Mapping[str, float]) -> OrderAgreement:
     """Computes the agreement of two orders (item -> value, higher first) of the same two or more items.
 
     >>> agreement({"x": 3, "y": 2, "z": 1}, {"x": 3, "y": 1, "z": 2}).inversions
@@ -41,7 +41,7 @@ def agreement(a: Mapping[str, float], b: Mapping[str, float]) -> Agreement:
     x, y = (np.array([values[name] for name in names], dtype=np.float64) for values in (a, b))
     signs = [np.sign(values[:, None] - values[None, :]) for values in (x, y)]
     apart = np.triu(signs[0] * signs[1] < 0, 1)
-    return Agreement(int(apart.sum()), len(names) * (len(names) - 1) // 2, tau_b(x, y))
+    return OrderAgreement(int(apart.sum()), len(names) * (len(names) - 1) // 2, tau_b(x, y))
 
 
 def first_rounds(games: Games, rounds: int) -> Games:
@@ -52,7 +52,7 @@ def first_rounds(games: Games, rounds: int) -> Games:
 
 
 @dataclass(frozen=True)
-class Point:
+class OrderAccuracy:
     """Accuracy of one order after `rounds` rounds, for one seed and level of noise.
 
     Attributes
@@ -66,7 +66,7 @@ class Point:
     rounds: int
     by: str
     against: str
-    agreement: Agreement
+    agreement: OrderAgreement
 
 
 def known_strengths(candidates: int, seed: int) -> dict[str, float]:
@@ -83,7 +83,7 @@ def study(
     rounds: Sequence[int] = tuple(range(1, ROUNDS + 1)),
     *,
     penalty: float = 1.0,
-) -> list[Point]:
+) -> list[OrderAccuracy]:
     """Plays tournaments with an oracle and compares their orders with the truth and with all pairs, by rounds.
 
     Parameters
@@ -108,13 +108,13 @@ def study(
                 so_far = first_rounds(played, number)
                 for by, order in (("ratings", rate(so_far, penalty=penalty).by_candidate()), ("wins", so_far.wins())):
                     for against, other in (("truth", truth), ("all pairs", whole)):
-                        out.append(Point(noise, seed, number, by, against, agreement(order, other)))
+                        out.append(OrderAccuracy(noise, seed, number, by, against, agreement(order, other)))
     return out
 
 
-def means(points: Sequence[Point]) -> dict[tuple[float, int, str, str], tuple[float, float, float, float]]:
+def means(points: Sequence[OrderAccuracy]) -> dict[tuple[float, int, str, str], tuple[float, float, float, float]]:
     """Returns (noise, rounds, by, against) -> mean and standard deviation over seeds of inversions, then of tau."""
-    grouped: dict[tuple[float, int, str, str], list[Agreement]] = {}
+    grouped: dict[tuple[float, int, str, str], list[OrderAgreement]] = {}
     for point in points:
         grouped.setdefault((point.noise, point.rounds, point.by, point.against), []).append(point.agreement)
 

@@ -29,7 +29,7 @@ from scipy import sparse
 
 from harness.data.columns import Floats
 from harness.errors import HarnessError
-from harness.io.checks import number, whole
+from harness.io.checks import check_number, check_whole_number
 from harness.io.console import progress
 from harness.papers.saber.ontology import Information
 from harness.papers.saber.stop_words import STOP_WORDS
@@ -58,13 +58,13 @@ class PairSettings:
     threads : tiles computed in parallel; does not affect the result.
     """
 
-    bma: Annotated[float, partial(number, low=1e-7, high=1.0)] | None = None
-    jaccard: Annotated[float, partial(number, low=1e-7, high=1.0)] | None = None
-    quantile: Annotated[float, partial(number, high=1.0)] = 0.99
-    sample: Annotated[int, partial(whole, low=2)] = 2000
-    seed: Annotated[int, whole] = 0
-    block: Annotated[int, partial(whole, low=1)] = 2048
-    threads: Annotated[int, partial(whole, low=1)] = 2
+    bma: Annotated[float, partial(check_number, low=1e-7, high=1.0)] | None = None
+    jaccard: Annotated[float, partial(check_number, low=1e-7, high=1.0)] | None = None
+    quantile: Annotated[float, partial(check_number, high=1.0)] = 0.99
+    sample: Annotated[int, partial(check_whole_number, low=2)] = 2000
+    seed: Annotated[int, check_whole_number] = 0
+    block: Annotated[int, partial(check_whole_number, low=1)] = 2048
+    threads: Annotated[int, partial(check_whole_number, low=1)] = 2
 
     def deciding(self) -> dict[str, Any]:
         """Returns the settings that affect which pairs are kept, for the fingerprint."""
@@ -93,7 +93,7 @@ def _least(threshold: float) -> float:
     return middle if np.float16(middle) >= high else float(np.nextafter(middle, 1.0))  # a tie rounds to even
 
 
-class Found(NamedTuple):
+class SimilarPairs(NamedTuple):
     """Pairs that reach a threshold, ordered by row, then column.
 
     Attributes
@@ -185,7 +185,7 @@ def features(tags: Sequence[Iterable[str]], ideas: Sequence[str], info: Informat
 # ---- tiles ------------------------------------------------------------------------------------------------------
 
 
-class _Block(NamedTuple):
+class _ProblemBlock(NamedTuple):
     """Features of consecutive problems."""
 
     start: int
@@ -196,7 +196,7 @@ class _Block(NamedTuple):
     words: Floats  # number of words of each core idea
 
 
-class _Row(NamedTuple):
+class _TileRow(NamedTuple):
     """First block of a row of tiles, with the values that all its tiles share.
 
     Attributes
@@ -206,26 +206,26 @@ class _Row(NamedTuple):
     best : best similarity of each tag to a tag of each problem; shape (tags, problems).
     """
 
-    block: _Block
+    block: _ProblemBlock
     matrix: sparse.csr_array
     near: Floats
     best: Floats
 
 
-def _block(features: Features, start: int, stop: int) -> _Block:
+def _block(features: Features, start: int, stop: int) -> _ProblemBlock:
     mine = features.tags[start:stop]
     counts = np.array([len(each) for each in mine], np.int64)
     flat = np.concatenate([*mine, np.empty(0, np.int32)]).astype(np.int64)
     starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     matrix = sparse.csr_array((np.ones(len(flat)), flat, starts), shape=(len(mine), len(features.lins)))
     ideas = features.ideas[start:stop]
-    return _Block(start, mine, matrix, counts.astype(float), ideas, np.diff(ideas.indptr).astype(float))
+    return _ProblemBlock(start, mine, matrix, counts.astype(float), ideas, np.diff(ideas.indptr).astype(float))
 
 
-def _row(lins: Floats, block: _Block) -> _Row:
+def _row(lins: Floats, block: _ProblemBlock) -> _TileRow:
     used, positions = np.unique(block.matrix.indices, return_inverse=True)
     matrix = sparse.csr_array((block.matrix.data, positions, block.matrix.indptr), shape=(len(block.tags), len(used)))
-    return _Row(block, matrix, np.ascontiguousarray(lins[:, used]), _best(lins, block.tags))
+    return _TileRow(block, matrix, np.ascontiguousarray(lins[:, used]), _best(lins, block.tags))
 
 
 def _best(near: Floats, tags: Sequence[Rows]) -> Floats:
@@ -237,7 +237,7 @@ def _best(near: Floats, tags: Sequence[Rows]) -> Floats:
     return np.ascontiguousarray(out.T)
 
 
-def _bma(row: _Row, other: _Block) -> Floats:
+def _bma(row: _TileRow, other: _ProblemBlock) -> Floats:
     """Computes the Best-Match Averages, shape (problems of the row, problems of the other)."""
     out: Floats = row.matrix @ _best(row.near, other.tags)
     out += (other.matrix @ row.best).T
@@ -245,7 +245,7 @@ def _bma(row: _Row, other: _Block) -> Floats:
     return out
 
 
-def _shared(one: _Block, other: _Block) -> sparse.csr_array:
+def _shared(one: _ProblemBlock, other: _ProblemBlock) -> sparse.csr_array:
     """Counts the words that core ideas share, shape (problems of one, problems of the other)."""
     return (one.ideas @ other.ideas.T).tocsr()
 
@@ -257,7 +257,7 @@ def _jaccard(shared: Floats, mine: Floats, theirs: Floats) -> Floats:
     return out
 
 
-def _tile(row: _Row, other: _Block, least: Thresholds) -> Found:
+def _tile(row: _TileRow, other: _ProblemBlock, least: Thresholds) -> SimilarPairs:
     """Returns the pairs of a tile that are high; in a diagonal tile those above the diagonal."""
     one = row.block
     bma = _bma(row, other)
@@ -275,10 +275,10 @@ def _tile(row: _Row, other: _Block, least: Thresholds) -> Found:
     both = shared.toarray().reshape(-1)[at]
     jaccard = _jaccard(both, one.words[rows], other.words[columns])
     left, right = (one.start + rows).astype(np.int32), (other.start + columns).astype(np.int32)
-    return Found(left, right, bma.reshape(-1)[at], jaccard)
+    return SimilarPairs(left, right, bma.reshape(-1)[at], jaccard)
 
 
-def row_of_tiles(features: Features, start: int, block: int, thresholds: Thresholds) -> Found:
+def row_of_tiles(features: Features, start: int, block: int, thresholds: Thresholds) -> SimilarPairs:
     """Returns the high pairs of a block of problems, from `start` on, with all later problems."""
     mine = _block(features, start, start + block)
     row, least = _row(features.lins, mine), thresholds.least()
@@ -288,7 +288,7 @@ def row_of_tiles(features: Features, start: int, block: int, thresholds: Thresho
         parts.append(_tile(row, other, least))
     joined = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     order = np.argsort(joined[0], kind="stable")  # columns ascend within a tile and from tile to tile
-    return Found(*(each[order] for each in joined))
+    return SimilarPairs(*(each[order] for each in joined))
 
 
 # ---- thresholds and the step ------------------------------------------------------------------------------------

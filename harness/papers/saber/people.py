@@ -12,9 +12,9 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.io.files import read_bytes
-from harness.papers.saber.databank import Problem
+from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.draws import draw
-from harness.papers.saber.judges import Comparison
+from harness.papers.saber.judges import CandidatePair
 from harness.papers.saber.lines import read_lines
 from harness.papers.saber.swiss import wilson
 
@@ -56,7 +56,7 @@ def pairs_to_judge(
     number: int,
     seed: int = 0,
     other: Mapping[str, Mapping[str, float]] | None = None,
-) -> list[Comparison]:
+) -> list[CandidatePair]:
     """Draws comparisons for people; which candidate is shown first is also drawn.
 
     Parameters
@@ -81,13 +81,13 @@ def pairs_to_judge(
     out = []
     for luck, target, a, b in sorted(found)[:number]:
         swapped = draw(seed, "swap people", luck) < 0.5
-        out.append(Comparison(target, b, a) if swapped else Comparison(target, a, b))
+        out.append(CandidatePair(target, b, a) if swapped else CandidatePair(target, a, b))
     return out
 
 
 def ask(
-    comparisons: Sequence[Comparison],
-    problems: Mapping[str, Problem],
+    comparisons: Sequence[CandidatePair],
+    problems: Mapping[str, MathProblem],
     person: str,
     path: Path,
     read: Callable[[str], str],

@@ -24,16 +24,16 @@ from harness.papers.saber.annotate import (
     read_annotations,
     write_annotations,
 )
-from harness.papers.saber.databank import PROBLEMS, DatabankSettings, Problem, read_problems, write_problems
+from harness.papers.saber.databank import PROBLEMS, DatabankSettings, MathProblem, read_problems, write_problems
 from harness.papers.saber.judging import JudgeSettings, judge_step
 from harness.papers.saber.lines import read_lines, write_lines
 from harness.papers.saber.ontology import Information, Ontology, information
 from harness.papers.saber.pairs import PairSettings, Thresholds, features, find_pairs, read_pairs, thresholds
 from harness.papers.saber.rated import RateSettings, collection_step, rate_step
 from harness.papers.saber.select import TARGETS, SelectSettings, domains_of, select, write_targets
-from harness.papers.saber.steps import COUNTS, FILL, Folders, Plan, Step, write_counts
+from harness.papers.saber.steps import COUNTS, FILL, BuilderStep, Folders, StepEstimate, write_counts
 from harness.sources.catalogue import resource
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 from harness.store import prompts
 from harness.store.llm import Client, Endpoint, load_endpoint, sample
 from harness.store.llm.client import Mode
@@ -43,7 +43,7 @@ THRESHOLDS = "thresholds.json"
 
 
 @dataclass(frozen=True)
-class Settings:
+class BuilderSettings:
     """Settings of a builder, `conf/builder/NAME.yaml`.
 
     Attributes
@@ -73,7 +73,7 @@ class Settings:
             )
 
 
-def load_settings(name: str) -> tuple[Settings, str]:
+def load_settings(name: str) -> tuple[BuilderSettings, str]:
     """Loads the settings of a builder; returns them and their file.
 
     Raises
@@ -87,7 +87,7 @@ def load_settings(name: str) -> tuple[Settings, str]:
     4
     """
     mapping, path = config.load("builder", name)
-    return typed(Settings, {**_anchored(mapping, Path(path).parent), "name": name}, path), path
+    return typed(BuilderSettings, {**_anchored(mapping, Path(path).parent), "name": name}, path), path
 
 
 def _anchored(mapping: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _anchored(mapping: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def steps(settings: Settings, where: str, mode: Mode = "live") -> tuple[Step, ...]:
+def steps(settings: BuilderSettings, where: str, mode: Mode = "live") -> tuple[BuilderStep, ...]:
     """Returns the steps in order.
 
     Parameters
@@ -137,10 +137,10 @@ def counts_of(folder: Path) -> dict[str, Any]:
 
 def _fetched(mapping: Mapping[str, Any], where: str) -> Path:
     found = resource(mapping, where)
-    return found if isinstance(found, Path) else fetch([found])[0]
+    return found if isinstance(found, Path) else fetch_resources([found])[0]
 
 
-def _problems(folders: Folders) -> list[Problem]:
+def _problems(folders: Folders) -> list[MathProblem]:
     return list(read_problems(folders["databank"] / PROBLEMS).values())
 
 
@@ -153,7 +153,7 @@ def _answers(endpoint: Endpoint, *names: str) -> dict[str, Any]:
 # ---- databank ---------------------------------------------------------------------------------------------------
 
 
-def _databank(settings: DatabankSettings, where: str, mode: Mode) -> Step:
+def _databank(settings: DatabankSettings, where: str, mode: Mode) -> BuilderStep:
     by_model = settings.delimiters == "llm"
     endpoint = load_endpoint(settings.endpoint) if by_model else None
     keys = {name: value for name, value in asdict(settings).items() if name not in ("sources", "endpoint", "budget")}
@@ -161,7 +161,7 @@ def _databank(settings: DatabankSettings, where: str, mode: Mode) -> Step:
     if endpoint is not None:
         deciding["model"] = _answers(endpoint, model.DELIMITERS)
 
-    def read() -> list[Problem]:
+    def read() -> list[MathProblem]:
         return [problem for source in settings.sources for problem in bank.read_source(source, where)]
 
     def make(_: Folders, out: Path) -> None:
@@ -170,23 +170,23 @@ def _databank(settings: DatabankSettings, where: str, mode: Mode) -> Step:
         write_problems(out / PROBLEMS, kept)
         write_counts(out, counts)
 
-    def plan(_: Folders) -> Plan:
+    def plan(_: Folders) -> StepEstimate:
         problems = read()
         if endpoint is None:
-            return Plan({"problems read": len(problems)})
+            return StepEstimate({"problems read": len(problems)})
         client = Client(endpoint, "dry")
         client.ask([model.dollars_ask(text) for each in problems for text in (each.statement, each.solution)])
         (made,) = client.estimates.values()
         costs = (made.calls, made.tokens_in, made.tokens_out, made.cost, made.within, made.basis)
-        return Plan({"problems read": len(problems)}, *costs)
+        return StepEstimate({"problems read": len(problems)}, *costs)
 
-    return Step("databank", (), deciding, (bank.__name__, model.__name__), make, plan, free=not by_model)
+    return BuilderStep("databank", (), deciding, (bank.__name__, model.__name__), make, plan, free=not by_model)
 
 
 # ---- annotations and ontology -----------------------------------------------------------------------------------
 
 
-def _annotate(settings: AnnotateSettings, tree: Path, mode: Mode) -> Step:
+def _annotate(settings: AnnotateSettings, tree: Path, mode: Mode) -> BuilderStep:
     deciding: dict[str, Any] = {"by": settings.by, "ontology": sha256_file(tree)}
     modules: tuple[str, ...] = (model.__name__,)
     endpoint: Endpoint | None = None
@@ -216,15 +216,15 @@ def _annotate(settings: AnnotateSettings, tree: Path, mode: Mode) -> Step:
         write_annotations(out / ANNOTATIONS, made)
         write_counts(out, {**annotator, **_annotation_counts(made), **bad})
 
-    def plan(folders: Folders) -> Plan:
+    def plan(folders: Folders) -> StepEstimate:
         if "databank" not in folders:
-            return Plan(basis="unknown before the databank is built")
+            return StepEstimate(basis="unknown before the databank is built")
         problems = _problems(folders)
         if endpoint is None:
-            return Plan({"problems": len(problems)})
+            return StepEstimate({"problems": len(problems)})
         return model.plan(problems, Ontology.read(tree), Client(endpoint, "dry"), settings.threshold)
 
-    return Step("annotate", ("databank",), deciding, modules, make, plan)
+    return BuilderStep("annotate", ("databank",), deciding, modules, make, plan)
 
 
 def _annotation_counts(made: Mapping[str, Annotation]) -> dict[str, object]:
@@ -237,7 +237,7 @@ def _annotation_counts(made: Mapping[str, Annotation]) -> dict[str, object]:
     }
 
 
-def pilot(settings: Settings, databank: Path, count: int) -> str:
+def pilot(settings: BuilderSettings, databank: Path, count: int) -> str:
     """Annotates a random sample of the problems, so that a dry run can estimate the total cost.
 
     The answers are cached for the step `annotate`. Returns a line with the cost.
@@ -252,7 +252,7 @@ def pilot(settings: Settings, databank: Path, count: int) -> str:
     return f"{asked} problems: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
 
 
-def pilot_dollars(settings: Settings, where: str, count: int) -> str:
+def pilot_dollars(settings: BuilderSettings, where: str, count: int) -> str:
     """Rewrites a random sample of the texts by the language model; as `pilot`, for the step `databank`."""
     made = settings.databank
     if made.delimiters != "llm":
@@ -267,7 +267,7 @@ def pilot_dollars(settings: Settings, where: str, count: int) -> str:
 
 def _encoder_identity(name: str) -> dict[str, Any]:
     from harness.systems.dense import encoder
-    from harness.systems.dense.engines import Settings as EncoderSettings
+    from harness.systems.dense.engines import EncoderSettings
 
     return encoder.identity(name, EncoderSettings())
 
@@ -279,7 +279,7 @@ def _encode(settings: AnnotateSettings) -> local.Encode:
     return lambda texts: loaded.encode(texts, "document")
 
 
-def _ontology() -> Step:
+def _ontology() -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
         found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
         info = information(annotation.tags for annotation in found.values())
@@ -292,7 +292,7 @@ def _ontology() -> Step:
         write_counts(out, {"problems": len(found), "tags": info.tags, "topics in use": len(info.frequency), **tops})
 
     modules = (information.__module__, comparable.__module__)
-    return Step("ontology", ("annotate",), {}, modules, make, lambda _: Plan())
+    return BuilderStep("ontology", ("annotate",), {}, modules, make, lambda _: StepEstimate())
 
 
 def read_information(folder: Path) -> Information:
@@ -304,7 +304,7 @@ def read_information(folder: Path) -> Information:
 # ---- pairs and selection ----------------------------------------------------------------------------------------
 
 
-def _pairs(settings: PairSettings) -> Step:
+def _pairs(settings: PairSettings) -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
         found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS)).values()
         info = read_information(folders["ontology"])
@@ -314,17 +314,17 @@ def _pairs(settings: PairSettings) -> Step:
         write_atomic(out / THRESHOLDS, json.dumps(limits._asdict()) + "\n")
         write_counts(out, {"pairs": len(made) * (len(made) - 1) // 2, **limits._asdict(), **kept})
 
-    def plan(folders: Folders) -> Plan:
+    def plan(folders: Folders) -> StepEstimate:
         if "annotate" not in folders:
-            return Plan(basis="unknown before the problems are annotated")
+            return StepEstimate(basis="unknown before the problems are annotated")
         count = len(comparable(read_annotations(folders["annotate"] / ANNOTATIONS)))
-        return Plan({"pairs": count * (count - 1) // 2})
+        return StepEstimate({"pairs": count * (count - 1) // 2})
 
     modules = (find_pairs.__module__, comparable.__module__)
-    return Step("pairs", ("annotate", "ontology"), settings.deciding(), modules, make, plan)
+    return BuilderStep("pairs", ("annotate", "ontology"), settings.deciding(), modules, make, plan)
 
 
-def _select(settings: SelectSettings) -> Step:
+def _select(settings: SelectSettings) -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
         found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
         domains = [domains_of(annotation.tags, settings.domains) for annotation in found.values()]
@@ -332,10 +332,10 @@ def _select(settings: SelectSettings) -> Step:
         write_targets(out / TARGETS, targets)
         write_counts(out, counts)
 
-    def plan(_: Folders) -> Plan:
-        return Plan({"targets": settings.targets, "candidates": settings.targets * settings.each * 3})
+    def plan(_: Folders) -> StepEstimate:
+        return StepEstimate({"targets": settings.targets, "candidates": settings.targets * settings.each * 3})
 
     domains = [[name, list(tops)] for name, tops in settings.domains.items()]
     deciding = {**asdict(settings), "quotas": list(settings.quotas.items()), "domains": domains}
     modules = (select.__module__, comparable.__module__)
-    return Step("select", ("annotate", "pairs"), deciding, modules, make, plan)
+    return BuilderStep("select", ("annotate", "pairs"), deciding, modules, make, plan)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated
 
 from harness.errors import HarnessError
-from harness.io.checks import number
+from harness.io.checks import check_number
 from harness.papers.saber import collection as made_collection
 from harness.papers.saber import rate as rating
 from harness.papers.saber import swiss
 from harness.papers.saber.judging import JudgeSettings, candidates_of, judge_of, read_targets_and_problems
-from harness.papers.saber.steps import Folders, Plan, Step, write_counts
+from harness.papers.saber.steps import BuilderStep, Folders, StepEstimate, write_counts
 from harness.store.llm.client import Mode
 
 
@@ -28,11 +28,11 @@ class RateSettings:
     scale : the largest rating.
     """
 
-    penalty: Annotated[float, partial(number, low=1e-6, high=1e6)] = rating.PENALTY
-    scale: Annotated[float, partial(number, low=1e-6, high=rating.LARGEST)] = rating.SCALE
+    penalty: Annotated[float, partial(check_number, low=1e-6, high=1e6)] = rating.PENALTY
+    scale: Annotated[float, partial(check_number, low=1e-6, high=rating.LARGEST)] = rating.SCALE
 
 
-def rate_step(settings: RateSettings) -> Step:
+def rate_step(settings: RateSettings) -> BuilderStep:
     """Returns the step that rates the candidates of all targets."""
 
     def make(folders: Folders, out: Path) -> None:
@@ -46,10 +46,12 @@ def rate_step(settings: RateSettings) -> Step:
         counts = {"targets": len(rated), "targets without a decision, left out": len(played) - len(rated)}
         write_counts(out, {**counts, "ratings": len(rows), "standard error, mean": round(error, 4)})
 
-    return Step("rate", ("judge",), asdict(settings), (rating.__name__,), make, lambda _: Plan(), free=True)
+    return BuilderStep(
+        "rate", ("judge",), asdict(settings), (rating.__name__,), make, lambda _: StepEstimate(), free=True
+    )
 
 
-def collection_step(name: str, title: str, judge: str) -> Step:
+def collection_step(name: str, title: str, judge: str) -> BuilderStep:
     """Returns the step that writes the collection, by `harness.papers.saber.collection`."""
 
     def make(folders: Folders, out: Path) -> None:
@@ -66,7 +68,9 @@ def collection_step(name: str, title: str, judge: str) -> Step:
 
     needs = ("databank", "select", "rate")
     settings = {"name": name, "title": title, "judge": judge}
-    return Step("collection", needs, settings, (made_collection.__name__,), make, lambda _: Plan(), free=True)
+    return BuilderStep(
+        "collection", needs, settings, (made_collection.__name__,), make, lambda _: StepEstimate(), free=True
+    )
 
 
 def exhaustive(

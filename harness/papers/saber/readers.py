@@ -25,12 +25,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.collections.forms import FileForm
-from harness.collections.readers.streams import lines
+from harness.collections.readers.streams import numbered_lines
 from harness.data import topic_files
 from harness.data.layouts import LARGEST_GRADE
-from harness.data.markup import numbered
+from harness.data.markup import numbered_formulas
 from harness.data.records import unique_names
 from harness.data.topics import SEPARATOR, Topic, Topics
 from harness.data.trec import Qrels
@@ -42,7 +42,7 @@ _ALIKE = ("id", "domains", "solution")  # keys that may be missing, but not from
 
 
 @dataclass(frozen=True)
-class Query:
+class SaberQuery:
     """Query with its texts, its domains (of which it may have several), and the rating of each candidate."""
 
     id: str
@@ -67,7 +67,9 @@ def read_topics(data: bytes, path: str, language: str = "eng", *, full: bool = F
     for line, query in queries(data, path):
         text = worded(query.problem, query.solution) if full else query.problem
         attributes = {"domain": SEPARATOR.join(query.domains)} if query.domains else {}
-        found.append((line, Topic(query.id, "", text, (), numbered(f"{query.id}.", text), language, attributes)))
+        found.append(
+            (line, Topic(query.id, "", text, (), numbered_formulas(f"{query.id}.", text), language, attributes))
+        )
     return topic_files.unique(found, path)
 
 
@@ -106,7 +108,7 @@ def _ids_of_documents(path: Path) -> Iterator[tuple[int, str]]:
         yield number, row["id"]
 
 
-def queries(data: bytes, path: str) -> Iterator[tuple[int, Query]]:
+def queries(data: bytes, path: str) -> Iterator[tuple[int, SaberQuery]]:
     """Yields the queries with their lines.
 
     Raises
@@ -132,26 +134,26 @@ def queries(data: bytes, path: str) -> Iterator[tuple[int, Query]]:
         domains = row.get("domains") or []
         if not isinstance(domains, list) or any(not isinstance(each, str) or ";" in each for each in domains):
             raise format_error(path, number, "'domains' must be a list of names without ';'")
-        yield number, Query(row["id"], *_texts(row, path, number), tuple(domains), ratings)
+        yield number, SaberQuery(row["id"], *_texts(row, path, number), tuple(domains), ratings)
 
 
 def _documents(path: Path, *, full: bool) -> Documents:
     for number, row in _rows(_lines_of(path), str(path)):
         name, (problem, solution) = row["id"], _texts(row, str(path), number)
         text = worded(problem, solution) if full else problem
-        yield (path, number), Document(name, "", text, (), numbered(f"{name}.", text))
+        yield (path, number), Document(name, "", text, (), numbered_formulas(f"{name}.", text))
 
 
 def _lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    return ((number, line) for number, line in lines(path) if line.strip())
+    return ((number, line) for number, line in numbered_lines(path) if line.strip())
 
 
 def _read(corpus: Corpus, remarks: Remarks, *, full: bool) -> Documents:
     yield from _documents(corpus.path, full=full)
 
 
-FULL = Reader("saber", partial(_read, full=True), version=2)
-STATEMENTS = Reader("saber-statements", partial(_read, full=False), version=2)
+FULL = CorpusReader("saber", partial(_read, full=True), version=2)
+STATEMENTS = CorpusReader("saber-statements", partial(_read, full=False), version=2)
 READERS = (
     FileForm(FULL.name, read_topics, read_qrels, FULL, source="saber-math-data", check=check),
     FileForm("saber-full", partial(read_topics, full=True)),

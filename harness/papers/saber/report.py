@@ -14,10 +14,10 @@ from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
 from harness.papers.saber.analyses import (
     Above,
-    Correlation,
+    LeaderboardCorrelation,
     Preference,
     Retrieved,
-    Tokens,
+    TokenMeans,
     best_rated,
     cumulative_ranks,
     domain_counts,
@@ -29,14 +29,14 @@ from harness.papers.saber.analyses import (
 from harness.papers.saber.annotate import ANNOTATIONS, read_annotations
 from harness.papers.saber.databank import PROBLEMS, read_problems
 from harness.papers.saber.local import title_words
-from harness.papers.saber.orders import Point, means
+from harness.papers.saber.orders import OrderAccuracy, means
 from harness.papers.saber.people import PeopleAgreement
-from harness.papers.saber.pipeline import Settings
+from harness.papers.saber.pipeline import BuilderSettings
 from harness.papers.saber.rate import RATINGS, read_ratings
 from harness.papers.saber.select import TARGETS, domains_of, read_targets
 from harness.papers.saber.swiss import GAMES, Games, position_bias, read_games, wilson
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Facts, Figure, Section, Table, Text, number_cell, slug
+from harness.render.model import Block, Cell, Column, Facts, Figure, Prose, Section, Table, number_cell, slug
 from harness.render.write import Report
 from harness.reports.domains import INTERVAL, interval_cell
 from harness.reports.parts import provenance_section
@@ -65,7 +65,7 @@ def tournament_section(played: Sequence[Games], judge: str, *, drawn: bool = Fal
     order = "The order of candidates is drawn" if drawn else "The candidate with the smaller id is shown first"
     unless = "" if drawn else ", unless ids say something of relevance"
     said = f"{order}: a judge without position bias prefers the first in half of the decisions{unless}."
-    return Section("Tournament", (Facts(items), Text((said,))))
+    return Section("Tournament", (Facts(items), Prose((said,))))
 
 
 def ranks_section(shares: Mapping[str, Floats]) -> Section:
@@ -109,7 +109,7 @@ def retrieved_table(target: str, found: Sequence[Retrieved], first: int = 10) ->
     return Table(name, f"Candidates of {target}", (*columns, Column("also the target's")), rows, row_headers=2)
 
 
-def tokens_table(counts: Mapping[str, Tokens]) -> Table:
+def tokens_table(counts: Mapping[str, TokenMeans]) -> Table:
     """Returns the numbers of tokens of problems by domain."""
     columns = (Column("domain"), *(Column(t, kind="number") for t in ("problems", "in formulas", "words", "share")))
     rows = tuple(
@@ -152,7 +152,7 @@ def preference_table(found: Mapping[str, Mapping[str, Preference]]) -> Table:
     return Table("preference", "Formulas or words", columns, rows, (note,), row_headers=2)
 
 
-def correlation_table(found: Iterable[tuple[str, str, Correlation]]) -> Table:
+def correlation_table(found: Iterable[tuple[str, str, LeaderboardCorrelation]]) -> Table:
     """Returns the correlation of each two leaderboards."""
     columns = [Column("leaderboard"), Column("against"), Column("systems", kind="number")]
     for name in ("Kendall's tau", "Spearman's rho"):
@@ -211,7 +211,7 @@ def truth_section(found: Above, truth: str) -> Section:
         ("relevant rated above others", f"{found.share:.3f} (95% interval {found.low:.3f} to {found.high:.3f})"),
     )
     said = "Share of pairs of a relevant and another candidate in which the relevant one has the higher rating."
-    return Section("Independent judgments", (Facts(items), Text((said,))))
+    return Section("Independent judgments", (Facts(items), Prose((said,))))
 
 
 # ---- report of a built collection -------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class Beside:
     second: tuple[str, int, int] | None = None
 
 
-def built_report(settings: Settings, folders: Mapping[str, Path], beside: Beside) -> Report:
+def built_report(settings: BuilderSettings, folders: Mapping[str, Path], beside: Beside) -> Report:
     """Builds the report with the analyses of the SABER-Math paper on a built collection.
 
     Parameters
@@ -317,7 +317,7 @@ def subdomain(tops: Mapping[str, Sequence[str]]) -> Callable[[str], tuple[str, s
 # ---- the oracle study -------------------------------------------------------------------------------------------
 
 
-def study_report(points: Sequence[Point], candidates: int) -> Report:
+def study_report(points: Sequence[OrderAccuracy], candidates: int) -> Report:
     """Builds the report of a study of Swiss pairing: inversions over rounds (Figure 3)."""
     found = means(points)
     noises = list(dict.fromkeys(point.noise for point in points))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import HarnessError, suggestion
-from harness.io.checks import whole
+from harness.io.checks import check_whole_number
 from harness.papers.saber.lines import read_lines, write_lines
 from harness.papers.saber.pairs import Kinds, Rows
 
@@ -128,9 +128,9 @@ class SelectSettings:
     domains : domain -> top-level titles of the ontology.
     """
 
-    quotas: Mapping[str, Annotated[int, partial(whole, low=1)]] = field(default_factory=lambda: QUOTAS)
-    each: Annotated[int, partial(whole, low=1)] = 50
-    seed: Annotated[int, whole] = 0
+    quotas: Mapping[str, Annotated[int, partial(check_whole_number, low=1)]] = field(default_factory=lambda: QUOTAS)
+    each: Annotated[int, partial(check_whole_number, low=1)] = 50
+    seed: Annotated[int, check_whole_number] = 0
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: DOMAINS)
 
     @property

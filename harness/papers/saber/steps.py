@@ -25,7 +25,7 @@ FILL = "the same command without --replay requests them"  # answers missing from
 
 
 @dataclass(frozen=True)
-class Plan:
+class StepEstimate:
     """Estimated work of a step.
 
     Attributes
@@ -47,7 +47,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Step:
+class BuilderStep:
     """A step of a builder.
 
     Attributes
@@ -66,12 +66,12 @@ class Step:
     settings: Mapping[str, Any]
     modules: tuple[str, ...]
     make: Callable[[Folders, Path], None]
-    plan: Callable[[Folders], Plan]
+    plan: Callable[[Folders], StepEstimate]
     free: bool = False
 
     def spec(self, folders: Folders) -> dict[str, Any]:
         """Returns the specification of its artifact, given the folders of `needs`."""
-        inputs = {name: content(folders[name]) for name in self.needs}
+        inputs = {name: artefact_hash(folders[name]) for name in self.needs}
         made_by = {"code": code.of(*self.modules), "make": sha256(inspect.getsource(self.make).encode())}
         return {"step": self.name, "inputs": inputs, "settings": self.settings, **made_by}
 
@@ -88,15 +88,15 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedBuild:
     """Step in a dry run: whether its output exists, and otherwise the estimated work."""
 
     step: str
     made: bool
-    plan: Plan
+    plan: StepEstimate
 
 
-def content(folder: Path) -> str:
+def artefact_hash(folder: Path) -> str:
     """Returns a hash of the files of an artifact, independent of how they were made."""
     try:
         files = json.loads((folder / artefacts.SPEC).read_bytes())["files"]
@@ -105,7 +105,7 @@ def content(folder: Path) -> str:
         raise HarnessError(f"{folder}: damaged while the command ran; run the command again to rebuild it") from None
 
 
-def upto(steps: Sequence[Step], last: str | None) -> tuple[Step, ...]:
+def upto(steps: Sequence[BuilderStep], last: str | None) -> tuple[BuilderStep, ...]:
     """Returns the steps that step `last` needs, in order, and the step itself; all steps if `last` is None."""
     names = [step.name for step in steps]
     if last is None:
@@ -119,7 +119,9 @@ def upto(steps: Sequence[Step], last: str | None) -> tuple[Step, ...]:
     return tuple(step for step in steps if step.name in wanted)
 
 
-def build(steps: Sequence[Step], begun: Callable[[Step, bool], None] = lambda step, made: None) -> dict[str, Path]:
+def build_steps(
+    steps: Sequence[BuilderStep], begun: Callable[[BuilderStep, bool], None] = lambda step, made: None
+) -> dict[str, Path]:
     """Runs the steps whose output is not in the store; returns step name -> folder.
 
     Calls `begun` before each step, with the step and whether its output exists.
@@ -132,14 +134,14 @@ def build(steps: Sequence[Step], begun: Callable[[Step, bool], None] = lambda st
     return folders
 
 
-def dry(steps: Sequence[Step]) -> list[Planned]:
-    """Plans `build`: estimates each step; runs only steps that are `free`."""
+def dry(steps: Sequence[BuilderStep]) -> list[PlannedBuild]:
+    """Plans `build_steps`: estimates each step; runs only steps that are `free`."""
     folders: dict[str, Path] = {}
     out = []
     for step in steps:
         mine = {name: folders[name] for name in step.needs if name in folders}
         found = step.made(mine)
-        out.append(Planned(step.name, found is not None, step.plan(mine) if found is None else Plan()))
+        out.append(PlannedBuild(step.name, found is not None, step.plan(mine) if found is None else StepEstimate()))
         if found is None and step.free and len(mine) == len(step.needs):
             found = artefacts.get_or_build(step.kind(), step.spec(mine), partial(step.make, mine))
         if found is not None:
@@ -158,12 +160,12 @@ def copy(folder: Path, to: Path) -> None:
     write_all({to / path.relative_to(folder): path.read_bytes() for path in found if path.name != artefacts.SPEC})
 
 
-def total(planned: Sequence[Planned]) -> Plan:
+def total(planned: Sequence[PlannedBuild]) -> StepEstimate:
     """Sums calls, tokens and cost over steps; assumes independent errors."""
     plans = [each.plan for each in planned]
     cost = sum(plan.cost for plan in plans)
     error = math.hypot(*(plan.cost * plan.within for plan in plans if plan.cost))
-    return Plan(
+    return StepEstimate(
         {},
         sum(plan.calls for plan in plans),
         sum(plan.tokens_in for plan in plans),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.papers.saber.draws import draw
-from harness.papers.saber.judges import Comparison, Judge
+from harness.papers.saber.judges import CandidatePair, Judge
 from harness.papers.saber.lines import read_lines, write_lines
 
 GAMES = "games.jsonl"
@@ -113,7 +113,7 @@ def most_rounds(candidates: int) -> int:
     return candidates - 1 if candidates % 2 == 0 else candidates
 
 
-def first_round(targets: Mapping[str, Sequence[str]], seed: int = 0, *, drawn: bool = False) -> list[Comparison]:
+def first_round(targets: Mapping[str, Sequence[str]], seed: int = 0, *, drawn: bool = False) -> list[CandidatePair]:
     """Returns the comparisons of the first round, which depend on no answer; raises what `tournaments` raises."""
     playing = [_Playing(target, candidates, 1, seed, drawn) for target, candidates in targets.items()]
     return [comparison for each in playing for comparison in each.paired(1)]
@@ -130,18 +130,18 @@ def round_robin(target: str, candidates: Sequence[str], judge: Judge, seed: int 
     return Games(target, tuple(names), games, ((),))
 
 
-def _answers(judge: Judge, asked: Sequence[Comparison]) -> Sequence[int]:
+def _answers(judge: Judge, asked: Sequence[CandidatePair]) -> Sequence[int]:
     answers = judge.prefer(asked)
     if len(answers) != len(asked) or any(answer not in (0, 1, 2) for answer in answers):
         raise HarnessError(f"judge {type(judge).__name__}: expected 0, 1 or 2 for each of {len(asked)} comparisons")
     return answers
 
 
-def _shown(target: str, a: str, b: str, seed: int, drawn: bool) -> Comparison:
+def _shown(target: str, a: str, b: str, seed: int, drawn: bool) -> CandidatePair:
     """Returns the order in which the judge sees two candidates; it depends on the pair only."""
     a, b = sorted((a, b))
     swapped = drawn and draw(seed, "swap", target, a, b) < 0.5
-    return Comparison(target, b, a) if swapped else Comparison(target, a, b)
+    return CandidatePair(target, b, a) if swapped else CandidatePair(target, a, b)
 
 
 class _Playing:
@@ -163,7 +163,7 @@ class _Playing:
         self._games: list[Game] = []
         self._out: list[tuple[str, ...]] = []
 
-    def paired(self, number: int) -> list[Comparison]:
+    def paired(self, number: int) -> list[CandidatePair]:
         """Pairs the candidates for the next round."""
         shuffled = sorted(self._names, key=lambda name: draw(self._seed, "shuffle", self._target, number, name))
         pairs = next_pairs(shuffled, self._scores, self._met)
@@ -171,7 +171,7 @@ class _Playing:
         self._out.append(tuple(name for name in self._names if name not in playing))
         return [_shown(self._target, a, b, self._seed, self._drawn) for a, b in pairs]
 
-    def play(self, number: int, comparison: Comparison, preferred: int) -> None:
+    def play(self, number: int, comparison: CandidatePair, preferred: int) -> None:
         a, b = comparison.first, comparison.second
         self._met[a].add(b)
         self._met[b].add(a)

@@ -2,6 +2,6 @@
 
 from harness.store.llm.client import Client
 from harness.store.llm.endpoint import Answer, Ask, Endpoint, Message, Spent, load_endpoint
-from harness.store.llm.estimate import Estimate, sample
+from harness.store.llm.estimate import CallEstimate, sample
 
-__all__ = ["Answer", "Ask", "Client", "Endpoint", "Estimate", "Message", "Spent", "load_endpoint", "sample"]
+__all__ = ["Answer", "Ask", "CallEstimate", "Client", "Endpoint", "Message", "Spent", "load_endpoint", "sample"]

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from harness.errors import HarnessError, one_line, shortened
+from harness.errors import HarnessError, printable_line, shortened
+from harness.store.llm.answer_cache import Reply
 from harness.store.llm.endpoint import Ask, Message
-from harness.store.llm.kept import Reply
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -56,7 +56,9 @@ def validator(schema: Mapping[str, Any]) -> Validator:
     try:
         kind.check_schema(dict(schema))
     except jsonschema.SchemaError as error:
-        raise HarnessError(f"schema of an ask: {error.json_path}: {shortened(one_line(error.message), 200)}") from None
+        raise HarnessError(
+            f"schema of an ask: {error.json_path}: {shortened(printable_line(error.message), 200)}"
+        ) from None
     return kind(schema, registry=Registry())
 
 
@@ -83,7 +85,7 @@ def fault(reply: Reply, schema: Mapping[str, Any] | None) -> tuple[Any, str, boo
         value = json.loads(fenced[1] if fenced else reply.text, parse_constant=_no_number)
         json.dumps(value, ensure_ascii=False).encode()  # fails for lone surrogates, which cannot be written
     except (ValueError, RecursionError) as error:
-        return None, shortened(one_line(f"it is not valid JSON: {error}"), _LONGEST), True
+        return None, shortened(printable_line(f"it is not valid JSON: {error}"), _LONGEST), True
     from jsonschema.exceptions import best_match
     from referencing.exceptions import Unresolvable
 
@@ -92,11 +94,11 @@ def fault(reply: Reply, schema: Mapping[str, Any] | None) -> tuple[Any, str, boo
     except RecursionError:
         return None, "it is nested too deeply", True
     except Unresolvable as error:
-        raise HarnessError(f"schema of an ask: {shortened(one_line(str(error)), 200)}") from None
+        raise HarnessError(f"schema of an ask: {shortened(printable_line(str(error)), 200)}") from None
     if found is not None:
         return (
             None,
-            shortened(one_line(f"it does not fit the schema: {found.json_path}: {found.message}"), _LONGEST),
+            shortened(printable_line(f"it does not fit the schema: {found.json_path}: {found.message}"), _LONGEST),
             True,
         )
     return value, "", False

@@ -17,13 +17,13 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from harness.errors import HarnessError
-from harness.io.checks import choice, number
-from harness.io.console import progress, say
+from harness.io.checks import check_number, choice
+from harness.io.console import log_line, progress
 from harness.store import artefacts
+from harness.store.llm.answer_cache import AnswerCache, Reply, default_folder
 from harness.store.llm.answers import fault, validator, worded
 from harness.store.llm.endpoint import Answer, Ask, Endpoint, Message, Spent, request, text_request
-from harness.store.llm.estimate import ENOUGH, Estimate, Taken, estimate, sizes
-from harness.store.llm.kept import Kept, Reply, default_folder
+from harness.store.llm.estimate import ENOUGH, CallEstimate, Taken, character_counts, estimate_calls
 from harness.store.llm.limits import PATIENCE, Budget, Pace, pause
 from harness.store.llm.wire import BrokenError, Wire
 
@@ -52,13 +52,13 @@ class _NoBudgetError(Exception):
     """The next call might exceed the budget."""
 
 
-class _StoppedError(Exception):
+class _CallStoppedError(Exception):
     """Another call failed permanently."""
 
 
 def _wait(stop: Event, seconds: float) -> None:
     if stop.wait(seconds):
-        raise _StoppedError
+        raise _CallStoppedError
 
 
 class Client:
@@ -100,14 +100,14 @@ class Client:
     ) -> None:
         choice("mode", mode, ("live", "replay", "dry"))
         if budget is not None:
-            number("budget", budget)
+            check_number("budget", budget)
             if endpoint.price_out and endpoint.longest is None:
                 raise HarnessError(
                     f"endpoint {endpoint.name}: a budget needs 'max_tokens' in its parameters, "
                     "otherwise the cost of a call has no limit"
                 )
-        self.endpoint, self.mode, self.estimates = endpoint, mode, dict[str, Estimate]()
-        self._kept = Kept(cache or default_folder())
+        self.endpoint, self.mode, self.estimates = endpoint, mode, dict[str, CallEstimate]()
+        self._kept = AnswerCache(cache or default_folder())
         self._budget, self._fill = Budget(budget), fill
         self._pace = Pace(endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._spent, self._lock = Spent(), Lock()
@@ -145,7 +145,7 @@ class Client:
             self._absent(len(missing), len(unique))
         if self.mode == "dry":
             seen = {key: self._taken(unique[key], answer, calls) for key, (answer, calls) in known.items()}
-            wanted = {key: sizes(_text_of(self._request(ask))) for key, ask in missing.items()}
+            wanted = {key: character_counts(_text_of(self._request(ask))) for key, ask in missing.items()}
             answers |= dict.fromkeys(missing, Answer("", failed=NOT_ASKED))
             self._count(wanted, seen, "chat")
         elif missing:
@@ -187,8 +187,8 @@ class Client:
         if missing and self.mode == "replay":
             self._absent(len(missing), len(unique))
         if self.mode == "dry":
-            took = {text: Taken(sizes(text), 1, reply.tokens_in, 0) for text, reply in known.items()}
-            self._count({text: sizes(text) for text in missing}, took, "embedding")
+            took = {text: Taken(character_counts(text), 1, reply.tokens_in, 0) for text, reply in known.items()}
+            self._count({text: character_counts(text) for text in missing}, took, "embedding")
             return np.empty((len(texts), 0), np.float32)
         if missing:
             size = self.endpoint.batch
@@ -282,7 +282,7 @@ class Client:
                 self._pace.took(ticket, tokens_in + tokens_out)
                 self._add(Spent(int(replies[0].finish != "refused"), tokens_in, tokens_out, cost))
                 return replies
-            except _StoppedError:
+            except _CallStoppedError:
                 cost = 0.0
                 raise
             except BrokenError as error:
@@ -342,7 +342,7 @@ class Client:
                     except _NoBudgetError:
                         out_of_budget = True
                         end()
-                    except (_StoppedError, CancelledError):
+                    except (_CallStoppedError, CancelledError):
                         pass
                     except HarnessError as error:
                         fatal = fatal or error
@@ -371,7 +371,7 @@ class Client:
         )
 
     def _taken(self, ask: Ask, answer: Answer, calls: int) -> Taken:
-        return Taken(sizes(_text_of(self._request(ask))), calls, answer.tokens_in, answer.tokens_out)
+        return Taken(character_counts(_text_of(self._request(ask))), calls, answer.tokens_in, answer.tokens_out)
 
     def _count(self, wanted: Mapping[str, tuple[int, int]], seen: Mapping[str, Taken], kind: str) -> None:
         """Adds requests of a dry run to the estimate and reports it."""
@@ -382,9 +382,11 @@ class Client:
         basis = f"{len(like)} of these asks, which are kept"
         if rough := bool(asked) and len(like) < ENOUGH:
             others = self._kept.of_model(self.endpoint.model, kind, _MOST_SEEN)
-            like = [Taken(sizes(_text_of(each)), 1, reply.tokens_in, reply.tokens_out) for each, reply in others]
+            like = [
+                Taken(character_counts(_text_of(each)), 1, reply.tokens_in, reply.tokens_out) for each, reply in others
+            ]
             basis = f"{len(like)} kept answers of this model to other asks"
-        made = estimate(self.endpoint, list(asked.values()), like, basis)
+        made = estimate_calls(self.endpoint, list(asked.values()), like, basis)
         if rough:  # other requests are not a sample of these, so their spread does not measure the error
             made = replace(made, within=math.inf)
         if kind == "embedding":  # embedding calls have no output tokens, and several texts each
@@ -395,7 +397,7 @@ class Client:
         counts = [round(sum(getattr(one, name) for one in every)) for name in ("calls", "tokens_in", "tokens_out")]
         with self._lock:
             self._spent = Spent(counts[0], counts[1], counts[2], sum(one.cost for one in every), self._spent.failed)
-        say(f"dry run of {self.endpoint.name}: {made}")
+        log_line(f"dry run of {self.endpoint.name}: {made}")
 
 
 def _text_of(wanted: Mapping[str, Any]) -> str:

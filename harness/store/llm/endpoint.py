@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 
 from harness.errors import HarnessError
 from harness.io import config
-from harness.io.checks import number, typed, whole
+from harness.io.checks import check_number, check_whole_number, typed
 
 OPENAI = "https://api.openai.com/v1"
 Role = Literal["system", "user", "assistant"]
 Schemas = Literal["json_schema", "json_object", "llama", "none"]
 _KEY = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _OURS = ("model", "messages", "input", "stream", "n", "response_format", "encoding_format", "stream_options")
-_SECONDS = partial(number, low=1e-9, high=86_400)
-_COUNT = partial(whole, low=1)
+_SECONDS = partial(check_number, low=1e-9, high=86_400)
+_COUNT = partial(check_whole_number, low=1)
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class Endpoint:
 
     name: str
     model: str
-    price_in: Annotated[float, number]
-    price_out: Annotated[float, number]
+    price_in: Annotated[float, check_number]
+    price_out: Annotated[float, check_number]
     url: str | None = None
     title: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -147,8 +147,8 @@ class Endpoint:
     requests_per_minute: Annotated[int, _COUNT] | None = None
     tokens_per_minute: Annotated[int, _COUNT] | None = None
     timeout: Annotated[float, _SECONDS] = 120.0
-    retries: Annotated[int, whole] = 5
-    repairs: Annotated[int, whole] = 2
+    retries: Annotated[int, check_whole_number] = 5
+    repairs: Annotated[int, check_whole_number] = 2
     schemas: Schemas = "json_schema"
     reports: str | None = None
     batch: Annotated[int, _COUNT] = 64

@@ -33,7 +33,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CallEstimate:
     """Estimated calls, tokens and cost of a dry run.
 
     Attributes
@@ -69,27 +69,29 @@ def sample(asks: Sequence[T], count: int = 30, seed: int = 0) -> tuple[T, ...]:
     return tuple(asks[i] for i in sorted(chosen))
 
 
-def sizes(text: str) -> tuple[int, int]:
+def character_counts(text: str) -> tuple[int, int]:
     """Returns the numbers of letters and blanks, and of other characters: formulas have more tokens per character.
 
-    >>> sizes("if x = 1")
+    >>> character_counts("if x = 1")
     (6, 2)
     """
     plain = sum(c.isascii() and (c.isalpha() or c.isspace()) for c in text)
     return plain, len(text) - plain
 
 
-def estimate(endpoint: Endpoint, wanted: Sequence[tuple[int, int]], seen: Sequence[Taken], basis: str) -> Estimate:
+def estimate_calls(
+    endpoint: Endpoint, wanted: Sequence[tuple[int, int]], seen: Sequence[Taken], basis: str
+) -> CallEstimate:
     """Estimates calls, tokens and cost of requests from those seen; with fewer than `ENOUGH`, uses defaults."""
     count = len(wanted)
     if not count:
-        return Estimate(0, 0.0, 0.0, 0.0, 0.0, 0.0, "the cache")
+        return CallEstimate(0, 0.0, 0.0, 0.0, 0.0, 0.0, "the cache")
     if len(seen) < ENOUGH:
         tokens_in = sum(sum(each) for each in wanted) / _PER_TOKEN
         tokens_out = float(count * min(endpoint.longest or _ANSWER, _ANSWER))
         cost = endpoint.cost(tokens_in, tokens_out)
         rough = f"{_PER_TOKEN} characters a token: ask {ENOUGH} of them first to learn how this model counts"
-        return Estimate(count, float(count), tokens_in, tokens_out, cost, math.inf, rough)
+        return CallEstimate(count, float(count), tokens_in, tokens_out, cost, math.inf, rough)
     import numpy as np
 
     took = np.array([[each.calls, each.tokens_in, each.tokens_out] for each in seen], dtype=float)
@@ -106,4 +108,4 @@ def estimate(endpoint: Endpoint, wanted: Sequence[tuple[int, int]], seen: Sequen
     # Combines the error of the mean of the seen requests and the deviation of the new ones.
     error = 1.96 * spread * count * math.sqrt(1 / len(seen) + 1 / count)
     within = error / total if total else 0.0
-    return Estimate(count, calls, tokens_in, tokens_out, endpoint.cost(tokens_in, tokens_out), within, basis)
+    return CallEstimate(count, calls, tokens_in, tokens_out, endpoint.cost(tokens_in, tokens_out), within, basis)

@@ -14,9 +14,9 @@ from threading import Thread
 from time import monotonic
 from typing import Any
 
-from harness.errors import HarnessError, one_line, shortened
+from harness.errors import HarnessError, printable_line, shortened
+from harness.store.llm.answer_cache import Reply
 from harness.store.llm.endpoint import Endpoint
-from harness.store.llm.kept import Reply
 from harness.store.llm.limits import retry_after
 
 _AGAIN = (408, 409, 425, 429)  # and 500 up
@@ -249,7 +249,7 @@ class Wire:
         text = str(said)
         if self._key:
             text = text.replace(self._key, "[key]")
-        return shortened(one_line(" ".join(text.split())), _SAID)
+        return shortened(printable_line(" ".join(text.split())), _SAID)
 
     def _text(self, said: str) -> str:
         """Returns a text for the cache: without the API key, and encodable in UTF-8."""

@@ -19,7 +19,7 @@ from typing import Literal
 
 from harness.formulas.text import masking
 from harness.formulas.text.masking import PREFIX, Masked
-from harness.systems.crosslingual.translators import Passage
+from harness.systems.crosslingual.translators import TranslatedText
 
 Ask = Callable[[Iterable[str]], Mapping[str, str]]
 Count = Callable[[str, str], Mapping[str, int]]
@@ -43,7 +43,7 @@ _REASONS: Mapping[str, Reason] = {
 }
 
 
-def mask(text: str, prefix: str = PREFIX) -> Masked:
+def mask_as_authors(text: str, prefix: str = PREFIX) -> Masked:
     """Replaces formulas by placeholders as the authors' code does.
 
     The first formula becomes `QZ1` at all its occurrences, then the first formula of the new text becomes `QZ2`, and so
@@ -53,7 +53,7 @@ def mask(text: str, prefix: str = PREFIX) -> Masked:
 
     Examples
     --------
-    >>> mask("If $n$ is odd and $m$ is not, $n$ is greater.").text
+    >>> mask_as_authors("If $n$ is odd and $m$ is not, $n$ is greater.").text
     'If QZ1 is odd and QZ2 is not, QZ1 is greater.'
     """
     formulas: list[str] = []
@@ -63,12 +63,12 @@ def mask(text: str, prefix: str = PREFIX) -> Masked:
     return Masked(text, tuple(formulas), tuple(range(1, len(formulas) + 1)), prefix)
 
 
-def unmask(text: str, masked: Masked) -> str:
+def unmask_as_authors(text: str, masked: Masked) -> str:
     """Restores formulas by plain replacement, `QZ1` first, also inside `QZ10`.
 
     Examples
     --------
-    >>> unmask("QZ2 and QZ10", Masked("", ("$a$", "$b$"), (1, 2)))
+    >>> unmask_as_authors("QZ2 and QZ10", Masked("", ("$a$", "$b$"), (1, 2)))
     '$b$ and $a$0'
     """
     for number, formula in zip(masked.numbers, masked.formulas, strict=True):
@@ -81,7 +81,7 @@ def reason(masked: Masked) -> Reason | None:
 
     Examples
     --------
-    >>> reason(mask("$n$ is odd")), reason(mask("Zero")), reason(mask("Is $n$ odd"))
+    >>> reason(mask_as_authors("$n$ is odd")), reason(mask_as_authors("Zero")), reason(mask_as_authors("Is $n$ odd"))
     ('formula', 'letter', None)
     """
     begin = 1 if re.match("¿(?!¿)", masked.text) else 0
@@ -108,7 +108,9 @@ def units(text: str, script: Script) -> list[str]:
     return sentences(text) if script == "nllb" else [text]
 
 
-def translate(texts: Sequence[str], script: Script, ask: Ask, count: Count, prefix: str | None) -> list[Passage]:
+def translate_as_authors(
+    texts: Sequence[str], script: Script, ask: Ask, count: Count, prefix: str | None
+) -> list[TranslatedText]:
     """Translates texts with one of the two functions.
 
     Parameters
@@ -123,14 +125,16 @@ def translate(texts: Sequence[str], script: Script, ask: Ask, count: Count, pref
         One per text. `restored` is stripped at both ends, as in the authors' evaluation.
     """
     parts = [units(text, script) for text in texts]
-    masked = {unit: mask(unit, prefix) if prefix else Masked(unit, (), (), "") for of in parts for unit in of}
+    masked = {
+        unit: mask_as_authors(unit, prefix) if prefix else Masked(unit, (), (), "") for of in parts for unit in of
+    }
     sent = {unit: one for unit, one in masked.items() if not reason(one)}
     found = ask(one.text for one in sent.values())
     received = {unit: found[one.text] for unit, one in sent.items()}
     if script == "mbart":
         # An output this long is unlikely to be a translation, so the text is translated again without placeholders.
         received |= ask(unit for unit, output in received.items() if len(output) - len(unit) > LONGER)
-    restored = {unit: unmask(received[unit], one) if unit in sent else unit for unit, one in masked.items()}
+    restored = {unit: unmask_as_authors(received[unit], one) if unit in sent else unit for unit, one in masked.items()}
     return [_passage(text, of, masked, received, restored, count) for text, of in zip(texts, parts, strict=True)]
 
 
@@ -141,11 +145,11 @@ def _passage(
     received: Mapping[str, str],
     restored: Mapping[str, str],
     count: Count,
-) -> Passage:
+) -> TranslatedText:
     whole = " ".join(restored[unit] for unit in of).strip()
-    respelled = sum(masking.unmask(received[unit], masked[unit])[1].altered for unit in of if unit in received)
+    respelled = sum(masking.unmask_formulas(received[unit], masked[unit])[1].altered for unit in of if unit in received)
     there = [unit for unit in of if unit.strip()]
-    return Passage(
+    return TranslatedText(
         text,
         " ".join(masked[unit].text for unit in of),
         " ".join(received.get(unit, masked[unit].text) for unit in of),
@@ -195,7 +199,7 @@ def untranslated(texts: Iterable[str], script: Script, prefix: str = PREFIX) -> 
     counts: Counter[str] = Counter()
     for unit in (unit for text in texts for unit in units(text, script) if unit.strip()):
         counts["units"] += 1
-        if why := reason(one := mask(unit, prefix)):
+        if why := reason(one := mask_as_authors(unit, prefix)):
             counts[why] += 1
             counts["words"] += has_words(one.text, prefix)
     return Untranslated(**counts)
@@ -209,7 +213,7 @@ def leaves(text: str, script: Script, prefix: str = PREFIX) -> bool:
     >>> leaves("$n$ is a prime. Why?", "mbart"), leaves("$n$ is a prime. Why?", "nllb")
     (True, False)
     """
-    return all(reason(mask(unit, prefix)) for unit in units(text, script))
+    return all(reason(mask_as_authors(unit, prefix)) for unit in units(text, script))
 
 
 def has_words(text: str, prefix: str | None = PREFIX) -> bool:

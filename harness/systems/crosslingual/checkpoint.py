@@ -17,7 +17,7 @@ INSTALL = "pip install 'mathir-harness[translation]'"
 
 
 @dataclass(frozen=True, eq=False)
-class Reader:
+class CheckpointProperties:
     """Properties of a model that are known before its weights are loaded.
 
     Attributes
@@ -72,7 +72,7 @@ def architecture(folder: Path, kind: str, name: str) -> Any:  # noqa: ANN401
 
 
 @lru_cache(maxsize=1)  # a tokenizer takes seconds to load, and is needed for every batch of topics
-def reader(folder: Path, content: str, kind: str, name: str) -> Reader:
+def reader(folder: Path, content: str, kind: str, name: str) -> CheckpointProperties:
     """Loads a model without its weights; `content` identifies the files, so that changed files are loaded again.
 
     Raises
@@ -101,7 +101,7 @@ def reader(folder: Path, content: str, kind: str, name: str) -> Reader:
             only = _keys(folder / file, name).get("forced_bos_token_id", only)
             if only is not None and type(only) is not int:
                 raise HarnessError(f"model {name}: {file}: key 'forced_bos_token_id' is {only!r}, expected a number")
-    return Reader(int(config.max_position_embeddings), only, tokenizer, name)
+    return CheckpointProperties(int(config.max_position_embeddings), only, tokenizer, name)
 
 
 @lru_cache(maxsize=1)  # one model in memory

@@ -8,16 +8,16 @@ from functools import partial
 
 from harness.errors import HarnessError
 from harness.formulas.text.delimiters import Dollars
-from harness.formulas.text.masking import PREFIX, Integrity, mask, unmask
+from harness.formulas.text.masking import PREFIX, Integrity, mask_formulas, unmask_formulas
 from harness.io import checks
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.systems.crosslingual import authors, sentences
-from harness.systems.crosslingual.translators import Passage, Translator
+from harness.systems.crosslingual.translators import TranslatedText, Translator
 
 PIPELINES = ("ours", "authors", *(f"authors-{script}" for script in authors.SCRIPTS))
 
 
-def translate(
+def translate_texts(
     texts: Sequence[str],
     translator: Translator,
     source: str,
@@ -26,7 +26,7 @@ def translate(
     masking: str | None = PREFIX,
     pipeline: str = "ours",
     dollars: Dollars = "pairs",
-) -> list[Passage]:
+) -> list[TranslatedText]:
     """Translates texts in order and reports how many formulas were kept, lost, duplicated or moved.
 
     `ours` masks each text, translates its distinct sentences (or the whole text, if the translator takes whole texts),
@@ -50,7 +50,9 @@ def translate(
     """
     ask = partial(_asked, translator, source, target)
     if (script := script_of(pipeline, translator)) is not None:
-        return authors.translate(texts, script, ask, lambda text, restored: counts(compared(text, restored)), masking)
+        return authors.translate_as_authors(
+            texts, script, ask, lambda text, restored: counts(compared(text, restored)), masking
+        )
     return _ours(texts, ask, translator.whole, masking, dollars)
 
 
@@ -83,7 +85,7 @@ def _asked(translator: Translator, source: str, target: str, texts: Iterable[str
     if len(out) != len(different):
         raise HarnessError(f"translator {translator.name}: gave {len(out)} translations of {len(different)} texts")
     if empty := sum(bool(text.strip()) and not made.strip() for text, made in zip(different, out, strict=True)):
-        say(f"translator {translator.name}: gave nothing for {empty} of {len(different)} texts")
+        log_line(f"translator {translator.name}: gave nothing for {empty} of {len(different)} texts")
     return dict(zip(different, out, strict=True))
 
 
@@ -92,8 +94,8 @@ def _asked(translator: Translator, source: str, target: str, texts: Iterable[str
 
 def _ours(
     texts: Sequence[str], ask: partial[dict[str, str]], whole: bool, masking: str | None, dollars: Dollars
-) -> list[Passage]:
-    masked = [mask(text, masking, blanks=True, dollars=dollars) if masking else None for text in texts]
+) -> list[TranslatedText]:
+    masked = [mask_formulas(text, masking, blanks=True, dollars=dollars) if masking else None for text in texts]
     sent = [text if there is None else there.text for text, there in zip(texts, masked, strict=True)]
     units = [_whole(text) if whole else sentences.split(text) for text in sent]
     found = ask(unit for parts in units for unit, _ in parts if authors.has_words(unit, masking))
@@ -101,14 +103,14 @@ def _ours(
     passages = []
     for original, gave, got, there, parts in zip(texts, sent, received, masked, units, strict=True):
         restored, integrity = (
-            (got, compared(original, got, dollars)) if there is None else unmask(got, there, repair=True)
+            (got, compared(original, got, dollars)) if there is None else unmask_formulas(got, there, repair=True)
         )
         lost = () if there is None else integrity.missing
         if lost:
             restored = " ".join([*([restored.rstrip()] if restored.strip() else []), *lost])
         given = [unit for unit, _ in parts if unit]
         passages.append(
-            Passage(
+            TranslatedText(
                 original,
                 gave,
                 got,
@@ -134,20 +136,20 @@ def _whole(text: str) -> list[tuple[str, str]]:
 
 def compared(original: str, restored: str, dollars: Dollars = "pairs") -> Integrity:
     """Compares the formulas of a text with those of its translation, for texts translated without placeholders."""
-    there = mask(original, dollars=dollars)
+    there = mask_formulas(original, dollars=dollars)
     places: dict[str, list[int]] = defaultdict(list)
     for number, formula in zip(there.numbers, there.formulas, strict=True):
         places[formula].append(number)
     first = {formula: numbers[0] for formula, numbers in places.items()}
     order = []
-    for formula in mask(restored, dollars=dollars).formulas:
+    for formula in mask_formulas(restored, dollars=dollars).formulas:
         if formula in places:
             order.append(places[formula].pop(0) if places[formula] else first[formula])
-    return unmask(" ".join(f"{there.prefix}{number}" for number in order), there)[1]
+    return unmask_formulas(" ".join(f"{there.prefix}{number}" for number in order), there)[1]
 
 
 def counts(integrity: Integrity) -> dict[str, int]:
-    """Returns the counts of an `Integrity` as arguments of `Passage`."""
+    """Returns the counts of an `Integrity` as arguments of `TranslatedText`."""
     return {
         "formulas": integrity.formulas,
         "kept": integrity.kept,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from harness.data.topics import Topic
-from harness.formulas.text.delimiters import spans
+from harness.formulas.text.delimiters import formula_spans
 
 NAMES = {
     **{"ces": "Czech", "eng": "English", "fas": "Persian", "hin": "Hindi", "hrv": "Croatian"},
@@ -59,7 +59,7 @@ def script(text: str) -> str:
     ('LATIN', 'ARABIC', '')
     """
     prose, at = [], 0
-    for start, end, *_ in spans(text):
+    for start, end, *_ in formula_spans(text):
         prose.append(text[at:start])
         at = end
     letters = (sign for sign in "".join([*prose, text[at:]]) if sign.isalpha())

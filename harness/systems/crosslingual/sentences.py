@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harness.formulas.text.delimiters import spans
+from harness.formulas.text.delimiters import formula_spans
 
 _BLANKS = re.compile(r"\s+")
 # Marks that end a sentence (Latin, Arabic, Devanagari), and closing quotes or brackets after them.
@@ -48,14 +48,14 @@ def split(text: str) -> list[tuple[str, str]]:
     return [*out, (text[begin:], "")] if begin < len(text) else out
 
 
-def halves(text: str) -> tuple[str, str, str] | None:
+def halves_of_text(text: str) -> tuple[str, str, str] | None:
     """Splits a text at the blanks nearest to its middle: returns the part before, the blanks, and the part after.
 
     Returns None if there are blanks only at its ends or within formulas.
 
     Examples
     --------
-    >>> halves("one two $a + b$")
+    >>> halves_of_text("one two $a + b$")
     ('one two', ' ', '$a + b$')
     """
     inner = (blank for blank in _outside(text) if blank.start() > 0 and blank.end() < len(text))
@@ -65,7 +65,7 @@ def halves(text: str) -> tuple[str, str, str] | None:
 
 def _outside(text: str) -> Iterator[re.Match[str]]:
     """Yields the blanks of a text outside formulas."""
-    formulas = iter(spans(text))
+    formulas = iter(formula_spans(text))
     formula = next(formulas, None)
     for blank in _BLANKS.finditer(text):
         while formula is not None and formula.end <= blank.start():

@@ -15,16 +15,16 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from harness.errors import HarnessError
 from harness.io import checks
-from harness.io.console import progress, say
+from harness.io.console import log_line, progress
 from harness.systems import hardware
 from harness.systems.crosslingual import checkpoint, languages
-from harness.systems.crosslingual.sentences import halves
+from harness.systems.crosslingual.sentences import halves_of_text
 from harness.systems.dense import encoder, models
 
 TOKENS = {"cpu": 2048, "cuda": 1 << 14}  # maximum number of tokens per batch, padding and beams included
-Positive = Annotated[int, partial(checks.whole, low=1)]
-Natural = Annotated[int, checks.whole]
-Length = Annotated[int, partial(checks.whole, low=8)]
+Positive = Annotated[int, partial(checks.check_whole_number, low=1)]
+Natural = Annotated[int, checks.check_whole_number]
+Length = Annotated[int, partial(checks.check_whole_number, low=8)]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Seq2Seq:
 
     Attributes
     ----------
-    model : see `harness.systems.dense.models.find`.
+    model : see `harness.systems.dense.models.find_model`.
     beams : beam size; 1 is greedy search; None: the model's default.
     length : maximum number of output word pieces, including the start and language tokens; None: the model's default.
     overlong : treatment of a text longer than the model's input limit or `length`, or with a translation longer than
@@ -86,7 +86,7 @@ class Seq2Seq:
         """Returns the inputs of translations besides texts, languages and this code: model, settings and versions."""
         device = hardware.device(self.device)
         return {
-            **models.find(self.model).identity,
+            **models.find_model(self.model).identity,
             "kind": self.kind,
             "beams": self.beams,
             "length": self.length,
@@ -119,7 +119,7 @@ class Seq2Seq:
             return []
         if lines := self.missing():
             raise HarnessError(lines[0])
-        found = models.find(self.model)
+        found = models.find_model(self.model)
         content = str(sorted(found.identity.items()))
         read = checkpoint.reader(found.folder, content, self.kind, found.name)
         if self.length is not None and self.length > read.positions:
@@ -205,7 +205,7 @@ class _Run:
     def __init__(
         self,
         settings: Seq2Seq,
-        read: checkpoint.Reader,
+        read: checkpoint.CheckpointProperties,
         model: Any,  # noqa: ANN401
         begin: int,
         device: str,
@@ -233,7 +233,7 @@ class _Run:
                     continue
                 del rows[text]
                 told.add(text in asked)
-                if split := halves(text):
+                if split := halves_of_text(text):
                     apart[text] = split
                     long += [split[0], split[2]]
                 else:
@@ -241,7 +241,7 @@ class _Run:
                     _count(lines, f"of more than {self.most} word pieces without a blank, and left untranslated")
             for text, written in self._written(rows):
                 told.add(text in asked)
-                if written.full and self._worth_parting(rows[text]) and (split := halves(text)):
+                if written.full and self._worth_parting(rows[text]) and (split := halves_of_text(text)):
                     apart[text] = split
                     long += [split[0], split[2]]
                     continue
@@ -250,7 +250,7 @@ class _Run:
                     _count(lines, f"with a translation that does not end within {self.length} word pieces")
             pending = [text for text in dict.fromkeys(long) if text.strip() and text not in done and text not in apart]
         for line, count in lines.items():
-            say(f"translator {self.settings.name}: {count} text{'s' * (count > 1)} {line}")
+            log_line(f"translator {self.settings.name}: {count} text{'s' * (count > 1)} {line}")
 
         def joined(text: str) -> str:
             if text not in apart:

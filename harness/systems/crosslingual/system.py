@@ -11,15 +11,15 @@ from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from harness.data.markup import numbered
+from harness.data.markup import numbered_formulas
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
-from harness.formulas.text.masking import PREFIX, mask
+from harness.formulas.text.masking import PREFIX, mask_formulas
 from harness.io import checks
 from harness.store import cost
 from harness.systems.base import MARK, Request
-from harness.systems.build import Built
+from harness.systems.build import BuiltSystem
 from harness.systems.crosslingual import pipeline, translations
 from harness.systems.crosslingual.authors import NAMES, Script
 from harness.systems.crosslingual.controls import Control, FormulasOnly, Human, Identity
@@ -71,7 +71,7 @@ class CrossLingual:
             if not isinstance(self.masking, str):
                 expected = f"expected capital letters such as {PREFIX}, or null"
                 raise HarnessError(f"key 'masking' is {self.masking!r}, {expected}")
-            mask("", self.masking)
+            mask_formulas("", self.masking)
         self.script, self._system  # noqa: B018  (accessed to validate them early)
 
     @cached_property
@@ -151,14 +151,14 @@ class CrossLingual:
         title, body, formulas = found.title.restored, found.body.restored, topic.formulas
         # A topic with a query formula of its own keeps it; otherwise its formulas are those of the translated text.
         asked = [formula.latex for formula in formulas]
-        own = numbered("q_", topic.title, topic.body, dollars=topic.dollars)
+        own = numbered_formulas("q_", topic.title, topic.body, dollars=topic.dollars)
         if not asked or asked == [formula.latex for formula in own]:
-            formulas = numbered("q_", title, body, dollars=topic.dollars)
+            formulas = numbered_formulas("q_", title, body, dollars=topic.dollars)
         # Tags are in the documents' language even for foreign topics; the query is title and body (section 4).
         return replace(topic, title=title, body=body, tags=(), formulas=formulas, language=language)
 
     @cached_property
-    def _system(self) -> Built:
+    def _system(self) -> BuiltSystem:
         return another("system", self.system)
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.data.topics import Topic
-from harness.errors import counted
+from harness.errors import counted_text
 from harness.formulas.text.delimiters import Dollars
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.io.files import sha256
 from harness.store import code, shards
 from harness.systems.crosslingual import pipeline, scripts
-from harness.systems.crosslingual.translators import Passage, Translator
+from harness.systems.crosslingual.translators import TranslatedText, Translator
 
 if TYPE_CHECKING:  # not imported at run time, so that code that reads collections is not an input of translations
     from harness.systems.crosslingual.controls import Control
@@ -35,8 +35,8 @@ class TranslatedTopic:
     """Translation of a topic's title and body."""
 
     id: str
-    title: Passage
-    body: Passage
+    title: TranslatedText
+    body: TranslatedText
 
     def total(self, count: str) -> int:
         """Returns the sum of a count, such as `lost`, over title and body."""
@@ -53,7 +53,7 @@ def translated(
     Parameters
     ----------
     masking : prefix of the placeholders that replace formulas; None leaves formulas in the text.
-    how : the pipeline: see `pipeline.translate`.
+    how : the pipeline: see `pipeline.translate_texts`.
 
     Raises
     ------
@@ -69,8 +69,8 @@ def translated(
     for (language, dollars), group in alike.items():
         if strange := scripts.suspicious(group):
             named = scripts.name_of(language)
-            several = counted(len(strange), "topic is", "topics are")
-            say(f"{several} said to be in {named}, but in another script, such as {strange[0]}")
+            several = counted_text(len(strange), "topic is", "topics are")
+            log_line(f"{several} said to be in {named}, but in another script, such as {strange[0]}")
         if language == target and script is None:
             out |= {topic.id: controlled(topic, (topic.title, topic.body)) for topic in group}
             continue
@@ -89,9 +89,9 @@ def controlled(topic: Topic, texts: tuple[str, str]) -> TranslatedTopic:
     return TranslatedTopic(topic.id, title, body)
 
 
-def _compared(original: str, restored: str, dollars: Dollars) -> Passage:
+def _compared(original: str, restored: str, dollars: Dollars) -> TranslatedText:
     found = pipeline.compared(original, restored, dollars)
-    return Passage(original, original, restored, restored, **pipeline.counts(found))
+    return TranslatedText(original, original, restored, restored, **pipeline.counts(found))
 
 
 def _alike(topics: Sequence[Topic], work: _Translate) -> dict[str, TranslatedTopic]:
@@ -108,7 +108,7 @@ def _alike(topics: Sequence[Topic], work: _Translate) -> dict[str, TranslatedTop
         "topics": sha256(repr(texts).encode("utf-8", "surrogatepass")),
         "code": code.of(__name__, type(translator).__module__),
     }
-    task = partial(shards.Map, work=work)
+    task = partial(shards.ShardTask, work=work)
 
     def join(folder: Path, of: str) -> list[Path]:
         groups = shards.parts(texts, BATCH[translator.whole])
@@ -118,7 +118,10 @@ def _alike(topics: Sequence[Topic], work: _Translate) -> dict[str, TranslatedTop
 
     folder = shards.joined(KIND, spec, join)
     rows = (json.loads(line) for line in (folder / _FILE).read_text(encoding="utf-8").splitlines())
-    return {row["id"]: TranslatedTopic(row["id"], Passage(**row["title"]), Passage(**row["body"])) for row in rows}
+    return {
+        row["id"]: TranslatedTopic(row["id"], TranslatedText(**row["title"]), TranslatedText(**row["body"]))
+        for row in rows
+    }
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ class _Translate:
     def __call__(self, part: Sequence[_Texts]) -> bytes:
         both = [text for _, title, body in part for text in (title, body)]
         how: Any = {"masking": self.masking, "pipeline": self.how, "dollars": self.dollars}
-        found = pipeline.translate(both, self.translator, self.source, self.target, **how)
+        found = pipeline.translate_texts(both, self.translator, self.source, self.target, **how)
         topics = (TranslatedTopic(name, *found[2 * i : 2 * i + 2]) for i, (name, _, _) in enumerate(part))
         return "".join(f"{json.dumps(asdict(topic))}\n" for topic in topics).encode()
 

@@ -60,7 +60,7 @@ class Translator(Protocol):
 
 
 @dataclass(frozen=True)
-class Passage:
+class TranslatedText:
     """A text, its translation, and counts of kept, lost, duplicated and moved formulas.
 
     Attributes

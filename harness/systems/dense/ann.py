@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from harness.errors import HarnessError
-from harness.io.checks import choice, whole
+from harness.io.checks import check_whole_number, choice
 from harness.store import artefacts
 from harness.systems.dense import chroma
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.dense.ragged import queries_of
-from harness.systems.dense.search import SEARCHES, STRATEGIES, Hits, Query, first_stage, singles_of
+from harness.systems.dense.search import SEARCHES, STRATEGIES, Hits, VectorQuery, first_stage, singles_of
 from harness.systems.ranking import top
 
 GET = "pip install 'mathir-harness[ann]'"
@@ -270,11 +270,11 @@ def upload(
     HarnessError
         The server does not answer, an argument is out of range, or a formula does not have exactly one vector.
     """
-    whole("batch", batch, low=1)
+    check_whole_number("batch", batch, low=1)
     if formulas and (vectors.context is None or (np.diff(vectors.start) != 1).any()):
         raise HarnessError("vectors of formulas: expected one vector and a post for each formula")
     models = _library("qdrant_client.models", "qdrant-client")
-    graph = models.HnswConfigDiff(m=whole("neighbours", neighbours, low=2), ef_construct=construction)
+    graph = models.HnswConfigDiff(m=check_whole_number("neighbours", neighbours, low=2), ef_construct=construction)
     space = {"size": vectors.dimensions, "distance": models.Distance.DOT, "hnsw_config": graph}
     spaces = {"doc": models.VectorParams(**space)}
     if not formulas:
@@ -322,7 +322,7 @@ def _points(models: Any, vectors: Vectors, formulas: bool) -> Iterator[Any]:  # 
 
 
 def qdrant_search(
-    queries: Sequence[Query],
+    queries: Sequence[VectorQuery],
     collection: Qdrant,
     strategy: str = "colbert",
     precision: str = "exact",
@@ -349,7 +349,7 @@ def qdrant_search(
     """
     choice("strategy", strategy, ("single",) if collection.formulas else STRATEGIES)
     choice("precision", precision, SEARCHES)
-    whole("k", k, low=1)
+    check_whole_number("k", k, low=1)
     depth, ef = first_stage(strategy, k, depth, ef)
     models = _library("qdrant_client.models", "qdrant-client")
     dimensions = collection.vectors.dimensions

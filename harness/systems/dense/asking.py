@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.data.topics import Topic
-from harness.errors import HarnessError, counted
-from harness.io.console import say
+from harness.errors import HarnessError, counted_text
+from harness.io.console import log_line
 from harness.store.cost import note
 
 
@@ -30,7 +30,9 @@ def worded(
     read = [(topic, text(topic)) for topic in topics]
     if without := [topic.id for topic, found in read if not found]:
         fate = "ordered as in the first ranking" if reranks else "left out"
-        say(f"{name}: {counted(len(without), 'topic has', 'topics have')} no text, {fate}, such as {without[0]}")
+        log_line(
+            f"{name}: {counted_text(len(without), 'topic has', 'topics have')} no text, {fate}, such as {without[0]}"
+        )
     if len(without) == len(read):
         raise HarnessError(f"system {name}: no topic has a text in the fields {', '.join(fields)}")
     return [(topic, found) for topic, found in read if found]
@@ -49,4 +51,4 @@ def note_cut(name: str, what: str, cut: int, count: int, limits: Mapping[str, in
     note(f"{name}: texts cut, {what}", {"cut": cut, "texts": count} | said)
     if cut:
         read = " and ".join(f"{value:,} {key}" for key, value in limits.items() if value)
-        say(f"{name}: {cut:,} of {count:,} texts ({what}) are longer than the {read} read")
+        log_line(f"{name}: {cut:,} of {count:,} texts ({what}) are longer than the {read} read")

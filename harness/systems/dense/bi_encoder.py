@@ -33,8 +33,8 @@ from harness.systems.dense import (
     variants,
     vectors,
 )
-from harness.systems.dense.documents import Source
-from harness.systems.dense.engines import Encoder, Matrix, Settings
+from harness.systems.dense.documents import EncoderSource
+from harness.systems.dense.engines import EncoderSettings, Matrix, TextEncoder
 from harness.systems.dense.maxsim import Rows
 from harness.systems.dense.search import Hits
 from harness.systems.dense.training import tuned
@@ -55,7 +55,7 @@ class BiEncoder(heads.OverFirst):
     Parameters
     ----------
     name : name of the run.
-    model : see `harness.systems.dense.models.find`.
+    model : see `harness.systems.dense.models.find_model`.
     parts : parts of a document, each a text with its own vector: name -> fields (title, body, tags, id, columns of the
         corpus), joined. A document in which all parts are empty is excluded.
     weights : part -> weight of its similarity; 1 by default.
@@ -65,7 +65,7 @@ class BiEncoder(heads.OverFirst):
     join : separator of the fields of a part.
     view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
     pooling, prefixes, normalise, length, eos, precision, windows, dimensions, devices : see
-        `harness.systems.dense.engines.Settings`.
+        `harness.systems.dense.engines.EncoderSettings`.
     characters : maximum characters of an input, prefix included; None for no limit.
     storage : format of stored vectors: `float32`, or `float16`, which halves the size and changes cosines by at most
         0.0005.
@@ -76,7 +76,8 @@ class BiEncoder(heads.OverFirst):
         below them. None ranks the whole corpus.
     training : fine-tuning of the model before it is used: see `harness.systems.dense.training.settings.Tuning`.
     tokens : maximum word pieces in one forward pass; 0 for the default of the device.
-    calls : `mode`, `budget` and `cache` if the model is an endpoint: see `harness.systems.dense.endpoints.Calls`.
+    calls : `mode`, `budget` and `cache` if the model is an endpoint: see
+    `harness.systems.dense.endpoints.EndpointCalls`.
     """
 
     work: ClassVar[str] = "encoder"  # see `harness.papers.work`
@@ -109,7 +110,7 @@ class BiEncoder(heads.OverFirst):
     tokens: int = 0
     calls: Mapping[str, Any] | None = None
 
-    nested: ClassVar[Mapping[str, type]] = {"training": Tuning, "calls": endpoints.Calls}
+    nested: ClassVar[Mapping[str, type]] = {"training": Tuning, "calls": endpoints.EndpointCalls}
 
     def __post_init__(self) -> None:
         checks.text("model", self.model)
@@ -121,7 +122,7 @@ class BiEncoder(heads.OverFirst):
             raise HarnessError(f"key 'weights' is {self.weights!r}, expected names of parts and numbers")
         for name, weight in self.weights.items():
             checks.choice("weights", str(name), self.parts)
-            checks.number(f"weights.{name}", weight)
+            checks.check_number(f"weights.{name}", weight)
             if weight and not 1 / _MOST <= weight <= _MOST:  # beyond, scores could not be told apart in float32
                 raise HarnessError(f"key 'weights.{name}' is {weight:g}, expected 0 or {1 / _MOST:g} to {_MOST:g}")
         if not any(self.weights.get(name, 1) for name in self.parts):
@@ -130,12 +131,12 @@ class BiEncoder(heads.OverFirst):
         checks.choice("combine", self.combine, search.COMBINATIONS)
         checks.choice("storage", self.storage, vectors.STORAGES)
         checks.choice("search", self.search, SEARCHES)
-        checks.whole("depth", self.depth, low=1)
-        checks.whole("tokens", self.tokens)
+        checks.check_whole_number("depth", self.depth, low=1)
+        checks.check_whole_number("tokens", self.tokens)
         checks.choice("device", self.device, hardware.DEVICES)
         texts.check_join(self.join)
         if self.characters is not None:
-            checks.whole("characters", self.characters, low=1)
+            checks.check_whole_number("characters", self.characters, low=1)
         self._check_first()
         if self.first is not None and self.search != "exact":
             raise HarnessError(f"key 'search' is {self.search!r}, and documents of a first ranking are all scored")
@@ -215,7 +216,7 @@ class BiEncoder(heads.OverFirst):
         worded = self._worded(list(topics))
         return [topic.id for topic, _ in worded], self._asked_vectors(worded, source, source.load())
 
-    def _vectors(self, corpus: Corpus, part: str, source: Source, loaded: Encoder) -> vectors.Made:
+    def _vectors(self, corpus: Corpus, part: str, source: EncoderSource, loaded: TextEncoder) -> vectors.TextVectors:
         """Returns the vectors of one part of the documents, from the store or made now."""
 
         fields = self.parts[part]
@@ -225,14 +226,14 @@ class BiEncoder(heads.OverFirst):
         self._note_cut(f"documents, {part}", kept.cut, len(kept.vectors), loaded)
         return kept
 
-    def _asked_vectors(self, worded: Sequence[tuple[Topic, str]], source: Source, loaded: Encoder) -> Matrix:
+    def _asked_vectors(self, worded: Sequence[tuple[Topic, str]], source: EncoderSource, loaded: TextEncoder) -> Matrix:
         """Returns the vectors of topics, shape (topics, dimensions)."""
         with phase("encoding topics"):  # not part of the search time: the vectors may come from the store
             asked = topic_vectors.vectors_of([text for _, text in worded], source, loaded)
             self._note_cut("topics", asked.cut, len(worded), loaded)
         return asked.values
 
-    def _reranked(self, run: Run, request: Request, source: Source, loaded: Encoder) -> Run:
+    def _reranked(self, run: Run, request: Request, source: EncoderSource, loaded: TextEncoder) -> Run:
         """Re-ranks the top documents of the first ranking; topics without text keep their order."""
         with phase("read documents"):
             run, found = heads.read(self.name, run, request.corpus_for(self.name), self._k, self._texts)
@@ -258,13 +259,13 @@ class BiEncoder(heads.OverFirst):
             return heads.rescored(self.name, run, request.topics.topics, row_of, self._k, scores)
 
     def _search(
-        self, request: Request, topics: Sequence[Topic], rows: Matrix, parts: Sequence[vectors.Made]
+        self, request: Request, topics: Sequence[Topic], rows: Matrix, parts: Sequence[vectors.TextVectors]
     ) -> list[Hits]:
         made = [part.vectors for part in parts]
         out = None if request.excluded is None else request.excluded.among(made[0].ids)
         weights = [float(self.weights.get(name, 1.0)) for name in self.parts]
 
-        def hits(asked: Rows, among: Rows | None, indexes: Sequence[search.Index] | None) -> list[Hits]:
+        def hits(asked: Rows, among: Rows | None, indexes: Sequence[search.NeighbourIndex] | None) -> list[Hits]:
             gone = None if out is None else lambda number: out(topics[int(asked[number])].id)
             return search.nearest(
                 rows[asked], made, weights, self.combine, k=self.depth, rows=among, indexes=indexes, out=gone
@@ -274,7 +275,7 @@ class BiEncoder(heads.OverFirst):
             pools = ((topic, request.allowed(topic) or frozenset()) for topic in queries(topics))
             return [hits(np.array([at]), made[0].rows(pool), None)[0] for at, (_, pool) in enumerate(pools)]
         with ExitStack() as stack:
-            indexes: Sequence[search.Index] | None = None
+            indexes: Sequence[search.NeighbourIndex] | None = None
             if self.search == "approximate":
                 indexes = [ann.kept_index(part.vectors, part.folder) for part in parts]
             elif self.search == "chroma":
@@ -296,12 +297,12 @@ class BiEncoder(heads.OverFirst):
         """Returns the topics that have a text, with their texts; prints how many have none."""
         return asking.worded(self.name, topics, self._asked, self.query, reranks=self.first is not None)
 
-    def _note_cut(self, what: str, cut: int, count: int, loaded: Encoder) -> None:
+    def _note_cut(self, what: str, cut: int, count: int, loaded: TextEncoder) -> None:
         """Prints and records how many texts are truncated."""
         asking.note_cut(self.name, what, cut, count, {"word pieces": loaded.length, "characters": self.characters or 0})
 
-    def _source(self, model: str, device: str) -> Source:
-        return Source(model, self._settings, device, self.tokens, self.characters or 0, self._calls)
+    def _source(self, model: str, device: str) -> EncoderSource:
+        return EncoderSource(model, self._settings, device, self.tokens, self.characters or 0, self._calls)
 
     def _texts(self, document: Document) -> tuple[str, ...]:
         """Returns the texts of a document's parts."""
@@ -313,9 +314,9 @@ class BiEncoder(heads.OverFirst):
         return self.k or heads.K
 
     @cached_property
-    def _calls(self) -> endpoints.Calls:
-        return checks.typed(endpoints.Calls, self.calls or {}, "key 'calls'")
+    def _calls(self) -> endpoints.EndpointCalls:
+        return checks.typed(endpoints.EndpointCalls, self.calls or {}, "key 'calls'")
 
     @cached_property
-    def _settings(self) -> Settings:
-        return Settings(**{key: getattr(self, key) for key in _SETTINGS})
+    def _settings(self) -> EncoderSettings:
+        return EncoderSettings(**{key: getattr(self, key) for key in _SETTINGS})

@@ -22,8 +22,8 @@ import numpy as np
 import xxhash
 
 from harness.errors import HarnessError
-from harness.io import staged
-from harness.io.checks import whole
+from harness.io import staging_names
+from harness.io.checks import check_whole_number
 from harness.store import artefacts
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 
@@ -102,11 +102,11 @@ def build(vectors: Vectors, folder: Path, *, neighbours: int = NEIGHBOURS, const
     HarnessError
         Chroma is not installed or cannot write, or an argument is out of range.
     """
-    whole("neighbours", neighbours, low=2)
-    whole("construction", construction, low=1)
+    check_whole_number("neighbours", neighbours, low=2)
+    check_whole_number("construction", construction, low=1)
     graph: dict[str, Any] = {"space": "cosine", "max_neighbors": neighbours, "ef_construction": construction}
     graph["sync_threshold"] = 1  # otherwise vectors stay in a log and are inserted again each time the store is opened
-    metadata = about(vectors)
+    metadata = store_metadata(vectors)
     rows = np.flatnonzero(vectors.document >= 0)
     with _client(folder) as client:
         made = client.create_collection(
@@ -129,7 +129,7 @@ def opened(folder: Path, vectors: Vectors) -> Iterator[Chroma]:
         copy.
     """
     remedy = "delete this folder, and it is recomputed"
-    with staged.folder("harness-chroma") as copy:
+    with staging_names.folder("harness-chroma") as copy:
         try:
             shutil.copytree(folder, copy, dirs_exist_ok=True)
         except OSError as error:  # shutil.Error lists the errors of several files
@@ -141,7 +141,7 @@ def opened(folder: Path, vectors: Vectors) -> Iterator[Chroma]:
                 held, made = found.count(), dict(found.metadata or {})
             except (library().errors.ChromaError, ValueError) as error:
                 raise HarnessError(f"{folder}: not a store of vectors: {_first(error)}; {remedy}") from None
-        if (held, made) != (int((vectors.document >= 0).sum()), about(vectors)):
+        if (held, made) != (int((vectors.document >= 0).sum()), store_metadata(vectors)):
             what = f"of {held} vectors of {made.get('dimensions', 'unknown')} dimensions"
             raise HarnessError(f"{folder}: a store {what}, made by another model or of other documents; {remedy}")
         store = Chroma(copy, vectors)
@@ -169,7 +169,7 @@ def kept(vectors: Vectors, folder: Path) -> Iterator[Chroma]:
         yield found
 
 
-def about(vectors: Vectors) -> dict[str, Any]:
+def store_metadata(vectors: Vectors) -> dict[str, Any]:
     """Returns the metadata of a store: number and dimensions of its vectors, and a checksum of ids and some vectors."""
     state = xxhash.xxh3_128()
     for array in (vectors.ids, vectors.document, vectors.values[:: len(vectors.values) // _LOOKED_AT + 1]):

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from harness.collections.corpus import Document
 from harness.data.columns import Bools, Floats
 from harness.data.trec import Run
-from harness.errors import HarnessError, counted
+from harness.errors import HarnessError, counted_text
 from harness.io import checks
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.io.files import sha256
 from harness.store import artefacts, code
 from harness.store.cost import note, phase, queries
@@ -48,7 +48,7 @@ class CrossEncoder(heads.OverFirst):
     Parameters
     ----------
     name : name of the run.
-    model : a transformers model for sequence classification: see `harness.systems.dense.models.find`.
+    model : a transformers model for sequence classification: see `harness.systems.dense.models.find_model`.
     first : ranking to re-rank: the name of a system, the configuration of one, or a run file. None for the pool, of
         which all documents are scored.
     k : documents re-ranked for each topic; None for 100, or for all of a pool.
@@ -59,8 +59,9 @@ class CrossEncoder(heads.OverFirst):
     activation : function applied to logits: `none`, `sigmoid`, `softmax` over the labels, or its logarithm
         (`log-softmax`).
     template, words : for sequence models such as monoT5, the text that the model reads and the two words whose logits
-        are the labels: see `harness.systems.dense.sequence_pairs.Reading`. None for models of sequence classification.
-    length, truncation, precision : see `pairs.Settings`.
+        are the labels: see `harness.systems.dense.sequence_pairs.PairReading`. None for models of sequence
+        classification.
+    length, truncation, precision : see `pairs.PairScorerSettings`.
     training : fine-tuning of the model before it is used: see `harness.systems.dense.training.settings.Tuning`.
     tokens : maximum word pieces in one forward pass; 0 for the default of the device.
 
@@ -107,7 +108,7 @@ class CrossEncoder(heads.OverFirst):
         texts.check("document", self.document, self.view)
         checks.choice("activation", self.activation, ACTIVATIONS)
         checks.choice("device", self.device, hardware.DEVICES)
-        checks.whole("tokens", self.tokens)
+        checks.check_whole_number("tokens", self.tokens)
         if self.label is not None:
             checks.text("label", self.label)
         self._check_first()
@@ -132,7 +133,7 @@ class CrossEncoder(heads.OverFirst):
         return () if self.training is None else tuning("cross", self.training).notes()
 
     def _reads(self) -> dict[str, Any]:
-        own = self._spec(models.find(self.model))
+        own = self._spec(models.find_model(self.model))
         if self.training is not None:
             own["training"] = tuned.reads("cross", self.model, self.training)
         return own
@@ -149,7 +150,9 @@ class CrossEncoder(heads.OverFirst):
         corpus = request.corpus_for(self.name)
         request.workspace.mkdir(parents=True, exist_ok=True)
         on = hardware.device(self.device)
-        model = models.find(tuned.loaded("cross", self.model, self.training, corpus, request.workspace, on, self._try))
+        model = models.find_model(
+            tuned.loaded("cross", self.model, self.training, corpus, request.workspace, on, self._try)
+        )
         spec = self._spec(model)
         scorer = cache(lambda: self._load(model, spec["arithmetic"][0]))
         run = self._ranking(request)
@@ -179,24 +182,24 @@ class CrossEncoder(heads.OverFirst):
 
     def _try(self, folder: str) -> None:
         """Loads a model folder in the way the tuned model will be loaded, and checks that it has the score label."""
-        self._label(self._load(models.find(folder), "cpu").labels)
+        self._label(self._load(models.find_model(folder), "cpu").labels)
 
-    def _load(self, model: models.Model, device: str) -> pairs.PairScorer:
+    def _load(self, model: models.AvailableModel, device: str) -> pairs.PairScorer:
         if self._reading is not None:
             return sequence_pairs.load(model, self._reading, self._settings, device, self.tokens)
-        return pairs.load(model, self._settings, device, self.tokens)
+        return pairs.load_pair_scorer(model, self._settings, device, self.tokens)
 
     @cached_property
-    def _reading(self) -> sequence_pairs.Reading | None:
+    def _reading(self) -> sequence_pairs.PairReading | None:
         if self.template is None:
             return None
-        return sequence_pairs.Reading(self.template, **({} if self.words is None else {"words": self.words}))
+        return sequence_pairs.PairReading(self.template, **({} if self.words is None else {"words": self.words}))
 
     @cached_property
-    def _settings(self) -> pairs.Settings:
-        return pairs.Settings(self.length, self.truncation, self.precision)
+    def _settings(self) -> pairs.PairScorerSettings:
+        return pairs.PairScorerSettings(self.length, self.truncation, self.precision)
 
-    def _spec(self, model: models.Model) -> dict[str, Any]:
+    def _spec(self, model: models.AvailableModel) -> dict[str, Any]:
         """Returns all inputs of the logits besides the texts: model, settings and arithmetic."""
         arithmetic = [hardware.device(self.device), self.precision]
         spec = {"model": pairs.identity(model, self._settings), "arithmetic": [*arithmetic, self.tokens]}
@@ -229,7 +232,7 @@ class CrossEncoder(heads.OverFirst):
 
     # ---- scores -------------------------------------------------------------------------------------------------
 
-    def _scores(self, found: Kept, count: int) -> Floats:
+    def _scores(self, found: TopicLogits, count: int) -> Floats:
         """Returns the scores of a topic's documents, in the order of the first ranking; the top ones have logits."""
         logits = found.logits.astype(np.float64)
         column = logits[:, self._label(found.labels)]
@@ -264,16 +267,16 @@ class CrossEncoder(heads.OverFirst):
         if wordless:
             fate = "left out" if self._first is None else "ordered as in the first ranking"
             note(f"{self.name}: topics without text", len(wordless))
-            several = counted(len(wordless), "topic has", "topics have")
-            say(f"{self.name}: {several} no text, {fate}, such as {wordless[0]}")
+            several = counted_text(len(wordless), "topic has", "topics have")
+            log_line(f"{self.name}: {several} no text, {fate}, such as {wordless[0]}")
 
-    def _say_cut(self, scored: Sequence[Kept]) -> None:
+    def _say_cut(self, scored: Sequence[TopicLogits]) -> None:
         """Prints and records how many pairs are truncated."""
         count, cut = sum(len(found.cut) for found in scored), sum(int(found.cut.sum()) for found in scored)
         length = scored[0].length
         note(f"{self.name}: texts cut, pairs", {"cut": cut, "texts": count, "word pieces": length})
         if cut:
-            say(f"{self.name}: {cut:,} of {count:,} texts (pairs) are longer than the {length} word pieces read")
+            log_line(f"{self.name}: {cut:,} of {count:,} texts (pairs) are longer than the {length} word pieces read")
 
 
 # ---- re-ranking, whole and tiered -------------------------------------------------------------------------------
@@ -341,7 +344,7 @@ def _check_tiers(bounds: object) -> None:
 # ---- stored scores ----------------------------------------------------------------------------------------------
 
 
-class Kept(NamedTuple):
+class TopicLogits(NamedTuple):
     """Logits of a topic's documents.
 
     Attributes
@@ -358,7 +361,9 @@ class Kept(NamedTuple):
     labels: tuple[str, ...]
 
 
-def kept(query: str, documents: Sequence[str], scorer: Callable[[], pairs.PairScorer], spec: Mapping[str, Any]) -> Kept:
+def kept(
+    query: str, documents: Sequence[str], scorer: Callable[[], pairs.PairScorer], spec: Mapping[str, Any]
+) -> TopicLogits:
     """Returns the logits of a topic's documents, which are stored in batches of `SHARE` documents.
 
     Parameters
@@ -372,7 +377,7 @@ def kept(query: str, documents: Sequence[str], scorer: Callable[[], pairs.PairSc
     at = [row[text] for text in documents]
     logits = np.array([values for share in shares for values in share["logits"]], dtype=np.float32)[at]
     cut = np.array([long for share in shares for long in share["cut"]], dtype=bool)[at]
-    return Kept(logits, cut, int(shares[0]["length"]), tuple(shares[0]["labels"]))
+    return TopicLogits(logits, cut, int(shares[0]["length"]), tuple(shares[0]["labels"]))
 
 
 def is_kept(query: str, documents: Sequence[str], spec: Mapping[str, Any]) -> bool:

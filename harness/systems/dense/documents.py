@@ -14,16 +14,16 @@ from harness.io.files import sha256
 from harness.store import code
 from harness.systems import hardware
 from harness.systems.dense import encoder, engines, texts, vectors
-from harness.systems.dense.endpoints import Calls
-from harness.systems.dense.engines import Encoded, Encoder, Settings
+from harness.systems.dense.endpoints import EndpointCalls
+from harness.systems.dense.engines import EncodedTexts, EncoderSettings, TextEncoder
 
 
-class Source(NamedTuple):
+class EncoderSource(NamedTuple):
     """An encoder's model and settings.
 
     Attributes
     ----------
-    model : see `harness.systems.dense.models.find`.
+    model : see `harness.systems.dense.models.find_model`.
     device : `cpu` or `cuda`.
     tokens : maximum word pieces in one forward pass; 0 for the default of the device. Batching changes the last bits of
         vectors.
@@ -32,13 +32,13 @@ class Source(NamedTuple):
     """
 
     model: str
-    settings: Settings
+    settings: EncoderSettings
     device: str
     tokens: int = 0
     characters: int = 0
-    calls: Calls = Calls()
+    calls: EndpointCalls = EndpointCalls()
 
-    def load(self) -> Encoder:
+    def load(self) -> TextEncoder:
         """Loads the encoder."""
         loaded = encoder.load(self.model, self.settings, self.device, tokens=self.tokens, calls=self.calls)
         return cut(loaded, self.characters, self.settings) if self.characters else loaded
@@ -85,11 +85,11 @@ class Encoding:
     load : returns the encoder of the source in this process.
     """
 
-    source: Source
+    source: EncoderSource
     role: str
-    load: Callable[[], Encoder] | None = None
+    load: Callable[[], TextEncoder] | None = None
 
-    def __call__(self, some: Sequence[str]) -> Encoded:
+    def __call__(self, some: Sequence[str]) -> EncodedTexts:
         """Returns the vectors of texts."""
         loaded = self.load() if self.load is not None else vectors.loaded_here(self.source)
         return loaded.encoded(some, self.role)
@@ -98,21 +98,23 @@ class Encoding:
         return Encoding, (self.source, self.role)
 
 
-def cut(loaded: Encoder, characters: int, settings: Settings) -> Encoder:
+def cut(loaded: TextEncoder, characters: int, settings: EncoderSettings) -> TextEncoder:
     """Returns an encoder that truncates inputs to so many characters, including the prefix in `settings`.
 
     Examples
     --------
-    >>> lengths = Encoder("", 0, 1, lambda some, _: Encoded(np.array([[len(t)] for t in some]), np.zeros(2, bool)))
-    >>> found = cut(lengths, 9, Settings(prefixes={"query": "Query: "})).encoded(["ab", "abc"], "query")
+    >>> def lengths_of(some, _):
+    ...     return EncodedTexts(np.array([[len(text)] for text in some]), np.zeros(2, bool))
+    >>> lengths = TextEncoder("", 0, 1, lengths_of)
+    >>> found = cut(lengths, 9, EncoderSettings(prefixes={"query": "Query: "})).encoded(["ab", "abc"], "query")
     >>> found.vectors.tolist(), found.cut.tolist()
     ([[2], [2]], [False, True])
     """
 
-    def encoded(some: Sequence[str], role: str) -> Encoded:
+    def encoded(some: Sequence[str], role: str) -> EncodedTexts:
         most = max(characters - len((settings.prefixes or {}).get(role, "")), 0)
         found = loaded.encoded([text[:most] for text in some], role)
-        return Encoded(found.vectors, found.cut | np.array([len(text) > most for text in some], dtype=bool))
+        return EncodedTexts(found.vectors, found.cut | np.array([len(text) > most for text in some], dtype=bool))
 
     return replace(loaded, encoded=encoded)
 
@@ -135,12 +137,12 @@ def vectors_of(
     corpus: Corpus,
     fields: Sequence[str],
     view: str,
-    source: Source,
-    load: Callable[[], Encoder],
+    source: EncoderSource,
+    load: Callable[[], TextEncoder],
     *,
     storage: str = "float32",
     join: str = " ",
-) -> vectors.Made:
+) -> vectors.TextVectors:
     """Returns one vector for each document, from the store or computed.
 
     Parameters
@@ -169,8 +171,8 @@ def vectors_of(
 
 
 def vectors_of_texts(
-    named: Sequence[tuple[str, str]], source: Source, loaded: Encoder, *, storage: str = "float32"
-) -> vectors.Made:
+    named: Sequence[tuple[str, str]], source: EncoderSource, loaded: TextEncoder, *, storage: str = "float32"
+) -> vectors.TextVectors:
     """Returns the vectors of some documents, from the store or computed.
 
     Parameters

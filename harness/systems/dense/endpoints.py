@@ -12,14 +12,14 @@ import numpy as np
 from harness.errors import HarnessError
 from harness.store.cost import note
 from harness.store.llm import Client, load_endpoint
-from harness.systems.dense.engines import Encoded, Encoder, Settings
-from harness.systems.dense.models import Model
+from harness.systems.dense.engines import EncodedTexts, EncoderSettings, TextEncoder
+from harness.systems.dense.models import AvailableModel
 
 _OURS = ("prefixes", "normalise")  # settings applied by this module; the server fixes all others
 
 
 @dataclass(frozen=True)
-class Calls:
+class EndpointCalls:
     """Mode and limits of an endpoint's calls.
 
     Attributes
@@ -51,7 +51,7 @@ class Calls:
         return Client(endpoint, "replay" if lacking else self.mode, self.budget, cache, remedy)
 
 
-def encoder_of(found: Model, settings: Settings, calls: Calls) -> Encoder:
+def encoder_of(found: AvailableModel, settings: EncoderSettings, calls: EndpointCalls) -> TextEncoder:
     """Returns the encoder of an endpoint.
 
     The client caches one vector for each text, so that no text is paid for twice and a run can be repeated without an
@@ -63,13 +63,13 @@ def encoder_of(found: Model, settings: Settings, calls: Calls) -> Encoder:
         A setting cannot be changed because the server fixes it; or, when encoding, vectors are missing and cannot be
         requested.
     """
-    plain = asdict(Settings())
+    plain = asdict(EncoderSettings())
     given = [key for key, value in asdict(settings).items() if key not in _OURS and value != plain[key]]
     if given:
         raise HarnessError(f"key {given[0]!r}: model {found.name} is an endpoint, which has its own")
     client = calls.client(found.name)
 
-    def encoded(texts: Sequence[str], role: str) -> Encoded:
+    def encoded(texts: Sequence[str], role: str) -> EncodedTexts:
         prefix = (settings.prefixes or {}).get(role, "")
         vectors = client.embed([prefix + text for text in texts])
         spent = client.spent
@@ -79,12 +79,14 @@ def encoder_of(found: Model, settings: Settings, calls: Calls) -> Encoder:
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         if not np.isfinite(vectors).all():
             raise HarnessError(f"model {found.name}: a vector has numbers that are not finite")
-        return Encoded(vectors.astype(np.float32), np.zeros(len(texts), bool))
+        return EncodedTexts(vectors.astype(np.float32), np.zeros(len(texts), bool))
 
-    return Encoder(found.name, 0, 0, encoded)
+    return TextEncoder(found.name, 0, 0, encoded)
 
 
-def estimate(name: str, settings: Settings, calls: Calls, characters: int, texts: Iterable[tuple[str, str]]) -> str:
+def estimate(
+    name: str, settings: EncoderSettings, calls: EndpointCalls, characters: int, texts: Iterable[tuple[str, str]]
+) -> str:
     """Returns the estimated cost of the vectors that are not cached, without network requests.
 
     Parameters
@@ -92,7 +94,7 @@ def estimate(name: str, settings: Settings, calls: Calls, characters: int, texts
     characters : maximum characters of an input, prefix included; 0 for no limit.
     texts : (role, text) of each input.
     """
-    client = Calls("dry", cache=calls.cache).client(name)
+    client = EndpointCalls("dry", cache=calls.cache).client(name)
     prefixes = settings.prefixes or {}
     client.embed([f"{prefixes.get(role, '')}{text}"[: characters or None] for role, text in texts])
     return str(client.estimates["embedding"])

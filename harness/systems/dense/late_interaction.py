@@ -28,10 +28,10 @@ from harness.systems.dense import (
     topic_vectors,
     vectors,
 )
-from harness.systems.dense.engines import Encoder
+from harness.systems.dense.engines import TextEncoder
 from harness.systems.dense.maxsim import Vectors
-from harness.systems.dense.search import Hits, Query, Rough
-from harness.systems.dense.token_encoder import Settings, Source
+from harness.systems.dense.search import Hits, Rough, VectorQuery
+from harness.systems.dense.token_encoder import TokenModelSource, TokenSettings
 from harness.systems.dense.training import tuned
 
 
@@ -49,7 +49,7 @@ class LateInteraction(heads.OverFirst):
     document, query : fields of a document (title, body, tags, columns of the corpus) and of a topic, joined.
     join : separator of the fields of a document.
     view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
-    length, query_length, prefixes, precision, projection : see `harness.systems.dense.token_encoder.Settings`.
+    length, query_length, prefixes, precision, projection : see `harness.systems.dense.token_encoder.TokenSettings`.
     storage : format of stored vectors: `float32`, or `float16`, which halves the size.
     search : `exact`; `approximate`: MaxSim of documents with a vector near a topic's vectors, by FAISS. Final
         scores are exact, and the recall of approximate search is measured.
@@ -109,11 +109,11 @@ class LateInteraction(heads.OverFirst):
         ):
             checks.choice(key, getattr(self, key), known)
         for key in ("depth", "together"):
-            checks.whole(key, getattr(self, key), low=1)
+            checks.check_whole_number(key, getattr(self, key), low=1)
         for key in ("candidates", "ef"):
             if getattr(self, key) is not None:
-                checks.whole(key, getattr(self, key), low=1)
-        checks.whole("tokens", self.tokens)
+                checks.check_whole_number(key, getattr(self, key), low=1)
+        checks.check_whole_number("tokens", self.tokens)
         texts.check_join(self.join)
         self._check_first()
         if self.first is not None and self.search != "exact":
@@ -159,8 +159,8 @@ class LateInteraction(heads.OverFirst):
         return search.as_run(self.name, [topic.id for topic, _ in worded], found, made.vectors)
 
     def _asked(
-        self, topics: Iterable[Topic], source: Source, loaded: Encoder
-    ) -> tuple[list[tuple[Topic, str]], list[Query]]:
+        self, topics: Iterable[Topic], source: TokenModelSource, loaded: TextEncoder
+    ) -> tuple[list[tuple[Topic, str]], list[VectorQuery]]:
         """Returns the topics with their texts, and their token vectors."""
         worded = asking.worded(
             self.name,
@@ -174,9 +174,9 @@ class LateInteraction(heads.OverFirst):
             self._note_cut("topics", made.cut, len(worded), loaded.query_length)
         if empty := [topic.id for (topic, _), size in zip(worded, made.sizes(), strict=True) if not size]:
             raise HarnessError(f"model {loaded.name}: the text of topic {empty[0]} has no token vectors")
-        return worded, [Query(made.values[begin:end]) for begin, end in pairwise(made.start.tolist())]
+        return worded, [VectorQuery(made.values[begin:end]) for begin, end in pairwise(made.start.tolist())]
 
-    def _reranked(self, run: Run, request: Request, source: Source, loaded: Encoder) -> Run:
+    def _reranked(self, run: Run, request: Request, source: TokenModelSource, loaded: TextEncoder) -> Run:
         """Re-ranks the top documents of the first ranking; topics without text keep their order."""
         k = self.k or heads.K
         with phase("read documents"):
@@ -198,7 +198,7 @@ class LateInteraction(heads.OverFirst):
     # ---- search -------------------------------------------------------------------------------------------------
 
     def _found(
-        self, request: Request, topics: Sequence[Topic], asked: Sequence[Query], made: vectors.Made
+        self, request: Request, topics: Sequence[Topic], asked: Sequence[VectorQuery], made: vectors.TextVectors
     ) -> list[Hits]:
         """Returns the hits of each topic. If documents come from a pool, all of it is scored, topic by topic."""
         kept = made.vectors
@@ -208,8 +208,8 @@ class LateInteraction(heads.OverFirst):
                 return [search.best_among(asked[at], kept, rows, self.depth) for rows, at in pools]
         rough = self._rough(kept)
 
-        def exact(some: Sequence[Query], k: int) -> list[Hits]:
-            return search.search(some, kept, k=k, rough=rough)
+        def exact(some: Sequence[VectorQuery], k: int) -> list[Hits]:
+            return search.search_vectors(some, kept, k=k, rough=rough)
 
         out = None if request.excluded is None else request.excluded.among(kept.ids)
         found: list[Hits] = []
@@ -232,11 +232,11 @@ class LateInteraction(heads.OverFirst):
             )
         return found
 
-    def _approximate(self, made: vectors.Made) -> Callable[[Sequence[Query], int], list[Hits]]:
+    def _approximate(self, made: vectors.TextVectors) -> Callable[[Sequence[VectorQuery], int], list[Hits]]:
         """Returns the approximate search for documents of queries, by their number."""
         near = ann.kept_index(made.vectors, made.folder)
         more: dict[str, Any] = {"depth": self.candidates, "ef": self.ef, "index": near}
-        return lambda some, k: search.search(some, made.vectors, "colbert", "approximate", k=k, **more)
+        return lambda some, k: search.search_vectors(some, made.vectors, "colbert", "approximate", k=k, **more)
 
     def _rough(self, kept: Vectors) -> Rough | None:
         if self.maxsim == "numpy":
@@ -251,9 +251,9 @@ class LateInteraction(heads.OverFirst):
     def _note_cut(self, what: str, cut: int, count: int, length: int) -> None:
         asking.note_cut(self.name, what, cut, count, {"word pieces": length})
 
-    def _source(self, device: str) -> Source:
-        return Source(self.model, self._settings, device, self.tokens)  # type: ignore[arg-type]
+    def _source(self, device: str) -> TokenModelSource:
+        return TokenModelSource(self.model, self._settings, device, self.tokens)  # type: ignore[arg-type]
 
     @cached_property
-    def _settings(self) -> Settings:
-        return Settings(self.length, self.query_length, self.prefixes, self.precision, self.projection)
+    def _settings(self) -> TokenSettings:
+        return TokenSettings(self.length, self.query_length, self.prefixes, self.precision, self.projection)

@@ -12,12 +12,12 @@ import numpy.typing as npt
 from harness.errors import HarnessError
 from harness.systems.dense import word_pieces
 from harness.systems.dense.engines import ROLES, batches
-from harness.systems.dense.models import Model
+from harness.systems.dense.models import AvailableModel
 
 T = TypeVar("T")
 
 
-def opened(found: Model, make: Callable[[], Any], precision: str) -> Any:  # noqa: ANN401
+def opened(found: AvailableModel, make: Callable[[], Any], precision: str) -> Any:  # noqa: ANN401
     """Loads a model by a function, in a number format; raises HarnessError if it cannot be loaded."""
     import torch
 

@@ -23,8 +23,8 @@ import numpy.typing as npt
 from harness.data.columns import Ids
 from harness.errors import HarnessError
 from harness.io.kernels import kernel
-from harness.systems.dense.ragged import blocks, finite, padded, queries_of, spans
-from harness.systems.ranking import places
+from harness.systems.dense.ragged import blocks, padded, queries_of, query_ranges, require_finite_values
+from harness.systems.ranking import positions_by_id
 
 Floats32 = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
@@ -64,7 +64,7 @@ class Vectors:
     @cached_property
     def place(self) -> Rows:
         """Rank of each document in ties, shape (documents,)."""
-        return places(self.ids)
+        return positions_by_id(self.ids)
 
     @cached_property
     def longest(self) -> float:
@@ -124,7 +124,7 @@ class Vectors:
             The arrays are inconsistent, or a value is not finite.
         """
         self.check()
-        finite(self.values, "vectors of documents")
+        require_finite_values(self.values, "vectors of documents")
         folder.mkdir(parents=True, exist_ok=True)
         arrays = {"ids": self.ids, "start": self.start, "values": self.values, "document": self.document}
         for name, kept in (arrays if self.context is None else arrays | {"context": self.context}).items():
@@ -172,7 +172,7 @@ def stack(items: Iterable[tuple[str, npt.ArrayLike, int]], context: Sequence[str
     return vectors
 
 
-def write(items: Iterable[tuple[str, npt.ArrayLike, int, str]], folder: Path, *, posts: bool = False) -> int:
+def write_vectors(items: Iterable[tuple[str, npt.ArrayLike, int, str]], folder: Path, *, posts: bool = False) -> int:
     """Writes vectors of documents as `stack` and `Vectors.save` would, with one document's vectors in memory at a time.
 
     Parameters
@@ -223,7 +223,7 @@ def _gathered(
             if values.ndim != 2 or values.shape[1:] != (shape or values.shape[1:]):
                 found = f"{values.shape[1:]} after {shape or 'none'}"
                 raise HarnessError(f"vectors of document {name}: expected one number of dimensions, found {found}")
-            finite(values, f"vectors of document {name}")
+            require_finite_values(values, f"vectors of document {name}")
             shape = values.shape[1:]
             put(values)
         document.append(-1 if single < 0 else start[-1] + single)
@@ -270,7 +270,7 @@ def scores_many(
     chosen = np.arange(len(vectors)) if rows is None else rows
     first, lengths = vectors.start[chosen], vectors.start[chosen + 1] - vectors.start[chosen]
     out = np.full((len(queries), len(chosen)), -np.inf, dtype)
-    chunks = [(a, b, np.ascontiguousarray(table[start[a] : start[b]].T, dtype)) for a, b in spans(start, WIDTH)]
+    chunks = [(a, b, np.ascontiguousarray(table[start[a] : start[b]].T, dtype)) for a, b in query_ranges(start, WIDTH)]
     widest = max((chunk.shape[1] for _, _, chunk in chunks), default=1)
     groups = list(blocks(lengths, max(1, PRODUCT // widest)))
     if not groups or not chunks:

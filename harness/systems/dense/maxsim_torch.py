@@ -17,7 +17,7 @@ import torch
 
 from harness.errors import HarnessError
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
-from harness.systems.dense.ragged import blocks, padded, queries_of, spans
+from harness.systems.dense.ragged import blocks, padded, queries_of, query_ranges
 from harness.systems.dense.search import Rough
 
 GROUP = 1 << 19  # vectors of a block, padded
@@ -27,7 +27,7 @@ _R = TypeVar("_R")
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class DeviceBlock:
     """A block of documents with similar numbers of vectors, on the device.
 
     Attributes
@@ -51,7 +51,7 @@ class Resident:
 
     place: Rows
     dimensions: int
-    groups: tuple[Group, ...]
+    groups: tuple[DeviceBlock, ...]
     device: torch.device
 
 
@@ -95,7 +95,7 @@ def resident(vectors: Vectors, device: str = "cuda", group: int = GROUP) -> Resi
     groups = []
     for rows in blocks(lengths, group):
         values = torch.from_numpy(vectors.take(padded(vectors.start[rows], lengths[rows]).ravel())).to(target)
-        groups.append(Group(torch.from_numpy(rows).to(target), values))
+        groups.append(DeviceBlock(torch.from_numpy(rows).to(target), values))
     return Resident(vectors.place, vectors.dimensions, tuple(groups), target)
 
 
@@ -120,7 +120,7 @@ def scores(queries: Sequence[Floats32], documents: Resident, *, mean: bool = Fal
     table, start = queries_of(queries, documents.dimensions)
     out = torch.full((len(queries), len(documents.place)), -torch.inf, device=documents.device)
     chunks = []
-    for a, b in spans(start, WIDTH):
+    for a, b in query_ranges(start, WIDTH):
         chunk = torch.from_numpy(table[start[a] : start[b]].T).to(documents.device)
         chunks.append((a, (start[a : b + 1] - start[a]).tolist(), chunk))
     for group in documents.groups:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from harness.errors import HarnessError, shortened, suggestion
 from harness.io import archives, config
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.io.files import sha256, sha256_file
 from harness.sources import catalogue, fetch, network, packages
 from harness.sources.resource import Resource
@@ -35,7 +35,7 @@ _LONGEST_HEADER = 100_000_000  # bytes; the limit of the format
 
 
 @dataclass(frozen=True)
-class Model:
+class AvailableModel:
     """A model that is available: its files are complete, or it is behind an endpoint.
 
     Attributes
@@ -52,7 +52,7 @@ class Model:
     identity: Mapping[str, str]
 
 
-def find(name: str) -> Model:
+def find_model(name: str) -> AvailableModel:
     """Finds a model: a source in `conf/source/`, an endpoint in `conf/llm/`, a folder, or a model on the hub.
 
     A model on the hub is `OWNER/NAME` or `OWNER/NAME@REVISION`. It is taken from the hub's cache, or downloaded.
@@ -64,19 +64,19 @@ def find(name: str) -> Model:
 
     Examples
     --------
-    >>> find("all-minilm-l6-v2").engine
+    >>> find_model("all-minilm-l6-v2").engine
     'transformers'
     """
     if name in config.names("source"):
         return _of_source(name)
     if name in config.names("llm"):
         endpoint = load_endpoint(name)
-        return Model(name, Path(), ENDPOINT, {"endpoint": artefacts.key(text_request(endpoint, ""))})
+        return AvailableModel(name, Path(), ENDPOINT, {"endpoint": artefacts.key(text_request(endpoint, ""))})
     if (folder := Path(name).expanduser()).is_dir():
         check(folder)
         inside = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
         checksums = {relative: _checksum(path) for relative, path in inside.items() if _counts(relative)}
-        return Model(name, folder, _engine(folder), {"files": _digest(checksums)})
+        return AvailableModel(name, folder, _engine(folder), {"files": _digest(checksums)})
     if not HUB.fullmatch(name):
         known = suggestion(name, catalogue.model_names())
         raise HarnessError(f"model {name!r} is neither a source, nor a folder, nor OWNER/NAME on the hub; {known}")
@@ -88,7 +88,7 @@ def missing(name: str) -> list[str]:
     if name in config.names("source"):
         described, files = catalogue.source_model(name), catalogue.source_files(name)
         whole = described.joined and (artefacts.store_root() / KIND / artefacts.key(_spec(described)) / artefacts.SPEC)
-        here = (whole and whole.is_file()) or all(fetch.state(file) == "here" for file in files)
+        here = (whole and whole.is_file()) or all(fetch.resource_state(file) == "here" for file in files)
     elif name in config.names("llm"):
         return [f"needs the model {name}: {line}" for line in load_endpoint(name).missing()]
     else:
@@ -111,7 +111,7 @@ def _needs(name: str) -> str:
 # ---- sources ----------------------------------------------------------------------------------------------------
 
 
-def _of_source(name: str) -> Model:
+def _of_source(name: str) -> AvailableModel:
     described, files = catalogue.source_model(name), catalogue.source_files(name)
     if described.joined:
         unpacked = artefacts.get_or_build(KIND, _spec(described), lambda folder: _join(name, described, files, folder))
@@ -126,15 +126,15 @@ def _of_source(name: str) -> Model:
     start = f"{described.folder}/"
     inside = {path.removeprefix(start): checksum for path, checksum in checksums.items() if path.startswith(start)}
     counted = {path: checksum for path, checksum in inside.items() if _counts(path)}
-    return Model(name, folder, described.engine, {"files": _digest(counted)})
+    return AvailableModel(name, folder, described.engine, {"files": _digest(counted)})
 
 
 def _places(name: str, files: Sequence[Resource]) -> list[Path]:
     """Returns the verified files of a fetched source: all from an installed package, else all from the cache."""
-    if any(fetch.state(file) != "here" for file in files):
+    if any(fetch.resource_state(file) != "here" for file in files):
         raise HarnessError(_needs(name))
     installed = [path for file in files if file.package and (path := packages.verified(file))]
-    return installed if len(installed) == len(files) else fetch.fetch(files, progress=say)
+    return installed if len(installed) == len(files) else fetch.fetch_resources(files, progress=log_line)
 
 
 def _spec(described: catalogue.SourceModel) -> dict[str, Any]:
@@ -164,12 +164,12 @@ def _join(name: str, described: catalogue.SourceModel, parts: Sequence[Resource]
 # ---- the hub ----------------------------------------------------------------------------------------------------
 
 
-def _of_hub(name: str) -> Model:
+def _of_hub(name: str) -> AvailableModel:
     folder = _snapshot(name)
     if folder is None or (fault := _faults(folder)):
         folder = _downloaded(name, "" if folder is None else fault)
     check(folder)
-    return Model(name, folder, _engine(folder), {"model": name.partition("@")[0], "revision": folder.name})
+    return AvailableModel(name, folder, _engine(folder), {"model": name.partition("@")[0], "revision": folder.name})
 
 
 def _snapshot(name: str) -> Path | None:
@@ -217,7 +217,7 @@ def _downloaded(name: str, fault: str) -> Path:
         if not sys.stderr.isatty():
             disable_progress_bars()
         twice = ("pytorch_model*.bin",) if any(file.endswith(".safetensors") for file in _listed(name)) else ()
-        say(f"downloading {name} from the hub")
+        log_line(f"downloading {name} from the hub")
         return Path(snapshot_download(repository, revision=revision or None, ignore_patterns=[*_OTHER_FORMS, *twice]))
     except ImportError:
         raise HarnessError("huggingface_hub is not installed: pip install 'mathir-harness[sentences]'") from None

@@ -18,9 +18,9 @@ from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.console import progress
 from harness.systems.dense import word_pieces
-from harness.systems.dense.encoder import missing
+from harness.systems.dense.encoder import missing_encoder_packages
 from harness.systems.dense.engines import PRECISIONS, TOKENS
-from harness.systems.dense.models import Model
+from harness.systems.dense.models import AvailableModel
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +30,7 @@ _UNBOUNDED = 1 << 30  # tokenizers without a maximum length report a number larg
 
 
 @dataclass(frozen=True)
-class Settings:
+class PairScorerSettings:
     """Settings for reading pairs.
 
     Attributes
@@ -47,7 +47,7 @@ class Settings:
 
     Examples
     --------
-    >>> Settings(truncation="first")
+    >>> PairScorerSettings(truncation="first")
     Traceback (most recent call last):
     harness.errors.HarnessError: key 'truncation' is 'first'; known: longest_first, only_second
     """
@@ -58,12 +58,12 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.length is not None:
-            checks.whole("length", self.length, low=1)
+            checks.check_whole_number("length", self.length, low=1)
         checks.choice("truncation", self.truncation, TRUNCATIONS)
         checks.choice("precision", self.precision, PRECISIONS)
 
 
-class Scored(NamedTuple):
+class PairScores(NamedTuple):
     """Scores of pairs.
 
     Attributes
@@ -83,26 +83,28 @@ class PairScorer:
     Attributes
     ----------
     length : maximum word pieces of a pair.
-    labels : names of the columns of `Scored.logits`.
+    labels : names of the columns of `PairScores.logits`.
     scored : first texts, second texts (as many) -> scores.
     """
 
     length: int
     labels: tuple[str, ...]
-    scored: Callable[[Sequence[str], Sequence[str]], Scored]
+    scored: Callable[[Sequence[str], Sequence[str]], PairScores]
 
 
-def identity(model: Model, settings: Settings) -> dict[str, Any]:
+def identity(model: AvailableModel, settings: PairScorerSettings) -> dict[str, Any]:
     """Returns the inputs of a model's scores besides texts and code: its files' checksums, and the settings."""
     return {**model.identity, **asdict(settings)}
 
 
-def load(model: Model, settings: Settings | None = None, device: str = "cpu", tokens: int = 0) -> PairScorer:
+def load_pair_scorer(
+    model: AvailableModel, settings: PairScorerSettings | None = None, device: str = "cpu", tokens: int = 0
+) -> PairScorer:
     """Loads a cross-encoder with its tokenizer.
 
     Parameters
     ----------
-    model : a transformers model for sequence classification: see `harness.systems.dense.models.find`.
+    model : a transformers model for sequence classification: see `harness.systems.dense.models.find_model`.
     device : `cpu` or `cuda`.
     tokens : maximum word pieces in one forward pass; 0 for the default of the device. A longer pair has a pass of its
         own.
@@ -114,12 +116,12 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
 
     Examples
     --------
-    >>> scorer = load(find("cross-encoder/qnli-distilroberta-base"))  # doctest: +SKIP
+    >>> scorer = load_pair_scorer(find("cross-encoder/qnli-distilroberta-base"))  # doctest: +SKIP
     >>> scorer.scored(["How many primes are there?"], ["There are infinitely many."]).logits.shape  # doctest: +SKIP
     (1, 1)
     """
-    settings = settings or Settings()
-    if lines := missing():
+    settings = settings or PairScorerSettings()
+    if lines := missing_encoder_packages():
         raise HarnessError(lines[0])
     classifier, tokenizer = _loaded(model)
     special = int(tokenizer.num_special_tokens_to_add(pair=True))
@@ -129,13 +131,14 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
     classifier.to(device).eval()
     labels = tuple(str(classifier.config.id2label[number]) for number in range(classifier.config.num_labels))
 
-    def scored(queries: Sequence[str], documents: Sequence[str]) -> Scored:
+    def scored(queries: Sequence[str], documents: Sequence[str]) -> PairScores:
         first, second = _sizes(tokenizer, queries), _sizes(tokenizer, documents)
         size = first + second + special
         if settings.truncation == "only_second" and (first + special >= length).any():
             worst = int(first.argmax())
             raise HarnessError(
-                f"key 'truncation' is 'only_second', and the text {shown(queries[worst])} has {first[worst]} word "
+                f"key 'truncation' is 'only_second', and the text {quoted_start(queries[worst])} has {first[worst]} "
+                "word "
                 f"pieces, which leaves no room in {length}; say longest_first"
             )
 
@@ -148,7 +151,7 @@ def load(model: Model, settings: Settings | None = None, device: str = "cpu", to
             return logits
 
         of = (model.name, forward, np.minimum(size, length), tokens or TOKENS[device], (queries, documents))
-        return Scored(in_passes(*of, len(labels)), size > length)
+        return PairScores(in_passes(*of, len(labels)), size > length)
 
     return PairScorer(length, labels, scored)
 
@@ -189,12 +192,12 @@ def in_passes(
             bar.add(len(part))
     if not (good := np.isfinite(out).all(axis=1)).all():
         row = int(good.argmin())
-        pair = ", ".join(shown(side[row]) for side in texts)
+        pair = ", ".join(quoted_start(side[row]) for side in texts)
         raise HarnessError(f"model {name}: the score of the pair {pair} is not finite")
     return out
 
 
-def _loaded(model: Model) -> tuple[Any, Any]:
+def _loaded(model: AvailableModel) -> tuple[Any, Any]:
     """Loads the classifier in float32, and its tokenizer."""
     if model.engine != "transformers":
         raise HarnessError(f"model {model.name}: is not a cross-encoder, but runs in {model.engine}")
@@ -207,7 +210,7 @@ def _loaded(model: Model) -> tuple[Any, Any]:
     return classifier.float(), tokenizer
 
 
-def _length(classifier: torch.nn.Module, tokenizer: Any, settings: Settings, name: str, special: int) -> int:  # noqa: ANN401
+def _length(classifier: torch.nn.Module, tokenizer: Any, settings: PairScorerSettings, name: str, special: int) -> int:  # noqa: ANN401
     """Returns the maximum word pieces of a pair."""
     most = _positions(classifier)
     own = min(most, int(tokenizer.model_max_length))
@@ -265,6 +268,6 @@ def batches_of(size: Index, most: int) -> Iterator[Index]:
         begin += count
 
 
-def shown(text: str) -> str:
+def quoted_start(text: str) -> str:
     """Returns the beginning of a text, quoted, for messages."""
     return repr(" ".join(text.split())[:40])

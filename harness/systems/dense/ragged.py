@@ -15,7 +15,7 @@ Rows = npt.NDArray[np.int64]
 SLACK = 8  # a block's longest document has at most 1/8 more vectors than its shortest, or one more vector
 
 
-def finite(values: npt.NDArray[Any], what: str) -> None:
+def require_finite_values(values: npt.NDArray[Any], what: str) -> None:
     """Raises HarnessError if a value is infinite or not a number."""
     if values.dtype.kind == "f":
         for begin in range(0, len(values), 1 << 16):
@@ -35,7 +35,7 @@ def queries_of(queries: Sequence[Floats32], dimensions: int) -> tuple[Floats32, 
         if query.ndim != 2 or query.shape[1] != dimensions or not len(query):
             fit = f"expected at least one vector of {dimensions} dimensions"
             raise HarnessError(f"query {number} has vectors of shape {query.shape}, {fit}")
-        finite(query, f"query {number}")
+        require_finite_values(query, f"query {number}")
     start = np.cumsum([0, *map(len, queries)])
     return np.concatenate([np.zeros((0, dimensions), np.float32), *queries]).astype(np.float32, copy=False), start
 
@@ -70,7 +70,7 @@ def padded(first: Rows, lengths: Rows) -> Rows:
     return rows
 
 
-def spans(start: Rows, most: int) -> Iterator[tuple[int, int]]:
+def query_ranges(start: Rows, most: int) -> Iterator[tuple[int, int]]:
     """Splits queries into ranges (begin, end) of at most `most` vectors each; a range has at least one query."""
     begin, count = 0, len(start) - 1
     while begin < count:

@@ -18,12 +18,12 @@ import numpy.typing as npt
 from harness.data.columns import Bools
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.io.checks import choice, whole
-from harness.io.console import say
+from harness.io.checks import check_whole_number, choice
+from harness.io.console import log_line
 from harness.store.cost import note, phase
 from harness.systems.dense.maxsim import Floats32, Rows, Scores, Vectors, scores_many
 from harness.systems.dense.ragged import queries_of
-from harness.systems.dense.singles import MARGIN, Parts, Scan, grouped
+from harness.systems.dense.single_vectors import MARGIN, DocumentParts, Scan, grouped
 from harness.systems.ranking import top
 
 STRATEGIES = ("single", "rerank", "colbert")
@@ -42,7 +42,7 @@ Rough = Callable[[Sequence[Floats32]], Scores]  # queries -> float32 scores with
 
 
 @dataclass(frozen=True, eq=False)
-class Query:
+class VectorQuery:
     """The vectors of a query.
 
     Attributes
@@ -75,7 +75,7 @@ class Hits:
         Parameters
         ----------
         rows, scores : shape (some,). Documents and their scores.
-        place : shape (documents,). See `harness.systems.ranking.places`.
+        place : shape (documents,). See `harness.systems.ranking.positions_by_id`.
         """
         some = scores > -np.inf
         if not some.all():
@@ -92,7 +92,7 @@ class Hits:
         return dict(zip(vectors.ids[self.rows].tolist(), self.scores.tolist(), strict=True))
 
 
-class Index(Protocol):
+class NeighbourIndex(Protocol):
     """An index that finds candidates without reading every vector."""
 
     def documents(self, queries: Floats32, k: int, ef: int) -> Rows:
@@ -112,14 +112,14 @@ def first_stage(strategy: str, k: int, depth: int | None = None, ef: int | None 
     """
     for key, value in (("depth", depth), ("ef", ef)):
         if value is not None:
-            whole(key, value, low=1)
+            check_whole_number(key, value, low=1)
     asked = depth or (max(CANDIDATES, 2 * k) if strategy == "colbert" else CANDIDATES)
     wanted = asked if strategy == "rerank" else k
     return asked, ef or max(EF, 2 * wanted, asked if strategy == "colbert" else 0)
 
 
-def search(
-    queries: Sequence[Query],
+def search_vectors(
+    queries: Sequence[VectorQuery],
     vectors: Vectors,
     strategy: str = "colbert",
     precision: str = "exact",
@@ -127,7 +127,7 @@ def search(
     k: int = 1000,
     depth: int | None = None,
     ef: int | None = None,
-    index: Index | None = None,
+    index: NeighbourIndex | None = None,
     mean: bool = False,
     rough: Rough | None = None,
 ) -> list[Hits]:
@@ -154,7 +154,7 @@ def search(
     """
     choice("strategy", strategy, STRATEGIES)
     choice("precision", precision, SEARCHES)
-    whole("k", k, low=1)
+    check_whole_number("k", k, low=1)
     depth, ef = first_stage(strategy, k, depth, ef)
     if precision == "approximate" and index is None:
         raise HarnessError("key 'precision' is 'approximate': needs an index of the vectors")
@@ -191,7 +191,7 @@ def nearest(
     *,
     k: int = 1000,
     rows: Rows | None = None,
-    indexes: Sequence[Index] | None = None,
+    indexes: Sequence[NeighbourIndex] | None = None,
     depth: int | None = None,
     ef: int | None = None,
     out: Callable[[int], Bools] | None = None,
@@ -234,8 +234,8 @@ def nearest(
     choice("combine", combine, COMBINATIONS)
     for key, value in (("k", k), ("depth", depth), ("ef", ef)):
         if value is not None:
-            whole(key, value, low=1)
-    chosen, place = Parts.of(parts, weights, combine), parts[0].place
+            check_whole_number(key, value, low=1)
+    chosen, place = DocumentParts.of(parts, weights, combine), parts[0].place
     queries_of([query[None] for query in queries], chosen.dimensions)
     queries = np.ascontiguousarray(queries, np.float32)
     if rows is None and indexes is not None:
@@ -275,7 +275,7 @@ def _without(out: Callable[[int], Bools] | None, among: list[Rows]) -> list[Rows
 
 
 def _candidates(
-    queries: Floats32, parts: Parts, rows: Rows, place: Rows, k: int, out: Bools | None = None
+    queries: Floats32, parts: DocumentParts, rows: Rows, place: Rows, k: int, out: Bools | None = None
 ) -> list[Rows]:
     """Returns each query's top k documents, and those below that float32 cannot separate from them.
 
@@ -323,7 +323,7 @@ def _candidates(
 
 
 def best_among(
-    query: Query, vectors: Vectors, rows: Rows, k: int, strategy: str = "colbert", *, mean: bool = False
+    query: VectorQuery, vectors: Vectors, rows: Rows, k: int, strategy: str = "colbert", *, mean: bool = False
 ) -> Hits:
     """Returns the top k of some documents, such as a pool, by single vectors (`single`) or by exact MaxSim."""
     if strategy == "single":
@@ -332,7 +332,7 @@ def best_among(
     return _settled(query, vectors, rows, rough, k, mean)
 
 
-def _settled(query: Query, vectors: Vectors, rows: Rows, rough: Scores, k: int, mean: bool) -> Hits:
+def _settled(query: VectorQuery, vectors: Vectors, rows: Rows, rough: Scores, k: int, mean: bool) -> Hits:
     """Returns the top k of some documents by MaxSim in float64, given their float32 scores."""
     if rows.size > k:
         last = np.partition(rough, rows.size - k)[rows.size - k]
@@ -342,7 +342,7 @@ def _settled(query: Query, vectors: Vectors, rows: Rows, rough: Scores, k: int, 
     return Hits.best(rows, scores, vectors.place, k)
 
 
-def singles_of(queries: Sequence[Query], dimensions: int) -> Floats32:
+def singles_of(queries: Sequence[VectorQuery], dimensions: int) -> Floats32:
     """Returns the queries' single vectors, shape (queries, dimensions); raises HarnessError if a query has none."""
     queries_of([query.values for query in queries], dimensions)
     for number, query in enumerate(queries, 1):
@@ -352,7 +352,7 @@ def singles_of(queries: Sequence[Query], dimensions: int) -> Floats32:
     return np.array(singles, np.float32).reshape(len(queries), dimensions)
 
 
-def _owners(queries: Sequence[Query], vectors: Vectors, depth: int, ef: int, index: Index) -> list[Rows]:
+def _owners(queries: Sequence[VectorQuery], vectors: Vectors, depth: int, ef: int, index: NeighbourIndex) -> list[Rows]:
     """Returns, for each query, the documents with a vector near any of the query's vectors."""
     table, start = queries_of([query.values for query in queries], vectors.dimensions)
     near = index.vectors(table, depth, ef)
@@ -388,7 +388,7 @@ def note_recall(
         return
     numbers = {"mean": round(float(shares.mean()), 4), "least": round(float(shares.min()), 4)}
     note(f"recall of {name}, {precision} against exact", numbers | {"topics": len(shares), "first documents": k})
-    say(
+    log_line(
         f"{name}: {precision} search found {shares.mean():.4f} of the exact first {k:,} documents "
         f"({len(shares)} topics, least {shares.min():.4f})"
     )

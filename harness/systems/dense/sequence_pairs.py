@@ -15,17 +15,17 @@ import numpy as np
 from harness.data.columns import Index
 from harness.errors import HarnessError
 from harness.systems.dense import word_pieces
-from harness.systems.dense.encoder import missing
+from harness.systems.dense.encoder import missing_encoder_packages
 from harness.systems.dense.engines import TOKENS
-from harness.systems.dense.models import Model
-from harness.systems.dense.pairs import PairScorer, Scored, Settings, in_passes, shown
+from harness.systems.dense.models import AvailableModel
+from harness.systems.dense.pairs import PairScorer, PairScorerSettings, PairScores, in_passes, quoted_start
 
 TEMPLATE = "Query: {query} Document: {document} Relevant:"
 LENGTH = 512  # word pieces, if the model's files state none
 
 
 @dataclass(frozen=True)
-class Reading:
+class PairReading:
     """How a pair is read.
 
     Attributes
@@ -40,7 +40,7 @@ class Reading:
 
     Examples
     --------
-    >>> Reading("Query: {query}")
+    >>> PairReading("Query: {query}")
     Traceback (most recent call last):
     harness.errors.HarnessError: key 'template' is 'Query: {query}', expected a text with {query} and {document} in it
     """
@@ -68,7 +68,11 @@ class Reading:
 
 
 def load(
-    model: Model, reading: Reading, settings: Settings | None = None, device: str = "cpu", tokens: int = 0
+    model: AvailableModel,
+    reading: PairReading,
+    settings: PairScorerSettings | None = None,
+    device: str = "cpu",
+    tokens: int = 0,
 ) -> PairScorer:
     """Loads a sequence model with its tokenizer.
 
@@ -76,7 +80,7 @@ def load(
 
     Parameters
     ----------
-    model : a transformers model for conditional generation: see `harness.systems.dense.models.find`.
+    model : a transformers model for conditional generation: see `harness.systems.dense.models.find_model`.
     device : `cpu` or `cuda`.
     tokens : maximum word pieces in one forward pass; 0 for the default of the device.
 
@@ -87,12 +91,12 @@ def load(
 
     Examples
     --------
-    >>> scorer = load(find("castorini/monot5-base-msmarco"), Reading())  # doctest: +SKIP
+    >>> scorer = load(find("castorini/monot5-base-msmarco"), PairReading())  # doctest: +SKIP
     >>> scorer.scored(["How many primes are there?"], ["Infinitely many."]).logits.shape  # doctest: +SKIP
     (1, 2)
     """
-    settings = settings or Settings()
-    if lines := missing():
+    settings = settings or PairScorerSettings()
+    if lines := missing_encoder_packages():
         raise HarnessError(lines[0])
     if settings.precision != "float32":
         raise HarnessError(f"key 'precision' is {settings.precision!r}, and logits of two words would tie; say float32")
@@ -119,13 +123,14 @@ def load(
         inside = [at for at, (a, b) in enumerate(found["offset_mapping"]) if begin <= a < b <= end]
         if excess > len(inside):
             raise HarnessError(
-                f"key 'length' is {length}, and the text {shown(query)} takes {len(ids) - len(inside)} word pieces "
+                f"key 'length' is {length}, and the text {quoted_start(query)} takes {len(ids) - len(inside)} word "
+                "pieces "
                 "with its template; raise it"
             )
         gone = set(inside[len(inside) - excess :])
         return [piece for at, piece in enumerate(ids) if at not in gone], True
 
-    def scored(queries: Sequence[str], documents: Sequence[str]) -> Scored:
+    def scored(queries: Sequence[str], documents: Sequence[str]) -> PairScores:
         read = [pieces(query, document) for query, document in zip(queries, documents, strict=True)]
         size = np.array([len(ids) for ids, _ in read], dtype=np.int64)
 
@@ -136,12 +141,12 @@ def load(
             return logits
 
         logits = in_passes(model.name, forward, size, tokens or TOKENS[device], (queries, documents))
-        return Scored(logits, np.array([cut for _, cut in read], dtype=bool))
+        return PairScores(logits, np.array([cut for _, cut in read], dtype=bool))
 
     return PairScorer(length, tuple(reading.words), scored)
 
 
-def _loaded(model: Model) -> tuple[Any, Any]:
+def _loaded(model: AvailableModel) -> tuple[Any, Any]:
     """Loads the sequence model in float32, and its tokenizer."""
     if model.engine != "transformers":
         raise HarnessError(f"model {model.name}: is not a sequence model, but runs in {model.engine}")

@@ -15,7 +15,7 @@ from harness.store.cost import note, phase
 from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.dense import asking, documents, sparse_vectors, texts
-from harness.systems.dense.sparse_vectors import Settings, Source, SparseModel
+from harness.systems.dense.sparse_vectors import SparseModel, SparseModelSource, SparseSettings
 from harness.systems.dense.training import tuned
 from harness.systems.ranking import rank
 
@@ -30,11 +30,11 @@ class SparseEncoder:
     Parameters
     ----------
     name : name of the run.
-    model : see `harness.systems.dense.sparse_vectors.load`.
+    model : see `harness.systems.dense.sparse_vectors.load_sparse_model`.
     document, query : fields of a document (title, body, tags, columns of the corpus) and of a topic, joined.
     join : separator of the fields of a document.
     view : `latex`, `text` or `mathberta`: see `harness.systems.dense.texts.of_document`.
-    length, prefixes, precision, active, query_active : see `harness.systems.dense.sparse_vectors.Settings`.
+    length, prefixes, precision, active, query_active : see `harness.systems.dense.sparse_vectors.SparseSettings`.
     depth : documents returned for each topic.
     tokens : maximum word pieces in one forward pass; 0 for the default of the device.
 
@@ -72,8 +72,8 @@ class SparseEncoder:
         texts.check("document", self.document, self.view)
         texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
         checks.choice("device", self.device, hardware.DEVICES)
-        checks.whole("depth", self.depth, low=1)
-        checks.whole("tokens", self.tokens)
+        checks.check_whole_number("depth", self.depth, low=1)
+        checks.check_whole_number("tokens", self.tokens)
         texts.check_join(self.join)
         self._settings  # noqa: B018  (validates them at once)
 
@@ -159,13 +159,13 @@ class SparseEncoder:
             for (topic, _), begin, end in zip(worded, found.start[:-1], found.start[1:], strict=True)
         }
 
-    def _arithmetic(self, source: Source) -> list[str]:
+    def _arithmetic(self, source: SparseModelSource) -> list[str]:
         return [source.device, self.precision]
 
     @property
-    def _source(self) -> Source:
-        return Source(self.model, self._settings, hardware.device(self.device), self.tokens)
+    def _source(self) -> SparseModelSource:
+        return SparseModelSource(self.model, self._settings, hardware.device(self.device), self.tokens)
 
     @cached_property
-    def _settings(self) -> Settings:
-        return Settings(self.length, self.prefixes, self.precision, self.active, self.query_active)
+    def _settings(self) -> SparseSettings:
+        return SparseSettings(self.length, self.prefixes, self.precision, self.active, self.query_active)

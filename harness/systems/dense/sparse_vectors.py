@@ -20,13 +20,13 @@ import numpy.typing as npt
 
 from harness.errors import HarnessError
 from harness.io import checks, memory
-from harness.io.arrays import Column, mapped
+from harness.io.arrays import ArrayFile, mapped
 from harness.io.modules import installed
 from harness.store import code, shards
-from harness.systems.blocks import Blocks
+from harness.systems.blocks import BlockFiles
 from harness.systems.dense import encoder, libraries, models
 from harness.systems.dense.engines import PRECISIONS, check_prefixes
-from harness.systems.dense.models import Model
+from harness.systems.dense.models import AvailableModel
 from harness.systems.dense.vectors import loaded_here
 from harness.systems.lexical.postings import BYTES, Postings
 
@@ -38,7 +38,7 @@ Texts = Iterable[tuple[str, str]]  # id, text
 
 
 @dataclass(frozen=True)
-class Settings:
+class SparseSettings:
     """Settings for reading texts; None keeps the model's setting.
 
     Attributes
@@ -63,10 +63,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.length is not None:
-            checks.whole("length", self.length, low=3)
+            checks.check_whole_number("length", self.length, low=3)
         for key in ("active", "query_active"):
             if getattr(self, key) is not None:
-                checks.whole(key, getattr(self, key), low=1)
+                checks.check_whole_number(key, getattr(self, key), low=1)
         checks.choice("precision", self.precision, PRECISIONS)
         check_prefixes(self.prefixes)
 
@@ -106,38 +106,41 @@ class SparseModel:
     encoded: Callable[[Sequence[str], str], Sparse]
 
 
-class Source(NamedTuple):
+class SparseModelSource(NamedTuple):
     """A model, its settings, the device (`cpu`, `cuda`), and the word pieces of a batch (0 for the default)."""
 
     model: str
-    settings: Settings
+    settings: SparseSettings
     device: str
     tokens: int = 0
 
     def identity(self) -> dict[str, Any]:
         """Returns the inputs of vectors besides texts and code."""
-        return {**models.find(self.model).identity, **asdict(self.settings), "tokens": self.tokens}
+        return {**models.find_model(self.model).identity, **asdict(self.settings), "tokens": self.tokens}
 
     def load(self) -> SparseModel:
         """Loads the model; raises the errors of `load`."""
-        return load(*self)
+        return load_sparse_model(*self)
 
 
 def missing() -> list[str]:
     """Returns the missing packages, one line each; for the key `needs` of a configuration."""
-    if lines := encoder.missing():
+    if lines := encoder.missing_encoder_packages():
         return lines
     if installed("sentence_transformers.sparse_encoder"):
         return []
     return ["sentence-transformers 5 or later is not installed: pip install 'mathir-harness[sentences]'"]
 
 
-def load(model: str, settings: Settings | None = None, device: str = "cpu", tokens: int = 0) -> SparseModel:
+def load_sparse_model(
+    model: str, settings: SparseSettings | None = None, device: str = "cpu", tokens: int = 0
+) -> SparseModel:
     """Loads a model of sparse vectors: SPLADE, variants that encode queries without inference, or a sparse autoencoder.
 
     Parameters
     ----------
-    model : see `harness.systems.dense.models.find`; a transformer that predicts word pieces without further modules is
+    model : see `harness.systems.dense.models.find_model`; a transformer that predicts word pieces without further
+    modules is
         read as a SPLADE model.
     device : `cpu` or `cuda`.
     tokens : maximum word pieces in one forward pass; 0 for the default of the device.
@@ -150,14 +153,14 @@ def load(model: str, settings: Settings | None = None, device: str = "cpu", toke
 
     Examples
     --------
-    >>> splade = load("naver/splade-v3")  # doctest: +SKIP
+    >>> splade = load_sparse_model("naver/splade-v3")  # doctest: +SKIP
     >>> splade.encoded(["Every finite group of prime order is cyclic."], "document").weight.size  # doctest: +SKIP
     112
     """
-    settings = settings or Settings()
+    settings = settings or SparseSettings()
     if lines := missing():
         raise HarnessError(lines[0])
-    found = models.find(model)
+    found = models.find_model(model)
     if found.engine != "transformers" or not _sparse(found.folder):
         raise HarnessError(
             f"model {found.name}: is not a sparse encoder; expected a model of word pieces (SPLADE) or with a module "
@@ -214,7 +217,7 @@ def _sparse(folder: Path) -> bool:
     return any(str(name).endswith("ForMaskedLM") for name in architectures)
 
 
-def _loaded(found: Model, precision: str, device: str) -> Any:  # noqa: ANN401
+def _loaded(found: AvailableModel, precision: str, device: str) -> Any:  # noqa: ANN401
     import torch
     from sentence_transformers import SparseEncoder
 
@@ -223,7 +226,7 @@ def _loaded(found: Model, precision: str, device: str) -> Any:  # noqa: ANN401
     return libraries.opened(found, lambda: SparseEncoder(str(found.folder), **more), precision)
 
 
-def _length(loaded: Any, given: int | None, found: Model) -> int:  # noqa: ANN401
+def _length(loaded: Any, given: int | None, found: AvailableModel) -> int:  # noqa: ANN401
     """Sets and returns the maximum word pieces of a text."""
     config = json.loads((models.transformer_folder(found.folder) / "config.json").read_bytes())
     positions = config.get("max_position_embeddings") or 512
@@ -236,7 +239,7 @@ def _length(loaded: Any, given: int | None, found: Model) -> int:  # noqa: ANN40
 # ---- the index --------------------------------------------------------------------------------------------------
 
 
-class Index(NamedTuple):
+class SparseIndex(NamedTuple):
     """The inverted index of a corpus.
 
     Attributes
@@ -253,8 +256,8 @@ class Index(NamedTuple):
 
 
 def index_of(
-    texts: Callable[[], Texts], source: Source, load: Callable[[], SparseModel], spec: Mapping[str, Any]
-) -> Index:
+    texts: Callable[[], Texts], source: SparseModelSource, load: Callable[[], SparseModel], spec: Mapping[str, Any]
+) -> SparseIndex:
     """Returns the inverted index of texts, from the store or computed; shards of 256 texts are kept while it is made.
 
     Parameters
@@ -268,7 +271,7 @@ def index_of(
     HarnessError
         No text has a non-zero weight, the model cannot be loaded, or the disk is full.
     """
-    task = partial(shards.Map, work=_Encode(source, load))
+    task = partial(shards.ShardTask, work=_EncodeSparse(source, load))
 
     def join(folder: Path, of: str) -> list[Path]:
         ids: list[str] = []
@@ -287,14 +290,14 @@ def index_of(
     words = tuple(map(str, np.load(folder / "dimensions.npy").tolist()))
     size = sum(path.stat().st_size for path in folder.iterdir())
     statistics = json.loads((folder / _STATISTICS).read_text(encoding="utf-8"))
-    return Index(Postings(np.load(folder / "ids.npy"), words, **arrays), statistics, size)
+    return SparseIndex(Postings(np.load(folder / "ids.npy"), words, **arrays), statistics, size)
 
 
 @dataclass(frozen=True, eq=False)
-class _Encode:
+class _EncodeSparse:
     """Content of a shard in NumPy's format: the arrays of `Sparse`; an empty text has no non-zeros."""
 
-    source: Source
+    source: SparseModelSource
     load: Callable[[], SparseModel] | None = None
 
     def __call__(self, texts: Sequence[str]) -> bytes:
@@ -309,7 +312,7 @@ class _Encode:
         return content.getvalue()
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _Encode, (self.source,)
+        return _EncodeSparse, (self.source,)
 
 
 def _inverted(folder: Path, ids: Sequence[str], files: Sequence[Path]) -> None:
@@ -317,7 +320,7 @@ def _inverted(folder: Path, ids: Sequence[str], files: Sequence[Path]) -> None:
     sizes: list[npt.NDArray[np.int64]] = []
     cut, first, keys = 0, 0, np.zeros(0, np.int64)
     often, most = np.zeros(0, np.int64), np.zeros(0)
-    with Blocks(folder / "blocks", 1 << 31, (np.int32, np.float32)) as blocks:
+    with BlockFiles(folder / "blocks", 1 << 31, (np.int32, np.float32)) as blocks:
         for path in files:
             with path.open("rb") as shard:
                 own, dimension, weight, long = (np.load(shard) for _ in range(4))
@@ -332,7 +335,7 @@ def _inverted(folder: Path, ids: Sequence[str], files: Sequence[Path]) -> None:
             raise HarnessError(
                 "no document has a text with a non-zero weight; which fields are read is set by 'document'"
             )
-        with Column(folder / "doc.npy", np.int32) as docs, Column(folder / "weight.npy", np.float64) as weights:
+        with ArrayFile(folder / "doc.npy", np.int32) as docs, ArrayFile(folder / "weight.npy", np.float64) as weights:
             for lists in blocks.merged(max(memory.limit() // BYTES, 1)):
                 doc, weight = lists.columns
                 docs.add(doc)

@@ -1,8 +1,8 @@
 """Encoders of token vectors for late interaction: ColBERT-like models, by sentence-transformers' MultiVectorEncoder.
 
 It reads the models that sentence-transformers, PyLate (up to 1.x) and Stanford's ColBERT save. A model's own files
-define its prefixes, lengths, query expansion and the words whose vectors are left out; `Settings` overrides some. All
-vectors have length 1.
+define its prefixes, lengths, query expansion and the words whose vectors are left out; `TokenSettings` overrides some.
+All vectors have length 1.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from harness.io import checks
 from harness.io.modules import installed
 from harness.store import code
 from harness.systems.dense import documents, encoder, libraries, models
-from harness.systems.dense.engines import PRECISIONS, TOKENS, Encoded, Encoder, check_prefixes, finite_texts
-from harness.systems.dense.models import Model
+from harness.systems.dense.engines import PRECISIONS, TOKENS, EncodedTexts, TextEncoder, check_prefixes, finite_texts
+from harness.systems.dense.models import AvailableModel
 
 PROJECTIONS = ("model", "none")
 
 
 @dataclass(frozen=True)
-class Settings:
+class TokenSettings:
     """Overrides of a model's own settings; None keeps the model's setting.
 
     Attributes
@@ -46,7 +46,7 @@ class Settings:
 
     Examples
     --------
-    >>> Settings(projection="random")
+    >>> TokenSettings(projection="random")
     Traceback (most recent call last):
     harness.errors.HarnessError: key 'projection' is 'random'; known: model, none
     """
@@ -60,22 +60,24 @@ class Settings:
     def __post_init__(self) -> None:
         for key in ("length", "query_length"):
             if getattr(self, key) is not None:
-                checks.whole(key, getattr(self, key), low=4)  # a word piece, a prefix and two special tokens
+                checks.check_whole_number(
+                    key, getattr(self, key), low=4
+                )  # a word piece, a prefix and two special tokens
         checks.choice("precision", self.precision, PRECISIONS)
         checks.choice("projection", self.projection, PROJECTIONS)
         check_prefixes(self.prefixes)
 
 
-class Source(documents.Source):
-    """A model of token vectors and its settings; see `documents.Source`."""
+class TokenModelSource(documents.EncoderSource):
+    """A model of token vectors and its settings; see `documents.EncoderSource`."""
 
-    def load(self) -> Encoder:
+    def load(self) -> TextEncoder:
         """Loads the encoder."""
-        return load(self.model, self.settings, self.device, self.tokens)  # type: ignore[arg-type]
+        return load_token_encoder(self.model, self.settings, self.device, self.tokens)  # type: ignore[arg-type]
 
     def identity(self) -> dict[str, Any]:
         """Returns the inputs of vectors besides code and arithmetic: the model and the settings."""
-        return {**models.find(self.model).identity, **asdict(self.settings)}
+        return {**models.find_model(self.model).identity, **asdict(self.settings)}
 
     def code(self) -> str:
         """Returns the fingerprint of the code that computes vectors."""
@@ -88,19 +90,21 @@ class Source(documents.Source):
 
 def missing() -> list[str]:
     """Returns the missing packages, one line each; for the key `needs` of a configuration."""
-    if lines := encoder.missing():
+    if lines := encoder.missing_encoder_packages():
         return [line.replace("[sentences]", "[late]") for line in lines]
     if installed("sentence_transformers.multi_vector_encoder"):
         return []
     return ["sentence-transformers 6 or later is not installed: pip install 'mathir-harness[late]'"]
 
 
-def load(model: str, settings: Settings | None = None, device: str = "cpu", tokens: int = 0) -> Encoder:
+def load_token_encoder(
+    model: str, settings: TokenSettings | None = None, device: str = "cpu", tokens: int = 0
+) -> TextEncoder:
     """Loads a model of token vectors.
 
     Parameters
     ----------
-    model : see `harness.systems.dense.models.find`.
+    model : see `harness.systems.dense.models.find_model`.
     device : `cpu` or `cuda`.
     tokens : maximum word pieces in one forward pass; 0 for the default of the device.
 
@@ -112,15 +116,15 @@ def load(model: str, settings: Settings | None = None, device: str = "cpu", toke
 
     Examples
     --------
-    >>> colbert = load("lightonai/GTE-ModernColBERT-v1")  # doctest: +SKIP
+    >>> colbert = load_token_encoder("lightonai/GTE-ModernColBERT-v1")  # doctest: +SKIP
     >>> found = colbert.encoded(["Every finite group of prime order is cyclic."], "document")  # doctest: +SKIP
     >>> found.vectors.shape, found.start.tolist()  # doctest: +SKIP
     ((12, 128), [0, 12])
     """
-    settings = settings or Settings()
+    settings = settings or TokenSettings()
     if lines := missing():
         raise HarnessError(lines[0])
-    found = models.find(model)
+    found = models.find_model(model)
     if found.engine != "transformers":
         raise HarnessError(f"model {found.name}: has no token vectors; expected a ColBERT-like model")
     if settings.projection == "model" and not _projects(found.folder):
@@ -134,10 +138,10 @@ def load(model: str, settings: Settings | None = None, device: str = "cpu", toke
     prefixes = libraries.prefixes_of(settings.prefixes, loaded.prompts)
     most = tokens or TOKENS[device]
 
-    def encoded(texts: Sequence[str], role: str) -> Encoded:
+    def encoded(texts: Sequence[str], role: str) -> EncodedTexts:
         whole = [encoder.utf8(text) for text in texts]
         if not whole:
-            return Encoded(np.empty((0, dimensions), np.float32), np.zeros(0, bool), np.zeros(1, np.int64))
+            return EncodedTexts(np.empty((0, dimensions), np.float32), np.zeros(0, bool), np.zeros(1, np.int64))
         size, length = libraries.word_piece_counts(loaded, whole, prefixes[role]), lengths[role]
         read = np.minimum(size, length) if role == "document" else np.full(len(size), length)
 
@@ -149,10 +153,10 @@ def load(model: str, settings: Settings | None = None, device: str = "cpu", toke
         values = np.concatenate(out).astype(np.float32, copy=False)
         if settings.precision != "float32":
             values = values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
-        return Encoded(finite_texts(values, whole, found.name, start), size > length, start)
+        return EncodedTexts(finite_texts(values, whole, found.name, start), size > length, start)
 
     dimensions = int(_encode(loaded, ["a"], "query", "")[0].shape[1])
-    return Encoder(found.name, lengths["document"], dimensions, encoded, lengths["query"])
+    return TextEncoder(found.name, lengths["document"], dimensions, encoded, lengths["query"])
 
 
 def _encode(loaded: Any, texts: list[str], role: str, prefix: str) -> list[Any]:  # noqa: ANN401
@@ -170,7 +174,7 @@ def _projects(folder: Path) -> bool:
     return any(name == "HF_ColBERT" or str(name).endswith("ForRetrieval") for name in architectures)
 
 
-def _loaded(found: Model, settings: Settings, device: str) -> Any:  # noqa: ANN401
+def _loaded(found: AvailableModel, settings: TokenSettings, device: str) -> Any:  # noqa: ANN401
     import torch
     from sentence_transformers import MultiVectorEncoder
 
@@ -191,7 +195,7 @@ def _loaded(found: Model, settings: Settings, device: str) -> Any:  # noqa: ANN4
     return libraries.opened(found, make, settings.precision)
 
 
-def _lengths(loaded: Any, settings: Settings, name: str) -> dict[str, int]:  # noqa: ANN401
+def _lengths(loaded: Any, settings: TokenSettings, name: str) -> dict[str, int]:  # noqa: ANN401
     """Sets the maximum word pieces of documents and queries, and returns them by role."""
     first = loaded[0]
     positions = getattr(first.auto_model.config, "max_position_embeddings", None)

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from harness.io.files import sha256
 from harness.systems.dense import vectors
-from harness.systems.dense.documents import Encoding, Source
-from harness.systems.dense.engines import Encoder
+from harness.systems.dense.documents import EncoderSource, Encoding
+from harness.systems.dense.engines import TextEncoder
 
 
 class Queries(NamedTuple):
@@ -33,7 +33,7 @@ class Queries(NamedTuple):
         return [int(size) for size in np.diff(self.start)]
 
 
-def vectors_of(texts: Sequence[str], source: Source, loaded: Encoder) -> Queries:
+def vectors_of(texts: Sequence[str], source: EncoderSource, loaded: TextEncoder) -> Queries:
     """Returns the vectors of topics' texts, from the store or computed.
 
     Parameters

@@ -36,7 +36,7 @@ def check(precision: str, devices: Sequence[str] | None, dimensions: int | None)
     """
     checks.choice("precision", precision, PRECISIONS)
     if dimensions is not None:
-        checks.whole("dimensions", dimensions, low=1)
+        checks.check_whole_number("dimensions", dimensions, low=1)
     if devices is None:
         return
     named = isinstance(devices, list | tuple) and bool(devices) and all(isinstance(one, str) and one for one in devices)

@@ -17,10 +17,10 @@ from harness.errors import HarnessError
 from harness.io import checks
 from harness.store import code, shards
 from harness.systems.dense.maxsim import Vectors, write_header
-from harness.systems.dense.ragged import finite
+from harness.systems.dense.ragged import require_finite_values
 
 if TYPE_CHECKING:
-    from harness.systems.dense.engines import Encoded
+    from harness.systems.dense.engines import EncodedTexts
 
 STORAGES = ("float32", "float16")
 # Texts of a shard: minutes of work with a large model on a CPU. It changes the last bits of vectors, because a model
@@ -30,7 +30,7 @@ _CUT = "cut.json"
 Texts = Iterable[tuple[str, str]]  # id, text
 
 
-class Made(NamedTuple):
+class TextVectors(NamedTuple):
     """Stored vectors of texts, one for each text, or several for each.
 
     Attributes
@@ -47,14 +47,14 @@ class Made(NamedTuple):
 
 def made(
     texts: Callable[[], Texts],
-    encode: Callable[[Sequence[str]], Encoded],
+    encode: Callable[[Sequence[str]], EncodedTexts],
     spec: Mapping[str, Any],
     *,
     storage: str = "float32",
     kind: str = "vectors",
     context: Callable[[Sequence[str]], Sequence[str]] | None = None,
     single: bool = True,
-) -> Made:
+) -> TextVectors:
     """Returns the vectors of texts, from the store or computed.
 
     Parameters
@@ -73,7 +73,7 @@ def made(
     """
     checks.choice("storage", storage, STORAGES)
     spec = {**spec, "storage": storage, "vectors code": code.of(__name__)}
-    task = partial(shards.Map, work=_Encode(encode, storage))
+    task = partial(shards.ShardTask, work=_EncodeDense(encode, storage))
 
     def join(folder: Path, of: str) -> list[Path]:
         ids: list[str] = []
@@ -92,14 +92,16 @@ def made(
         return files
 
     folder = shards.joined(kind, spec, join)
-    return Made(Vectors.load(folder), folder, int(json.loads((folder / _CUT).read_text(encoding="utf-8"))["cut"]))
+    return TextVectors(
+        Vectors.load(folder), folder, int(json.loads((folder / _CUT).read_text(encoding="utf-8"))["cut"])
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class _Encode:
+class _EncodeDense:
     """Content of a shard in NumPy format: number of truncated texts; number of vectors of each other text; vectors."""
 
-    encode: Callable[[Sequence[str]], Encoded]
+    encode: Callable[[Sequence[str]], EncodedTexts]
     storage: str
 
     def __call__(self, texts: Sequence[str]) -> bytes:
@@ -112,7 +114,7 @@ class _Encode:
         lengths = np.diff(start)[rows]
         at = np.repeat(start[rows] - np.cumsum(lengths) + lengths, lengths) + np.arange(lengths.sum())
         values = vectors[at].astype(self.storage)
-        finite(values, f"vectors in {self.storage}")
+        require_finite_values(values, f"vectors in {self.storage}")
         for array in (long[rows].sum(), lengths, values):
             np.save(content, array)
         return content.getvalue()

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.systems.dense import models
-from harness.systems.dense.models import Model
+from harness.systems.dense.models import AvailableModel
 
 _FILES = ("tokenizer.json", "*.model", "vocab*", "merges.txt")
 _CONFIG = "tokenizer_config.json"
@@ -20,7 +20,7 @@ def quiet() -> None:
     logging.set_verbosity_error()
 
 
-def pretrained(found: Model, kind: str, **more: object) -> tuple[Any, Any, dict[str, Any]]:
+def pretrained(found: AvailableModel, kind: str, **more: object) -> tuple[Any, Any, dict[str, Any]]:
     """Loads a model with a class of transformers; returns it, its tokenizer, and the library's report of its weights.
 
     The library initialises missing weights at random without an error; they are in the report.
@@ -47,7 +47,7 @@ def lacking(model: Any, report: dict[str, Any]) -> str | None:  # noqa: ANN401
     return min(named & set(report["missing_keys"]), default=None)
 
 
-def load(found: Model) -> Any:  # noqa: ANN401
+def load(found: AvailableModel) -> Any:  # noqa: ANN401
     """Loads the tokenizer of a model with transformers.
 
     Raises
@@ -67,7 +67,7 @@ def load(found: Model) -> Any:  # noqa: ANN401
         ) from None
 
 
-def check(tokenizer: Any, model: Any, found: Model) -> None:  # noqa: ANN401
+def check(tokenizer: Any, model: Any, found: AvailableModel) -> None:  # noqa: ANN401
     """Checks that a tokenizer has word pieces, that the weights have a row for each, and that it can pad.
 
     A model that does not say its padding token, as many decoders, gets the tokenizer's.
@@ -102,7 +102,7 @@ def check(tokenizer: Any, model: Any, found: Model) -> None:  # noqa: ANN401
         model.config.pad_token_id = tokenizer.pad_token_id
 
 
-def file(found: Model) -> str:
+def file(found: AvailableModel) -> str:
     """Returns the name of the file that a model's tokenizer is read from."""
     folder = models.transformer_folder(found.folder)
     return next((path.name for pattern in _FILES for path in sorted(folder.glob(pattern))), _CONFIG)

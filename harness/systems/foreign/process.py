@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.io import staged
+from harness.io import staging_names
 
 _JOB, _ANSWER = "job.json", "answer.json"
 
 
-def answer(what: str, module: str, job: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401
-    """Runs a module of ours, which calls `serve`, on a job; returns its answer.
+def process_answer(what: str, module: str, job: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401
+    """Runs a module of ours, which calls `serve_job`, on a job; returns its answer.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def answer(what: str, module: str, job: Mapping[str, Any], environment: Mapping[
     HarnessError
         The process fails; the message has the last line that it printed.
     """
-    with staged.folder("foreign") as folder, tempfile.TemporaryFile() as log:
+    with staging_names.folder("foreign") as folder, tempfile.TemporaryFile() as log:
         (folder / _JOB).write_text(json.dumps(job), encoding="utf-8")
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", module, str(folder)],
@@ -60,7 +60,7 @@ def answer(what: str, module: str, job: Mapping[str, Any], environment: Mapping[
         raise HarnessError(f"{what} ended with status {status}{said}")
 
 
-def serve(work: Callable[[Mapping[str, Any]], Any]) -> None:
+def serve_job(work: Callable[[Mapping[str, Any]], Any]) -> None:
     """Does the job of this process and writes its answer, or the exception that `work` raised as one line."""
     folder = Path(sys.argv[1])
     job = json.loads((folder / _JOB).read_text(encoding="utf-8"))

@@ -28,11 +28,11 @@ from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.dense import models
 from harness.systems.foreign import pyserini_process
-from harness.systems.foreign.process import answer
-from harness.systems.foreign.results import Results, cut, run_of
+from harness.systems.foreign.process import process_answer
+from harness.systems.foreign.results import ForeignResults, cut, run_of
 from harness.systems.lexical import runtime
 from harness.systems.lexical.anserini import INDEX, Anserini
-from harness.systems.lexical.runtime import Engine
+from harness.systems.lexical.runtime import JavaRuntime
 from harness.systems.lexical.system import Weights
 from harness.systems.ranking import permitted
 
@@ -89,7 +89,7 @@ class Pyserini:
         checks.choice("searcher", self.searcher, SEARCHERS)
         checks.choice("similarity", self.similarity, SIMILARITIES)
         checks.choice("device", self.device, hardware.DEVICES)
-        checks.number("mu", self.mu)
+        checks.check_number("mu", self.mu)
         for key in ("encoder_options", "rm3", "rocchio"):
             value = getattr(self, key)
             if value is not None and not isinstance(value, Mapping):
@@ -151,7 +151,7 @@ class Pyserini:
         corpus = request.corpus
         if not any(made["found"].values()):
             raise HarnessError(f"system {self.name}: no topic shares a word with the index")
-        run = run_of(self.name, Results.of(made["found"]), list(asked), corpus=corpus)
+        run = run_of(self.name, ForeignResults.of(made["found"]), list(asked), corpus=corpus)
         return permitted(run, request) if not whole else cut(permitted(run, request), self.depth)
 
     @cached_property
@@ -165,13 +165,13 @@ class Pyserini:
         return self.encoder_class or ("auto" if self.searcher == "faiss" else "splade")
 
     @cached_property
-    def _model(self) -> models.Model:
-        return models.find(str(self.encoder))
+    def _model(self) -> models.AvailableModel:
+        return models.find_model(str(self.encoder))
 
     def _identity(self) -> dict[str, Any]:
         return {"encoder": dict(self._model.identity), "arithmetic": hardware.arithmetic(hardware.device(self.device))}
 
-    def _answer(self, engine: Engine, job: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    def _answer(self, engine: JavaRuntime, job: Mapping[str, Any]) -> Any:  # noqa: ANN401
         device = "cpu" if self.searcher == "lucene" or hardware.device(self.device) == "cpu" else "cuda:0"
         shared = {
             "jar": str(engine.jar.absolute()),
@@ -188,10 +188,12 @@ class Pyserini:
             "rocchio": None if self.rocchio is None else dict(self.rocchio),
         }
         environment = {"JAVA_HOME": str(engine.java.resolve().parents[1])}
-        return answer(f"system {self.name}: pyserini", pyserini_process.__name__, {**shared, **job}, environment)
+        return process_answer(
+            f"system {self.name}: pyserini", pyserini_process.__name__, {**shared, **job}, environment
+        )
 
     @contextmanager
-    def _index(self, engine: Engine, request: Request) -> Iterator[dict[str, Any]]:
+    def _index(self, engine: JavaRuntime, request: Request) -> Iterator[dict[str, Any]]:
         """Opens the index; its place are the keys `folder` and `prebuilt` of a job."""
         if self.index is not None:
             folder = Path(self.index).expanduser()
@@ -207,7 +209,7 @@ class Pyserini:
         folder = self._encoded(engine, corpus)
         yield {"folder": str(folder if self.searcher == "faiss" else folder / "index"), "prebuilt": None}
 
-    def _encoded(self, engine: Engine, corpus: Corpus) -> Path:
+    def _encoded(self, engine: JavaRuntime, corpus: Corpus) -> Path:
         """Returns the folder of an index of the encoder's representations, from the store or built."""
         spec = {
             **corpus.identity(),

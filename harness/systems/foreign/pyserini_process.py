@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.systems.foreign.process import serve
+from harness.systems.foreign.process import serve_job
 
 DOCUMENTS = "documents.jsonl"  # pairs of id and text
 BATCH = 32  # documents that are encoded at a time
@@ -170,4 +170,4 @@ def _impact(job: Mapping[str, Any], folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    serve(work)
+    serve_job(work)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness.collections.corpus import Corpus, Document
-from harness.data.frames import frame, library
+from harness.data.frames import frame, import_library
 from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
@@ -26,10 +26,10 @@ from harness.io.files import sha256_file
 from harness.store import artefacts
 from harness.store.cost import phase
 from harness.systems.base import MARK, Request
-from harness.systems.build import Built, guarded
+from harness.systems.build import BuiltSystem, guarded
 from harness.systems.dense import heads, texts
 from harness.systems.foreign import objects
-from harness.systems.foreign.results import TIES, Results, cut, run_of
+from harness.systems.foreign.results import TIES, ForeignResults, cut, run_of
 from harness.systems.ranking import permitted
 from harness.systems.rerank import another, reads_of
 
@@ -92,11 +92,11 @@ class PyTerrier:
         if self.first is not None and self.takes == "topics":
             raise HarnessError("key 'takes' is 'topics', but key 'first' gives documents; leave one of them out")
         if self.k is not None:
-            checks.whole("k", self.k, low=1)
+            checks.check_whole_number("k", self.k, low=1)
             if self.first is None:
                 raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
         checks.choice("ties", self.ties, TIES)
-        checks.whole("depth", self.depth, low=1)
+        checks.check_whole_number("depth", self.depth, low=1)
         texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
         texts.check("text", self.text, self.view)
         self._first  # noqa: B018  (validates it at once)
@@ -133,7 +133,7 @@ class PyTerrier:
         SystemRaisedError
             The pipeline raises an exception.
         """
-        library("pyterrier", EXTRA)
+        import_library("pyterrier", EXTRA)
         where = f"system {self.name}"
         with phase("load model"):
             pipeline = self._loaded(request)
@@ -184,7 +184,7 @@ class PyTerrier:
             make: Any = objects.load("index", named)
             if not callable(make):
                 raise HarnessError(f"key 'index': {named} is {type(make).__name__}, expected a function")
-            guarded(f"key 'index': {named}", lambda: make(_Documents(self, corpus), str(folder)))
+            guarded(f"key 'index': {named}", lambda: make(_CorpusIterable(self, corpus), str(folder)))
             if not any(folder.iterdir()):
                 raise HarnessError(f"key 'index': {named} wrote nothing to the folder that it was given")
 
@@ -224,7 +224,7 @@ class PyTerrier:
     # ---- re-ranking ---------------------------------------------------------------------------------------------
 
     @cached_property
-    def _first(self) -> Built | None:
+    def _first(self) -> BuiltSystem | None:
         return None if self.first is None else another("first", self.first, files=True)
 
     def _reranked(self, pipeline: Callable[[DataFrame], object], request: Request, topics: Sequence[str]) -> Run:
@@ -263,7 +263,7 @@ class PyTerrier:
         return cut(_followed(run, below, self.name + MARK * first.name.endswith(MARK)), self.depth)
 
 
-class _Documents:
+class _CorpusIterable:
     """The documents of a corpus as dictionaries; iterating reads the corpus again."""
 
     def __init__(self, system: PyTerrier, corpus: Corpus) -> None:
@@ -273,7 +273,7 @@ class _Documents:
         return (self._system.document(document) for document in self._corpus)
 
 
-def _results(where: str, made: object, ties: str) -> Results:
+def _results(where: str, made: object, ties: str) -> ForeignResults:
     """Returns the results in what a pipeline returned."""
     if not hasattr(made, "columns"):
         raise HarnessError(f"{where}: the pipeline returns {type(made).__name__}, expected a pandas DataFrame")
@@ -287,7 +287,7 @@ def _results(where: str, made: object, ties: str) -> Results:
             raise HarnessError(f"{where}: the pipeline returns several columns {name!r}")
     ranked = ties == "order" and columns.count("rank") == 1
     topic, doc, score = (table[name].tolist() for name in _RANKED)
-    return Results(topic, doc, score, table["rank"].tolist() if ranked else None)
+    return ForeignResults(topic, doc, score, table["rank"].tolist() if ranked else None)
 
 
 def _followed(run: Run, below: Mapping[str, Sequence[bytes]], name: str) -> Run:

@@ -19,9 +19,9 @@ from harness.errors import HarnessError, suggestion
 from harness.io import checks
 from harness.store.cost import note, phase
 from harness.systems.foreign import ranx_process
-from harness.systems.foreign.process import answer
-from harness.systems.fusion.candidates import DEPTH, Candidates, gather, to_run
-from harness.systems.fusion.methods import files_of, rounded, texts
+from harness.systems.foreign.process import process_answer
+from harness.systems.fusion.candidates import DEPTH, FusionCandidates, align_results, to_run
+from harness.systems.fusion.methods import files_of, rounded_to_bits, texts
 from harness.systems.fusion.system import FusedRuns, Training
 
 EXTRA = "ranx"
@@ -30,7 +30,7 @@ NORMS = ("borda", "max", "min-max", "min-max-inverted", "rank", "sum", "zmuv")
 
 
 @dataclass(frozen=True)
-class Method:
+class RanxMethod:
     """A method of ranx.
 
     Attributes
@@ -45,17 +45,20 @@ class Method:
     default: bool = False
 
 
-METHODS: Mapping[str, Method] = {
+METHODS: Mapping[str, RanxMethod] = {
     **{
-        name: Method()
+        name: RanxMethod()
         for name in ("anz", "bordafuse", "condorcet", "isr", "log_isr", "max", "med", "min", "mnz", "sum")
     },
-    **{name: Method(trained=True) for name in ("bayesfuse", "mapfuse", "posfuse", "probfuse", "segfuse", "slidefuse")},
-    **{name: Method(("weights",)) for name in ("mixed", "w_bordafuse", "w_condorcet", "wmnz", "wsum")},
-    "gmnz": Method(("gamma",)),
-    "logn_isr": Method(("sigma",), default=True),
-    "rbc": Method(("phi",)),
-    "rrf": Method(("k",), default=True),
+    **{
+        name: RanxMethod(trained=True)
+        for name in ("bayesfuse", "mapfuse", "posfuse", "probfuse", "segfuse", "slidefuse")
+    },
+    **{name: RanxMethod(("weights",)) for name in ("mixed", "w_bordafuse", "w_condorcet", "wmnz", "wsum")},
+    "gmnz": RanxMethod(("gamma",)),
+    "logn_isr": RanxMethod(("sigma",), default=True),
+    "rbc": RanxMethod(("phi",)),
+    "rrf": RanxMethod(("k",), default=True),
 }
 
 
@@ -143,7 +146,7 @@ class FusionRanx(FusedRuns):
         """
         if missing():
             raise HarnessError(MISSING)
-        candidates = gather(runs, self.depth)
+        candidates = align_results(runs, self.depth)
         job = {
             "runs": _rankings(candidates, candidates.topics),
             "method": self.method,
@@ -153,7 +156,7 @@ class FusionRanx(FusedRuns):
         }
         environment = {"PYTHONHASHSEED": "0"} | ({} if self.compile else {ranx_process.INTERPRETED: "1"})
         with phase("search"):
-            made = answer(f"system {self.name}: ranx", ranx_process.__name__, job, environment)
+            made = process_answer(f"system {self.name}: ranx", ranx_process.__name__, job, environment)
         if training is not None:
             note(f"{self.name}: parameters that ranx learned", made["params"])
         score = np.empty(candidates.topic.size)
@@ -165,11 +168,11 @@ class FusionRanx(FusedRuns):
             at = f"topic {candidates.topics[candidates.topic[wrong[0]]]!r}, document {docs[candidates.doc[wrong[0]]]!r}"
             norm = f" and norm={self.norm}" if self.norm else ""
             raise HarnessError(f"system {self.name}: ranx's {self.method}{norm} gives no finite score: {at}")
-        run = to_run(candidates, rounded(score), name or self.name)
+        run = to_run(candidates, rounded_to_bits(score), name or self.name)
         return Run.from_dict(run.name, run.to_dict())  # applies the checks of a run file
 
     def _training_data(self, runs: Sequence[Run], qrels: Qrels) -> dict[str, Any]:
-        candidates = gather(runs, self.depth)
+        candidates = align_results(runs, self.depth)
         grades = qrels.to_dict()
         topics = [topic for topic in candidates.topics if grades.get(topic)]
         if not topics:
@@ -189,17 +192,17 @@ def _checked(method: str, params: object, runs: int) -> dict[str, Any]:
             if not isinstance(value, list | tuple) or len(value) != runs:
                 raise HarnessError(f"key 'params.weights' is {value!r}, expected {runs} numbers from 0")
             for each in value:
-                checks.number("params.weights", each)
+                checks.check_number("params.weights", each)
         elif key == "k":
-            checks.whole("params.k", value)
+            checks.check_whole_number("params.k", value)
         else:
-            checks.number(f"params.{key}", value, high=np.inf if key == "gamma" else 1)
+            checks.check_number(f"params.{key}", value, high=np.inf if key == "gamma" else 1)
     if "weights" in params:
         return {**params, "weights": [float(each) for each in params["weights"]]}
     return {key: value if key == "k" else float(value) for key, value in params.items()}
 
 
-def _rankings(candidates: Candidates, topics: Sequence[str]) -> list[dict[str, list[tuple[str, float]]]]:
+def _rankings(candidates: FusionCandidates, topics: Sequence[str]) -> list[dict[str, list[tuple[str, float]]]]:
     """Returns topic -> pairs of document and score for each run, in the order of its ranks."""
     docs = [doc.decode() for doc in candidates.docs.tolist()]
     wanted = set(topics)

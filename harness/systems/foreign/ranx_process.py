@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.systems.foreign.process import serve
+from harness.systems.foreign.process import serve_job
 
 INTERPRETED = "NUMBA_DISABLE_JIT"
 Rankings = Mapping[str, Sequence[tuple[str, float]]]
@@ -78,4 +78,4 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
 
 
 if __name__ == "__main__":
-    serve(work)
+    serve_job(work)

@@ -22,7 +22,7 @@ _UNFIT = re.compile("^$|^\ufeff|[\0\t-\r \ud800-\udfff]")  # what an id in a run
 
 
 @dataclass(frozen=True, eq=False)
-class Results:
+class ForeignResults:
     """Results of a system, in any order of topics.
 
     Attributes
@@ -39,16 +39,16 @@ class Results:
     place: Sequence[Any] | None = None
 
     @staticmethod
-    def of(rankings: Mapping[str, Iterable[tuple[str, float]]]) -> Results:
+    def of(rankings: Mapping[str, Iterable[tuple[str, float]]]) -> ForeignResults:
         """Returns the results of topic -> pairs of document and score."""
         rows = [(topic, doc, score) for topic, pairs in rankings.items() for doc, score in pairs]
         topic, doc, score = zip(*rows, strict=True) if rows else ((), (), ())
-        return Results(topic, doc, score)
+        return ForeignResults(topic, doc, score)
 
 
 def run_of(
     name: str,
-    results: Results,
+    results: ForeignResults,
     topics: Sequence[str],
     *,
     depth: int | None = None,
@@ -80,7 +80,7 @@ def run_of(
 
     Examples
     --------
-    >>> found = Results.of({"T1": [("d1", 2.0), ("d2", 2.0)]})
+    >>> found = ForeignResults.of({"T1": [("d1", 2.0), ("d2", 2.0)]})
     >>> [run_of("x", found, ["T1"], ties=ties).doc.tolist() for ties in TIES]
     [[b'd2', b'd1'], [b'd1', b'd2']]
     >>> run_of("x", found, ["T1"], depth=1)
@@ -127,7 +127,7 @@ def _finite(score: object) -> bool:
         return False
 
 
-def _check_known(where: str, results: Results, corpus: Corpus) -> None:
+def _check_known(where: str, results: ForeignResults, corpus: Corpus) -> None:
     unknown = set(results.doc)
     unknown.difference_update(corpus.ids())
     if unknown:
@@ -137,7 +137,7 @@ def _check_known(where: str, results: Results, corpus: Corpus) -> None:
 
 
 def _ordered(
-    name: str, results: Results, topics: Sequence[str], number: Mapping[str, int], depth: int | None, ties: str
+    name: str, results: ForeignResults, topics: Sequence[str], number: Mapping[str, int], depth: int | None, ties: str
 ) -> Run:
     topic = np.array([number[each] for each in results.topic], dtype=np.int64)
     doc = np.array([each.encode() for each in results.doc], dtype=np.bytes_)

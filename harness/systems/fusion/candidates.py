@@ -17,7 +17,7 @@ LARGEST = 1e38  # approximately the largest float32
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class FusionCandidates:
     """Candidates of the runs: one row per (topic, document), sorted by topic, then document.
 
     Attributes
@@ -58,10 +58,10 @@ class Candidates:
         return np.where((topic >= 0) & (doc >= 0) & (pair[row] == wanted), row, -1)
 
 
-Score = Callable[[Candidates], Floats]
+Score = Callable[[FusionCandidates], Floats]
 
 
-def gather(runs: Sequence[Run], depth: int = DEPTH) -> Candidates:
+def align_results(runs: Sequence[Run], depth: int = DEPTH) -> FusionCandidates:
     """Aligns the results of several runs.
 
     Ranks follow trec_eval's order, as in scoring: float32 score descending, then document id descending. Results below
@@ -90,10 +90,10 @@ def gather(runs: Sequence[Run], depth: int = DEPTH) -> Candidates:
         row = np.searchsorted(pair, pairs)
         ranks[row, index], scores[row, index] = rank, score
     names = np.array(docs, dtype=np.bytes_)
-    return Candidates(tuple(topics), names, pair // len(docs), pair % len(docs), ranks, scores, depth)
+    return FusionCandidates(tuple(topics), names, pair // len(docs), pair % len(docs), ranks, scores, depth)
 
 
-def to_run(candidates: Candidates, score: Floats, name: str) -> Run:
+def to_run(candidates: FusionCandidates, score: Floats, name: str) -> Run:
     """Returns a run of the top `depth` documents of each topic, given a score for each candidate, shape (pairs,).
 
     Equal scores are in descending order of document ids, as in trec_eval. Different scores that would be equal in
@@ -112,7 +112,7 @@ def to_run(candidates: Candidates, score: Floats, name: str) -> Run:
 
 def fuse(runs: Sequence[Run], score: Score, name: str, depth: int = DEPTH) -> Run:
     """Fuses runs by a function of `methods`: `fuse(runs, rrf, "rrf")`, `fuse(runs, partial(rrf, k=10), "rrf10")`."""
-    candidates = gather(runs, depth)
+    candidates = align_results(runs, depth)
     return to_run(candidates, score(candidates), name)
 
 

@@ -15,7 +15,7 @@ from harness.errors import HarnessError, suggestion
 from harness.io import checks
 from harness.scoring.measures import ndcg
 from harness.scoring.rankings import Judged, Ranked
-from harness.systems.fusion.candidates import DEPTH, Candidates, gather, positions
+from harness.systems.fusion.candidates import DEPTH, FusionCandidates, align_results, positions
 
 NORMALIZATIONS = ("min-max", "z-score", "sum", "none")
 MISSING = ("zero", "minimum")
@@ -25,7 +25,7 @@ _EVEN = 1e-12  # share of the total weight below which a difference from one hal
 _RELEVANT = 2  # the lowest grade that ARQMath's protocol counts as relevant
 
 
-def rrf(candidates: Candidates, k: float = 60) -> Floats:
+def rrf(candidates: FusionCandidates, k: float = 60) -> Floats:
     """Returns reciprocal rank fusion: the sum of 1 / (k + rank) over the runs that retrieved the document.
 
     Cormack, Clarke and Buettcher (SIGIR 2009); Section 3.6.2, formula 2 of the MIRMU paper.
@@ -33,7 +33,7 @@ def rrf(candidates: Candidates, k: float = 60) -> Floats:
     return _sum(1.0 / (k + candidates.rank))
 
 
-def rank_biased_centroids(candidates: Candidates, phi: float = 0.9) -> Floats:
+def rank_biased_centroids(candidates: FusionCandidates, phi: float = 0.9) -> Floats:
     """Returns the sum of (1 - phi) phi^(rank - 1) over the runs that retrieved the document.
 
     Bailey, Moffat, Scholer and Thomas (SIGIR 2017) call it RBC; in this module RBC is MIRMU's regression. A user with
@@ -42,13 +42,13 @@ def rank_biased_centroids(candidates: Candidates, phi: float = 0.9) -> Floats:
     return _sum((1.0 - phi) * phi ** (candidates.rank - 1.0))
 
 
-def ibc(candidates: Candidates, seed: int = 0, variant: str = "paper") -> Floats:
+def ibc(candidates: FusionCandidates, seed: int = 0, variant: str = "paper") -> Floats:
     """Returns MIRMU's IBC: (N - M) / N, where M is the median rank of a document; Section 3.6.1 of the MIRMU paper.
 
     The median of an even number of ranks is the mean of the middle two. Documents with equal medians are ordered by one
-    of their own ratings (see `Candidates.ratings`), drawn uniformly and added to the score as less than half a rank.
-    The draw depends only on seed, topic and document. Remaining ties are ordered by id in `to_run`. If the runs share
-    few results, most documents tie, since a document that fewer than half of the runs retrieved has the median N.
+    of their own ratings (see `FusionCandidates.ratings`), drawn uniformly and added to the score as less than half a
+    rank. The draw depends only on seed, topic and document. Remaining ties are ordered by id in `to_run`. If the runs
+    share few results, most documents tie, since a document that fewer than half of the runs retrieved has the median N.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def ibc(candidates: Candidates, seed: int = 0, variant: str = "paper") -> Floats
 
 
 def wibc(
-    candidates: Candidates, weights: Sequence[float], seed: int = 0, variant: str = "paper", *, sort: bool = False
+    candidates: FusionCandidates, weights: Sequence[float], seed: int = 0, variant: str = "paper", *, sort: bool = False
 ) -> Floats:
     """Returns MIRMU's WIBC: IBC with a weighted median, and ties broken by a rating drawn by the runs' weights (3.6.4).
 
@@ -117,7 +117,7 @@ def wibc(
     return out
 
 
-def _uniform(candidates: Candidates, seed: int) -> Floats:
+def _uniform(candidates: FusionCandidates, seed: int) -> Floats:
     """Returns a number in [0, 1) for each candidate: a hash of seed, topic and document (finaliser of SplitMix64)."""
     z = pair_hashes(candidates.topics, candidates.topic.astype(np.int32), candidates.docs[candidates.doc])
     z += np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
@@ -127,7 +127,7 @@ def _uniform(candidates: Candidates, seed: int) -> Floats:
     return out
 
 
-def normalize(candidates: Candidates, normalization: str = "min-max", missing: str = "zero") -> Floats:
+def normalize(candidates: FusionCandidates, normalization: str = "min-max", missing: str = "zero") -> Floats:
     """Normalizes the runs' scores for each topic and run. Shape (pairs, runs).
 
     `normalization`: `min-max` ((s - min) / (max - min)), `z-score` ((s - mean) / standard deviation), `sum`
@@ -161,28 +161,28 @@ def normalize(candidates: Candidates, normalization: str = "min-max", missing: s
     return np.where(np.isnan(score), np.nan_to_num(over(np.fmin, out)) if missing == "minimum" else 0.0, out)
 
 
-def combsum(candidates: Candidates, normalization: str = "min-max", missing: str = "zero") -> Floats:
+def combsum(candidates: FusionCandidates, normalization: str = "min-max", missing: str = "zero") -> Floats:
     """Returns the sum of the normalized scores (Fox and Shaw, TREC-2)."""
     return _sum(normalize(candidates, normalization, missing))
 
 
-def combmnz(candidates: Candidates, normalization: str = "min-max", missing: str = "zero") -> Floats:
+def combmnz(candidates: FusionCandidates, normalization: str = "min-max", missing: str = "zero") -> Floats:
     """Returns CombSUM times the number of runs that retrieved the document (Fox and Shaw, TREC-2)."""
     retrieved = np.isfinite(candidates.rank).sum(axis=1, keepdims=True)
     return _sum(normalize(candidates, normalization, missing) * retrieved)  # rounded last, so that equal products tie
 
 
 def interpolation(
-    candidates: Candidates, weights: Sequence[float], normalization: str = "min-max", missing: str = "zero"
+    candidates: FusionCandidates, weights: Sequence[float], normalization: str = "min-max", missing: str = "zero"
 ) -> Floats:
     """Returns the sum of the normalized scores, weighted by run."""
     return _sum(normalize(candidates, normalization, missing) * np.asarray(weights, dtype=np.float64))
 
 
-def rbc_fit(candidates: Candidates, qrels: Qrels, ridge: float | None = None, variant: str = "paper") -> Floats:
+def rbc_fit(candidates: FusionCandidates, qrels: Qrels, ridge: float | None = None, variant: str = "paper") -> Floats:
     """Fits MIRMU's RBC, a regression that predicts the gain of a document from its ranks in the runs (3.6.3).
 
-    Ratings (see `Candidates.ratings`) are standardized, and the intercept is not penalized.
+    Ratings (see `FusionCandidates.ratings`) are standardized, and the intercept is not penalized.
 
     Parameters
     ----------
@@ -228,13 +228,13 @@ def rbc_fit(candidates: Candidates, qrels: Qrels, ridge: float | None = None, va
     return np.concatenate(([gain.mean() - mean @ slopes], slopes))
 
 
-def rbc(candidates: Candidates, coefficients: Floats, variant: str = "paper") -> Floats:
+def rbc(candidates: FusionCandidates, coefficients: Floats, variant: str = "paper") -> Floats:
     """Returns the gains predicted by a regression that `rbc_fit` fitted with the same `variant`."""
     ratings = candidates.ratings() if variant == "paper" else _listed_ratings(candidates)
     return _sum(ratings * coefficients[1:]) + float(coefficients[0])
 
 
-def _listed_ratings(candidates: Candidates) -> Floats:
+def _listed_ratings(candidates: FusionCandidates) -> Floats:
     """Returns (N - rank) / N, 0 if not retrieved; N is the last run's number of results, and ranks may exceed it."""
     n = candidates.listed()[:, None]
     return np.where(np.isfinite(candidates.rank), (n - candidates.rank) / n, 0.0)
@@ -242,7 +242,7 @@ def _listed_ratings(candidates: Candidates) -> Floats:
 
 def training_ndcg(run: Run, qrels: Qrels, depth: int = DEPTH) -> float:
     """Returns a run's mean nDCG' over all judged topics, at cutoff `depth`, with grades as gains."""
-    candidates = gather([run], depth)
+    candidates = align_results([run], depth)
     row = candidates.find(qrels)
 
     def ranked(rows: Index, key: Floats) -> Ranked:
@@ -265,14 +265,14 @@ def learned_regression(
     runs: Sequence[Run], qrels: Qrels, depth: int, ridge: float | None = None, variant: str = "paper"
 ) -> dict[str, Any]:
     """Returns the parameter `coefficients` of `rbc`, fitted on training topics."""
-    return {"coefficients": rbc_fit(gather(runs, depth), qrels, ridge, variant)}
+    return {"coefficients": rbc_fit(align_results(runs, depth), qrels, ridge, variant)}
 
 
 Learn = Callable[..., dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Method:
+class FusionMethod:
     """A fusion method.
 
     Attributes
@@ -293,15 +293,15 @@ class Method:
         return tuple(dict.fromkeys(self.parameters + self.learning)) + (("training_runs",) if self.learn else ())
 
 
-METHODS: Mapping[str, Method] = {
-    "rrf": Method(rrf, ("k",)),
-    "ibc": Method(ibc, ("seed", "variant")),
-    "wibc": Method(wibc, ("weights", "seed", "variant"), learned_weights),
-    "rbc": Method(rbc, ("variant",), learned_regression, ("ridge", "variant")),
-    "rank-biased-centroids": Method(rank_biased_centroids, ("phi",)),
-    "combsum": Method(combsum, ("normalization", "missing")),
-    "combmnz": Method(combmnz, ("normalization", "missing")),
-    "interpolation": Method(interpolation, ("weights", "normalization", "missing"), learned_weights),
+METHODS: Mapping[str, FusionMethod] = {
+    "rrf": FusionMethod(rrf, ("k",)),
+    "ibc": FusionMethod(ibc, ("seed", "variant")),
+    "wibc": FusionMethod(wibc, ("weights", "seed", "variant"), learned_weights),
+    "rbc": FusionMethod(rbc, ("variant",), learned_regression, ("ridge", "variant")),
+    "rank-biased-centroids": FusionMethod(rank_biased_centroids, ("phi",)),
+    "combsum": FusionMethod(combsum, ("normalization", "missing")),
+    "combmnz": FusionMethod(combmnz, ("normalization", "missing")),
+    "interpolation": FusionMethod(interpolation, ("weights", "normalization", "missing"), learned_weights),
 }
 
 
@@ -379,17 +379,17 @@ _RULES: Mapping[str, tuple[Callable[[Any, int], bool], str]] = {
 
 
 def _sum(values: Floats) -> Floats:
-    """Sums over runs, independently of their order; see `rounded`. Shape (pairs,)."""
+    """Sums over runs, independently of their order; see `rounded_to_bits`. Shape (pairs,)."""
     with np.errstate(over="ignore"):
-        return rounded(np.asarray(np.sort(values, axis=1).sum(axis=1), dtype=np.float64))
+        return rounded_to_bits(np.asarray(np.sort(values, axis=1).sum(axis=1), dtype=np.float64))
 
 
-def rounded(scores: Floats) -> Floats:
+def rounded_to_bits(scores: Floats) -> Floats:
     """Rounds scores to 44 bits after the leading one; sums that differ only by rounding errors become equal.
 
     Examples
     --------
-    >>> 1 / 78 == 1 / 117 + 1 / 234, len(set(rounded(np.array([1 / 78, 1 / 117 + 1 / 234])).tolist()))
+    >>> 1 / 78 == 1 / 117 + 1 / 234, len(set(rounded_to_bits(np.array([1 / 78, 1 / 117 + 1 / 234])).tolist()))
     (False, 1)
     """
     return ((scores.view(np.int64) + 128) & -256).view(np.float64)

@@ -18,7 +18,7 @@ from harness.io import checks, config
 from harness.io.files import sha256
 from harness.store import cost
 from harness.systems.base import MARK, Request
-from harness.systems.build import Built, check_cycle, load_system
+from harness.systems.build import BuiltSystem, check_cycle, load_system
 from harness.systems.fusion.candidates import DEPTH, fuse
 from harness.systems.fusion.methods import METHODS, Learn, check_known, files_of, given, texts
 from harness.systems.ranking import permitted
@@ -81,7 +81,7 @@ class FusedRuns(ABC):
         """Returns the libraries of the systems to run."""
         return tuple(dict.fromkeys(each for system in self._systems() for each in system.libraries()))
 
-    def _systems(self) -> list[Built]:
+    def _systems(self) -> list[BuiltSystem]:
         """Returns the systems among `runs`; the other runs are files."""
         for run in self.runs:
             check_cycle(run)

@@ -24,14 +24,14 @@ from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.io import checks, staged
+from harness.io import checks, staging_names
 from harness.io.console import progress
 from harness.store import artefacts, code
 from harness.store.cost import phase
 from harness.systems.base import Pool, Request
 from harness.systems.lexical import text
-from harness.systems.lexical.postings import joined
-from harness.systems.lexical.runtime import JAR_SHA256, Engine, engine
+from harness.systems.lexical.postings import token_sequences
+from harness.systems.lexical.runtime import JAR_SHA256, JavaRuntime, engine
 from harness.systems.lexical.system import Weights, query_words, tokens_of, topic_weights
 from harness.systems.lexical.tokens import check_fields, field_text
 
@@ -71,7 +71,7 @@ def fault(log: str, status: int) -> str:
 
 
 def _java(
-    engine: Engine, main: str, arguments: Sequence[str], folder: Path, take: Callable[[str], None] | None = None
+    engine: JavaRuntime, main: str, arguments: Sequence[str], folder: Path, take: Callable[[str], None] | None = None
 ) -> str:
     """Runs a Java main class in a folder and returns what it printed.
 
@@ -122,7 +122,7 @@ def _java(
 def _folder(parent: Path | None = None) -> Iterator[Path]:
     """Opens a temporary folder for a process; turns write errors into a HarnessError."""
     try:
-        with staged.folder("anserini", parent) as folder:
+        with staging_names.folder("anserini", parent) as folder:
             yield folder
     except OSError as error:
         where = error.filename or parent or tempfile.gettempdir()
@@ -142,7 +142,7 @@ INDEX = "index"
 
 
 def build(
-    engine: Engine,
+    engine: JavaRuntime,
     documents: Iterable[tuple[str, str]],
     folder: Path,
     *,
@@ -186,7 +186,7 @@ def build(
 
 
 def search(
-    engine: Engine,
+    engine: JavaRuntime,
     folder: Path,
     queries: Mapping[str, str],
     *,
@@ -276,9 +276,9 @@ class Anserini:
     nested: ClassVar[Mapping[str, Callable[..., Any]]] = {"view": text.view}
 
     def __post_init__(self) -> None:
-        checks.number("k1", self.k1)
-        checks.number("b", self.b, high=1)
-        checks.whole("depth", self.depth, low=1)
+        checks.check_number("k1", self.k1)
+        checks.check_number("b", self.b, high=1)
+        checks.check_whole_number("depth", self.depth, low=1)
         checks.weights("document", self.document)
         topic_weights(self.query)
         if self.view is not None:
@@ -312,7 +312,7 @@ class Anserini:
         return Run.from_dict(self.name, {topic: ranked[topic] for topic in asked if topic in ranked})
 
     @contextmanager
-    def index(self, found: Engine, corpus: Corpus, *, vectors: bool = False) -> Iterator[Path]:
+    def index(self, found: JavaRuntime, corpus: Corpus, *, vectors: bool = False) -> Iterator[Path]:
         """Opens the index of the corpus, from the store or built; temporary if the view's code has no fingerprint.
 
         Parameters
@@ -360,7 +360,7 @@ class Anserini:
     def _tokens(self, corpus: Corpus, view: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         fields = checks.weights("document", self.document)
         known = tokens_of(corpus, fields, view).value
-        for first, start, token in joined(known, fields):
+        for first, start, token in token_sequences(known, fields):
             for row, name in enumerate(known.ids[first : first + len(start) - 1].tolist()):
                 numbers = token[start[row] : start[row + 1]].tolist()
                 yield name.decode(), " ".join([known.words[number] for number in numbers])

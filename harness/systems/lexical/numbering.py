@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.io.kernels import Kernel, kernel
-from harness.systems.lexical.text import Tokenise, View
+from harness.systems.lexical.text import Tokenise, Tokeniser
 
 Numbers = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
@@ -42,7 +42,7 @@ class Numbering:
         self.words: defaultdict[str, int] = defaultdict()
         self.words.default_factory = self.words.__len__  # a new word gets the next number
         self._units = _units(tokenise)
-        self._taken = tokenise.taken if isinstance(tokenise, View) else _itself
+        self._taken = tokenise.taken if isinstance(tokenise, Tokeniser) else _itself
         self._first = array("q", (0,))  # where the tokens of each unit begin in `_token`, and their end
         self._token = array("i")
 
@@ -68,9 +68,9 @@ def _itself(token: str) -> tuple[str, ...]:
 def _units(tokenise: Tokenise) -> Callable[[Sequence[str]], Units]:
     """Returns a function that takes texts apart and numbers their units in the order of first appearance."""
     split = kernel("harness_units")
-    if isinstance(tokenise, View) and tokenise.blanks is not None and split is not None:
+    if isinstance(tokenise, Tokeniser) and tokenise.blanks is not None and split is not None:
         return _Blanks(tokenise.blanks, split).take
-    return _Plain(tokenise.units if isinstance(tokenise, View) else tokenise).take
+    return _Plain(tokenise.units if isinstance(tokenise, Tokeniser) else tokenise).take
 
 
 class _Plain(dict[str, int]):

@@ -23,15 +23,15 @@ import numpy as np
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
 from harness.data.trec import Run
-from harness.io import checks, staged
+from harness.io import checks, staging_names
 from harness.store import artefacts, code
 from harness.store.cost import answered, phase
 from harness.systems.base import Request
 from harness.systems.keys import decisive
 from harness.systems.lexical import pisa_engine, text
-from harness.systems.lexical.pisa_engine import Found, Index
+from harness.systems.lexical.pisa_engine import PisaIndex, QueryResults
 from harness.systems.lexical.system import Weights, query_words, tokens_of, topic_weights
-from harness.systems.lexical.tokens import Tokens
+from harness.systems.lexical.tokens import CorpusTokens
 from harness.systems.ranking import Scored, rank
 
 
@@ -66,11 +66,11 @@ class Pisa:
     nested: ClassVar[Mapping[str, Callable[..., Any]]] = {"view": text.view}
 
     def __post_init__(self) -> None:
-        checks.number("k1", self.k1)
-        checks.number("b", self.b, high=1)
+        checks.check_number("k1", self.k1)
+        checks.check_number("b", self.b, high=1)
         checks.choice("algorithm", self.algorithm, pisa_engine.ALGORITHMS)
-        checks.whole("threads", self.threads, low=1)
-        checks.whole("depth", self.depth, low=1)
+        checks.check_whole_number("threads", self.threads, low=1)
+        checks.check_whole_number("depth", self.depth, low=1)
         checks.weights("document", self.document)
         topic_weights(self.query)
         text.configured(self.view)
@@ -97,7 +97,7 @@ class Pisa:
 
         return rank(self.name, request, index.ids, score, self.depth)
 
-    def _found(self, index: Index, request: Request) -> dict[str, Found]:
+    def _found(self, index: PisaIndex, request: Request) -> dict[str, QueryResults]:
         """Searches the topics that share a word with the corpus; with a pool, for all of their documents."""
         fields, tokenisers = topic_weights(self.query), text.tokenisers(self.view)
         among = None if request.excluded is None else request.excluded.among(index.ids)
@@ -113,7 +113,7 @@ class Pisa:
         return dict(zip(queries, found, strict=True))
 
     @contextmanager
-    def _index(self, corpus: Corpus) -> Iterator[Index]:
+    def _index(self, corpus: Corpus) -> Iterator[PisaIndex]:
         """Opens the index of the corpus, from the store or built; temporary if the view's code has no fingerprint."""
         fields = checks.weights("document", self.document)
 
@@ -122,20 +122,20 @@ class Pisa:
 
         versions = text.version(self.view)
         if versions is None:
-            with staged.folder("pisa") as made:
+            with staging_names.folder("pisa") as made:
                 with phase("index"):
                     make(made)
-                yield Index.load(made, self.k1, self.b)
+                yield PisaIndex.load(made, self.k1, self.b)
             return
         spec = {
             **corpus.identity(),
             "document": fields,
             "view": decisive(self.view, text.view),
-            "code": [*versions, code.of(pisa_engine.__name__, Tokens.__module__)],
+            "code": [*versions, code.of(pisa_engine.__name__, CorpusTokens.__module__)],
             "pisa": pisa_engine.version(),
             "k1": float(self.k1),
             "b": float(self.b),
         }
         with phase("index"):
             folder = artefacts.get_or_build("pisa-index", spec, make)
-        yield Index.load(folder, self.k1, self.b)
+        yield PisaIndex.load(folder, self.k1, self.b)

@@ -24,12 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import HarnessError
-from harness.io import staged
+from harness.io import staging_names
 from harness.io.console import progress
 
 if TYPE_CHECKING:
     from harness.data.columns import Ids
-    from harness.systems.lexical.tokens import Tokens
+    from harness.systems.lexical.tokens import CorpusTokens
 
 ALGORITHMS = ("block_max_wand", "block_max_maxscore", "maxscore", "wand", "ranked_or")
 PACKAGE = "pyterrier-pisa"
@@ -49,7 +49,7 @@ Counts = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class QueryResults:
     """The results of one query.
 
     Attributes
@@ -99,7 +99,7 @@ def version() -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Index:
+class PisaIndex:
     """An index that `build` wrote.
 
     Attributes
@@ -117,14 +117,14 @@ class Index:
     b: float
 
     @staticmethod
-    def load(folder: Path, k1: float, b: float) -> Index:
+    def load(folder: Path, k1: float, b: float) -> PisaIndex:
         """Loads ids and words; the postings are read by the process that searches."""
         words = np.load(folder / _WORDS).tobytes().decode().split("\n")
         numbers = {word: number for number, word in enumerate(words)}
-        return Index(folder, np.load(folder / _IDS), numbers, k1, b)
+        return PisaIndex(folder, np.load(folder / _IDS), numbers, k1, b)
 
 
-def build(tokens: Tokens, weights: Mapping[str, int], folder: Path, *, k1: float, b: float) -> None:
+def build(tokens: CorpusTokens, weights: Mapping[str, int], folder: Path, *, k1: float, b: float) -> None:
     """Writes PISA's index of a corpus to an empty folder.
 
     Memory grows with the number of words and documents, not with the length of the texts.
@@ -149,7 +149,7 @@ def build(tokens: Tokens, weights: Mapping[str, int], folder: Path, *, k1: float
             made.rename(folder / made.name)
 
 
-def _invert(tokens: Tokens, weights: Mapping[str, int], folder: Path) -> None:
+def _invert(tokens: CorpusTokens, weights: Mapping[str, int], folder: Path) -> None:
     """Writes the uncompressed postings, document lengths, and the names of words and documents, as PISA reads them."""
     documents, words = len(tokens.ids), len(tokens.words)
     lengths, df = np.zeros(documents, np.int64), np.zeros(words, np.int64)
@@ -184,7 +184,7 @@ def _file(path: Path, head: Counts, size: int) -> Counts:
     return whole[head.size :]
 
 
-def _counted(tokens: Tokens, weights: Mapping[str, int]) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+def _counted(tokens: CorpusTokens, weights: Mapping[str, int]) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
     """Yields word, document and count of postings, sorted by word, then document, of some documents at a time."""
     fields = [(tokens.fields[name], weight) for name, weight in weights.items()]
     end = np.sum([field.start for field, _ in fields], axis=0)
@@ -207,13 +207,13 @@ def _counted(tokens: Tokens, weights: Mapping[str, int]) -> Iterator[tuple[Numbe
 
 
 def search(
-    index: Index,
+    index: PisaIndex,
     queries: Sequence[Mapping[str, int]],
     hits: Sequence[int],
     *,
     algorithm: str = ALGORITHMS[0],
     threads: int = 1,
-) -> list[Found]:
+) -> list[QueryResults]:
     """Returns the documents with the highest scores for each query, and those that tie with the last of them.
 
     Parameters
@@ -234,14 +234,14 @@ def search(
         for query in queries
     ]
     wanted = [min(number, len(index.ids)) for number in hits]
-    out: list[Found] = []
+    out: list[QueryResults] = []
     with progress("PISA searches, topics", len(queries)) as bar:
         for begin, stop in _batches(wanted):
             job: dict[str, Any] = {"index": str(index.folder.absolute()), "k1": index.k1, "b": index.b}
             job |= {"algorithm": algorithm, "threads": threads}
             job |= {"queries": terms[begin:stop], "hits": wanted[begin:stop]}
             try:
-                with staged.folder("pisa") as folder:
+                with staging_names.folder("pisa") as folder:
                     _process("search", folder, job)
                     out += _read(folder / _FOUND)
             except OSError as error:
@@ -251,11 +251,11 @@ def search(
     return out
 
 
-def _read(path: Path) -> list[Found]:
+def _read(path: Path) -> list[QueryResults]:
     with np.load(path) as found:
         ends = np.cumsum(found["sizes"])[:-1]
         columns = (np.split(found["rows"], ends), np.split(found["scores"], ends), found["seconds"].tolist())
-    return [Found(*row) for row in zip(*columns, strict=True)]
+    return [QueryResults(*row) for row in zip(*columns, strict=True)]
 
 
 def _batches(hits: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -322,7 +322,7 @@ def fault(log: str, status: int) -> str:
     return (said or [f"ended with status {status}"])[0][:300]
 
 
-class Engine:
+class PisaEngine:
     """PISA's native module and an opened index, in the process that searches.
 
     Parameters
@@ -371,8 +371,8 @@ def load(module: str) -> Any:  # noqa: ANN401
 
 
 def answers(
-    engine: Engine, queries: Sequence[Mapping[str, float]], hits: Sequence[int], algorithm: str, threads: int = 1
-) -> Iterator[Found]:
+    engine: PisaEngine, queries: Sequence[Mapping[str, float]], hits: Sequence[int], algorithm: str, threads: int = 1
+) -> Iterator[QueryResults]:
     """Yields the top documents of each query and all that tie with the last of them; for the parameters see `search`.
 
     PISA decides which of the documents that tie at the cutoff it returns, so more are requested until all are there.
@@ -392,7 +392,7 @@ def answers(
                 (best,) = engine.found([query], most, algorithm)
             rows, scores = best
             stay = rows.size if rows.size <= number else int(np.count_nonzero(scores >= scores[number - 1]))
-            yield Found(rows[:stay], scores[:stay], each + time.perf_counter() - clock)
+            yield QueryResults(rows[:stay], scores[:stay], each + time.perf_counter() - clock)
         begin = stop
 
 
@@ -409,9 +409,9 @@ def _main(command: str, folder: Path) -> None:
             native.build_binlex(str(folder / names), str(folder / lexicon))
         if native.num_docs(str(folder)) != job["documents"]:
             raise SystemExit(f"PISA read {native.num_docs(str(folder))} of {job['documents']} documents")
-        Engine(job["module"], str(folder), job["k1"], job["b"])
+        PisaEngine(job["module"], str(folder), job["k1"], job["b"])
         return
-    engine = Engine(job["module"], job["index"], job["k1"], job["b"])
+    engine = PisaEngine(job["module"], job["index"], job["k1"], job["b"])
     found = list(answers(engine, job["queries"], job["hits"], job["algorithm"], job["threads"]))
     np.savez(
         folder / _FOUND,

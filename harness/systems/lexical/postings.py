@@ -17,11 +17,11 @@ import numpy as np
 from harness.data.columns import Floats, Ids, Index
 from harness.errors import HarnessError
 from harness.io import memory
-from harness.io.arrays import Column, mapped, ranges, release
+from harness.io.arrays import ArrayFile, mapped, ranges, release
 from harness.io.kernels import Kernel, kernel
-from harness.systems.blocks import Blocks
+from harness.systems.blocks import BlockFiles
 from harness.systems.lexical.numbering import Numbers, Offsets, spread
-from harness.systems.lexical.tokens import Tokens, packed, unpacked
+from harness.systems.lexical.tokens import CorpusTokens, packed, unpacked
 from harness.systems.ranking import Best, Scored, top
 
 _MOST = 1 << 21  # tokens counted at a time; sorting more of them is slower
@@ -30,7 +30,7 @@ _WIDTH = 8192  # documents whose sums the kernel has at a time
 Block = tuple[int, Offsets, Numbers]
 
 
-def joined(tokens: Tokens, weights: Mapping[str, int], most: int = _MOST) -> Iterator[Block]:
+def token_sequences(tokens: CorpusTokens, weights: Mapping[str, int], most: int = _MOST) -> Iterator[Block]:
     """Yields blocks of documents as sequences of tokens, each field repeated as often as its weight says.
 
     A block is the number of its first document, where each document's tokens begin in the block (and their end), and
@@ -56,7 +56,7 @@ def joined(tokens: Tokens, weights: Mapping[str, int], most: int = _MOST) -> Ite
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class WordCounts:
     """How often each word occurs in each document: entries by word, then document.
 
     Attributes
@@ -91,17 +91,17 @@ class Counts:
         return found
 
     @staticmethod
-    def load(folder: Path, ids: Ids) -> Counts:
+    def load(folder: Path, ids: Ids) -> WordCounts:
         """Loads counts that `count` wrote. Raises HarnessError if a file is missing or damaged."""
         try:
             arrays = [mapped(folder / f"{name}.npy") for name in ("lengths", "start", "doc", "tf")]
-            return Counts(ids, unpacked(folder / "words.npy"), *arrays)
+            return WordCounts(ids, unpacked(folder / "words.npy"), *arrays)
         except (OSError, ValueError, EOFError) as error:
             raise HarnessError(f"{folder}: not the counts of words: {error}") from None
 
 
 def count(
-    tokens: Tokens,
+    tokens: CorpusTokens,
     weights: Mapping[str, int],
     folder: Path,
     *,
@@ -109,7 +109,7 @@ def count(
     max_share: float = 1.0,
     limit: int | None = None,
 ) -> None:
-    """Counts the words of each document, fields repeated by their weights, and writes `Counts` to an empty folder.
+    """Counts the words of each document, fields repeated by their weights, and writes `WordCounts` to an empty folder.
 
     Parameters
     ----------
@@ -126,8 +126,8 @@ def count(
     documents, words = len(tokens.ids), len(tokens.words)
     lengths = np.zeros(documents, np.int64)
     often, df = np.zeros(words, np.int64), np.zeros(words, np.int64)
-    with Blocks(folder / "blocks", words, (np.int32, np.int32)) as blocks:
-        for first, start, token in joined(tokens, weights, min(most, _MOST)):
+    with BlockFiles(folder / "blocks", words, (np.int32, np.int32)) as blocks:
+        for first, start, token in token_sequences(tokens, weights, min(most, _MOST)):
             lengths[first : first + len(start) - 1] = np.diff(start)
             word, doc, tf = _counted(start, token)
             here = np.bincount(word, minlength=0)
@@ -140,7 +140,7 @@ def count(
             keep &= df <= max_share * documents
         if often.any() and not often[keep].any():
             raise HarnessError(f"no word is left with min_count={min_count} and max_share={max_share:g}")
-        with Column(folder / "doc.npy", np.int32) as docs, Column(folder / "tf.npy", np.int32) as tfs:
+        with ArrayFile(folder / "doc.npy", np.int32) as docs, ArrayFile(folder / "tf.npy", np.int32) as tfs:
             for lists in blocks.merged(most):
                 doc, tf = lists.columns
                 stay = keep[lists.key]
@@ -195,7 +195,7 @@ class Postings:
         return {word: number for number, word in enumerate(self.words)}
 
     @staticmethod
-    def load(folder: Path, counts: Counts) -> Postings:
+    def load(folder: Path, counts: WordCounts) -> Postings:
         """Loads postings; documents and where words begin are those of the counts, unless the folder has its own.
 
         Raises HarnessError if a file is missing or damaged.
@@ -237,7 +237,7 @@ class Postings:
         Parameters
         ----------
         query : see `score`.
-        place : int64, shape (documents,). See `harness.systems.ranking.places`.
+        place : int64, shape (documents,). See `harness.systems.ranking.positions_by_id`.
         """
         search = kernel("harness_best")
         found = None if search is None else self._searched(search, query, place, k)

@@ -22,7 +22,7 @@ GET_JAR = "pip install --no-deps pyserini==1.6.0"
 
 
 @dataclass(frozen=True)
-class Engine:
+class JavaRuntime:
     """A checked Java runtime and Anserini's jar.
 
     Attributes
@@ -131,7 +131,7 @@ def find_jar(named: str | None = None) -> Path:
     raise HarnessError(f"Anserini's jar is not installed: {GET_JAR}")
 
 
-def engine(java: str | None = None, jar: str | None = None, jar_sha256: str = JAR_SHA256) -> Engine:
+def engine(java: str | None = None, jar: str | None = None, jar_sha256: str = JAR_SHA256) -> JavaRuntime:
     """Finds and checks the Java runtime and the jar, unless they are named.
 
     Raises
@@ -144,4 +144,4 @@ def engine(java: str | None = None, jar: str | None = None, jar_sha256: str = JA
     found = sha256_file(path)
     if found != jar_sha256:
         raise HarnessError(f"{path}: its SHA-256 is {found}, expected {jar_sha256} ({GET_JAR})")
-    return Engine(program, version, path, found)
+    return JavaRuntime(program, version, path, found)

@@ -29,16 +29,16 @@ from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.keys import decisive
 from harness.systems.lexical import postings, text, tokens, weighting
-from harness.systems.lexical.postings import Counts, Postings
-from harness.systems.lexical.tokens import Tokens
+from harness.systems.lexical.postings import Postings, WordCounts
+from harness.systems.lexical.tokens import CorpusTokens
 from harness.systems.ranking import Best, Ranker, Scored, rank
-from harness.systems.stored import Stored, stored
+from harness.systems.store_values import Stored, stored
 
 TOPIC_FIELDS = ("title", "body", "tags")
 Weights = Mapping[str, int]
 
 
-class Index(Protocol):
+class LexicalIndex(Protocol):
     """An index of documents that returns scores."""
 
     @property
@@ -55,7 +55,7 @@ class Index(Protocol):
         ...
 
 
-def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) -> Stored[Tokens]:
+def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) -> Stored[CorpusTokens]:
     """Returns the tokens of a corpus in a view, from the store if they have been computed before."""
     names, tokenise = sorted(fields), text.configured(view, corpus.dollars)
     versions = text.version(view)
@@ -66,10 +66,14 @@ def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) ->
         "code": [*(versions or ()), code.of(tokens.__name__)],
     }
     known = None if versions is None else spec
-    return stored("tokens", known, lambda folder: tokens.write(corpus, names, tokenise, folder), Tokens.load)
+    return stored(
+        "tokens", known, lambda folder: tokens.write_tokens(corpus, names, tokenise, folder), CorpusTokens.load
+    )
 
 
-def counts_of(known: Stored[Tokens], fields: Weights, min_count: int = 0, max_share: float = 1.0) -> Stored[Counts]:
+def counts_of(
+    known: Stored[CorpusTokens], fields: Weights, min_count: int = 0, max_share: float = 1.0
+) -> Stored[WordCounts]:
     """Returns the counts of words in documents, from the store if they have been computed before.
 
     Parameters
@@ -84,10 +88,10 @@ def counts_of(known: Stored[Tokens], fields: Weights, min_count: int = 0, max_sh
     def build(folder: Path) -> None:
         postings.count(known.value, fields, folder, min_count=min_count, max_share=max_share)
 
-    return stored("counts", spec, build, lambda folder: Counts.load(folder, known.value.ids))
+    return stored("counts", spec, build, lambda folder: WordCounts.load(folder, known.value.ids))
 
 
-def postings_of(counts: Stored[Counts], model: Mapping[str, Any], write: Callable[[Path], None]) -> Postings:
+def postings_of(counts: Stored[WordCounts], model: Mapping[str, Any], write: Callable[[Path], None]) -> Postings:
     """Returns weighted postings, from the store if they have been computed before.
 
     Parameters
@@ -149,26 +153,26 @@ class Lexical(ABC):
     nested: ClassVar[Mapping[str, Callable[..., Any]]] = {"view": text.view}
 
     def __post_init__(self) -> None:
-        checks.whole("min_count", self.min_count)
-        checks.number("max_share", self.max_share, high=1)
-        checks.whole("depth", self.depth, low=1)
+        checks.check_whole_number("min_count", self.min_count)
+        checks.check_number("max_share", self.max_share, high=1)
+        checks.check_whole_number("depth", self.depth, low=1)
         checks.weights("document", self.document)
         topic_weights(self.query)
         text.configured(self.view)
 
     @abstractmethod
-    def index(self, corpus: Corpus) -> Index:
+    def index(self, corpus: Corpus) -> LexicalIndex:
         """Returns the index of a corpus."""
 
     def words(self, topic: Topic) -> Mapping[str, float]:
         """Returns the words of a topic and their weights."""
         return query_words(topic, self._query, self._tokenisers)
 
-    def score(self, index: Index, topic: Topic) -> Scored:
+    def score(self, index: LexicalIndex, topic: Topic) -> Scored:
         """Returns the scores of all documents for a topic."""
         return index.score(self.words(topic))
 
-    def best(self, index: Index, topic: Topic, ranker: Ranker) -> Best:
+    def best(self, index: LexicalIndex, topic: Topic, ranker: Ranker) -> Best:
         """Returns the top documents for a topic and their scores, if all documents are ranked."""
         return index.best(self.words(topic), ranker.place, ranker.depth)
 
@@ -185,11 +189,11 @@ class Lexical(ABC):
             best=lambda topic, ranker: self.best(index, topic, ranker),
         )
 
-    def tokens(self, corpus: Corpus) -> Stored[Tokens]:
+    def tokens(self, corpus: Corpus) -> Stored[CorpusTokens]:
         """Returns the tokens of the documents' fields."""
         return tokens_of(corpus, self._document, self.view)
 
-    def counts(self, corpus: Corpus) -> Stored[Counts]:
+    def counts(self, corpus: Corpus) -> Stored[WordCounts]:
         """Returns the documents as bags of words."""
         return counts_of(self.tokens(corpus), self._document, self.min_count, self.max_share)
 
@@ -227,14 +231,14 @@ class BM25(Lexical):
     def __post_init__(self) -> None:
         super().__post_init__()
         checks.choice("variant", self.variant, weighting.VARIANTS)
-        checks.number("k1", self.k1)
-        checks.number("b", self.b, high=1)
-        checks.number("delta", self.delta)
+        checks.check_number("k1", self.k1)
+        checks.check_number("b", self.b, high=1)
+        checks.check_number("delta", self.delta)
 
-    def index(self, corpus: Corpus) -> Index:
+    def index(self, corpus: Corpus) -> LexicalIndex:
         """Returns BM25 postings."""
         counts = self.counts(corpus)
-        model = weighting.BM25(self.variant, self.k1, self.b, self.delta)
+        model = weighting.BM25Weights(self.variant, self.k1, self.b, self.delta)
         return postings_of(counts, {"bm25": asdict(model)}, lambda folder: model.write(counts.value, folder))
 
 
@@ -254,12 +258,12 @@ class TfIdf(Lexical):
         super().__post_init__()
         weighting.smart_letters(self.smart)
 
-    def index(self, corpus: Corpus) -> Index:
+    def index(self, corpus: Corpus) -> LexicalIndex:
         """Returns the documents' vectors."""
         counts = self.counts(corpus)
         letters, asked = weighting.smart_letters(self.smart)
         known = postings_of(counts, {"tfidf": letters}, lambda folder: weighting.tfidf(counts.value, letters, folder))
-        return weighting.TfIdf(known, asked)
+        return weighting.TfIdfWeights(known, asked)
 
 
 @dataclass(frozen=True)
@@ -280,12 +284,12 @@ class Sum:
     name: str = "sum"
 
     def __post_init__(self) -> None:
-        checks.whole("depth", self.depth, low=1)
+        checks.check_whole_number("depth", self.depth, low=1)
         if not isinstance(self.parts, Mapping) or not self.parts:
             raise HarnessError(f"key 'parts' is {self.parts!r}, expected names and configurations of systems")
         for name, weight in self.weights.items():
             checks.choice("weights", name, self.parts)
-            checks.number(f"weights.{name}", weight)
+            checks.check_number(f"weights.{name}", weight)
         self._systems  # noqa: B018  (validates the parts at once)
 
     def __call__(self, request: Request) -> Run:

@@ -57,7 +57,7 @@ _Normalise = Callable[[str], str]
 
 
 @dataclass(frozen=True)
-class View:
+class Tokeniser:
     """A tokeniser that takes a text apart into units, and each unit into tokens, whatever surrounds it.
 
     Attributes
@@ -355,13 +355,13 @@ def view(
     rule = "pairs" if dollars is None else cast(Dollars, checks.choice("view.dollars", dollars, DOLLARS))
     normal = _normaliser(lower, stop, stem, abbreviations and name == "declarations")
     if name == "declarations":
-        return View(lambda text: _declarations(text, emphasis), _taken(normal, whole))
+        return Tokeniser(lambda text: _declarations(text, emphasis), _taken(normal, whole))
     if name in ("msm", "whitespace"):
         blanks = _without_punctuation if name == "msm" else str
-        return View(lambda text: blanks(text).split(), _each(normal), blanks)
+        return Tokeniser(lambda text: blanks(text).split(), _each(normal), blanks)
     folds = stem in (None, "porter", "english") if fold is None else fold
     if name == "text" and formulas is None:
-        return View(
+        return Tokeniser(
             lambda text: [word for before, _ in split_formulas(text, rule) for word in words(before, folds)],
             _each(normal),
         )

@@ -15,7 +15,7 @@ import numpy as np
 from harness.collections.corpus import Corpus, Document
 from harness.data.columns import Ids
 from harness.errors import HarnessError, suggestion
-from harness.io.arrays import Column, Texts, mapped
+from harness.io.arrays import ArrayFile, Texts, mapped
 from harness.systems.lexical.numbering import Numbering, Numbers, Offsets, spread
 from harness.systems.lexical.text import Tokenise
 
@@ -24,7 +24,7 @@ _BATCH = 1 << 20  # characters of texts that are tokenised at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
+class FieldTokens:
     """The tokens of one field of all documents.
 
     Attributes
@@ -38,7 +38,7 @@ class Field:
 
 
 @dataclass(frozen=True, eq=False)
-class Tokens:
+class CorpusTokens:
     """A corpus as token numbers.
 
     Attributes
@@ -50,11 +50,11 @@ class Tokens:
 
     ids: Ids
     words: tuple[str, ...]
-    fields: Mapping[str, Field]
+    fields: Mapping[str, FieldTokens]
 
     @staticmethod
-    def load(folder: Path) -> Tokens:
-        """Loads tokens that `write` wrote; the arrays are memory-mapped.
+    def load(folder: Path) -> CorpusTokens:
+        """Loads tokens that `write_tokens` wrote; the arrays are memory-mapped.
 
         Raises
         ------
@@ -64,10 +64,10 @@ class Tokens:
         try:
             names = unpacked(folder / "fields.npy")
             fields = {
-                name: Field(mapped(folder / f"start-{n}.npy"), mapped(folder / f"token-{n}.npy"))
+                name: FieldTokens(mapped(folder / f"start-{n}.npy"), mapped(folder / f"token-{n}.npy"))
                 for n, name in enumerate(names)
             }
-            return Tokens(mapped(folder / "ids.npy"), unpacked(folder / "words.npy"), fields)
+            return CorpusTokens(mapped(folder / "ids.npy"), unpacked(folder / "words.npy"), fields)
         except (OSError, ValueError, EOFError) as error:
             remedy = "delete this folder, and it is recomputed"
             raise HarnessError(f"{folder}: not the tokens of a corpus: {error}; {remedy}") from None
@@ -93,7 +93,7 @@ def field_text(document: Document, field: str) -> str | None:
     return document.columns.get(field)
 
 
-def write(corpus: Corpus, fields: Iterable[str], tokenise: Tokenise, folder: Path) -> None:
+def write_tokens(corpus: Corpus, fields: Iterable[str], tokenise: Tokenise, folder: Path) -> None:
     """Tokenises fields of all documents of a corpus and writes the tokens to an empty folder.
 
     Raises
@@ -109,9 +109,9 @@ def write(corpus: Corpus, fields: Iterable[str], tokenise: Tokenise, folder: Pat
         ids = files.enter_context(Texts(folder / "ids.npy"))
         columns = []
         for number in range(len(names)):
-            start = files.enter_context(Column(folder / f"start-{number}.npy", np.int64))
+            start = files.enter_context(ArrayFile(folder / f"start-{number}.npy", np.int64))
             start.extend((0,))
-            columns.append((start, files.enter_context(Column(folder / f"token-{number}.npy", np.int32))))
+            columns.append((start, files.enter_context(ArrayFile(folder / f"token-{number}.npy", np.int32))))
         for some in _batches(corpus, names, seen):
             documents += len(some.ids)
             ids.extend(some.ids)
@@ -149,7 +149,7 @@ def _batches(corpus: Corpus, names: Sequence[str], seen: set[str]) -> Iterator[_
     yield some
 
 
-def _append(columns: Sequence[tuple[Column, Column]], token: Numbers, lengths: Offsets) -> None:
+def _append(columns: Sequence[tuple[ArrayFile, ArrayFile]], token: Numbers, lengths: Offsets) -> None:
     """Appends the tokens of some documents, with all fields of one after the other, to the files of the fields."""
     begin = np.cumsum(lengths) - lengths
     for number, (start, column) in enumerate(columns):

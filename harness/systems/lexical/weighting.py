@@ -20,9 +20,9 @@ import numpy.typing as npt
 from harness.data.columns import Floats, Ids, Index
 from harness.errors import HarnessError
 from harness.io import memory
-from harness.io.arrays import Column, ranges
+from harness.io.arrays import ArrayFile, ranges
 from harness.systems.lexical.numbering import Numbers, Offsets
-from harness.systems.lexical.postings import BYTES, Counts, Postings
+from harness.systems.lexical.postings import BYTES, Postings, WordCounts
 from harness.systems.ranking import Best, Scored
 
 VARIANTS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
@@ -33,7 +33,7 @@ _MOST = 1 << 17  # entries weighted at a time; more of them leave the cache
 Part = tuple[Offsets, Numbers, Numbers]  # word, document and count of some entries
 
 
-def _parts(counts: Counts, limit: int | None) -> Iterator[Part]:
+def _parts(counts: WordCounts, limit: int | None) -> Iterator[Part]:
     """Yields all entries, some words at a time."""
     most = min((memory.limit() if limit is None else limit) // BYTES, _MOST)
     return (counts.read(first, last) for first, last in ranges(counts.start, most))
@@ -50,7 +50,7 @@ class _Weights:
     def __init__(self, folder: Path, words: int) -> None:
         self._most = np.zeros(words)
         self._path = folder / "most.npy"
-        self._column = Column(folder / "weight.npy", np.float64)
+        self._column = ArrayFile(folder / "weight.npy", np.float64)
 
     def add(self, word: Offsets, weight: Floats) -> None:
         """Appends the weights of some words' entries."""
@@ -70,7 +70,7 @@ class _Weights:
 
 
 @dataclass(frozen=True)
-class BM25:
+class BM25Weights:
     """BM25 in float64; for the variants see Kamphuis et al. (ECIR 2020).
 
     Parameters
@@ -84,7 +84,7 @@ class BM25:
     b: float
     delta: float
 
-    def write(self, counts: Counts, folder: Path, limit: int | None = None) -> None:
+    def write(self, counts: WordCounts, folder: Path, limit: int | None = None) -> None:
         """Writes the weights of postings to an empty folder.
 
         Parameters
@@ -127,7 +127,7 @@ class BM25:
 
 
 def bm25f(
-    fields: Mapping[str, Counts],
+    fields: Mapping[str, WordCounts],
     weights: Mapping[str, float],
     b: Mapping[str, float],
     k1: float,
@@ -152,7 +152,7 @@ def bm25f(
     together = np.sum([counts.start for counts in fields.values()], axis=0)
     most = (memory.limit() if limit is None else limit) // BYTES
     df = np.zeros(len(together) - 1, np.int64)
-    with Column(folder / "doc.npy", np.int32) as docs, _Weights(folder, len(df)) as added:
+    with ArrayFile(folder / "doc.npy", np.int32) as docs, _Weights(folder, len(df)) as added:
         for first, last in ranges(together, most):
             keys, parts = [], []
             for name, weight in weights.items():
@@ -174,7 +174,7 @@ def bm25f(
 
 
 @dataclass(frozen=True, eq=False)
-class TfIdf:
+class TfIdfWeights:
     """TF-IDF document vectors as postings, and the weighting of query vectors.
 
     Attributes
@@ -220,7 +220,7 @@ def _mean(tf: Floats) -> Floats:
     return out
 
 
-def tfidf(counts: Counts, letters: str, folder: Path, limit: int | None = None) -> None:
+def tfidf(counts: WordCounts, letters: str, folder: Path, limit: int | None = None) -> None:
     """Writes the weights of TF-IDF vectors, as defined by Gensim's TfidfModel, to an empty folder.
 
     Parameters

@@ -10,7 +10,7 @@ from harness.errors import HarnessError
 from harness.io import checks, config
 from harness.systems.dense import search
 from harness.systems.mathamr.graphs import data
-from harness.systems.mathamr.model import Recipe
+from harness.systems.mathamr.model import ModelRecipe
 
 PRECISIONS = (*search.SEARCHES, "qdrant")
 # Differences from the thesis in every configuration.
@@ -22,15 +22,15 @@ DIFFERENCES = (
 
 
 @dataclass(frozen=True)
-class Configured(Recipe):
-    """Configuration keys of MathAMR+: those of `Recipe`, and those of the vector search.
+class Configured(ModelRecipe):
+    """Configuration keys of MathAMR+: those of `ModelRecipe`, and those of the vector search.
 
     Parameters
     ----------
     task : `posts`: rank the documents of the corpus. `formulas`: rank a corpus of formulas, using the posts of the
         corpus `posts` that contain them (its questions are in the column given by `pairs`), and the questions of the
         corpus `unanswered`.
-    strategy, candidates, ef : see `harness.systems.dense.search.search`, where `candidates` is called `depth`.
+    strategy, candidates, ef : see `harness.systems.dense.search.search_vectors`, where `candidates` is called `depth`.
     precision : `exact`; `approximate`: with a FAISS index; `qdrant`: approximate, by the Qdrant server whose
         address is in the variable `HARNESS_QDRANT`.
     maxsim : library that computes MaxSim over all documents, `numpy`, or `torch` on the `device`; the run is the same.
@@ -58,7 +58,7 @@ class Configured(Recipe):
         checks.choice("maxsim", self.maxsim, ("numpy", "torch"))
         for key in ("candidates", "ef", "depth", "together"):
             if key not in ("candidates", "ef") or getattr(self, key) is not None:
-                checks.whole(key, getattr(self, key), low=1)
+                checks.check_whole_number(key, getattr(self, key), low=1)
         self._check_vectors()
         pictured = {} if self.pictured is None else self.pictured
         if not isinstance(pictured, Mapping) or not all(isinstance(name, str) for name in pictured.values()):

@@ -17,26 +17,26 @@ from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import checks
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.store import code
 from harness.store.cost import phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.dense import encoder, vectors
-from harness.systems.dense.documents import Encoding, Source
-from harness.systems.dense.engines import Encoder, Settings
+from harness.systems.dense.documents import EncoderSource, Encoding
+from harness.systems.dense.engines import EncoderSettings, TextEncoder
 from harness.systems.dense.maxsim import Vectors
-from harness.systems.dense.search import Query, as_run, best_among, search
+from harness.systems.dense.search import VectorQuery, as_run, best_among, search_vectors
 from harness.systems.dense.training import tuned
 from harness.systems.mathamr.graphs import data, parsers
 from harness.systems.mathamr.graphs.build import read_graphs
 from harness.systems.mathamr.graphs.data import Parser
-from harness.systems.mathamr.graphs.graph import FORMULA, MODES, ROOT, TEXT, Graph, restrict
+from harness.systems.mathamr.graphs.graph import FORMULA, MODES, ROOT, TEXT, Graph, restrict_graph
 
 
 def missing(mapping: Mapping[str, Any] | None = None) -> list[str]:
     """Returns what is not installed, one line each; for the key `needs` of the configuration `mapping`."""
-    return [*encoder.missing(), *parsers.missing(mapping)]
+    return [*encoder.missing_encoder_packages(), *parsers.missing(mapping)]
 
 
 def linearise(graph: Graph) -> str:
@@ -107,7 +107,8 @@ class Linearised:
     of : which graph represents an answer: its own (`answers`) or that of its question (`questions`).
     parser : sentence parser: see `parsers.load`.
     formulas : formula trees in the graphs: see `graph.MODES`; DPRL used operator trees.
-    model : sentence encoder: see `harness.systems.dense.models.find`. Texts longer than its limit are truncated, and
+    model : sentence encoder: see `harness.systems.dense.models.find_model`. Texts longer than its limit are truncated,
+    and
         counted.
     """
 
@@ -129,9 +130,9 @@ class Linearised:
         checks.choice("formulas", self.formulas, MODES)
         data.check_task(self.task, self.posts, self.formulas)
         checks.choice("device", self.device, hardware.DEVICES)
-        checks.whole("depth", self.depth, low=1)
+        checks.check_whole_number("depth", self.depth, low=1)
         checks.choice("of", self.of, ("answers", "questions"))
-        checks.whole("workers", self.workers)
+        checks.check_whole_number("workers", self.workers)
         if self.of == "questions" and self.task == "formulas":
             raise HarnessError("key 'of' is 'questions', and task 'formulas' ranks formulas; say answers")
 
@@ -140,7 +141,7 @@ class Linearised:
         parser = parsers.load(self.parser)
         return {
             "parser": [dict(parser.identity), dict(parser.given_by)],
-            "model": encoder.identity(self.model, Settings()),
+            "model": encoder.identity(self.model, EncoderSettings()),
             "arithmetic": hardware.arithmetic(hardware.device(self.device)),
             "posts": load_corpus(self.posts).identity() if self.task == "formulas" else None,
         }
@@ -172,9 +173,9 @@ class Linearised:
             for topic, row in zip(queries(asked), rows, strict=True):
                 pool = request.allowed(topic)
                 among = None if pool is None else documents.rows(pool)
-                query = Query(row[None], 0)
+                query = VectorQuery(row[None], 0)
                 if among is None:
-                    found += search([query], documents, "single", k=self.depth)
+                    found += search_vectors([query], documents, "single", k=self.depth)
                 else:
                     found.append(best_among(query, documents, among, self.depth, "single"))
         return as_run(self.name, [topic.id for topic in asked], found, documents)
@@ -186,7 +187,7 @@ class Linearised:
             "formulas": self.formulas,
             "task": [self.task, *([self.column] if self.of == "questions" else [])],
             "posts": [load_corpus(self.posts).identity(), self.column] if self.task == "formulas" else None,
-            "model": encoder.identity(self.model, Settings()),
+            "model": encoder.identity(self.model, EncoderSettings()),
             "versions": [code.of(__name__), data.made_by(parser), hardware.library_versions()],
             "arithmetic": hardware.arithmetic(hardware.device(self.device)),
         }
@@ -200,7 +201,11 @@ class Linearised:
 
         return vectors.made(
             documents,
-            Encoding(Source(self.model, Settings(), hardware.device(self.device)), "document", lambda: self._encoder),
+            Encoding(
+                EncoderSource(self.model, EncoderSettings(), hardware.device(self.device)),
+                "document",
+                lambda: self._encoder,
+            ),
             spec,
             kind="linearised-vectors",
             context=(lambda ids: [posts[name] for name in ids]) if self.task == "formulas" else None,
@@ -212,7 +217,8 @@ class Linearised:
         if self.task == "posts":
             of = (self.of, parser, self.column, workers)
             found = {
-                name: linearise(restrict(graph, self.formulas)) for name, graph in read_graphs(data.graphs(corpus, *of))
+                name: linearise(restrict_graph(graph, self.formulas))
+                for name, graph in read_graphs(data.graphs(corpus, *of))
             }
             if self.of == "questions":
                 asked = ((document.id, data.question_id(document)) for document in corpus)
@@ -222,23 +228,23 @@ class Linearised:
         texts: dict[str, str] = {}
         whole = data.post_graphs(load_corpus(self.posts), parser, self.column, workers)
         for post, graph in whole:
-            cut = restrict(graph, self.formulas)
+            cut = restrict_graph(graph, self.formulas)
             for number, formula in enumerate(cut.formulas):
                 if formula.id in wanted and formula.id not in texts:
                     wanted[formula.id] = wanted[formula.id] or post
                     texts[formula.id] = linearise_formula(cut, number)
-        say(f"corpus {corpus.name}: {len(texts):,} of {len(wanted):,} formulas found in graphs")
+        log_line(f"corpus {corpus.name}: {len(texts):,} of {len(wanted):,} formulas found in graphs")
         return _worded(texts.items()), wanted
 
     def _asked(self, topic: Topic, graph: Graph) -> tuple[str, str]:
-        cut = restrict(graph, self.formulas)
+        cut = restrict_graph(graph, self.formulas)
         if self.task == "posts":
             return topic.id, linearise(cut)
         places = [i for i, formula in enumerate(cut.formulas) if topic.formulas and formula.id == topic.formulas[0].id]
         return topic.id, linearise_formula(cut, places[0]) if places else ""
 
     @cached_property
-    def _encoder(self) -> Encoder:
+    def _encoder(self) -> TextEncoder:
         return encoder.load(self.model, device=hardware.device(self.device))
 
 
@@ -246,5 +252,5 @@ def _worded(texts: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Returns the non-empty texts by id; reports the number of empty ones, whose vectors would all be equal."""
     found = dict(texts)
     if without := [name for name, text in found.items() if not text]:
-        say(f"left out: {len(without):,} graphs without a word, such as {without[0]}'s")
+        log_line(f"left out: {len(without):,} graphs without a word, such as {without[0]}'s")
     return {name: text for name, text in found.items() if text}

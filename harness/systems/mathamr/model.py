@@ -16,28 +16,28 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from harness.collections.corpora import load_corpus
-from harness.collections.judged import Judged, judged
+from harness.collections.judged_documents import JudgedDocuments, judged
 from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.io.files import write_atomic
 from harness.store import artefacts, code, cost
 from harness.store.cost import note
 from harness.systems import hardware
 from harness.systems.dense import encoder
-from harness.systems.dense.engines import Settings as Plain
-from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write
-from harness.systems.mathamr.encoder.settings import Settings, check_package, package_version
+from harness.systems.dense.engines import EncoderSettings as Plain
+from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write_pack
+from harness.systems.mathamr.encoder.settings import GraphEncoderSettings, check_package, package_version
 from harness.systems.mathamr.encoder.virtual import AUXILIARY, STRUCTURES, check_options
-from harness.systems.mathamr.encoder.vocabulary import LEAST_NUMBER, MOST_RELATIONS, SIZE, VIRTUAL, Vocabulary
+from harness.systems.mathamr.encoder.vocabulary import LEAST_NUMBER, MOST_RELATIONS, SIZE, VIRTUAL, NodeVocabulary
 from harness.systems.mathamr.graphs import data, parsers
 from harness.systems.mathamr.graphs.data import PairGraphs
-from harness.systems.mathamr.graphs.graph import MODES, restrict
+from harness.systems.mathamr.graphs.graph import MODES, restrict_graph
 from harness.systems.mathamr.training.schedule import Schedule
 
 if TYPE_CHECKING:
-    from harness.systems.mathamr.encoder.model import Encoder
-    from harness.systems.mathamr.training.trainer import Pairs
+    from harness.systems.mathamr.encoder.model import GraphEncoder
+    from harness.systems.mathamr.training.trainer import QuestionAnswerPairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +50,14 @@ class Trained:
     log : one entry per epoch, starting with the untrained model; empty if the model was not trained.
     """
 
-    vocabulary: Vocabulary
-    model: Encoder
+    vocabulary: NodeVocabulary
+    model: GraphEncoder
     digest: str
     log: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ModelRecipe:
     """Settings and inputs that determine a model.
 
     Parameters
@@ -99,9 +99,9 @@ class Recipe:
     device: str = "auto"
     workers: int = 1
 
-    # Without `relations`, a model has as many as are seen, not the default of `Settings`.
+    # Without `relations`, a model has as many as are seen, not the default of `GraphEncoderSettings`.
     nested: ClassVar[Mapping[str, Callable[..., Any]]] = {
-        "model": partial(Settings, relations=None),  # type: ignore[arg-type]  # null, as in `settings`
+        "model": partial(GraphEncoderSettings, relations=None),  # type: ignore[arg-type]  # null, as in `settings`
         "training": Schedule,
     }
 
@@ -113,9 +113,9 @@ class Recipe:
         checks.choice("disconnected", self.disconnected, ("fail", "keep"))
         for key in ("least_number", "vocabulary", "sample"):
             if key != "sample" or self.sample is not None:
-                checks.whole(key, getattr(self, key), low=1)
-        checks.whole("sample_seed", self.sample_seed)
-        checks.whole("workers", self.workers)
+                checks.check_whole_number(key, getattr(self, key), low=1)
+        checks.check_whole_number("sample_seed", self.sample_seed)
+        checks.check_whole_number("workers", self.workers)
         check_options(self.structure, self.auxiliary)
         self._check_pairs()
         self.settings(self.vocabulary)
@@ -154,7 +154,7 @@ class Recipe:
         """Returns the collections whose judged posts are excluded from training; must include the one that is run."""
         return frozenset(self.leave_out)
 
-    def settings(self, nodes: int, relations: int = 1) -> Settings:
+    def settings(self, nodes: int, relations: int = 1) -> GraphEncoderSettings:
         """Returns the hyperparameters of the model for a vocabulary with these numbers of node types and relations.
 
         Raises
@@ -162,11 +162,11 @@ class Recipe:
         HarnessError
             A key is unknown, or its value is wrong.
         """
-        _known("model", self.model, {entry.name for entry in fields(Settings)} - {"nodes"})
+        _known("model", self.model, {entry.name for entry in fields(GraphEncoderSettings)} - {"nodes"})
         given = {key: value for key, value in self.model.items() if key != "relations" or value is not None}
         if "relations" in given:
-            checks.whole("model.relations", given["relations"], low=len(VIRTUAL) + 1)
-        return Settings(**{"nodes": nodes, "relations": relations, **given})
+            checks.check_whole_number("model.relations", given["relations"], low=len(VIRTUAL) + 1)
+        return GraphEncoderSettings(**{"nodes": nodes, "relations": relations, **given})
 
     def schedule(self) -> Schedule:
         """Returns the training schedule.
@@ -186,7 +186,7 @@ class Recipe:
         return {name: column for name, column in self.pairs.items() if column is not None}
 
     @cached_property
-    def unseen(self) -> Judged:
+    def unseen(self) -> JudgedDocuments:
         """The judged posts, which are excluded from training."""
         return judged(self.leave_out)
 
@@ -229,8 +229,8 @@ class Recipe:
                 model = training.initial(trainer.settings, trainer.schedule.seed, trainer.embedding)
                 checkpoint.save_model(folder / BEST, model, trainer.identity)
                 return
-            drop_damaged(work, say)
-            trainer.run(say)
+            drop_damaged(work, log_line)
+            trainer.run(log_line)
             for name in (BEST, LOG, COST):
                 shutil.copy(work / name, folder / name)
             spent = json.loads((folder / COST).read_text(encoding="utf-8"))
@@ -238,7 +238,7 @@ class Recipe:
 
         folder = artefacts.get_or_build("mathamr-model", spec, make)
         shutil.rmtree(work, ignore_errors=True)
-        vocabulary = Vocabulary.load(folder / "vocabulary.json")
+        vocabulary = NodeVocabulary.load(folder / "vocabulary.json")
         model = checkpoint.load_model(folder / BEST, {"vocabulary": vocabulary.digest})
         log = folder / LOG
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
@@ -250,31 +250,31 @@ class Recipe:
                 note(name, value)
         return Trained(vocabulary, model.to(self.runs_on), key, entries)
 
-    def _trainer(self, found: PairGraphs, work: Path) -> tuple[Any, Vocabulary]:
+    def _trainer(self, found: PairGraphs, work: Path) -> tuple[Any, NodeVocabulary]:
         """Returns a trainer for the pairs, and the vocabulary of the training split."""
         from harness.systems.mathamr.training import options
         from harness.systems.mathamr.training import trainer as training
 
         schedule = self.schedule()
-        pairs = training.Pairs(found.query, found.document, found.group, found.block)
+        pairs = training.QuestionAnswerPairs(found.query, found.document, found.group, found.block)
         train, held = training.split(pairs, schedule.validation, schedule.seed)
         if self.training is not None:
             _enough(train, held)
         seen = set(train.query.tolist()) | set(train.document.tolist())
-        learnt = (restrict(graph, self.formulas) for i, graph in found.graphs() if i in seen)
+        learnt = (restrict_graph(graph, self.formulas) for i, graph in found.graphs() if i in seen)
         most = self.model.get("relations") or MOST_RELATIONS
-        vocabulary = Vocabulary.learn(learnt, self.vocabulary, self.least_number, most)
-        posts = ((found.ids[i], restrict(graph, self.formulas)) for i, graph in found.graphs())
+        vocabulary = NodeVocabulary.learn(learnt, self.vocabulary, self.least_number, most)
+        posts = ((found.ids[i], restrict_graph(graph, self.formulas)) for i, graph in found.graphs())
         items = encode_posts(posts, vocabulary, self.structure, self.auxiliary)
         work.mkdir(parents=True, exist_ok=True)
-        written = write(work / "pairs.pack", items, keep_going=True)
+        written = write_pack(work / "pairs.pack", items, keep_going=True)
         for name, reason in written.refused:
-            say(f"pair left out: {name}: {reason}")
+            log_line(f"pair left out: {name}: {reason}")
         pack = Pack(work / "pairs.pack")
         train, held = (_renumbered(part, found.ids, pack) for part in (train, held))
         if self.training is not None:
             _enough(train, held)
-        say(
+        log_line(
             f"training on {len(train):,} pairs, {len(held):,} held out; {vocabulary.count} relations, "
             f"{len(vocabulary.nodes):,} node types"
         )
@@ -309,7 +309,7 @@ class Recipe:
         }
 
 
-def _enough(train: Pairs, held: Pairs) -> None:
+def _enough(train: QuestionAnswerPairs, held: QuestionAnswerPairs) -> None:
     """Raises HarnessError if training or validation has fewer than two questions."""
     for what, part, way in (("held out", held, "raise"), ("trained on", train, "lower")):
         if (questions := len(np.unique(part.group))) < 2:
@@ -319,7 +319,7 @@ def _enough(train: Pairs, held: Pairs) -> None:
             )
 
 
-def _renumbered(pairs: Pairs, ids: Sequence[str], pack: Pack) -> Pairs:
+def _renumbered(pairs: QuestionAnswerPairs, ids: Sequence[str], pack: Pack) -> QuestionAnswerPairs:
     """Renumbers pairs by their position in a pack; drops pairs whose graphs were refused."""
     known = {name: number for number, name in enumerate(pack.ids)}
     number = np.array([known.get(name, -1) for name in ids])

@@ -18,7 +18,7 @@ import numpy as np
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.io.console import progress, say
+from harness.io.console import log_line, progress
 from harness.store import artefacts, cost
 from harness.store.cost import note, phase, queries
 from harness.systems import hardware
@@ -26,21 +26,21 @@ from harness.systems.base import Request
 from harness.systems.dense import ann as adapters
 from harness.systems.dense import search
 from harness.systems.dense.maxsim import Vectors
-from harness.systems.dense.search import Query, Rough
+from harness.systems.dense.search import Rough, VectorQuery
 from harness.systems.mathamr.configured import Configured
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts
 from harness.systems.mathamr.encoder.virtual import TYPES as TYPE_NAMES
 from harness.systems.mathamr.graphs import data
-from harness.systems.mathamr.graphs.graph import restrict
+from harness.systems.mathamr.graphs.graph import restrict_graph
 from harness.systems.mathamr.model import Trained
 from harness.systems.mathamr.vectors import TYPES, of_documents, posts_read
 
 if TYPE_CHECKING:
-    from harness.systems.mathamr.encoder.virtual import Encoded
+    from harness.systems.mathamr.encoder.virtual import EncodedGraph
 
 
 @dataclass(frozen=True, eq=False)
-class Asked(Query):
+class QueryVectors(VectorQuery):
     """Query vectors of a topic, with the type of each (index into TYPE_NAMES)."""
 
     types: Sequence[int] = ()
@@ -98,33 +98,35 @@ class MathAMR(Configured):
 
     # ---- search -------------------------------------------------------------------------------------------------
 
-    def _queries(self, topics: Topics, trained: Trained) -> tuple[dict[str, Asked], list[str]]:
+    def _queries(self, topics: Topics, trained: Trained) -> tuple[dict[str, QueryVectors], list[str]]:
         """Returns the query vectors of topics by id, and the ids of topics with vectors in order."""
         from harness.systems.mathamr.training import trainer as training
 
         asked = [data.asked(topic, self.task) for topic in topics if self.task == "posts" or topic.formulas]
         graphs = data.graphs_of(asked, self.sentences)
-        items = [(post.id, restrict(graphs[post.id], self.formulas)) for post in asked if post.id in graphs]
+        items = [(post.id, restrict_graph(graphs[post.id], self.formulas)) for post in asked if post.id in graphs]
         encoded = encode_posts(items, trained.vocabulary, self.structure, self.auxiliary)
         pack = Pack.memory(item for item in encoded if not _refused(*item))
         tensors = training.encode(trained.model, pack, list(range(len(pack))), trained.model.settings, self.runs_on)
         by_id = topics.by_id()
-        out: dict[str, Asked] = {}
+        out: dict[str, QueryVectors] = {}
         for number, (name, tensor) in enumerate(zip(pack.ids, tensors, strict=True)):
             rows = tensor.numpy()
             if self.task == "posts":
-                out[name] = Asked(rows, len(rows) - 1 if self.structure != "none" else -1, pack[number].types.tolist())
+                out[name] = QueryVectors(
+                    rows, len(rows) - 1 if self.structure != "none" else -1, pack[number].types.tolist()
+                )
                 continue
             wanted = by_id[name].formulas[0].id
             places = [place for place, known in enumerate(pack.formula_ids(number)) if known == wanted]
             if places:
-                out[name] = Asked(rows[places[0] : places[0] + 1], 0)
+                out[name] = QueryVectors(rows[places[0] : places[0] + 1], 0)
         without = [topic.id for topic in topics if topic.id not in out]
         if without:
-            say(f"{len(without)} of {len(topics)} topics have no vectors, such as {without[0]}")
+            log_line(f"{len(without)} of {len(topics)} topics have no vectors, such as {without[0]}")
         return out, [topic.id for topic in topics if topic.id in out]
 
-    def _index(self, vectors: Vectors, folder: Path) -> search.Index | adapters.Qdrant | None:
+    def _index(self, vectors: Vectors, folder: Path) -> search.NeighbourIndex | adapters.Qdrant | None:
         """Returns the index of the vectors in a folder, or None for exact search; a FAISS index is cached there."""
         if self.precision == "exact":
             return None
@@ -133,13 +135,13 @@ class MathAMR(Configured):
             return adapters.kept_collection(adapters.connect(), name, vectors, formulas=self.task == "formulas")
         return adapters.kept_index(vectors, folder)
 
-    def _picture(self, asked: Mapping[str, Asked], vectors: Vectors, folder: Path) -> None:
+    def _picture(self, asked: Mapping[str, QueryVectors], vectors: Vectors, folder: Path) -> None:
         """Records the vector similarities of the pairs in `pictured`; reports pairs without vectors."""
         noted = []
         for topic, document in (self.pictured or {}).items():
             rows = vectors.rows([document])
             if topic not in asked or not rows.size or self.task != "posts":
-                say(
+                log_line(
                     f"{self.name}: topic {topic} and document {document} cannot be pictured: one of them has no vectors"
                 )
                 continue
@@ -161,9 +163,9 @@ class MathAMR(Configured):
         self,
         request: Request,
         topics: Sequence[Topic],
-        asked: Mapping[str, Query],
+        asked: Mapping[str, VectorQuery],
         vectors: Vectors,
-        find: Callable[[Sequence[Query]], list[search.Hits]],
+        find: Callable[[Sequence[VectorQuery]], list[search.Hits]],
     ) -> list[search.Hits]:
         """Returns the hits of each topic. If documents come from a pool, all of it is scored, topic by topic."""
         if request.pool is not None:
@@ -187,7 +189,7 @@ class MathAMR(Configured):
             note(cost.RATE, round(len(out) / max(clock() - begun, 1e-9), 2))
         return out
 
-    def _rough(self, vectors: Vectors, index: search.Index | adapters.Qdrant | None) -> Rough | None:
+    def _rough(self, vectors: Vectors, index: search.NeighbourIndex | adapters.Qdrant | None) -> Rough | None:
         """Returns a torch scorer of all documents if requested by `maxsim` and applicable; None: use NumPy."""
         if self.maxsim == "numpy" or index is not None or self.strategy != "colbert":
             return None
@@ -202,9 +204,9 @@ class MathAMR(Configured):
 
     def _search(
         self,
-        asked: Sequence[Query],
+        asked: Sequence[VectorQuery],
         vectors: Vectors,
-        index: search.Index | adapters.Qdrant | None,
+        index: search.NeighbourIndex | adapters.Qdrant | None,
         rough: Rough | None = None,
     ) -> list[search.Hits]:
         # A formula has one vector, so all strategies are equivalent; indexes support only `single` for it.
@@ -213,7 +215,7 @@ class MathAMR(Configured):
         if isinstance(index, adapters.Qdrant):
             return adapters.qdrant_search(asked, index, strategy, "approximate", **more)
         precision = "exact" if index is None else "approximate"
-        return search.search(asked, vectors, strategy, precision, index=index, rough=rough, **more)
+        return search.search_vectors(asked, vectors, strategy, precision, index=index, rough=rough, **more)
 
 
 def _named(types: Sequence[int]) -> list[str]:
@@ -227,8 +229,8 @@ def _named(types: Sequence[int]) -> list[str]:
     return out
 
 
-def _refused(topic: str, item: Encoded | HarnessError) -> bool:
+def _refused(topic: str, item: EncodedGraph | HarnessError) -> bool:
     """Returns whether a topic's graph could not be encoded, and reports it."""
     if isinstance(item, HarnessError):
-        say(f"topic {topic}: left out: {item}")
+        log_line(f"topic {topic}: left out: {item}")
     return isinstance(item, HarnessError)

@@ -15,13 +15,13 @@ import numpy as np
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.errors import HarnessError
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.store import artefacts, code
 from harness.systems import hardware
 from harness.systems.dense import maxsim
-from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write
+from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write_pack
 from harness.systems.mathamr.graphs import build, data
-from harness.systems.mathamr.graphs.graph import Graph, restrict
+from harness.systems.mathamr.graphs.graph import Graph, restrict_graph
 from harness.systems.mathamr.model import Trained
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def of_documents(system: Configured, corpus: Corpus, trained: Trained) -> Path:
         if system.task == "posts":
             found = data.graphs(corpus, "answers", system.sentences, workers=system.cores)
             items = build.read_graphs(found)
-            maxsim.write(_of_posts(system, items, trained, folder), folder)
+            maxsim.write_vectors(_of_posts(system, items, trained, folder), folder)
             pack = Pack(folder / PACK)
             np.save(folder / TYPES, np.concatenate([item.types for item in pack]))
         else:
@@ -74,8 +74,8 @@ def of_documents(system: Configured, corpus: Corpus, trained: Trained) -> Path:
             if first is None:
                 said = f"no document of corpus {corpus.name} is a formula of the posts of {system.posts}"
                 raise HarnessError(f"key 'task' is 'formulas', but {said}; take a corpus of their formulas")
-            count = maxsim.write(chain([first], rows), folder, posts=True)
-            say(f"corpus {corpus.name}: {count:,} of {len(wanted):,} formulas found in graphs")
+            count = maxsim.write_vectors(chain([first], rows), folder, posts=True)
+            log_line(f"corpus {corpus.name}: {count:,} of {len(wanted):,} formulas found in graphs")
         (folder / PACK).unlink()
 
     return artefacts.get_or_build("mathamr-vectors", spec, make)
@@ -85,11 +85,11 @@ def _encoded(
     system: Configured, items: Iterator[tuple[str, Graph]], trained: Trained, folder: Path
 ) -> tuple[Pack, Iterator[Any]]:
     """Packs graphs; returns the pack, and the vectors of each graph in order: float32, shape (vectors, out)."""
-    restricted = ((name, restrict(graph, system.formulas)) for name, graph in items)
+    restricted = ((name, restrict_graph(graph, system.formulas)) for name, graph in items)
     encoded = encode_posts(restricted, trained.vocabulary, system.structure, system.auxiliary)
-    written = write(folder / PACK, encoded, keep_going=True)
+    written = write_pack(folder / PACK, encoded, keep_going=True)
     for name, reason in written.refused:
-        say(f"left out: {name}: {reason}")
+        log_line(f"left out: {name}: {reason}")
     pack = Pack(folder / PACK)
     return pack, _vectors(system, pack, trained)
 

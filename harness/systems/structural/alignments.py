@@ -25,7 +25,7 @@ import numpy.typing as npt
 from harness.data.columns import Floats
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
-from harness.formulas.trees.tree import Tree, escape
+from harness.formulas.trees.tree import Tree, escape_label
 from harness.systems.lexical.numbering import Offsets
 
 Pair = tuple[int, int]  # a node of the query, a node of a candidate
@@ -78,17 +78,17 @@ def similarities(query: Tree, trees: Forest, chosen: Offsets, kind: str) -> Floa
     ----------
     kind : `slt` or `opt`.
     """
-    asked = Nodes.of(forest.pack([query]), np.zeros(1, np.int64))
+    asked = TreeNodes.of(forest.pack([query]), np.zeros(1, np.int64))
     out = np.zeros((len(chosen), len(VALUES)))
     block = np.cumsum(trees.offsets[chosen + 1] - trees.offsets[chosen]) * len(query) // _CELLS
     for number in np.unique(block):
         some = block == number
-        out[some] = _similarities(asked, Nodes.of(trees, chosen[some]), kind)
+        out[some] = _similarities(asked, TreeNodes.of(trees, chosen[some]), kind)
     return out
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class TreeNodes:
     """The nodes of some trees, one tree after the other.
 
     Attributes
@@ -109,7 +109,7 @@ class Nodes:
     size: Offsets
 
     @staticmethod
-    def of(trees: Forest, chosen: Offsets) -> Nodes:
+    def of(trees: Forest, chosen: Offsets) -> TreeNodes:
         """Selects the nodes of some trees of a forest."""
         size = trees.offsets[chosen + 1] - trees.offsets[chosen]
         tree = np.repeat(np.arange(len(chosen)), size)
@@ -122,7 +122,9 @@ class Nodes:
         for child, (above, edge) in enumerate(zip(parent.tolist(), trees.edges[row].tolist(), strict=True)):
             if above >= 0:
                 below[above][trees.edge_names[edge]] = child
-        return Nodes([escape(trees.label_names[number]) for number in numbers], label, tree, parent, below, size)
+        return TreeNodes(
+            [escape_label(trees.label_names[number]) for number in numbers], label, tree, parent, below, size
+        )
 
     def name(self, node: int) -> str:
         """Returns the label of a node."""
@@ -139,7 +141,7 @@ class Nodes:
         return (int(size[1]), int(size[2]), out) if size else (0, 0, out)
 
 
-def _similarities(query: Nodes, found: Nodes, kind: str) -> list[Triple]:
+def _similarities(query: TreeNodes, found: TreeNodes, kind: str) -> list[Triple]:
     number = len(query.label)
     asked = [query.name(node) for node in range(number)]
     fit = np.array([[fits(mine, name) for name in found.names] for mine in query.names])[query.label][:, found.label]
@@ -169,7 +171,7 @@ def _similarities(query: Nodes, found: Nodes, kind: str) -> list[Triple]:
 
 
 def _aligned(
-    query: Nodes, found: Nodes, kind: str, fit: npt.NDArray[np.bool_]
+    query: TreeNodes, found: TreeNodes, kind: str, fit: npt.NDArray[np.bool_]
 ) -> tuple[Counts, dict[Pair, list[Pair]]]:
     """Returns the number of fitting pairs of the alignment from each pair of nodes, and how children are paired.
 
@@ -221,7 +223,7 @@ def _at_equal_edges(mine: dict[str, int], other: dict[str, int]) -> Iterator[Pai
             yield child, other[edge]
 
 
-def _pairs_of_matrices(query: Nodes, i: int, found: Nodes, j: int) -> list[Pair]:
+def _pairs_of_matrices(query: TreeNodes, i: int, found: TreeNodes, j: int) -> list[Pair]:
     """Returns the pairs of children of two matrices of symbol layout trees."""
     mine = {edge: child for edge, child in query.below[i].items() if edge != "w"}
     out = list(_at_equal_edges(mine, found.below[j]))
@@ -252,7 +254,7 @@ def _pairs_of_arguments(mine: Iterable[int], other: Iterable[int], potential: Co
 
 
 def _walk(
-    root: Pair, query: Nodes, found: Nodes, pairs: dict[Pair, list[Pair]], fit: npt.NDArray[np.bool_]
+    root: Pair, query: TreeNodes, found: TreeNodes, pairs: dict[Pair, list[Pair]], fit: npt.NDArray[np.bool_]
 ) -> Iterator[Pair]:
     """Yields the fitting pairs of an alignment."""
     waiting = [root]

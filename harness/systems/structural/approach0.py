@@ -33,8 +33,8 @@ from harness.collections.corpus import Corpus
 from harness.data import columns
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.io import checks, staged
-from harness.io.console import progress, say
+from harness.io import checks, staging_names
+from harness.io.console import log_line, progress
 from harness.store import artefacts, code
 from harness.store.cost import answered, phase
 from harness.systems.base import Request
@@ -66,7 +66,7 @@ class Approach0:
     name: str = "approach0"
 
     def __post_init__(self) -> None:
-        checks.whole("depth", self.depth, low=1)
+        checks.check_whole_number("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
         """Ranks by the engine's score; without a pool, documents that share no path with the topic are not returned.
@@ -124,7 +124,7 @@ def build(corpus: Corpus, folder: Path) -> None:
     ]
     if not any(texts):
         raise HarnessError(f"corpus {corpus.name}: has no formula that Approach0 can read, which reads LaTeX")
-    _say(f"corpus {corpus.name}: {len(state):,} distinct formulas", state.values())
+    _log_failures(f"corpus {corpus.name}: {len(state):,} distinct formulas", state.values())
     for _ in range(_RESTARTS):
         with _folder() as work:
             done = _answers(["index", str(work / "index")], texts)
@@ -135,7 +135,7 @@ def build(corpus: Corpus, folder: Path) -> None:
                 (folder / POSTS).write_text(json.dumps(posts), encoding="utf-8")
                 return
         name = list(documents)[len(done)]
-        say(f"Approach0 broke off at document {name}, which is left without formulas")
+        log_line(f"Approach0 broke off at document {name}, which is left without formulas")
         texts[len(done)] = ""
     raise HarnessError(f"corpus {corpus.name}: Approach0 breaks off at more than {_RESTARTS} documents")
 
@@ -161,7 +161,9 @@ def search(
     state = _parsed([latex for formulas in asked.values() for latex in formulas])
     queries = {name: [latex for latex in formulas if not state[latex]] for name, formulas in asked.items()}
     queries = {name: formulas for name, formulas in queries.items() if formulas}
-    _say(f"topics: {len(state):,} distinct formulas, {len(asked) - len(queries)} topics without any", state.values())
+    _log_failures(
+        f"topics: {len(state):,} distinct formulas, {len(asked) - len(queries)} topics without any", state.values()
+    )
     out: dict[str, Scored] = {}
     with _folder() as work:
         with tarfile.open(folder / INDEX) as archive:
@@ -169,7 +171,7 @@ def search(
         command = ["search", str(work / "index"), str(documents if depth is None else depth)]
         for name, answer in zip(queries, _patient(command, list(queries.values()), None), strict=True):
             if answer is None:
-                say(f"Approach0 broke off at topic {name}, which is left without documents")
+                log_line(f"Approach0 broke off at topic {name}, which is left without documents")
                 continue
             seconds, hits = answer
             answered({name: seconds})
@@ -199,7 +201,7 @@ def scored(topic: str, hits: Sequence[tuple[str, str]], documents: int) -> Score
     """
     out: dict[int, float] = {}
     for number, text in hits:
-        score = columns.number(text.encode())
+        score = columns.parse_number(text.encode())
         if score is None:
             raise HarnessError(
                 f"Approach0 gives document {number} of topic {topic} the score {text!r}, expected a number"
@@ -224,11 +226,11 @@ def _parsed(formulas: Sequence[str]) -> dict[str, str]:
     return dict(zip(distinct, _patient(["parse"], distinct, "broke off"), strict=True))
 
 
-def _say(what: str, reasons: Iterable[str]) -> None:
+def _log_failures(what: str, reasons: Iterable[str]) -> None:
     counted = Counter(reasons)
     read = counted.pop("", 0)
     named = ", ".join(f"{reason}: {number:,}" for reason, number in counted.most_common(5)) or "none"
-    say(f"{what}; parsed by Approach0: {read:,}; not: {named}")
+    log_line(f"{what}; parsed by Approach0: {read:,}; not: {named}")
 
 
 # ---- the process ------------------------------------------------------------------------------------------------
@@ -237,7 +239,7 @@ def _say(what: str, reasons: Iterable[str]) -> None:
 @contextmanager
 def _folder() -> Iterator[Path]:
     usable = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM
-    with staged.folder("approach0", _MEMORY if usable else None) as folder:
+    with staging_names.folder("approach0", _MEMORY if usable else None) as folder:
         yield folder
 
 

@@ -29,11 +29,11 @@ from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
-from harness.formulas.trees.reading import ERROR, Counts, Reading, failed
-from harness.formulas.trees.tree import Tree, parse, show
+from harness.formulas.trees.reading import ERROR, ParseCounts, ParsedFormula, failed
+from harness.formulas.trees.tree import Tree, parse_tangent, tangent_string
 from harness.io import checks, memory
-from harness.io.arrays import Column, Texts, mapped, ranges, release
-from harness.io.console import say
+from harness.io.arrays import ArrayFile, Texts, mapped, ranges, release
+from harness.io.console import log_line
 from harness.store import code, shards
 from harness.systems.base import Request
 from harness.systems.lexical.numbering import Numbers, Offsets
@@ -54,7 +54,7 @@ AHEAD = 2000  # distinct formulas in one batch for LaTeXML
 _SHARE = 3  # parts of the memory limit: formulas that LaTeXML has converted, known formulas, known trees
 _BYTES = 40  # bytes of memory that sorting takes for a formula
 _SCANNED = 1 << 20  # formulas read at a time
-_READERS: dict[str, Callable[[str], Reading]] = {"opt": operators.read_latex, "slt": layout.read_latex}
+_READERS: dict[str, Callable[[str], ParsedFormula]] = {"opt": operators.read_latex, "slt": layout.read_latex}
 Ahead = tuple[list[Document], list[str]]
 
 
@@ -82,7 +82,7 @@ class Formulas:
     first: Offsets
     document: Numbers
     trees: Forest
-    counts: Counts
+    counts: ParseCounts
 
     def documents(self, trees: Offsets, scores: Floats, aggregate: str = "best") -> Floats:
         """Aggregates tree scores to document scores, shape (documents,); 0 for documents with none of the trees.
@@ -112,7 +112,7 @@ class Formulas:
             posts = folder / "document-posts.npy"
             known = mapped(posts) if posts.exists() else None
             counts = json.loads((folder / "counts.json").read_text(encoding="utf-8"))
-            parsed = Counts(int(counts["read"]), dict(counts["failed"]))
+            parsed = ParseCounts(int(counts["read"]), dict(counts["failed"]))
             return Formulas(ids, known, start, tree, first, document, forest.load(folder), parsed)
         except (OSError, ValueError, EOFError, KeyError) as error:
             raise HarnessError(f"{folder}: not the formulas of a corpus: {error}") from None
@@ -136,7 +136,7 @@ def read(corpus: Corpus, kind: str, route: str = OWN) -> Formulas:
     folder = shards.joined("formulas", made_from, lambda made, of: write(corpus, kind, made, route, of=of))
     found = Formulas.load(folder)
     what = f"corpus {corpus.name}: {len(found.tree):,} formulas, {len(found.trees):,} distinct trees"
-    _say(what, kind, route, found.counts)
+    _log_parse_failures(what, kind, route, found.counts)
     return found
 
 
@@ -161,11 +161,11 @@ def via(route: str) -> dict[str, str]:
     return {"route": f"LaTeXML {latexml.version()}"} if checks.choice("route", route, ROUTES) == LATEXML else {}
 
 
-def reader(latex: Iterable[str], kind: str, route: str = OWN) -> Callable[[str], Reading]:
+def reader(latex: Iterable[str], kind: str, route: str = OWN) -> Callable[[str], ParsedFormula]:
     """Returns a function that parses any of these formulas; LaTeXML converts them all at once, on all cores."""
     if checks.choice("route", route, ROUTES) == OWN:
         return _READERS[kind]
-    return latexml.reader(latex, kind, workers=os.cpu_count() or 1)
+    return latexml.latexml_reader(latex, kind, workers=os.cpu_count() or 1)
 
 
 def ahead(documents: Iterable[Document], latex: Callable[[Document], Iterable[str]]) -> Iterator[Ahead]:
@@ -210,7 +210,7 @@ def write(
     Parameters
     ----------
     documents : read twice if there are shards.
-    of : see `shards.Map`.
+    of : see `shards.ShardTask`.
     limit : bytes of memory for known formulas and trees; by default `harness.io.memory.limit`.
 
     Raises
@@ -232,7 +232,7 @@ def write(
                     number = -1
                     if not _nothing(reading.tree):
                         before = len(numbers)
-                        number = numbers.number(show(reading.tree).encode())
+                        number = numbers.number(tangent_string(reading.tree).encode())
                         if number == before:
                             yield reading.tree
                     found = (number, reading.reason or (ALONE if number < 0 else ""))
@@ -246,8 +246,8 @@ def write(
     with (
         Texts(folder / "document-ids.npy") as ids,
         Texts(folder / "document-posts.npy") as posts,
-        Column(folder / "document-start.npy", np.int64) as start,
-        Column(folder / "document-tree.npy", np.int32) as trees,
+        ArrayFile(folder / "document-start.npy", np.int64) as start,
+        ArrayFile(folder / "document-tree.npy", np.int32) as trees,
     ):
         start.extend((0,))
         count = forest.write(distinct(), folder)
@@ -276,7 +276,7 @@ def _write_documents(folder: Path, count: int, limit: int) -> None:
         often += np.bincount(some[some >= 0], minlength=count)
     first = np.concatenate(([0], np.cumsum(often)))
     np.save(folder / "tree-first.npy", first)
-    with Column(folder / "tree-document.npy", np.int32) as column:
+    with ArrayFile(folder / "tree-document.npy", np.int32) as column:
         for low, high in ranges(first, limit // _BYTES):
             found = []
             for begin, end in ranges(start, min(limit // _BYTES, _SCANNED)):
@@ -292,14 +292,14 @@ def _write_documents(folder: Path, count: int, limit: int) -> None:
 def _converted(documents: Iterable[Document], kind: str, route: str, of: str) -> list[Path]:
     """Converts the LaTeX of all documents in shards; returns their files, one for each group of `ahead`."""
     groups = (new for _, new in ahead(documents, partial(_latex, kind)))
-    return shards.mapped(shards.Map(of, partial(_content, kind, route)), groups, "converting formulas")
+    return shards.mapped(shards.ShardTask(of, partial(_content, kind, route)), groups, "converting formulas")
 
 
 def _content(kind: str, route: str, latex: Sequence[str]) -> bytes:
     """Returns the content of a shard: a line for each formula, its tree and why it could not be parsed completely."""
     read = reader(latex, kind, route)
     readings = (read(each) for each in latex)
-    return "".join(f"{json.dumps([show(each.tree), each.reason])}\n" for each in readings).encode()
+    return "".join(f"{json.dumps([tangent_string(each.tree), each.reason])}\n" for each in readings).encode()
 
 
 def _latex(kind: str, document: Document) -> list[str]:
@@ -308,7 +308,7 @@ def _latex(kind: str, document: Document) -> list[str]:
 
 def _with_reader(
     documents: Iterable[Document], kind: str, route: str, files: Sequence[Path] | None
-) -> Iterator[tuple[Document, Callable[[str], Reading]]]:
+) -> Iterator[tuple[Document, Callable[[str], ParsedFormula]]]:
     """Yields each document with a parser for its formulas.
 
     Parameters
@@ -321,9 +321,11 @@ def _with_reader(
         return
     for (group, new), file in zip(ahead(documents, partial(_latex, kind)), files, strict=True):
         lines = (json.loads(line) for line in file.read_bytes().splitlines())
-        found = {each: Reading(parse(tree), reason) for each, (tree, reason) in zip(new, lines, strict=True)}
+        found = {
+            each: ParsedFormula(parse_tangent(tree), reason) for each, (tree, reason) in zip(new, lines, strict=True)
+        }
 
-        def read(latex: str, found: Mapping[str, Reading] = found) -> Reading:
+        def read(latex: str, found: Mapping[str, ParsedFormula] = found) -> ParsedFormula:
             # A formula of an earlier group may have been forgotten since.
             return found[latex] if latex in found else reader([latex], kind, route)(latex)
 
@@ -359,7 +361,7 @@ def all_queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> 
     good = reasons.pop("", 0)
     without = sum(not any(trees) for trees in out.values())
     what = f"topics: {good + reasons.total():,} formulas, {without} of {len(out)} topics without any"
-    _say(what, kind, route, Counts(good, dict(reasons.most_common())))
+    _log_parse_failures(what, kind, route, ParseCounts(good, dict(reasons.most_common())))
     return out
 
 
@@ -390,7 +392,7 @@ def _text(latex: str) -> str:
     return latex if latex.isascii() else latex.encode("utf-8", "replace").decode()
 
 
-def _storable(reading: Reading) -> Reading:
+def _storable(reading: ParsedFormula) -> ParsedFormula:
     """Returns the reading, or a failure if its tree is too large for a forest, so that one formula cannot stop all."""
     size = len(reading.tree)
     if size > forest.WIDEST:
@@ -399,11 +401,11 @@ def _storable(reading: Reading) -> Reading:
     return failed(WIDE) if size > forest.EDGES and len(set(reading.tree.edges)) > forest.EDGES else reading
 
 
-def _tangent(text: str) -> Reading:
+def _tangent(text: str) -> ParsedFormula:
     if not text:
         return failed(NO_TREE)
     try:
-        return Reading(parse(text))
+        return ParsedFormula(parse_tangent(text))
     except HarnessError:
         return failed(NO_STRING)
 
@@ -412,7 +414,7 @@ def _nothing(tree: Tree) -> bool:
     return tree.labels == (ERROR,)
 
 
-def _say(what: str, kind: str, route: str, counts: Counts) -> None:
+def _log_parse_failures(what: str, kind: str, route: str, counts: ParseCounts) -> None:
     """Prints one line with the most frequent errors; `Formulas.counts` has all of them."""
     named = [f"{reason}: {number:,}" for reason, number in list(counts.failed.items())[:_NAMED]]
     if len(counts.failed) == 1:
@@ -421,4 +423,6 @@ def _say(what: str, kind: str, route: str, counts: Counts) -> None:
         named.append(f"{len(counts.failed) - _NAMED} more kinds: {sum(list(counts.failed.values())[_NAMED:]):,}")
     kinds = f" ({', '.join(named)})" if named else ""
     how = ", ".join((kind, *via(route).values()))
-    say(f"{what} ({how}); parsed without errors: {counts.read:,}; with errors: {sum(counts.failed.values()):,}{kinds}")
+    log_line(
+        f"{what} ({how}); parsed without errors: {counts.read:,}; with errors: {sum(counts.failed.values()):,}{kinds}"
+    )

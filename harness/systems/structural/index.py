@@ -21,13 +21,13 @@ from harness.data.columns import Floats
 from harness.errors import HarnessError
 from harness.formulas.trees.forest import WIDEST, Forest
 from harness.io import memory
-from harness.io.arrays import Array, Column, mapped, ranges, release
+from harness.io.arrays import Array, ArrayFile, mapped, ranges, release
 from harness.io.console import track
 from harness.io.kernels import addressed, kernel
 from harness.store import artefacts, code
-from harness.systems.blocks import Blocks
+from harness.systems.blocks import BlockFiles
 from harness.systems.structural import formulas
-from harness.systems.structural.paths import Codes, Hashes, Paths, Places, counted, paths
+from harness.systems.structural.paths import Codes, Hashes, Paths, Places, count_pairs, paths
 
 KIND = "opt"
 BLOCK = 1 << 15  # trees whose paths are computed at a time
@@ -70,7 +70,7 @@ class Terms:
 
 
 @dataclass(frozen=True, eq=False)
-class Index:
+class PathIndex:
     """The inverted index of a forest's paths.
 
     Attributes
@@ -109,13 +109,16 @@ class Index:
         return Codes.of(self.trees)
 
     @staticmethod
-    def load(folder: Path, trees: Forest, height: int) -> Index:
-        """Loads an index that `write` wrote, memory-mapped. Raises HarnessError if a file is missing or damaged."""
+    def load(folder: Path, trees: Forest, height: int) -> PathIndex:
+        """Loads an index that `write_path_index` wrote, memory-mapped.
+
+        Raises HarnessError if a file is missing or damaged.
+        """
         try:
             arrays = {name: mapped(folder / f"{name}.npy") for name in _ARRAYS}
         except (OSError, ValueError, EOFError) as error:
             raise HarnessError(f"{folder}: not an index of paths: {error}") from None
-        index = Index(trees, height, **arrays)
+        index = PathIndex(trees, height, **arrays)
         ends = [int(array.flat[-1]) if array.size else 0 for array in (index.end, index.blocks)]
         pairs = zip(arrays.values(), _ARRAYS.values(), strict=True)
         fit = all(array.dtype == kind and array.ndim == 1 for array, kind in pairs)
@@ -257,7 +260,7 @@ def _weight(often: npt.NDArray[Any], trees: int) -> Floats:
     return out
 
 
-def short(found: Paths, height: int) -> tuple[Hashes, Places, Places]:
+def short_paths(found: Paths, height: int) -> tuple[Hashes, Places, Places]:
     """Returns the short paths in all their forms: hash, tree, and factor of the weight."""
     short = found.height <= height
     leaf = found.leaf[found.node]
@@ -266,7 +269,7 @@ def short(found: Paths, height: int) -> tuple[Hashes, Places, Places]:
     return hashes, found.tree[found.node[forms]], np.where(leaf[forms], 1, _INNER)
 
 
-def write(trees: Forest, height: int, folder: Path, *, limit: int | None = None) -> None:
+def write_path_index(trees: Forest, height: int, folder: Path, *, limit: int | None = None) -> None:
     """Writes the index of a forest to an empty folder, without the trees, which are stored elsewhere.
 
     Memory holds 8 bytes for each tree, and within the limit the paths of some trees, then the postings of some paths.
@@ -286,15 +289,15 @@ def write(trees: Forest, height: int, folder: Path, *, limit: int | None = None)
     codes = Codes.of(trees)
     weight = np.zeros(len(trees))
     with ExitStack() as files:
-        blocks = files.enter_context(Blocks(folder / "entries", 1 << 64, (np.uint32, np.uint32, np.uint8)))
+        blocks = files.enter_context(BlockFiles(folder / "entries", 1 << 64, (np.uint32, np.uint32, np.uint8)))
         for some in track(_blocks(trees, limit // _NODE), f"indexing paths, blocks of {BLOCK:,} formulas"):
-            hashes, tree, factor = short(paths(trees, codes, some, height), height)
+            hashes, tree, factor = short_paths(paths(trees, codes, some, height), height)
             known, at, number = np.unique(hashes, return_index=True, return_inverse=True)
-            path, tree, count = counted(number, tree, len(some))
+            path, tree, count = count_pairs(number, tree, len(some))
             blocks.add(known, np.bincount(path, minlength=len(known)), tree + some[0], count, factor[at][path])
             release(trees.labels, trees.parents, trees.edges)
         columns = [
-            files.enter_context(Column(folder / f"{name}.npy", kind)) for name, kind in list(_ARRAYS.items())[:-1]
+            files.enter_context(ArrayFile(folder / f"{name}.npy", kind)) for name, kind in list(_ARRAYS.items())[:-1]
         ]
         for lists in blocks.merged(limit // _POSTING):
             trees_, count, factor = lists.columns
@@ -332,8 +335,8 @@ def encoded(
     return at, sizes.astype(np.uint16), posting.astype(np.uint16)
 
 
-def index_of(corpus: Corpus, trees: Forest, height: int, route: str = formulas.OWN) -> Index:
+def index_of(corpus: Corpus, trees: Forest, height: int, route: str = formulas.OWN) -> PathIndex:
     """Returns the index of a corpus's operator trees, parsed by a route; from the store or built."""
     spec = {"formulas": formulas.spec(corpus, KIND, route), "height": height, "code": code.of(__name__)}
-    folder = artefacts.get_or_build("structural", spec, lambda made: write(trees, height, made))
-    return Index.load(folder, trees, height)
+    folder = artefacts.get_or_build("structural", spec, lambda made: write_path_index(trees, height, made))
+    return PathIndex.load(folder, trees, height)

@@ -28,12 +28,22 @@ from harness.systems.base import Request
 from harness.systems.lexical.numbering import Offsets
 from harness.systems.structural import formulas
 from harness.systems.structural.formulas import Formulas
-from harness.systems.structural.tangent import UNORDERED, Dice, Features, Keys, Nodes, hashes, nodes, then, wildcards
+from harness.systems.structural.tangent import (
+    UNORDERED,
+    Dice,
+    Features,
+    ForestNodes,
+    Keys,
+    hashes,
+    nodes,
+    then,
+    wildcards,
+)
 
 SIMILARITIES = {"paths": "opt", "sequence": "slt", "symbols": "slt"}  # similarity -> kind of trees
 
 
-def leaf_paths(trees: Forest, all_: Nodes, most: int) -> Features:
+def leaf_paths(trees: Forest, all_: ForestNodes, most: int) -> Features:
     """Returns the shortest paths between all pairs of leaves of each tree, hashed from the labels along the path.
 
     A path runs from left to right; if its highest node is an unordered operator, both directions are equal. A tree with
@@ -84,7 +94,7 @@ def _ends(run: Offsets) -> Offsets:
     return out
 
 
-def _arms(trees: Forest, all_: Nodes, most: int) -> Offsets:
+def _arms(trees: Forest, all_: ForestNodes, most: int) -> Offsets:
     """Returns each tree's maximum arm length in edges: the largest with at most `most` paths, but at least one path."""
     reach = np.ones(len(trees), np.int64)
     below = np.flatnonzero(all_.parent >= 0)
@@ -106,7 +116,7 @@ def _arms(trees: Forest, all_: Nodes, most: int) -> Offsets:
     return reach
 
 
-def sequences(all_: Nodes, length: int) -> Features:
+def sequences(all_: ForestNodes, length: int) -> Features:
     """Returns the label n-grams of each tree in tree order, padded with boundary marks; n is `length`."""
     edge = hashes(["", " "])
     trees = int(all_.tree[-1]) + 1 if len(all_.tree) else 0
@@ -155,11 +165,11 @@ class L2L:
             raise HarnessError(f"key 'weights' is {self.weights!r}, expected weights such as {{paths: 1}}")
         for part, weight in self.weights.items():
             checks.choice("weights", part, SIMILARITIES)
-            checks.number(f"weights.{part}", weight)
+            checks.check_number(f"weights.{part}", weight)
         if not any(self.weights.values()):
             raise HarnessError("key 'weights': expected one above 0")
         for key in ("most", "run", "depth"):
-            checks.whole(key, getattr(self, key), low=1)
+            checks.check_whole_number(key, getattr(self, key), low=1)
         checks.choice("aggregate", self.aggregate, formulas.AGGREGATES)
         checks.choice("route", self.route, formulas.ROUTES)
 

@@ -135,14 +135,14 @@ def _mixed(path: Hashes, step: Hashes) -> Hashes:
     return path ^ (path >> _HALF)
 
 
-def counted(first: Places, second: Places, width: int) -> tuple[Places, Places, Places]:
+def count_pairs(first: Places, second: Places, width: int) -> tuple[Places, Places, Places]:
     """Counts pairs of numbers; returns first, second (less than `width`) and count of each distinct pair, sorted."""
     pairs, counts = np.unique(first * width + second, return_counts=True)
     return pairs // width, pairs % width, counts
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class QueryPaths:
     """Paths of a query by group (the whole tree, or the node where they end), prepared for matching with documents.
 
     Attributes
@@ -161,11 +161,13 @@ class Asked:
     groups: int
 
     @staticmethod
-    def of(hashes: Hashes, group: Places, groups: int) -> Asked:
+    def of(hashes: Hashes, group: Places, groups: int) -> QueryPaths:
         """Prepares paths and their groups, with weight 1 for each path."""
         known, number = np.unique(hashes, return_inverse=True)
-        path, group, count = counted(number, group, groups)
-        return Asked(known, np.ones(len(known)), np.searchsorted(path, np.arange(len(known) + 1)), group, count, groups)
+        path, group, count = count_pairs(number, group, groups)
+        return QueryPaths(
+            known, np.ones(len(known)), np.searchsorted(path, np.arange(len(known) + 1)), group, count, groups
+        )
 
     @cached_property
     def _maybe(self) -> npt.NDArray[np.bool_]:
@@ -182,7 +184,7 @@ class Asked:
         some = np.flatnonzero(self._maybe[hashes >> _REST])
         at = np.minimum(np.searchsorted(self.known, hashes[some]), len(self.known) - 1)
         same = self.known[at] == hashes[some]
-        path, group, count = counted(at[same], group[some[same]], groups)
+        path, group, count = count_pairs(at[same], group[some[same]], groups)
         lengths = self.start[path + 1] - self.start[path]
         entry = np.repeat(np.arange(len(path)), lengths)
         asked = np.arange(len(entry)) + np.repeat(self.start[path] - np.cumsum(lengths) + lengths, lengths)

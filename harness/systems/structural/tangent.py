@@ -22,7 +22,7 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
-from harness.formulas.trees.tree import Tree, children, sizes
+from harness.formulas.trees.tree import Tree, children, subtree_sizes
 from harness.formulas.trees.tuples import END
 from harness.io import checks
 from harness.store.cost import phase
@@ -59,7 +59,7 @@ def then(first: Keys, second: Keys) -> Keys:
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class ForestNodes:
     """The nodes of all trees of a forest, as columns.
 
     Attributes
@@ -79,7 +79,7 @@ class Nodes:
     leaf: npt.NDArray[np.bool_]
 
 
-def nodes(trees: Forest) -> Nodes:
+def nodes(trees: Forest) -> ForestNodes:
     """Returns the nodes of a forest."""
     lengths = np.diff(trees.offsets)
     tree = np.repeat(np.arange(len(trees)), lengths)
@@ -92,15 +92,15 @@ def nodes(trees: Forest) -> Nodes:
     leaf = np.ones(len(parent), dtype=bool)
     leaf[parent[below]] = False
     variable = np.array([name.startswith(VARIABLE) for name in trees.label_names])[trees.labels]
-    return Nodes(tree, parent, hashes(trees.label_names)[trees.labels], edge, variable, leaf)
+    return ForestNodes(tree, parent, hashes(trees.label_names)[trees.labels], edge, variable, leaf)
 
 
-def wildcards(all_: Nodes) -> Nodes:
+def wildcards(all_: ForestNodes) -> ForestNodes:
     """Returns the nodes with the labels of all variables replaced by one common label."""
     return replace(all_, label=np.where(all_.variable, hashes([VARIABLE]), all_.label))
 
 
-def pairs(all_: Nodes, window: int | None = None, flat: bool = False) -> Features:
+def pairs(all_: ForestNodes, window: int | None = None, flat: bool = False) -> Features:
     """Returns the tuples of `harness.formulas.trees.tuples.tuples`, end marks included, in any order.
 
     With `flat`, only trees without a node below the root's children have end marks, as in Tangent-3.
@@ -201,7 +201,7 @@ class Dice:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class CandidateNodes:
     """Nodes of some trees of a forest, as columns; `tree` and `parent` are indices within this selection."""
 
     tree: Offsets
@@ -212,7 +212,7 @@ class Candidates:
     size: Offsets
 
     @staticmethod
-    def of(trees: Forest, all_: Nodes, chosen: Offsets) -> Candidates:
+    def of(trees: Forest, all_: ForestNodes, chosen: Offsets) -> CandidateNodes:
         """Selects the nodes of some trees from those of the whole forest (`all_`)."""
         size = trees.offsets[chosen + 1] - trees.offsets[chosen]
         tree = np.repeat(np.arange(len(chosen)), size)
@@ -220,10 +220,10 @@ class Candidates:
         row = np.arange(len(tree)) + shift
         parent = all_.parent[row]
         parent = np.where(parent >= 0, parent - shift, -1)
-        return Candidates(tree, parent, all_.label[row], all_.edge[row], all_.variable[row], size)
+        return CandidateNodes(tree, parent, all_.label[row], all_.edge[row], all_.variable[row], size)
 
 
-def common(query: Tree, found: Candidates, credit: float = 0.0) -> Floats:
+def common(query: Tree, found: CandidateNodes, credit: float = 0.0) -> Floats:
     """Returns the score of the largest common connected subtree of a query and each tree, from 0 to 1, shape (trees,).
 
     Two connected parts match if their nodes can be paired: first their top nodes, then recursively the arguments of
@@ -237,7 +237,7 @@ def common(query: Tree, found: Candidates, credit: float = 0.0) -> Floats:
     nodes_ = len(found.tree)
     worth = np.zeros((len(query), nodes_), np.float32)
     partner = np.full((len(query), nodes_), -1, np.int32)  # of each query node, given the partner of its parent
-    below, size = children(query), sizes(query)
+    below, size = children(query), subtree_sizes(query)
     matched: dict[int, Offsets] = {}
     for node in range(len(query) - 1, -1, -1):
         own = (found.label == asked.label[node]).astype(np.float32)
@@ -264,17 +264,17 @@ def common(query: Tree, found: Candidates, credit: float = 0.0) -> Floats:
     return out
 
 
-def aligned(query: Tree, trees: Forest, all_: Nodes, chosen: Offsets, credit: float) -> Floats:
+def aligned(query: Tree, trees: Forest, all_: ForestNodes, chosen: Offsets, credit: float) -> Floats:
     """Returns `common` for some trees of a forest, shape (chosen,); works in blocks to bound the memory."""
     out = np.zeros(len(chosen))
     block = np.cumsum(trees.offsets[chosen + 1] - trees.offsets[chosen]) * len(query) // _CELLS
     for number in np.unique(block):
         some = block == number
-        out[some] = common(query, Candidates.of(trees, all_, chosen[some]), credit)
+        out[some] = common(query, CandidateNodes.of(trees, all_, chosen[some]), credit)
     return out
 
 
-def _paired(above: Offsets, partner: Places, by_node: Worth, worth: Worth, found: Candidates) -> Places:
+def _paired(above: Offsets, partner: Places, by_node: Worth, worth: Worth, found: CandidateNodes) -> Places:
     """Returns each query node's partner in each tree, -1 if it has none; shape (nodes of the query, trees)."""
     best, top = by_node.max(axis=0), by_node.argmax(axis=0)
     tops = np.flatnonzero(worth[top[found.tree], np.arange(len(found.tree))] == best[found.tree])
@@ -289,7 +289,7 @@ def _paired(above: Offsets, partner: Places, by_node: Worth, worth: Worth, found
     return out
 
 
-def _one_to_one(paired: Places, asked: Nodes, found: Candidates, credit: float) -> Floats:
+def _one_to_one(paired: Places, asked: ForestNodes, found: CandidateNodes, credit: float) -> Floats:
     """Counts the pairs in each tree, with each variable matched to one other only, preferably the most frequent."""
     node, tree = np.nonzero(paired >= 0)
     other = paired[node, tree]
@@ -314,20 +314,20 @@ PARTS = ("tuples", "variables", "subtree")
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class TupleIndex:
     """Indexed trees of one kind; `variables` indexes the tuples with one common label for all variables."""
 
     formulas: Formulas
-    nodes: Nodes
+    nodes: ForestNodes
     tuples: Dice
     variables: Dice | None
 
     @staticmethod
-    def of(found: Formulas, window: int | None, variables: bool) -> View:
+    def of(found: Formulas, window: int | None, variables: bool) -> TupleIndex:
         """Indexes trees of one kind."""
         all_, trees = nodes(found.trees), len(found.trees)
         wild = Dice.of(pairs(wildcards(all_), window), trees) if variables else None
-        return View(found, all_, Dice.of(pairs(all_, window), trees), wild)
+        return TupleIndex(found, all_, Dice.of(pairs(all_, window), trees), wild)
 
 
 @dataclass(frozen=True)
@@ -365,19 +365,19 @@ class Tangent:
     def __post_init__(self) -> None:
         checks.choice("representation", self.representation, (*formulas.KINDS, "both"))
         if self.window is not None:
-            checks.whole("window", self.window, low=1)
+            checks.check_whole_number("window", self.window, low=1)
         if not isinstance(self.weights, Mapping):
             raise HarnessError(f"key 'weights' is {self.weights!r}, expected parts and weights such as {{tuples: 1}}")
         for part, weight in self.weights.items():
             checks.choice("weights", part, PARTS)
-            checks.number(f"weights.{part}", weight)
+            checks.check_number(f"weights.{part}", weight)
         if not self._weight("tuples") and not self._weight("variables"):
             raise HarnessError("key 'weights': expected 'tuples' or 'variables' above 0, which find the candidates")
-        checks.number("credit", self.credit, high=0.99)  # the same variable is always better
-        checks.whole("candidates", self.candidates, low=1)
+        checks.check_number("credit", self.credit, high=0.99)  # the same variable is always better
+        checks.check_whole_number("candidates", self.candidates, low=1)
         checks.choice("aggregate", self.aggregate, formulas.AGGREGATES)
         checks.choice("route", self.route, formulas.ROUTES)
-        checks.whole("depth", self.depth, low=1)
+        checks.check_whole_number("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
         """Ranks documents by their formulas."""
@@ -394,11 +394,11 @@ class Tangent:
 
         return formulas.ranked(self.name, request, views[kinds[0]].formulas, score, self.depth)
 
-    def view(self, found: Formulas) -> View:
+    def view(self, found: Formulas) -> TupleIndex:
         """Returns the index of the trees of one kind."""
-        return View.of(found, self.window, self._weight("variables") > 0)
+        return TupleIndex.of(found, self.window, self._weight("variables") > 0)
 
-    def documents(self, asked: tuple[Tree, ...], view: View) -> Floats:
+    def documents(self, asked: tuple[Tree, ...], view: TupleIndex) -> Floats:
         """Returns the scores of all documents for a topic's trees, shape (documents,)."""
         total, mass = np.zeros(len(view.formulas.ids)), 0.0
         for tree in asked:
@@ -409,7 +409,7 @@ class Tangent:
             mass += weight
         return total / mass if mass else total
 
-    def trees(self, query: Tree, view: View) -> Floats:
+    def trees(self, query: Tree, view: TupleIndex) -> Floats:
         """Returns the scores of all trees for a query, 0 to 1, shape (trees,)."""
         own = nodes(forest.pack([query]))
         scores = self._weight("tuples") * view.tuples.score(pairs(own, self.window))

@@ -81,14 +81,14 @@ class TangentS:
             if not isinstance(weights, Sequence) or isinstance(weights, str) or len(weights) != len(VALUES):
                 raise HarnessError(f"key 'weights.{kind}' is {weights!r}, expected weights of {', '.join(VALUES)}")
             for value, weight in zip(VALUES, weights, strict=True):
-                checks.number(f"weights.{kind}: {value}", weight, low=-1e6, high=1e6)
+                checks.check_number(f"weights.{kind}: {value}", weight, low=-1e6, high=1e6)
         if not any(np.any(np.asarray(weights)) for weights in self.weights.values()):
             raise HarnessError("key 'weights': expected one other than 0")
         if self.window is not None:
-            checks.whole("window", self.window, low=1)
-        checks.whole("candidates", self.candidates, low=1)
+            checks.check_whole_number("window", self.window, low=1)
+        checks.check_whole_number("candidates", self.candidates, low=1)
         checks.choice("route", self.route, formulas.ROUTES)
-        checks.whole("depth", self.depth, low=1)
+        checks.check_whole_number("depth", self.depth, low=1)
 
     @property
     def kinds(self) -> tuple[str, ...]:

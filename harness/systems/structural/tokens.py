@@ -28,16 +28,16 @@ from harness.formulas.trees.reading import ERROR
 from harness.formulas.trees.tree import Tree
 from harness.formulas.trees.tuples import tuples
 from harness.io import checks
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.store import code
 from harness.store.cost import phase
 from harness.systems.base import Request
 from harness.systems.keys import decisive
 from harness.systems.lexical import text
-from harness.systems.lexical.postings import Counts
+from harness.systems.lexical.postings import WordCounts
 from harness.systems.lexical.system import BM25, query_words
-from harness.systems.lexical.tokens import Tokens, field_text, write
-from harness.systems.stored import Stored, stored
+from harness.systems.lexical.tokens import CorpusTokens, field_text, write_tokens
+from harness.systems.store_values import Stored, stored
 from harness.systems.structural import formulas
 
 MARK = "#"
@@ -138,7 +138,7 @@ class FormulaBM25(BM25):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.number("alpha", self.alpha, high=1)
+        checks.check_number("alpha", self.alpha, high=1)
         if checks.choice("route", self.route, formulas.ROUTES) != formulas.OWN:
             self._function  # noqa: B018  (validates it at once)
 
@@ -157,14 +157,14 @@ class FormulaBM25(BM25):
         words = query_words(topic, self._query, self._tokenisers)
         return {w: n * (self.alpha if w[0] == MARK else 1 - self.alpha) for w, n in words.items()}
 
-    def counts(self, corpus: Corpus) -> Stored[Counts]:
+    def counts(self, corpus: Corpus) -> Stored[WordCounts]:
         """Returns the documents as bags of words; reports if none contains a formula, so that alpha has no effect."""
         found = super().counts(corpus)
         if self.view.get("formulas") is not None and not any(word.startswith(MARK) for word in found.value.words):
-            say(f"corpus {corpus.name}: no document contains a formula: only words count")
+            log_line(f"corpus {corpus.name}: no document contains a formula: only words count")
         return found
 
-    def tokens(self, corpus: Corpus) -> Stored[Tokens]:
+    def tokens(self, corpus: Corpus) -> Stored[CorpusTokens]:
         """Returns the tokens of the documents' fields."""
         if not self._function:
             return super().tokens(corpus)
@@ -176,7 +176,7 @@ class FormulaBM25(BM25):
             "code": code.of(__name__),
             **formulas.via(self.route),
         }
-        return stored("tokens", spec, lambda folder: self._write(corpus, fields, folder), Tokens.load)
+        return stored("tokens", spec, lambda folder: self._write(corpus, fields, folder), CorpusTokens.load)
 
     def _write(self, corpus: Corpus, fields: Sequence[str], folder: Path) -> None:
         known: dict[str, tuple[str, ...]] = {}
@@ -184,7 +184,7 @@ class FormulaBM25(BM25):
             corpus, lambda each: self._latex((field_text(each, name) or "" for name in fields), each.dollars)
         ):
             known |= tokens_by(self._function, new, self.route)
-        write(corpus, fields, self._tokeniser(known.__getitem__, corpus.dollars), folder)
+        write_tokens(corpus, fields, self._tokeniser(known.__getitem__, corpus.dollars), folder)
 
     @cached_property
     def _function(self) -> str:

@@ -36,8 +36,8 @@ from harness.store.cost import phase
 from harness.systems.base import Request
 from harness.systems.structural import formulas
 from harness.systems.structural.formulas import Formulas
-from harness.systems.structural.index import DAMAGED, KIND, Index, Terms, index_of, short
-from harness.systems.structural.paths import Asked, Codes, Paths, Places, canonical, paths
+from harness.systems.structural.index import DAMAGED, KIND, PathIndex, Terms, index_of, short_paths
+from harness.systems.structural.paths import Codes, Paths, Places, QueryPaths, canonical, paths
 
 _ROOTS = 16  # number of the query's largest subtrees that are matched
 _ALMOST = 1 - 2**-20  # maximum score of a formula that differs from the query
@@ -47,7 +47,7 @@ _SEARCH = "harness_search"  # of search.c
 
 
 @dataclass(frozen=True, eq=False)
-class Query:
+class FormulaQuery:
     """A query formula.
 
     Attributes
@@ -57,26 +57,26 @@ class Query:
     """
 
     tree: Tree
-    index: Index
+    index: PathIndex
 
     @cached_property
     def terms(self) -> Terms:
         """The distinct short paths."""
-        hashes, _, factor = short(self._paths, self.index.height)
+        hashes, _, factor = short_paths(self._paths, self.index.height)
         known, first, count = np.unique(hashes, return_index=True, return_counts=True)
         idf, place = self.index.idf(known)
         value = idf * factor[first]
         return Terms(known, place, count, value, float(np.cumsum(value * count)[-1]))
 
     @cached_property
-    def short(self) -> Asked:
+    def short(self) -> QueryPaths:
         """The distinct short paths as one group."""
         length = len(self.terms.known)
         start, group = np.arange(length + 1), np.zeros(length, np.int64)
-        return Asked(self.terms.known, self.terms.value, start, group, self.terms.count, 1)
+        return QueryPaths(self.terms.known, self.terms.value, start, group, self.terms.count, 1)
 
     @cached_property
-    def long(self) -> tuple[Asked, Asked]:
+    def long(self) -> tuple[QueryPaths, QueryPaths]:
         """Paths from leaves with wildcards and with symbols, by the node where they end; only the largest subtrees."""
         found, nodes = self._paths, len(self.tree)
         leaf = found.leaf[found.node]
@@ -86,7 +86,7 @@ class Query:
         group = np.full(nodes, -1)
         group[root] = np.arange(len(root))
         large = group[top] >= 0
-        wildcards, symbols = (Asked.of(form[large], group[top[large]], len(root)) for form in (wildcard, symbol))
+        wildcards, symbols = (QueryPaths.of(form[large], group[top[large]], len(root)) for form in (wildcard, symbol))
         return wildcards, symbols
 
     @cached_property
@@ -106,7 +106,7 @@ class Query:
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class ScoreParts:
     """Components of each candidate's score, all of shape (candidates,).
 
     Attributes
@@ -121,7 +121,7 @@ class Parts:
     symbols: Floats
 
 
-def parts(query: Query, trees: Places, credit: float) -> Parts:
+def parts(query: FormulaQuery, trees: Places, credit: float) -> ScoreParts:
     """Computes the score components of a query with each of some trees.
 
     Parameters
@@ -130,7 +130,7 @@ def parts(query: Query, trees: Places, credit: float) -> Parts:
     """
     index = query.index
     found = paths(index.trees, index.codes, trees, index.height, full=True)
-    hashes, tree, _ = short(found, index.height)
+    hashes, tree, _ = short_paths(found, index.height)
     shared = query.short.shared(hashes, tree, len(trees))[0]
     overlap = 2 * shared / (query.terms.weight + index.weight[trees].astype(np.float64))
     leaf = np.flatnonzero(found.leaf[found.node])
@@ -146,7 +146,7 @@ def parts(query: Query, trees: Places, credit: float) -> Parts:
     reached = np.flatnonzero(of_node == np.maximum.reduceat(of_node, first)[found.tree])
     node = reached[np.searchsorted(found.tree[reached], np.arange(len(trees)))]
     asked = both[:, node].argmax(axis=0)
-    return Parts(overlap, structure[asked, node] / query.leaves, symbols[asked, node] / query.leaves)
+    return ScoreParts(overlap, structure[asked, node] / query.leaves, symbols[asked, node] / query.leaves)
 
 
 @dataclass(frozen=True)
@@ -179,9 +179,9 @@ class Structural:
 
     def __post_init__(self) -> None:
         for key in ("height", "candidates", "budget", "depth"):
-            checks.whole(key, getattr(self, key), low=0 if key == "height" else 1)
-        checks.number("share", self.share, high=1)
-        checks.number("credit", self.credit, high=1)
+            checks.check_whole_number(key, getattr(self, key), low=0 if key == "height" else 1)
+        checks.check_number("share", self.share, high=1)
+        checks.check_number("credit", self.credit, high=1)
         checks.choice("aggregate", self.aggregate, formulas.AGGREGATES)
         checks.choice("route", self.route, formulas.ROUTES)
 
@@ -201,7 +201,7 @@ class Structural:
 
         return formulas.ranked(self.name, request, known, score, self.depth)
 
-    def documents(self, asked: tuple[Tree, ...], known: Formulas, index: Index, first: int | None = None) -> Floats:
+    def documents(self, asked: tuple[Tree, ...], known: Formulas, index: PathIndex, first: int | None = None) -> Floats:
         """Returns the scores of documents for a topic's formulas, shape (documents,).
 
         Parameters
@@ -211,14 +211,14 @@ class Structural:
         total, mass = np.zeros(len(known.ids)), 0.0
         alone = len(asked) == 1 and self.aggregate == "best"
         for tree in asked:
-            query = Query(tree, index)
+            query = FormulaQuery(tree, index)
             trees, scores = self._best(query, known, first) if alone and first else self.search(query)
             weight = query.terms.weight if len(asked) > 1 else 1.0
             total += weight * known.documents(trees, scores, self.aggregate)
             mass += weight
         return total / mass if mass else total
 
-    def _best(self, query: Query, known: Formulas, first: int) -> tuple[Places, Floats]:
+    def _best(self, query: FormulaQuery, known: Formulas, first: int) -> tuple[Places, Floats]:
         """Searches for as many trees as are in `first` documents."""
         wanted = first
         while True:
@@ -230,7 +230,7 @@ class Structural:
                 return trees, scores
             wanted *= 4
 
-    def search(self, query: Query, first: int | None = None) -> tuple[Places, Floats]:
+    def search(self, query: FormulaQuery, first: int | None = None) -> tuple[Places, Floats]:
         """Returns candidates, ascending, and their scores from 0 to 1; only the query itself can score 1.
 
         Parameters
@@ -245,7 +245,7 @@ class Structural:
             scores[number] = 1.0 if same else _ALMOST
         return trees, scores
 
-    def _plain(self, query: Query, first: int) -> tuple[Places, Floats]:
+    def _plain(self, query: FormulaQuery, first: int) -> tuple[Places, Floats]:
         del first
         trees = query.index.candidates(query.terms, self.candidates, self.budget)
         if not len(trees):
@@ -254,7 +254,7 @@ class Structural:
         subtree = (1 - self.credit) * found.structure + self.credit * found.symbols
         return trees, self.share * subtree + (1 - self.share) * found.overlap
 
-    def _compiled(self, query: Query, first: int) -> tuple[Places, Floats]:
+    def _compiled(self, query: FormulaQuery, first: int) -> tuple[Places, Floats]:
         index, own = query.index, forest.pack([query.tree])
         codes = Codes.of(own)
         limit = min(self.candidates, len(index.trees))

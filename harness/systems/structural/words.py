@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import Tree
 from harness.formulas.trees.tuples import tuples
-from harness.io import checks, staged
+from harness.io import checks, staging_names
 from harness.systems.base import Request
 from harness.systems.lexical.system import BM25
 from harness.systems.structural import formulas, paths
@@ -43,7 +43,7 @@ class TreeBM25:
 
     def __post_init__(self) -> None:
         checks.choice("pieces", self.pieces, KINDS)
-        checks.whole("depth", self.depth, low=1)
+        checks.check_whole_number("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
         """Ranks the formulas of the corpus; those without a tree are not returned.
@@ -57,7 +57,7 @@ class TreeBM25:
             raise HarnessError(f"system {self.name}: expected a corpus of formulas; {corpus.name} has {found}")
         path = request.workspace / f"{self.name}-{corpus.name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        with staged.opened(path) as (made_in, stream):
+        with staging_names.opened(path) as (made_in, stream):
             for line in _lines(known, kind):
                 stream.write(line)
             stream.flush()

@@ -94,7 +94,7 @@ def _resolved(identifier: str, namespace: str, row: Mapping[str, int]) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Index:
+class DeclarationIndex:
     """Index of declarations for scoring.
 
     Attributes
@@ -149,10 +149,10 @@ class Declarations:
         for name, share in _mapping("b", self.b).items():
             if name not in weights:
                 raise HarnessError(f"key 'b.{name}' names no field that is read; {suggestion(name, weights)}")
-            checks.number(f"b.{name}", share, high=1)
-        checks.number("k1", self.k1)
-        checks.number("prior", self.prior)
-        checks.whole("depth", self.depth, low=1)
+            checks.check_number(f"b.{name}", share, high=1)
+        checks.check_number("k1", self.k1)
+        checks.check_number("prior", self.prior)
+        checks.check_whole_number("depth", self.depth, low=1)
         topic_weights(self.query)
         text.configured(self.view)
 
@@ -170,7 +170,7 @@ class Declarations:
 
         return rank(self.name, request, index.ids, score, self.depth)
 
-    def index(self, corpus: Corpus) -> Index:
+    def index(self, corpus: Corpus) -> DeclarationIndex:
         """Returns the index of a corpus; its tokens and mentions are cached in the store."""
         tokens = tokens_of(corpus, self._weights, self.view)
         counts = {name: counts_of(tokens, {name: 1}) for name in self._weights}
@@ -183,14 +183,14 @@ class Declarations:
             ),
         )
         if not self.prior:
-            return Index(postings, np.zeros(len(postings.ids)))
-        return Index(postings, self.prior * np.log1p(mentions_of(corpus, self.statement)))
+            return DeclarationIndex(postings, np.zeros(len(postings.ids)))
+        return DeclarationIndex(postings, self.prior * np.log1p(mentions_of(corpus, self.statement)))
 
     @cached_property
     def _weights(self) -> dict[str, float]:
         """Weights of the fields with a weight above 0."""
         given = _mapping("fields", self.fields)
-        weights = {name: checks.number(f"fields.{name}", weight) for name, weight in given.items()}
+        weights = {name: checks.check_number(f"fields.{name}", weight) for name, weight in given.items()}
         if not any(weights.values()):
             raise HarnessError("key 'fields' has no field of a weight above 0")
         return {name: weight for name, weight in weights.items() if weight}

@@ -74,7 +74,7 @@ def with_full_name(statement: str, name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Columns:
+class DeclarationColumns:
     """Columns of a corpus that hold the parts of a declaration.
 
     Attributes
@@ -114,7 +114,7 @@ def informal(
     corpus: Corpus,
     client: Client,
     *,
-    columns: Columns | None = None,
+    columns: DeclarationColumns | None = None,
     kinds: Sequence[str] = (),
     definitions: int = 8,
 ) -> dict[str, Informal]:
@@ -132,7 +132,7 @@ def informal(
     HarnessError
         The corpus lacks the statements, or `Client.ask` raises it.
     """
-    where = columns or Columns()
+    where = columns or DeclarationColumns()
     found: dict[str, Informal] = {}
     failed: dict[str, str] = {}
     waiting = asks(corpus, where, kinds, definitions)
@@ -154,7 +154,9 @@ def informal(
     return found
 
 
-def asks(corpus: Corpus, columns: Columns, kinds: Sequence[str] = (), most: int = 8) -> Iterator[tuple[str, Ask]]:
+def asks(
+    corpus: Corpus, columns: DeclarationColumns, kinds: Sequence[str] = (), most: int = 8
+) -> Iterator[tuple[str, Ask]]:
     """Yields the id and the request of each declaration. Reads the corpus twice."""
     row: dict[str, int] = {}
     known: dict[str, _Definition] = {}

@@ -33,7 +33,7 @@ class Nearby:
     name: str = "nearby"
 
     def __post_init__(self) -> None:
-        checks.whole("depth", self.depth, low=1)
+        checks.check_whole_number("depth", self.depth, low=1)
 
     def score(self, distance: int) -> float:
         """Returns the score of a document at a distance before the topic."""

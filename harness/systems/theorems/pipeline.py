@@ -12,25 +12,25 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 
-from harness.collections.corpus import Corpus, Document, Documents, Reader, Remarks
-from harness.data.markup import numbered
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
+from harness.data.markup import numbered_formulas
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import DryRunError, HarnessError, suggestion
 from harness.io import checks
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.io.files import sha256
 from harness.sources import catalogue
 from harness.store import cost, prompts
 from harness.store.llm import Client, Endpoint, load_endpoint
-from harness.store.llm.kept import answers_digest
+from harness.store.llm.answer_cache import answers_digest
 from harness.systems.base import MARK, Request
-from harness.systems.build import Built
+from harness.systems.build import BuiltSystem
 from harness.systems.rerank import another, reads_of
 from harness.systems.theorems.augment import PROMPT as AUGMENT
 from harness.systems.theorems.augment import Augmented, asked, augmented
 from harness.systems.theorems.informalise import PROMPT as INFORMALISE
-from harness.systems.theorems.informalise import Columns, Informal, informal
+from harness.systems.theorems.informalise import DeclarationColumns, Informal, informal
 
 VIEWS = ("formal", "informal", "formal+informal")
 MODES = ("live", "replay", "dry")
@@ -58,7 +58,7 @@ class Pipeline:
         the harness itself, `{embedded: PATH}`. By default the folder in the user's cache.
     budget : maximum cost of each model, in the unit of its prices.
     kinds : kinds of declarations that are searched; empty for all.
-    columns : columns with the parts of a declaration: see `harness.systems.theorems.informalise.Columns`.
+    columns : columns with the parts of a declaration: see `harness.systems.theorems.informalise.DeclarationColumns`.
     definitions : maximum number of definitions shown to the model with a declaration.
     query : topic fields (title, body) that form the query.
     name : name of the run.
@@ -85,14 +85,14 @@ class Pipeline:
     query: Sequence[str] = ("title", "body")
     name: str = "theorem-pipeline"
 
-    nested: ClassVar[Mapping[str, type]] = {"columns": Columns}
+    nested: ClassVar[Mapping[str, type]] = {"columns": DeclarationColumns}
 
     def __post_init__(self) -> None:
         checks.choice("view", self.view, VIEWS)
         checks.choice("mode", self.mode, MODES)
-        checks.whole("definitions", self.definitions)
+        checks.check_whole_number("definitions", self.definitions)
         if self.budget is not None:
-            checks.number("budget", self.budget)
+            checks.check_number("budget", self.budget)
         for key, value in (("kinds", self.kinds), ("query", self.query)):
             if isinstance(value, str) or not all(isinstance(one, str) for one in value):
                 raise HarnessError(f"key {key!r} is {value!r}, expected a list of texts")
@@ -150,7 +150,7 @@ class Pipeline:
         if self.mode == "dry":
             self._end_of_dry_run(clients, replace(request, topics=asked, corpus=viewed))
         if self.augment and (left := len(asked) - len(written)):
-            say(f"{self.name}: {left} queries are not augmented, and stay as they are")
+            log_line(f"{self.name}: {left} queries are not augmented, and stay as they are")
         run = self._system(replace(request, topics=asked, corpus=viewed))
         return replace(run, name=self.name + MARK * run.name.endswith(MARK))
 
@@ -160,7 +160,7 @@ class Pipeline:
             told = {"model": client.endpoint.model, "mode": self.mode, "calls": spent.calls, "tokens": spent.tokens}
             cost.note(f"{self.name}: {what}", {**told, "cost": spent.cost, "failed": spent.failed})
             if spent.failed:
-                say(f"{self.name}: {spent.failed} answers of {client.endpoint.model} ({what}) count as failed")
+                log_line(f"{self.name}: {spent.failed} answers of {client.endpoint.model} ({what}) count as failed")
 
     def _end_of_dry_run(self, clients: Mapping[str, Client], request: Request) -> None:
         made = {what: list(client.estimates.values()) for what, client in clients.items()}
@@ -185,13 +185,13 @@ class Pipeline:
         read = partial(_read, corpus, self._columns, self.view, frozenset(self.kinds), prose)
         # The name includes the inputs of the texts, so that vectors and indexes of other texts are not reused.
         stamp = f"{corpus.reader.name} {corpus.reader.stamp()} {made}"
-        return replace(corpus, reader=Reader(stamp, read, unique=corpus.reader.unique))
+        return replace(corpus, reader=CorpusReader(stamp, read, unique=corpus.reader.unique))
 
     def _topic(self, topic: Topic, found: Augmented | None) -> Topic:
         text = asked(topic, self.query)
         if found is not None:
             text = viewed(self.view, found.formal, found.informal)
-            return replace(topic, title=text, body="", tags=(), formulas=numbered("q_", text))
+            return replace(topic, title=text, body="", tags=(), formulas=numbered_formulas("q_", text))
         return replace(topic, title=text, body="", tags=())
 
     @cached_property
@@ -217,11 +217,11 @@ class Pipeline:
         return found
 
     @cached_property
-    def _columns(self) -> Columns:
-        return checks.typed(Columns, self.columns, "key 'columns'")
+    def _columns(self) -> DeclarationColumns:
+        return checks.typed(DeclarationColumns, self.columns, "key 'columns'")
 
     @cached_property
-    def _system(self) -> Built:
+    def _system(self) -> BuiltSystem:
         if isinstance(self.system, Mapping) and "calls" in self.system:
             folder = None if self._folder is None else str(self._folder)
             given = {"mode": self.mode, "budget": self.budget, "cache": folder}
@@ -246,7 +246,7 @@ def viewed(view: str, formal: str, prose: Informal | None) -> str:
 
 def _read(
     corpus: Corpus,
-    columns: Columns,
+    columns: DeclarationColumns,
     view: str,
     kinds: frozenset[str],
     prose: Mapping[str, Informal],
@@ -267,7 +267,7 @@ def _read(
         raise HarnessError(f"key 'kinds': no document is of kind {wanted!r}; {suggestion(wanted, others)}")
 
 
-def _document(document: Document, columns: Columns, view: str, prose: Informal | None) -> Document:
+def _document(document: Document, columns: DeclarationColumns, view: str, prose: Informal | None) -> Document:
     formal = columns.of(document, "statement")
     text = viewed(view, formal, prose)
     more = {"formal": formal, "informal": "" if prose is None else prose.text}

@@ -19,10 +19,10 @@ import typer
 import yaml
 
 import harness as h
-from harness.cli.check import check
+from harness.cli.check import check_command
 from harness.collections.load import local_collection
 from harness.errors import HarnessError
-from harness.render.sarif import Result, Rule, sarif, uri
+from harness.render.sarif import SarifFinding, SarifRule, sarif, uri
 from harness.scoring.inspection import RULES
 
 ROOT = Path(__file__).parents[3]
@@ -130,7 +130,7 @@ def message(call: Callable[[], object]) -> str:
 def checked(*runs: str, **options: Any) -> int:  # noqa: ANN401
     """The exit code of the command."""
     try:
-        check(list(runs), **options)
+        check_command(list(runs), **options)
     except typer.Exit as end:
         return end.exit_code
     return 0
@@ -174,7 +174,7 @@ def test_a_file_and_text(here: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_uris_and_empty_reports() -> None:
     assert valid(sarif([], [], "t", "1"))["runs"][0]["results"] == []
-    found = valid(sarif([Result("r", "m", "a b/ü.run")], [Rule("r", "note", "t", "")], "t", "1"))
+    found = valid(sarif([SarifFinding("r", "m", "a b/ü.run")], [SarifRule("r", "note", "t", "")], "t", "1"))
     place = found["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
     assert place == {"artifactLocation": {"uri": "a%20b/%C3%BC.run"}}
     assert uri("c:x.run") == "c%3Ax.run"

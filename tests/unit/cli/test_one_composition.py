@@ -16,7 +16,7 @@ from harness.io import config
 
 ROOT = Path(harness.__file__).parent
 PUBLIC = {"os._exit", "_typeshed"}  # documented; stubs for type checkers
-ALONE = {"experiments/composing.py": {"hydra._internal.callbacks"}}  # a class that a public one is made of
+ALONE = {"experiments/cell_composition.py": {"hydra._internal.callbacks"}}  # a class that a public one is made of
 COUNTED = """
 import collections, json, sys, yaml
 found = collections.Counter()

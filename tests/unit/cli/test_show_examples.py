@@ -12,11 +12,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from harness.cli import facts
 from harness.cli.overrides import GROUPS, checked_overrides
-from harness.cli.run import check
+from harness.cli.run import check_run_settings
 from harness.cli.settings import RunSettings, checked
 from harness.collections.load import load_collection
 from harness.errors import HarnessError
-from harness.experiments.composing import composer, initialized
+from harness.experiments.cell_composition import composer, initialized
 from harness.experiments.produce import check_untrained
 from harness.io import config
 from harness.systems.build import build_system
@@ -46,7 +46,7 @@ def check_runnable(words: Sequence[str]) -> None:
     given, _ = checked_overrides("run", words)
     with initialized("run"):
         found = checked(RunSettings, composer("run", GROUPS["run"])(given), "run")
-    check(found, sweeping=False)
+    check_run_settings(found, sweeping=False)
     collection = load_collection(str((found.collection or {})["name"]))
     check_untrained(build_system(found.system or {}, "system"), collection.name, collection.edition(found.edition).name)
 

@@ -16,7 +16,7 @@ import pytest
 import harness
 from harness.collections.beir import BeirCorpus, DataSet, survey
 from harness.collections.readers import beir
-from harness.collections.readers.beir import find
+from harness.collections.readers.beir import find_beir_files
 from harness.errors import HarnessError
 from harness.io import config
 from harness.scoring.protocol import load_protocol
@@ -164,7 +164,7 @@ def test_shards_are_one_part_and_none_may_be_missing(tmp_path: Path) -> None:
 )
 def test_what_is_not_there(names: list[str], split: str, fault: str) -> None:
     with pytest.raises(HarnessError) as raised:
-        find(names, "s", split)
+        find_beir_files(names, "s", split)
     assert str(raised.value) == fault
 
 
@@ -177,7 +177,7 @@ def test_of_several_forms_of_a_part_one_is_read() -> None:
         "qrels/test.parquet",
         "qrels/dev.jsonl",
     ]
-    assert find(names, "s")["qrels"] == ("qrels/test.jsonl",)
+    assert find_beir_files(names, "s")["qrels"] == ("qrels/test.jsonl",)
 
 
 def test_of_a_file_and_its_packed_form_one_is_read(tmp_path: Path) -> None:

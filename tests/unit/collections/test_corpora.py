@@ -20,7 +20,7 @@ from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, Document
 from harness.collections.load import load_collection
 from harness.collections.readers import arqmath as posts
-from harness.collections.readers.streams import lines
+from harness.collections.readers.streams import numbered_lines
 from harness.data.markup import formulas_in, read_markup, repair_entities, trimmed, unwrapped
 from harness.data.records import json_items
 from harness.data.topics import Formula
@@ -206,14 +206,14 @@ def test_a_formula_whose_signs_are_not_escaped_comes_back(latex: str) -> None:
 def test_lines_of_packed_files(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "f"
     path.write_bytes(pack(b"a\r\n\nb"))
-    assert list(lines(path)) == [(1, b"a"), (2, b""), (3, b"b")]
+    assert list(numbered_lines(path)) == [(1, b"a"), (2, b""), (3, b"b")]
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
 def test_a_packed_file_that_is_cut_short(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "f"
     path.write_bytes(pack(bytes(range(256)) * 100)[:-20])
-    assert message(lambda: list(lines(path))).startswith(f"{path}: compressed file is cut short or damaged: ")
+    assert message(lambda: list(numbered_lines(path))).startswith(f"{path}: compressed file is cut short or damaged: ")
 
 
 def test_a_post_without_end_is_refused_before_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,14 +221,14 @@ def test_a_post_without_end_is_refused_before_it_is_whole(tmp_path: Path, monkey
     path = tmp_path / "posts.xml.gz"
     head = b'<posts>\n<row Id="1" PostTypeId="1" Title="T" Body="'
     path.write_bytes(gzip.compress(head + b"x" * (1 << 19) + b'" /></posts>'))
-    assert [line for line, _ in posts.rows(path)] == [2]
+    assert [line for line, _ in posts.arqmath_rows(path)] == [2]
     path.write_bytes(gzip.compress(head + b"x" * (1 << 23)))
-    assert message(lambda: list(posts.rows(path))) == f"{path}:2: a post of more than 1048576 bytes"
+    assert message(lambda: list(posts.arqmath_rows(path))) == f"{path}:2: a post of more than 1048576 bytes"
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    assert message(lambda: list(lines(tmp_path / "none"))) == f"{tmp_path / 'none'}: no such file"
-    assert message(lambda: list(lines(tmp_path))) == f"{tmp_path}: is a folder, expected a file"
+    assert message(lambda: list(numbered_lines(tmp_path / "none"))) == f"{tmp_path / 'none'}: no such file"
+    assert message(lambda: list(numbered_lines(tmp_path))) == f"{tmp_path}: is a folder, expected a file"
 
 
 def test_objects_of_a_list_with_their_lines() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from harness import load_collection, load_corpus
 from harness.collections.collection import Collection
-from harness.collections.corpus import Corpus, Document, Reader
+from harness.collections.corpus import Corpus, CorpusReader, Document
 from harness.collections.files import read_topics
 from harness.collections.load import local_collection
 from harness.collections.readers import beir, trec_documents
@@ -56,7 +56,7 @@ def own(documents: list[Document], qrels: Qrels, topics: tuple[Topic, ...], tmp:
 
     plain = local_collection(file)
     corpus = Corpus(
-        "own", "Own", "CC0", file, reader=Reader("own", lambda *_: (((file, 1), each) for each in documents))
+        "own", "Own", "CC0", file, reader=CorpusReader("own", lambda *_: (((file, 1), each) for each in documents))
     )
     return Own(**{name: getattr(plain, name) for name in plain.__dataclass_fields__}), corpus
 
@@ -339,7 +339,7 @@ def test_documents_are_streamed_and_a_fault_leaves_nothing(tmp_path: Path) -> No
     collection, corpus = own([], Qrels.from_dict("given", {"q1": {"d1": 1}}), (Topic("q1", "x"),), tmp_path)
     before = set(tmp_path.iterdir())
     with pytest.raises(HarnessError, match="line 201 is damaged"):
-        export(collection, replace(corpus, reader=Reader("own", read)), "beir", tmp_path / "out")
+        export(collection, replace(corpus, reader=CorpusReader("own", read)), "beir", tmp_path / "out")
     assert most < 5
     assert set(tmp_path.iterdir()) == before
 

@@ -10,7 +10,7 @@ from mathamr_world import World, row, world
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Document
-from harness.collections.judged import Judged, JudgedBy, judged
+from harness.collections.judged_documents import JudgedBy, JudgedDocuments, judged
 from harness.collections.load import load_collection
 from harness.data.topics import Formula
 from harness.errors import HarnessError
@@ -22,17 +22,17 @@ def test_documents_and_visual_ids_of_all_editions(world: World) -> None:
     world.collection("asked", ["A1", "A2", "A3"])  # A3 in the second edition
     world.collection("asked-formulas", ["v1", "v2"], "arqmath-task2")
     found = judged(["asked", "asked-formulas"])
-    assert found == Judged(frozenset({"A1", "A2", "A3"}), frozenset({"v1", "v2"}))
+    assert found == JudgedDocuments(frozenset({"A1", "A2", "A3"}), frozenset({"v1", "v2"}))
 
 
 def test_no_collection_judges_nothing() -> None:
     found = judged([])
-    assert found == Judged(frozenset(), frozenset())
+    assert found == JudgedDocuments(frozenset(), frozenset())
     assert not found.holds(Document("A1", formulas=(Formula("f", "x", ""),)))
 
 
 def test_what_it_holds() -> None:
-    found = Judged(frozenset({"A1", "v9"}), frozenset({"v1", "A7"}))
+    found = JudgedDocuments(frozenset({"A1", "v9"}), frozenset({"v1", "A7"}))
     assert found.holds(Document("A1"))
     assert found.holds(Document("A2", formulas=(Formula("f1", "x", "v2"), Formula("f2", "y", "v1"))))
     # Ids of documents and of formulas are of two kinds, though they may be spelled alike.
@@ -42,12 +42,12 @@ def test_what_it_holds() -> None:
 
 
 def test_digest_is_of_the_ids() -> None:
-    one = Judged(frozenset({"a", "b", "c"}), frozenset({"d"}))
-    assert one.digest() == Judged(frozenset({"c", "a", "b"}), frozenset({"d"})).digest()
+    one = JudgedDocuments(frozenset({"a", "b", "c"}), frozenset({"d"}))
+    assert one.digest() == JudgedDocuments(frozenset({"c", "a", "b"}), frozenset({"d"})).digest()
     others = [
-        Judged(frozenset({"a", "b"}), frozenset({"d"})),
-        Judged(frozenset({"a", "b", "c", "d"}), frozenset()),
-        Judged(frozenset({"d"}), frozenset({"a", "b", "c"})),
+        JudgedDocuments(frozenset({"a", "b"}), frozenset({"d"})),
+        JudgedDocuments(frozenset({"a", "b", "c", "d"}), frozenset()),
+        JudgedDocuments(frozenset({"d"}), frozenset({"a", "b", "c"})),
     ]
     assert len({judged.digest() for judged in (one, *others)}) == 4
 

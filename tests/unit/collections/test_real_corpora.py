@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
 
-from harness.collections.corpora import reader
+from harness.collections.corpora import corpus_reader
 from harness.collections.corpus import Corpus, Document
 from harness.collections.readers import arqmath as posts_module
-from harness.collections.readers.arqmath import Question, Questions, check, rows
+from harness.collections.readers.arqmath import Question, Questions, arqmath_rows, check_arqmath_file
 from harness.data.topics import Formula
 from harness.errors import FormatError
 
@@ -154,7 +154,7 @@ def test_other_faults_of_pages(tmp_path: Path) -> None:
 
 
 def formulas_of(folder: Path) -> Corpus:
-    return Corpus("c", "C", "CC0", folder, reader=reader("mse-formulas"), has_keys=True)
+    return Corpus("c", "C", "CC0", folder, reader=corpus_reader("mse-formulas"), has_keys=True)
 
 
 def test_each_formula_is_a_document_once_with_its_post(tmp_path: Path) -> None:
@@ -356,7 +356,7 @@ def test_an_accepted_answer_that_is_no_id(tmp_path: Path) -> None:
     made = posts_file(tmp_path / "Posts.xml", ASKED.replace('"09"', '"nine"'), ANSWER)
     fault = f"{made.path}:3: AcceptedAnswerId 'nine' is not a whole number"
     assert message(lambda: list(replace(made, keep=("accepted",)))) == fault
-    assert message(lambda: check(made.path)) == fault  # found on arrival
+    assert message(lambda: check_arqmath_file(made.path)) == fault  # found on arrival
     assert len(list(made)) == 1  # nobody asked for it
 
 
@@ -449,7 +449,7 @@ def test_rows_are_given_while_the_file_is_read(tmp_path: Path, monkeypatch: pyte
     path.write_text(
         "<posts>\n" + "".join(post(Id=str(n), PostTypeId="1", Title="t" * 50) for n in range(50)) + "broken"
     )
-    given_rows: Iterator[tuple[int, dict[str, str]]] = rows(path)
+    given_rows: Iterator[tuple[int, dict[str, str]]] = arqmath_rows(path)
     assert [(line, row["Id"]) for line, row in islice(given_rows, 40)] == [(n + 2, str(n)) for n in range(40)]
     with pytest.raises(FormatError):
         list(given_rows)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.collections.collection import Collection
 from harness.collections.load import load_collection
-from harness.collections.same_topics import groups, marks_of, shared
+from harness.collections.same_topics import shared, topic_groups, topic_marks
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
 
@@ -24,7 +24,7 @@ def marks(
     collection = replace(load_collection("mini-task1"), **changes)  # type: ignore[arg-type]
     monkeypatch.setattr(Collection, "topics", lambda _: Topics(tuple(topics)))
     monkeypatch.setattr(Collection, "qrels", lambda _, edition=None: Qrels.from_dict(edition or "e", judged))
-    return marks_of(collection)
+    return topic_marks(collection)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_topics_are_the_same(monkeypatch: pytest.MonkeyPatch, one: Topic, other:
 def test_equal_relevant_documents_make_topics_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     topics = [Topic(name, f"text of {name}") for name in ("1", "2", "3", "4", "5", "unjudged")]
     judged = {"1": {"a": 1, "b": 2}, "2": {"b": 1, "a": 1, "c": 0}, "3": {"a": 1}, "4": {"x": 0}, "5": {"x": 0}}
-    (group,) = groups(marks(monkeypatch, topics, judged))
+    (group,) = topic_groups(marks(monkeypatch, topics, judged))
     assert group == {
         "1": 0,
         "2": 0,
@@ -61,7 +61,7 @@ def test_equal_relevant_documents_make_topics_the_same(monkeypatch: pytest.Monke
 
 def test_the_same_through_a_third() -> None:
     one, other = {"A": ["x"], "B": ["y"], "C": []}, {"D": ["x", "z"], "E": ["z", "y"], "A": ["w"]}
-    assert groups(one, other) == [{"A": 0, "B": 0, "C": 1}, {"D": 0, "E": 0, "A": 2}]
+    assert topic_groups(one, other) == [{"A": 0, "B": 0, "C": 1}, {"D": 0, "E": 0, "A": 2}]
     assert shared(one, other) == {"A": "D", "B": "D"}
 
 
@@ -74,12 +74,12 @@ def test_groups_are_the_connected_topics(sets: list[dict[str, set[int]]]) -> Non
             for other in nodes:
                 if any(sets[a[0]][a[1]] & sets[other[0]][other[1]] for a in reach[one]):
                     reach[one] |= reach[other]
-    found = groups(*sets)
+    found = topic_groups(*sets)
     for one in nodes:
         alike = {other for other in nodes if found[other[0]][other[1]] == found[one[0]][one[1]]}
         assert alike == reach[one]
 
 
 def test_queries_of_one_declaration_are_the_same() -> None:
-    (group,) = groups(marks_of("mini-theorems"))
+    (group,) = topic_groups(topic_marks("mini-theorems"))
     assert Counter(Counter(group.values()).values()) == {4: 10}

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from harness.collections.corpora import load_corpus
-from harness.collections.corpus import Corpus, Reader
+from harness.collections.corpus import Corpus, CorpusReader
 from harness.collections.excluded import read_places
 from harness.collections.files import read_judgments, read_topics
 from harness.collections.load import load_collection
 from harness.collections.readers import stacks
-from harness.collections.readers.latex_text import expander, plain, without_comments
-from harness.collections.readers.stacks_book import read
+from harness.collections.readers.latex_text import expander, latex_to_text, without_comments
+from harness.collections.readers.stacks_book import read_book
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.scoring.exclusions import Exclusions
@@ -134,7 +134,7 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def corpus(folder: Path, reader: Reader, keep: tuple[str, ...] = ()) -> Corpus:
+def corpus(folder: Path, reader: CorpusReader, keep: tuple[str, ...] = ()) -> Corpus:
     names = ("Makefile", "preamble.tex", "tags/tags", *(f"{name}.tex" for name in CHAPTERS))
     return Corpus("mine", "", "", tuple(folder / name for name in names), (), keep, reader)
 
@@ -277,7 +277,7 @@ def test_premises_are_earlier_statements_that_a_proof_cites(write: Write) -> Non
 
 def test_chapters_are_split_and_learning_sees_no_test_chapter(write: Write) -> None:
     folder = write()
-    split = stacks.split_of(read(folder))
+    split = stacks.split_of(read_book(folder))
     assert [name for name, kind in split.items() if kind == "test"] == ["sites-modules", "stacks"]
     for collection in ("stacks-proofs", "stacks-premises"):
         parts = {name: read_judgments(folder, collection, name).to_dict() for name in ("all", "train", "learn")}
@@ -326,9 +326,9 @@ def test_faults_are_one_line(write: Write, files: dict[str, str], said: str) -> 
 def test_a_chapter_that_is_no_text_is_named(write: Write) -> None:
     folder = write()
     (folder / "flat.tex").write_bytes(b"\\title{a}\n\xff")
-    assert "flat.tex:2: byte 0xff is not UTF-8 text" in message(lambda: read(folder))
+    assert "flat.tex:2: byte 0xff is not UTF-8 text" in message(lambda: read_book(folder))
     (folder / "flat.tex").write_bytes(b"\\begin{lemma}\n\\label{a}\n\0007\0\n\\end{lemma}\n")
-    assert "flat.tex:3: byte 0x00 is not UTF-8 text" in message(lambda: read(folder))
+    assert "flat.tex:3: byte 0x00 is not UTF-8 text" in message(lambda: read_book(folder))
 
 
 def test_files_and_folders_are_told_apart(write: Write) -> None:
@@ -341,8 +341,8 @@ def test_files_and_folders_are_told_apart(write: Write) -> None:
 
 
 def test_the_book_is_read_again_when_a_chapter_changes(write: Write) -> None:
-    assert len(read(write()).statements) == 6
-    assert len(read(write(**{"rings.tex": ""})).statements) == 4
+    assert len(read_book(write()).statements) == 6
+    assert len(read_book(write(**{"rings.tex": ""})).statements) == 4
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_the_book_is_read_again_when_a_chapter_changes(write: Write) -> None:
     ],
 )
 def test_prose(latex: str, text: str) -> None:
-    assert plain(latex) == text
+    assert latex_to_text(latex) == text
 
 
 def test_comments_go_and_lines_stay() -> None:

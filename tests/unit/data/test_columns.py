@@ -17,17 +17,17 @@ from harness.data.columns import (
     Bools,
     Floats,
     Index,
-    Text,
-    decimals,
+    TextBlock,
     equals,
     hashes,
     integers,
+    padded_text,
+    parse_decimals,
     pieces,
     split,
     strings,
-    text,
-    words,
     words_of,
+    words_of_strings,
 )
 
 NO_LINES = np.zeros(0, dtype=np.int64)
@@ -38,16 +38,16 @@ NOT_NUMBERS = (
 FIELD = st.text(st.characters(min_codepoint=33, codec="utf-8"), min_size=1, max_size=40)
 
 
-def located(tokens: Sequence[str], gap: str = "\n") -> tuple[Text, Index, Index]:
+def located(tokens: Sequence[str], gap: str = "\n") -> tuple[TextBlock, Index, Index]:
     """A text of the tokens with a gap after each but the last, and where they lie."""
     encoded = [token.encode() for token in tokens]
     length = np.array([len(token) for token in encoded], dtype=np.int64)
     start = np.cumsum(length + len(gap)) - length - len(gap)
-    return text(gap.encode().join(encoded)), start, length
+    return padded_text(gap.encode().join(encoded)), start, length
 
 
 def read(tokens: Sequence[str], gap: str = "\n") -> tuple[Floats, Bools]:
-    return decimals(*located(tokens, gap))
+    return parse_decimals(*located(tokens, gap))
 
 
 def expected(token: str) -> float | None:
@@ -177,7 +177,7 @@ def test_decimals_keep_the_sign_of_zero(token: str) -> None:
 
 
 def test_decimals_of_no_fields() -> None:
-    values, ok = decimals(text(b"1\n"), NO_LINES, NO_LINES)
+    values, ok = parse_decimals(padded_text(b"1\n"), NO_LINES, NO_LINES)
     assert values.shape == ok.shape == (0,)
 
 
@@ -277,18 +277,18 @@ def test_a_byte_order_mark_is_left_out_and_fields_are_shown_with_escapes() -> No
 @given(st.lists(FIELD, min_size=1, max_size=20))
 @settings(deadline=None)
 def test_words_and_strings_give_the_fields_back(fields: list[str]) -> None:
-    source = text(("\n".join(fields)).encode())
+    source = padded_text(("\n".join(fields)).encode())
     lines = split(source)
     wanted = b"\n".join(field.encode() for field in fields).split()
     found = words_of(source, lines.start, lines.length)
     assert found.shape == (len(wanted), -(-max(map(len, wanted)) // 8))
     assert strings(found).tolist() == wanted
-    assert words(strings(found)).tolist() == found.tolist()
-    assert strings(words(np.array(wanted, dtype=np.bytes_))).tolist() == wanted
+    assert words_of_strings(strings(found)).tolist() == found.tolist()
+    assert strings(words_of_strings(np.array(wanted, dtype=np.bytes_))).tolist() == wanted
 
 
 def test_words_are_little_endian_bytes() -> None:
-    found = words_of(text(b"ab 123456789"), np.array([0, 3]), np.array([2, 9]))
+    found = words_of(padded_text(b"ab 123456789"), np.array([0, 3]), np.array([2, 9]))
     assert found.tolist() == [
         [int.from_bytes(b"ab", "little"), 0],
         [int.from_bytes(b"12345678", "little"), ord("9")],
@@ -298,7 +298,7 @@ def test_words_are_little_endian_bytes() -> None:
 @given(st.lists(st.sampled_from([b"a" * n for n in range(1, 36)] + [b"ab", b"a" * 8 + b"b"]), min_size=1))
 @settings(deadline=None)
 def test_fields_are_compared_with_a_value(fields: list[bytes]) -> None:
-    source = text(b" ".join(fields))
+    source = padded_text(b" ".join(fields))
     lines = split(source)
     for value in {*fields, b"a", b"b", b"a" * 8, b"a" * 9, b"a" * 16, b"a" * 400}:
         assert equals(source, lines.start, lines.length, value).tolist() == [field == value for field in fields]
@@ -307,7 +307,7 @@ def test_fields_are_compared_with_a_value(fields: list[bytes]) -> None:
 @given(st.lists(FIELD, min_size=1, max_size=20), st.integers(1, 4))
 @settings(deadline=None)
 def test_hashes_do_not_depend_on_padding(fields: list[str], more: int) -> None:
-    values = words(np.array([field.encode() for field in fields], dtype=np.bytes_))
+    values = words_of_strings(np.array([field.encode() for field in fields], dtype=np.bytes_))
     topic = np.arange(len(fields), dtype=np.int32)
     padded = np.pad(values, ((0, 0), (0, more)))
     assert hashes(values, topic).tolist() == hashes(padded, topic).tolist()
@@ -315,7 +315,7 @@ def test_hashes_do_not_depend_on_padding(fields: list[str], more: int) -> None:
 
 def test_hashes_tell_pairs_apart() -> None:
     ids = [f"{prefix}{i}" for prefix in ("", "A.", "question-", "a-rather-long-prefix-") for i in range(5_000)]
-    values = words(np.array([i.encode() for i in ids], dtype=np.bytes_))
+    values = words_of_strings(np.array([i.encode() for i in ids], dtype=np.bytes_))
     found = [hashes(values, np.full(len(ids), topic, dtype=np.int32)) for topic in range(5)]
     assert np.unique(np.concatenate(found)).size == 5 * len(ids)
     top = [np.unique(part >> np.uint64(48)).size for part in found]  # the bits that pick a slot are spread as well

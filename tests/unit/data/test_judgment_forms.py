@@ -117,7 +117,7 @@ Way = Callable[[Path], h.Qrels]
 def of_beir(path: Path) -> h.Qrels:
     file = path.with_name("test.tsv")  # its name does not matter
     file.write_bytes(path.read_bytes())
-    return beir.qrels(beir.Files((), (), (file,)), "given")
+    return beir.qrels(beir.BeirFiles((), (), (file,)), "given")
 
 
 WAYS: Mapping[str, Way] = {

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from harness.data import layouts
-from harness.data.columns import WIDE, Text, duplicates, pair_hashes, parts, pieces, text
+from harness.data.columns import WIDE, TextBlock, duplicates, padded_text, pair_hashes, pieces, smaller_blocks
 from harness.data.trec import Qrels, Run, parse_qrels, parse_run
 from harness.errors import HarnessError
 from harness.io.kernels import VARIABLE, kernel
@@ -40,14 +40,14 @@ BREAK = st.sampled_from(("\n", "\n", "\n", "\n", "\r\n", "\n\n", " \n"))
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a few lines, so that files have many, of which some are plain."""
 
-    def small(data: bytes, size: int) -> Iterator[Text]:
+    def small(data: bytes, size: int) -> Iterator[TextBlock]:
         return pieces(data, 300 if size == WIDE else size)
 
-    def smaller(source: Text) -> Iterator[Text]:
-        return parts(source, 100)
+    def smaller(source: TextBlock) -> Iterator[TextBlock]:
+        return smaller_blocks(source, 100)
 
     monkeypatch.setattr(layouts, "pieces", small)
-    monkeypatch.setattr(layouts, "parts", smaller)
+    monkeypatch.setattr(layouts, "smaller_blocks", smaller)
 
 
 def outcome(read: Callable[[], Run | Qrels]) -> tuple[object, ...]:
@@ -113,7 +113,7 @@ def test_plain_lines_are_read_by_the_kernel_alone(layout: str, end: str, monkeyp
     values = same(reader(layout, data))
     assert len(values) > 1
     monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setattr(layouts.Columns, "put", None)
+    monkeypatch.setattr(layouts.LineColumns, "put", None)
     assert outcome(reader(layout, data)) == values
 
 
@@ -185,7 +185,7 @@ def test_numbers_are_those_of_python() -> None:
 
 @given(st.binary(max_size=3000))
 def test_line_ends_are_counted(data: bytes) -> None:
-    assert text(data * 3).line_of(3 * len(data)) == 3 * data.count(b"\n") + 1
+    assert padded_text(data * 3).line_of(3 * len(data)) == 3 * data.count(b"\n") + 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), max_size=60), st.booleans())

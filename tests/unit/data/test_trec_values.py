@@ -15,8 +15,8 @@ from hypothesis_tools import examples
 from trec_tools import lines, message, same
 
 from harness.data.layouts import FORMATS
+from harness.data.run_writers import run_from_json, run_to_json, write_qrels, write_run
 from harness.data.trec import Qrels, Run, parse_qrels, parse_run, read_qrels, read_run
-from harness.data.written import run_from_json, run_to_json, write_qrels, write_run
 
 JUDGED = b"1 0 a 1\n1 0 b 0\n"
 KNOWN = "known: arqmath-task1, arqmath-task2, trec"

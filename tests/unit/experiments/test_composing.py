@@ -10,7 +10,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from harness.cli.overrides import GROUPS, checked_overrides
-from harness.experiments.composing import composer, initialized
+from harness.experiments.cell_composition import composer, initialized
 from harness.experiments.experiment import FULL, load_experiment
 from harness.io import config
 

@@ -10,8 +10,8 @@ import pytest
 
 from harness.data.trec import Run
 from harness.experiments import costs
-from harness.experiments.experiment import Cell
-from harness.experiments.forecast import Estimate, Forecast, estimate
+from harness.experiments.experiment import ExperimentCell
+from harness.experiments.forecast import Forecast, TimeEstimate, forecast_cells
 from harness.experiments.produce import produce
 from harness.experiments.task import task
 from harness.store import cost, sidecar
@@ -100,11 +100,11 @@ def test_a_cell_is_estimated_by_those_that_are_nearest_to_it() -> None:
     """By another seed of the same labels, else by its condition, else by all."""
 
     def cell(*labels: str, seconds: float | None = None, reason: str = "") -> Forecast:
-        return Forecast(Cell(labels, None, ()), seconds, reason)
+        return Forecast(ExperimentCell(labels, None, ()), seconds, reason)
 
     done = [cell("m", "1000", seconds=10), cell("m", "20000", seconds=200), cell("bm25", "1000", seconds=3)]
     waiting = [cell("m", "1000"), cell("m", "20000"), cell("m", "20000"), cell("m", "5000"), cell("e5", "1000")]
     lost = cell("m", "2500", reason="needs a GPU")
-    assert estimate([*done, *waiting, lost]) == Estimate(10 + 2 * 200 + 105 + 71, 3, 1, 1)
-    assert estimate([*waiting, lost]) == Estimate(None, 0, 0, 5)
-    assert estimate([*done, lost]) == Estimate(0.0, 0, 0, 0)
+    assert forecast_cells([*done, *waiting, lost]) == TimeEstimate(10 + 2 * 200 + 105 + 71, 3, 1, 1)
+    assert forecast_cells([*waiting, lost]) == TimeEstimate(None, 0, 0, 5)
+    assert forecast_cells([*done, lost]) == TimeEstimate(0.0, 0, 0, 0)

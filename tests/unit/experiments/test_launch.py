@@ -13,11 +13,11 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.experiments import launch, spread
-from harness.experiments.engines import ENGINES, check
+from harness.experiments.engines import ENGINES, check_launcher
 from harness.experiments.engines.processes import at_once
-from harness.experiments.launch import Job, MissingResourceError, Worker
+from harness.experiments.launch import Job, JobWorker, MissingResourceError
 from harness.store.busy import ArtefactBusy
-from harness.store.shards import Map
+from harness.store.shards import ShardTask
 from harness.systems.keys import unlisted
 from harness.systems.resources import Resources, declared
 
@@ -44,7 +44,7 @@ def waves(monkeypatch: pytest.MonkeyPatch) -> Waves:
     seen: Waves = []
     attempts: dict[int, int] = {}
 
-    def hand_over(worker: Worker, wave: Sequence[int], jobs: Sequence[Job]) -> dict[int, str]:
+    def hand_over(worker: JobWorker, wave: Sequence[int], jobs: Sequence[Job]) -> dict[int, str]:
         seen.append(list(wave))
         for number in wave:
             attempts[number] = attempts.get(number, 0) + 1
@@ -114,7 +114,7 @@ def test_a_worker_defers_and_logs(tmp_path: Path) -> None:
         raise ArtefactBusy("index", "0" * 64, "node", 7)
 
     for waits in (False, True):
-        end = Worker(tmp_path, busy, waits, ("harness run",))._ended({})
+        end = JobWorker(tmp_path, busy, waits, ("harness run",))._ended({})
         assert (end.state, end.lines) == ("busy", ("index 000000000000 is being made by node, process 7",))
     log = tmp_path / "log"
     with launch._printing_to(log):
@@ -170,13 +170,13 @@ def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, extra in (("joblib", "joblib"), ("submitit_slurm", "slurm"), ("ray", "ray")):
         monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
         with pytest.raises(HarnessError, match=rf"is not installed: pip install 'mathir-harness\[{extra}\]'"):
-            check(name, {})
+            check_launcher(name, {})
     assert set(ENGINES) == {"joblib", "submitit_local", "submitit_slurm", "ray"}
-    check("mine", {"mine": None})
+    check_launcher("mine", {"mine": None})
 
 
 def test_shards_are_not_made_by_other_code_than_was_planned(tmp_path: Path) -> None:
-    task: Map[int] = Map("vectors/key", bytes)
+    task: ShardTask[int] = ShardTask("vectors/key", bytes)
     (tmp_path / "map.pickle").write_bytes(pickle.dumps(task))
     content = {"folder": str(tmp_path), "shards": [], "code": spread._code_of(task)}
     assert spread.make_shards(content) == {}

@@ -22,9 +22,9 @@ from harness.experiments.task import judged_pool, task
 from harness.io import config
 from harness.io.files import sha256_file, write_all
 from harness.store.cost import artefact, measuring, phase, queries
-from harness.store.sidecar import beside, claimed
+from harness.store.sidecar import claimed, sidecar_path
 from harness.systems.base import Request
-from harness.systems.build import Built, build_system, load_system
+from harness.systems.build import BuiltSystem, build_system, load_system
 
 Conf = Callable[[str, str, str], Path]
 
@@ -162,7 +162,7 @@ def test_a_run_that_is_none_is_not_written(tmp_path: Path, mini: Collection, nam
     with pytest.raises(HarnessError):
         make(lambda _: run, task(mini), runs=tmp_path / "out")
     kept = tmp_path / "out" / "mini-task1" / "mine.run"
-    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {kept, beside(kept)}
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {kept, sidecar_path(kept)}
     assert kept.read_bytes() == before
 
 
@@ -172,7 +172,7 @@ def test_a_run_that_is_none_is_not_written(tmp_path: Path, mini: Collection, nam
 @pytest.mark.slow
 def test_the_side_file_says_what_was_made_and_what_it_cost(tmp_path: Path, mini: Collection) -> None:
     made = again("bm25", tmp_path)
-    side = yaml.safe_load(beside(made.path).read_text())
+    side = yaml.safe_load(sidecar_path(made.path).read_text())
     assert set(side) == {"tag", "platform", "implementation", "method", "data", "actor", "harness"}
     assert side["tag"] == "bm25"
     assert side["method"]["retrieval"][0]["k1"] == 1.2
@@ -187,7 +187,7 @@ def test_the_side_file_says_what_was_made_and_what_it_cost(tmp_path: Path, mini:
     assert ours["bytes of indexes"] > 1000
     if sys.platform == "linux":
         assert ours["peak memory of the run in bytes"] > 10_000_000
-    assert yaml.safe_load(beside(again("shuffle", tmp_path).path).read_text())["harness"]["seeds"] == {"seed": 0}
+    assert yaml.safe_load(sidecar_path(again("shuffle", tmp_path).path).read_text())["harness"]["seeds"] == {"seed": 0}
 
 
 @pytest.mark.slow
@@ -237,10 +237,10 @@ def test_a_run_of_the_same_configuration_is_not_made_again(tmp_path: Path) -> No
     [
         lambda path: path.write_text(path.read_text().replace("Q0", "0 ", 1)),
         lambda path: path.unlink(),
-        lambda path: beside(path).unlink(),
-        lambda path: beside(path).write_text("harness: [1"),
-        lambda path: beside(path).write_text("harness: 3"),
-        lambda path: beside(path).write_bytes(b"\xff\xfe"),
+        lambda path: sidecar_path(path).unlink(),
+        lambda path: sidecar_path(path).write_text("harness: [1"),
+        lambda path: sidecar_path(path).write_text("harness: 3"),
+        lambda path: sidecar_path(path).write_bytes(b"\xff\xfe"),
     ],
 )
 def test_a_run_or_side_file_that_is_not_whole_is_made_again(tmp_path: Path, fault: Callable[[Path], object]) -> None:
@@ -250,7 +250,7 @@ def test_a_run_or_side_file_that_is_not_whole_is_made_again(tmp_path: Path, faul
     second = again("overlap", tmp_path)
     assert not second.reused
     assert second.path.read_bytes() == before
-    assert claimed(beside(second.path)) == (first.key, sha256_file(first.path), "trec")
+    assert claimed(sidecar_path(second.path)) == (first.key, sha256_file(first.path), "trec")
 
 
 @pytest.mark.slow
@@ -301,7 +301,7 @@ def test_a_run_of_another_configuration_is_replaced_with_a_line(
 def test_other_runs_that_are_replaced(tmp_path: Path, mini: Collection) -> None:
     said: list[str] = []
     path = again("overlap", tmp_path).path
-    beside(path).unlink()
+    sidecar_path(path).unlink()
     again("overlap", tmp_path, say=said.append)
     again("shuffle", tmp_path, {"name": "overlap"}, say=said.append)
     make(load_system("shuffle", name="overlap"), task(mini), runs=tmp_path, say=said.append, rerank=True)
@@ -327,7 +327,7 @@ def test_documents_outside_the_pool_are_removed(tmp_path: Path, mini: Collection
     removed = sum(map(len, whole.values())) - len(whole[first]) + 1 - len(made.run)
     expected = f"careless: {removed:,} of {len(made.run) + removed:,} results are not among the judged documents"
     assert said[-1] == f"{expected} and were removed; the system itself ignores the pool"
-    assert yaml.safe_load(beside(made.path).read_text())["harness"]["results outside the pool"] == removed
+    assert yaml.safe_load(sidecar_path(made.path).read_text())["harness"]["results outside the pool"] == removed
     fault = message(
         lambda: make(lambda _: Run.from_dict("x", {first: {"unjudged": 1.0}}), bed, runs=tmp_path, rerank=True)
     )
@@ -377,7 +377,7 @@ def test_files_that_a_configuration_names_are_in_the_key_of_a_system_of_others(
     mapping = {"name": "table", "table": str(table), "nested": {"files": [str(table)]} if key == "nested" else None}
 
     def made() -> Produced:
-        return make(Built(Table(str(table)), mapping), task(mini), runs=tmp_path)
+        return make(BuiltSystem(Table(str(table)), mapping), task(mini), runs=tmp_path)
 
     table.write_text("d1")
     assert (made().reused, made().reused) == (False, True)
@@ -404,7 +404,7 @@ def test_a_run_made_again_on_request_has_the_same_key_and_side_file(tmp_path: Pa
     first = again("overlap", tmp_path)
     second = again("overlap", tmp_path, reuse=False)
     assert (second.reused, second.key) == (False, first.key)
-    assert yaml.safe_load(beside(second.path).read_text())["method"]["retrieval"][0]["depth"] == 1000
+    assert yaml.safe_load(sidecar_path(second.path).read_text())["method"]["retrieval"][0]["depth"] == 1000
     assert again("overlap", tmp_path).reused
 
 

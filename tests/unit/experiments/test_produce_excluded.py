@@ -16,7 +16,7 @@ from harness.experiments.produce import make
 from harness.experiments.task import Task
 from harness.scoring.exclusions import Exclusions
 from harness.scoring.scorer import Scorer
-from harness.store.sidecar import beside
+from harness.store.sidecar import sidecar_path
 from harness.systems.base import Request
 from harness.systems.dense.maxsim import stack
 from harness.systems.dense.search import nearest
@@ -43,7 +43,7 @@ def test_a_run_has_its_depth_of_documents_that_count(system: str, tmp_path: Path
     for topic, docs in full.items():
         left = {doc: score for doc, score in docs.items() if doc not in given.listed.get(topic, ())}
         assert made.run.to_dict().get(topic, {}) == dict(list(left.items())[:4])
-    noted = yaml.safe_load(beside(made.path).read_text())["harness"]["excluded"]
+    noted = yaml.safe_load(sidecar_path(made.path).read_text())["harness"]["excluded"]
     assert (noted["rules"], noted["results left out after the depth cut"]) == (["listed"], 0)
     assert make(harness.load_system(system, depth=4, name="cut"), task, runs=tmp_path).reused
     assert not make(harness.load_system(system, depth=4, name="cut"), whole, runs=tmp_path).reused
@@ -61,7 +61,7 @@ def test_what_a_system_leaves_in_is_taken_out_and_said(tmp_path: Path) -> None:
     made = make(careless, task, runs=tmp_path, say=said.append)
     assert list(made.run.to_dict()[topic.id]) == ["another"]
     assert any("1 of 2 results are excluded and were removed" in line for line in said)
-    noted = yaml.safe_load(beside(made.path).read_text())["harness"]["excluded"]
+    noted = yaml.safe_load(sidecar_path(made.path).read_text())["harness"]["excluded"]
     assert noted["results left out after the depth cut"] == 1
     with pytest.raises(HarnessError, match=r"all of its results are excluded \(listed\)"):
         make(lambda request: Run.from_dict("none", {topic.id: {out: 2.0}}), task, runs=tmp_path)

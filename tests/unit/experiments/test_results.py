@@ -12,7 +12,7 @@ from scipy import stats as reference
 
 from harness.experiments.experiment import Experiment
 from harness.experiments.parts import Condition, Seeds
-from harness.experiments.results import POOLED, Outcome, Results
+from harness.experiments.results import POOLED, ExperimentResults, Outcome
 from harness.experiments.task import Task, task
 from harness.scoring.compare import compare
 from harness.scoring.protocol import Protocol
@@ -55,7 +55,7 @@ def results(
     lost: Sequence[tuple[str, str, str | None]] = (),
     changed: Mapping[tuple[str, str, str | None], Scores] | None = None,
     experiment: Experiment = EXPERIMENT,
-) -> Results:
+) -> ExperimentResults:
     outcomes = []
     for cell in experiment.cells():
         condition, year = cell.labels
@@ -65,7 +65,7 @@ def results(
             continue
         scores = (changed or {}).get(at) or scored(f"{condition}-{cell.seed}", year, VALUES[at])
         outcomes.append(Outcome(cell, {}, task=mini, scores=scores))
-    return Results("t", experiment, tuple(outcomes))
+    return ExperimentResults("t", experiment, tuple(outcomes))
 
 
 def test_means_are_of_topics_and_seeds(mini: Task) -> None:
@@ -181,7 +181,7 @@ def test_a_part_of_the_sets_is_pooled_but_not_tested(mini: Task) -> None:
     cells = [cell for cell in three.cells() if cell.labels[1] != "next"]
     whole = results(mini)
     outcomes = [replace(outcome, cell=cell) for outcome, cell in zip(whole.outcomes, cells, strict=True)]
-    found = Results("t", three, tuple(outcomes), only={"year": ("old", "new")})
+    found = ExperimentResults("t", three, tuple(outcomes), only={"year": ("old", "new")})
     assert found.parts == ("old", "new", POOLED)
     assert {test.part for test in found.tests} == {"old", "new"}
     assert found.comparison is not None
@@ -264,7 +264,7 @@ def test_settings_are_chosen_on_the_other_sets(mini: Task) -> None:
         at = ("trained", year, cell.point.removeprefix("k1="))
         scores = known[at] if name == "tuned" else scored("base", year, VALUES["base", year, None])
         outcomes.append(Outcome(cell, {}, task=mini, scores=scores))
-    found = Results("t", plan, tuple(outcomes))
+    found = ExperimentResults("t", plan, tuple(outcomes))
     chosen = {year: found.setting(("tuned",), year) for year in YEARS}
     assert {year: best and (best.name, best.tried, best.on) for year, best in chosen.items()} == {
         "old": ("k1=1", 3, ("new",)),
@@ -281,7 +281,7 @@ def test_settings_are_chosen_on_the_other_sets(mini: Task) -> None:
     # Without one of the runs that choose, nothing is chosen.
     lost = [replace(o, scores=None, reason="x") if o.cell.labels == ("tuned", "new") and o.cell.point == "k1=2" else o
             for o in outcomes]  # fmt: skip
-    part = Results("t", plan, tuple(lost))
+    part = ExperimentResults("t", plan, tuple(lost))
     assert part.scores(("tuned",), "old") is None
     assert {test.part for test in part.tests} == {"new"}
 
@@ -305,7 +305,7 @@ def test_halves_do_not_divide_topics_that_ask_the_same() -> None:
         Outcome(cell, {}, task=theorems, scores=scored(cell.point, "old", values[cell.point], topics))
         for cell in plan.cells()
     ]
-    chosen = Results("t", plan, tuple(outcomes)).setting(("tuned",), "")
+    chosen = ExperimentResults("t", plan, tuple(outcomes)).setting(("tuned",), "")
     assert chosen is not None
     assert chosen.name == "k=2 (odd groups); k=1 (even)"
     assert chosen.scores.column("AP").tolist() == [0.5 if clusters[topic] in odd else 0.125 for topic in topics]
@@ -324,7 +324,7 @@ def test_settings_are_chosen_on_the_other_half(mini: Task) -> None:
     outcomes = [
         Outcome(cell, {}, task=mini, scores=scored(cell.point, "old", values[cell.point])) for cell in plan.cells()
     ]
-    found = Results("t", plan, tuple(outcomes))
+    found = ExperimentResults("t", plan, tuple(outcomes))
     chosen, scores = found.setting(("tuned",), ""), found.scores(("tuned",), "")
     assert chosen is not None
     assert scores is not None

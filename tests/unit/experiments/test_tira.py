@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import yaml
 
+from harness.data.run_writers import write_run
 from harness.data.trec import Run, read_run
-from harness.data.written import write_run
 from harness.errors import HarnessError
 from harness.experiments.produce import make
 from harness.experiments.task import task
@@ -38,7 +38,7 @@ def test_what_is_written_is_read_back(tmp_path: Path, made: Path, target: str) -
     assert same(read_run(tmp_path / target), read_run(made))
     assert same(run, read_run(made))
     said = metadata_of(tmp_path / target)[0]
-    before = sidecar.read(sidecar.beside(made))
+    before = sidecar.read(sidecar.sidecar_path(made))
     assert said["tag"] == "overlap"
     assert (said["platform"], said["implementation"]) == (before["platform"], before["implementation"])
     assert (said["actor"], said["research goal"]) == ({"team": "Ours"}, {"description": "Words in common."})
@@ -63,7 +63,7 @@ def test_the_folder_of_a_submission_is_written(tmp_path: Path, made: Path) -> No
     folder = tmp_path / "lab" / "submissions" / "ours" / "overlap.v1"
     folder.mkdir(parents=True)
     (folder / "run.txt").write_bytes(made.read_bytes())
-    sidecar.beside(folder / "run.txt").write_bytes(sidecar.beside(made).read_bytes())
+    sidecar.sidecar_path(folder / "run.txt").write_bytes(sidecar.sidecar_path(made).read_bytes())
     export_run(folder, tmp_path / "out")
     assert same(read_run(tmp_path / "out"), read_run(made))
     assert metadata_of(tmp_path / "out")[0]["tag"] == "overlap"
@@ -81,7 +81,7 @@ def test_checksums_of_judgments_stay(tmp_path: Path) -> None:
     """Of training and pools, which are checksums of judgments, nothing is exported."""
     bench = task("mini-task1", "mini-answers")
     path = make(load_system("overlap"), bench, runs=tmp_path / "runs", rerank=True).path
-    before = sidecar.read(sidecar.beside(path))
+    before = sidecar.read(sidecar.sidecar_path(path))
     before["data"]["training data"] = "0123" * 16
     said = tmp_path / "said.yml"
     said.write_text(yaml.safe_dump(before), encoding="utf-8")
@@ -193,9 +193,9 @@ def test_tirex_tracker_in_the_metadata(tmp_path: Path, monkeypatch: pytest.Monke
     pytest.importorskip("tirex_tracker", reason="tirex-tracker is not installed: pip install 'mathir-harness[tira]'")
     monkeypatch.setenv(tracker.VARIABLE, "on")
     path = make(load_system("overlap"), task("mini-task1", "mini-answers"), runs=tmp_path / "runs").path
-    found = sidecar.read(sidecar.beside(path))["resources"]
+    found = sidecar.read(sidecar.sidecar_path(path))["resources"]
     assert found["runtime"].keys() >= {"wallclock", "user", "system"}
     assert int(found["ram"]["used process"]["max"].removesuffix(" kB")) > 1000
-    assert sidecar.claimed(sidecar.beside(path))[1] == read_run(path).sha256
+    assert sidecar.claimed(sidecar.sidecar_path(path))[1] == read_run(path).sha256
     export_run(path, tmp_path / "out")
     assert metadata_of(tmp_path / "out")[0]["resources"] == found

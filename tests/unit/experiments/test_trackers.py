@@ -17,7 +17,7 @@ from hydra.core.utils import JobReturn, JobStatus
 import harness as h
 from harness.errors import HarnessError
 from harness.experiments import trackers
-from harness.experiments.trackers import Finished, MLflow, Record, Wandb, _Tracker, check, record
+from harness.experiments.trackers import Finished, MLflow, Record, Wandb, _Tracker, check_tracker_choice, tracker_record
 
 MLFLOW = pytest.mark.skipif(find_spec("mlflow") is None, reason="mlflow is not installed: mathir-harness[mlflow]")
 WANDB = pytest.mark.skipif(find_spec("wandb") is None, reason="wandb is not installed (20 MB): mathir-harness[wandb]")
@@ -28,7 +28,7 @@ def found(tmp_path: Path) -> Record:
     run = tmp_path / "mine.run"
     run.write_text("M.1 Q0 a1088 1 1.5 mine\n", encoding="utf-8")
     scores = h.evaluate(h.task("mini-task1", measures=["nDCG@10", "AP"]), run).scores[0]
-    return record(scores, run, {"system": {"name": "mine", "k1": 1.2, "note": "x" * 600, "seed": None}})
+    return tracker_record(scores, run, {"system": {"name": "mine", "k1": 1.2, "note": "x" * 600, "seed": None}})
 
 
 def job(value: object, status: JobStatus = JobStatus.COMPLETED) -> JobReturn:
@@ -92,9 +92,9 @@ def test_packages_are_checked_before_the_run(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(
         HarnessError, match=r"hydra/callbacks=wandb: wandb is not installed: pip install 'mathir-harness\[wandb\]"
     ):
-        check(["run", "hydra/callbacks=[wandb]"])
-    check(["system=bm25", "hydra/callbacks=own"])
-    check(["system=bm25"])
+        check_tracker_choice(["run", "hydra/callbacks=[wandb]"])
+    check_tracker_choice(["system=bm25", "hydra/callbacks=own"])
+    check_tracker_choice(["system=bm25"])
 
 
 def test_the_network_is_not_used(

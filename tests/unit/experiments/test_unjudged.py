@@ -13,7 +13,7 @@ from harness.collections.load import load_collection
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.produce import make
-from harness.experiments.task import task, unjudged
+from harness.experiments.task import task, task_without_judgments
 from harness.scoring.protocol import load_protocol
 from harness.systems.base import Request
 from harness.systems.build import load_system
@@ -23,7 +23,7 @@ Conf = Callable[[str, str, str], Path]
 
 @pytest.mark.parametrize(("collection", "corpus"), [("mini-task1", "mini-answers"), ("mini-task2", "mini-formulas")])
 def test_the_run_is_that_made_with_the_judgments(tmp_path: Path, collection: str, corpus: str) -> None:
-    without = unjudged(load_collection(collection), load_corpus(corpus))
+    without = task_without_judgments(load_collection(collection), load_corpus(corpus))
     whole = task(collection, corpus)
     assert (without.keys, without.topics) == (whole.keys, whole.topics)
     made = make(load_system("overlap"), without, runs=tmp_path / "a")
@@ -33,7 +33,7 @@ def test_the_run_is_that_made_with_the_judgments(tmp_path: Path, collection: str
 
 def test_what_the_protocol_excludes_is_removed(tmp_path: Path) -> None:
     how = replace(load_protocol("trec_eval"), name="own", exclude=("own",))
-    bench = unjudged(load_collection("mini-task1"), None, None, how)
+    bench = task_without_judgments(load_collection("mini-task1"), None, None, how)
     topic = next(iter(bench.topics)).id
     made = make(lambda request: Run.from_dict("mine", {topic: {topic: 2.0, "other": 1.0}}), bench, runs=tmp_path)
     assert made.run.to_dict() == {topic: {"other": 1.0}}
@@ -49,7 +49,7 @@ def test_a_system_that_ranks_the_topics_of_one_edition_is_refused(tmp_path: Path
         def __call__(self, request: Request) -> Run:
             raise AssertionError
 
-    bench = unjudged(load_collection("mini-task1"), load_corpus("mini-answers"))
+    bench = task_without_judgments(load_collection("mini-task1"), load_corpus("mini-answers"))
     with pytest.raises(HarnessError, match="mini-task1, edition official, whose judgments are not here"):
         make(Learner(), bench, runs=tmp_path)
 

@@ -15,9 +15,9 @@ from lexical_tools import message
 
 from harness.cli import findings
 from harness.formulas.mathml import latexml
-from harness.formulas.mathml.latexml import Markup, convert, missing, read, reader
+from harness.formulas.mathml.latexml import Markup, convert, latexml_reader, missing_latexml_parts, read_latexml
 from harness.formulas.trees.reading import count
-from harness.formulas.trees.tree import show
+from harness.formulas.trees.tree import tangent_string
 from harness.io.files import cache_root
 
 # Stands in Perl's place: a formula is its own markup, but for those that say what is to happen to them.
@@ -89,9 +89,9 @@ def test_one_of_a_batch_breaks_the_process(fake: Make, bad: str, at: int) -> Non
 
 def test_all_break_the_process(fake: Make) -> None:
     fake()
-    readings = [read(each, "opt") for each in convert(["die", "garbage", "shape"])]
+    readings = [read_latexml(each, "opt") for each in convert(["die", "garbage", "shape"])]
     assert count(readings).failed == {"LaTeXML: crash": 3}
-    assert [show(reading.tree) for reading in readings] == ["[E!]"] * 3
+    assert [tangent_string(reading.tree) for reading in readings] == ["[E!]"] * 3
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_the_cache_keeps_what_does_not_depend_on_the_moment_for_one_version(fake
     calls = fake()
     first = convert([r"\foo!undefined", "b", "a", "b", "die"])
     assert first == [Markup("", "", "undefined"), good("b"), good("a"), good("b"), Markup("", "", "crash")]
-    assert count(read(each, "slt") for each in first[:2]).failed == {"LaTeXML: undefined": 1}
+    assert count(read_latexml(each, "slt") for each in first[:2]).failed == {"LaTeXML: undefined": 1}
     before = asked(calls)
     assert before[0] == [r"\foo!undefined", "b", "a", "die"]
     assert convert([r"\foo!undefined", "b", "a", "b", "die"]) == first
@@ -177,7 +177,7 @@ def test_program_that_does_not_start(fake: Make) -> None:
 
 def test_missing_perl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert missing() == [f"LaTeXML is not installed: {INSTALL}"]
+    assert missing_latexml_parts() == [f"LaTeXML is not installed: {INSTALL}"]
     assert message(lambda: convert(["a"])) == f"LaTeXML is not installed: {INSTALL}"
 
 
@@ -188,14 +188,14 @@ def test_missing_perl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 )
 def test_doctor_says_whether_perl_has_latexml(fake: Make, lacks: int, version: str, row: list[str]) -> None:
     fake(lacks=lacks, version=version)
-    assert missing() == ([f"LaTeXML is not installed: {INSTALL}"] if lacks else [])
+    assert missing_latexml_parts() == ([f"LaTeXML is not installed: {INSTALL}"] if lacks else [])
     assert [found for found in findings.findings() if found[0] == "LaTeXML"] == [row]
 
 
 def test_reader_converts_once(fake: Make) -> None:
     calls = fake()
-    tree = reader(iter(["x", "y", "x"]), "opt")
-    assert [show(tree(each).tree) for each in ("y", "x")] == ["[V!y]", "[V!x]"]
+    tree = latexml_reader(iter(["x", "y", "x"]), "opt")
+    assert [tangent_string(tree(each).tree) for each in ("y", "x")] == ["[V!y]", "[V!x]"]
     assert asked(calls) == [["x", "y"]]
 
 
@@ -217,8 +217,8 @@ UNPARSED = "<math><apply><times/><ci>x</ci><cerror><ci>y</ci></cerror></apply></
     ],
 )  # fmt: skip
 def test_readings_of_markup(kind: str, markup: str, reason: str, tree: str, said: str) -> None:
-    reading = read(Markup(markup, "", reason) if kind == "slt" else Markup("", markup, reason), kind)
-    assert (show(reading.tree), reading.reason) == (tree, said)
+    reading = read_latexml(Markup(markup, "", reason) if kind == "slt" else Markup("", markup, reason), kind)
+    assert (tangent_string(reading.tree), reading.reason) == (tree, said)
 
 
 @pytest.mark.usefixtures("at_once")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.formulas.mathml.read import read_presentation
 from harness.formulas.slt.commands import SYMBOLS, styled
 from harness.formulas.slt.read import read_latex
-from harness.formulas.trees.tree import show
+from harness.formulas.trees.tree import tangent_string
 
 CASES = [(r"1\,000", "[N!1\u2009000]"), *table("formulas/layout")]
 
@@ -19,7 +19,7 @@ CASES = [(r"1\,000", "[N!1\u2009000]"), *table("formulas/layout")]
 @pytest.mark.parametrize(("latex", "tree"), CASES)
 def test_layout(latex: str, tree: str) -> None:
     reading = read_latex(latex)
-    assert (show(reading.tree), reading.reason) == (tree, "")
+    assert (tangent_string(reading.tree), reading.reason) == (tree, "")
     check(reading.tree)
 
 
@@ -33,7 +33,7 @@ def test_layout(latex: str, tree: str) -> None:
 )
 def test_what_is_not_understood_says_why(latex: str, tree: str, reason: str) -> None:
     reading = read_latex(latex)
-    assert (show(reading.tree), reading.reason) == (tree, reason)
+    assert (tangent_string(reading.tree), reading.reason) == (tree, reason)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lexical_tools import message
 
-from harness.formulas.text.masking import Integrity, Masked, mask, unmask
+from harness.formulas.text.masking import Integrity, Masked, mask_formulas, unmask_formulas
 
 _PIECES = r"""
     $ $$ \$ \ \( \) \[ \] \begin{a} \end{a} \text{ } $x$ $$y$$ \(z\) QZ QZ1 QZ2 QZ12 qz Q Z q z1 ＱＺ QZ- 1 2 12 ۱ १ ٣ ²
@@ -32,11 +32,11 @@ def integrity(**counts: int | tuple[str, ...]) -> Integrity:
 
 
 def test_formulas_become_numbers() -> None:
-    masked = mask(r"If $x$ is \(y\), \[z\] and $$u$$ \begin{a}v\end{a}")
+    masked = mask_formulas(r"If $x$ is \(y\), \[z\] and $$u$$ \begin{a}v\end{a}")
     assert masked.text == "If QZ1 is QZ2, QZ3 and QZ4 QZ5"
     assert masked.formulas == ("$x$", r"\(y\)", r"\[z\]", "$$u$$", r"\begin{a}v\end{a}")
     assert masked.numbers == (1, 2, 3, 4, 5)
-    assert mask("cost $5") == Masked("cost $5", (), ())
+    assert mask_formulas("cost $5") == Masked("cost $5", (), ())
 
 
 @pytest.mark.parametrize(
@@ -44,26 +44,26 @@ def test_formulas_become_numbers() -> None:
     table("formulas/numbers"),
 )
 def test_numbers_of_the_text_are_skipped(text: str, expected: str) -> None:
-    masked = mask(text)
+    masked = mask_formulas(text)
     assert masked.text == expected
-    assert unmask(masked.text, masked)[0] == text
+    assert unmask_formulas(masked.text, masked)[0] == text
 
 
 def test_another_prefix() -> None:
-    masked = mask("QZ1 $x$ MATH2 $y$", "MATH")
+    masked = mask_formulas("QZ1 $x$ MATH2 $y$", "MATH")
     assert masked.text == "QZ1 MATH1 MATH2 MATH3"
-    assert unmask("math 3, MATH1 QZ3", masked) == (
+    assert unmask_formulas("math 3, MATH1 QZ3", masked) == (
         "$y$, $x$ QZ3",
         Integrity(2, 2, (), duplicated=0, reordered=1, altered=1, repaired=1, unrepaired=0, unknown=0),
     )
     for wrong in ("", "qz", "Q1", "ÄÖ"):
         expected = f"prefix of placeholders is {wrong!r}, expected capital letters A to Z such as 'QZ'"
-        assert message(partial(mask, "$x$", wrong)) == expected
+        assert message(partial(mask_formulas, "$x$", wrong)) == expected
 
 
 # ---- and back
 
-ABC = mask("$a$ b $c$ d $e$")
+ABC = mask_formulas("$a$ b $c$ d $e$")
 
 
 @pytest.mark.parametrize(
@@ -74,60 +74,60 @@ def test_what_a_translation_did(translated: str, expected: str, repairs: str, fo
     counts = dict(count.split("=") for count in found.split())
     wanted = {name: tuple(value.split(",")) if name == "missing" else int(value) for name, value in counts.items()}
     for repair in {"both": (False, True), "repair": (True,), "no repair": (False,)}[repairs]:
-        assert unmask(translated, ABC, repair=repair) == (expected, integrity(**wanted))
+        assert unmask_formulas(translated, ABC, repair=repair) == (expected, integrity(**wanted))
 
 
 def test_other_letters_are_left_where_nobody_asks_for_repairs() -> None:
-    assert unmask("ZQ1 КЗ2 QZ3", ABC) == ("ZQ1 КЗ2 $e$", integrity(kept=1, missing=("$a$", "$c$")))
+    assert unmask_formulas("ZQ1 КЗ2 QZ3", ABC) == ("ZQ1 КЗ2 $e$", integrity(kept=1, missing=("$a$", "$c$")))
 
 
 @pytest.mark.parametrize("text", ["the ZQ1 of $x$", "ЗК 1 od $x$", "zq-1 $x$", "1 of ZQ, $x$"])
 def test_other_letters_of_the_text_itself_are_no_placeholders(text: str) -> None:
-    masked = mask(text, blanks=True)
-    assert unmask(masked.text, masked, repair=True)[0] == text
+    masked = mask_formulas(text, blanks=True)
+    assert unmask_formulas(masked.text, masked, repair=True)[0] == text
     gone = masked.text.replace("QZ1", "ZQ 1")
-    assert unmask(gone, masked, repair=True) == (gone, integrity(formulas=1, kept=0, missing=("$x$",)))
+    assert unmask_formulas(gone, masked, repair=True) == (gone, integrity(formulas=1, kept=0, missing=("$x$",)))
 
 
 def test_other_letters_of_another_prefix() -> None:
-    masked = mask("$x$ $y$ $z$", "MATH")
-    assert unmask("AMTH1 MAHT2 МАТХ3", masked, repair=True)[0] == "$x$ $y$ $z$"
-    assert unmask("HTAM1", masked, repair=True)[0] == "HTAM1"  # not two neighbours
-    assert unmask("К1", mask("$x$", "Q"), repair=True)[0] == "$x$"
+    masked = mask_formulas("$x$ $y$ $z$", "MATH")
+    assert unmask_formulas("AMTH1 MAHT2 МАТХ3", masked, repair=True)[0] == "$x$ $y$ $z$"
+    assert unmask_formulas("HTAM1", masked, repair=True)[0] == "HTAM1"  # not two neighbours
+    assert unmask_formulas("К1", mask_formulas("$x$", "Q"), repair=True)[0] == "$x$"
 
 
 def test_a_translation_is_intact_or_it_is_not() -> None:
-    assert unmask(ABC.text, ABC)[1].intact
+    assert unmask_formulas(ABC.text, ABC)[1].intact
     for translated in ("QZ1 QZ2", "QZ2 QZ1 QZ3", "QZ1 QZ2 QZ3 QZ3", "QZ1 QZ2 qz3", "QZ1 QZ2 QZ3 QZ4"):
-        assert not unmask(translated, ABC)[1].intact
-    assert unmask("QZ1", ABC)[1].lost == 2
+        assert not unmask_formulas(translated, ABC)[1].intact
+    assert unmask_formulas("QZ1", ABC)[1].lost == 2
 
 
 def test_the_number_one_is_not_found_in_twelve() -> None:
-    masked = mask(" ".join(f"$x_{{{n}}}$" for n in range(1, 13)))
+    masked = mask_formulas(" ".join(f"$x_{{{n}}}$" for n in range(1, 13)))
     assert masked.text.endswith("QZ11 QZ12")
-    text, found = unmask("QZ12 QZ1", masked)
+    text, found = unmask_formulas("QZ12 QZ1", masked)
     assert text == "$x_{12}$ $x_{1}$"
     assert (found.kept, found.lost, found.altered) == (2, 10, 0)
 
 
 def test_placeholders_of_the_text_are_no_news() -> None:
-    masked = mask("QZ1 $x$")
-    assert unmask("QZ1 QZ2", masked)[1].intact
-    text, found = unmask("qz1 QZ2 QZ1 QZ9", masked)
+    masked = mask_formulas("QZ1 $x$")
+    assert unmask_formulas("QZ1 QZ2", masked)[1].intact
+    text, found = unmask_formulas("qz1 QZ2 QZ1 QZ9", masked)
     assert text == "qz1 $x$ QZ1 QZ9"
     assert (found.kept, found.altered, found.unknown) == (1, 0, 1)
 
 
 def test_what_stands_in_a_formula_is_put_back_as_it_was() -> None:
-    masked = mask(r"$\1 \g<0> QZ2$ and $QZ1$")
-    assert unmask("QZ2 QZ1", masked)[0] == r"$QZ1$ $\1 \g<0> QZ2$"
+    masked = mask_formulas(r"$\1 \g<0> QZ2$ and $QZ1$")
+    assert unmask_formulas("QZ2 QZ1", masked)[0] == r"$QZ1$ $\1 \g<0> QZ2$"
 
 
 @given(TEXTS, st.booleans())
 def test_masking_and_unmasking_is_the_identity(text: str, blanks: bool) -> None:
-    masked = mask(text, blanks=blanks)
-    back, found = unmask(masked.text, masked, repair=True)
+    masked = mask_formulas(text, blanks=blanks)
+    back, found = unmask_formulas(masked.text, masked, repair=True)
     assert back == text
     assert found.intact
     assert found.formulas == len(masked.formulas) == len(set(masked.numbers))
@@ -144,24 +144,24 @@ def test_masking_and_unmasking_is_the_identity(text: str, blanks: bool) -> None:
     ],
 )
 def test_placeholders_that_are_words_of_their_own(text: str, expected: str) -> None:
-    masked = mask(text, blanks=True)
+    masked = mask_formulas(text, blanks=True)
     assert masked.text == expected
-    assert unmask(expected, masked)[0] == text
+    assert unmask_formulas(expected, masked)[0] == text
 
 
 def test_a_blank_is_taken_back_between_the_same_signs_alone() -> None:
-    masked = mask("non-$b$-c ($d$)", blanks=True)
-    assert unmask("( QZ2 ) c - QZ1 not", masked)[0] == "($d$) c -$b$ not"
+    masked = mask_formulas("non-$b$-c ($d$)", blanks=True)
+    assert unmask_formulas("( QZ2 ) c - QZ1 not", masked)[0] == "($d$) c -$b$ not"
 
 
 @given(TEXTS, st.integers(0, 2**32))
 def test_whatever_happens_to_the_placeholders_every_formula_is_accounted_for(text: str, seed: int) -> None:
-    masked = mask(text, blanks=True)
+    masked = mask_formulas(text, blanks=True)
     rng = random.Random(seed)
     words = [word for word in masked.text.split() for _ in range(rng.choice((0, 1, 1, 1, 2)))]
     rng.shuffle(words)
     shuffled = " ".join(words)
-    back, found = unmask(shuffled, masked)
+    back, found = unmask_formulas(shuffled, masked)
     there = Counter(words)
     names = dict(zip((f"QZ{number}" for number in masked.numbers), masked.formulas, strict=True))
     kept = [latex for name, latex in names.items() if there[name]]
@@ -178,8 +178,8 @@ def test_whatever_happens_to_the_placeholders_every_formula_is_accounted_for(tex
 
 @given(TEXTS, TEXTS)
 def test_every_formula_is_kept_or_missing_whatever_a_translation_says(text: str, translated: str) -> None:
-    masked = mask(text)
-    back, found = unmask(translated, masked, repair=True)
+    masked = mask_formulas(text)
+    back, found = unmask_formulas(translated, masked, repair=True)
     assert found.kept + found.lost == found.formulas == len(masked.formulas)
     assert found.reordered < max(found.kept, 1)
     assert found.unrepaired <= found.altered
@@ -195,13 +195,15 @@ DECOYS = (*PLAIN, "ZQ1", "КЗ2", "zq_4", "ZQ")
 @given(st.sampled_from((PLAIN, DECOYS)).flatmap(lambda words: st.lists(st.sampled_from((None, *words)))), st.data())
 def test_random_damage_never_gives_a_wrong_formula(text: list[str | None], data: st.DataObject) -> None:
     """Placeholders lost, doubled, moved and written in any letters, among words that look like some."""
-    masked = mask(" ".join(f"$f_{{{at}}}$" if word is None else word for at, word in enumerate(text)), blanks=True)
+    masked = mask_formulas(
+        " ".join(f"$f_{{{at}}}$" if word is None else word for at, word in enumerate(text)), blanks=True
+    )
     formula = dict(zip((f"QZ{number}" for number in masked.numbers), masked.formulas, strict=True))
     words = masked.text.split()
     drawn = data.draw(st.lists(st.sampled_from(words), max_size=2 * len(words))) if words else []
     forms = [data.draw(st.sampled_from(("QZ{0}", *DAMAGE))) if word in formula else word for word in drawn]
     sent = [form.format(word[2:]) for form, word in zip(forms, drawn, strict=True)]
-    back, found = unmask(" ".join(sent), masked, repair=True)
+    back, found = unmask_formulas(" ".join(sent), masked, repair=True)
     right = [
         (got == formula[word]) if got != given else got not in masked.formulas
         for word, given, got in zip(drawn, sent, back.split(), strict=True)
@@ -213,15 +215,15 @@ def test_random_damage_never_gives_a_wrong_formula(text: list[str | None], data:
     exact = set(sent) & set(formula)
     assert found.repaired == found.kept - len(exact)
     # What is in no other letters is dealt with as without repairs.
-    assert unmask(" ".join(sent), masked)[1].kept <= found.kept
+    assert unmask_formulas(" ".join(sent), masked)[1].kept <= found.kept
 
 
 @given(st.integers(1, 15), st.integers(0, 2**32))
 def test_counts_of_a_shuffled_translation(formulas: int, seed: int) -> None:
-    masked = mask(" ".join(f"$x_{n}$" for n in range(formulas)))
+    masked = mask_formulas(" ".join(f"$x_{n}$" for n in range(formulas)))
     rng = random.Random(seed)
     drawn = [rng.randrange(formulas) for _ in range(rng.randrange(2 * formulas))]
-    text, found = unmask(" ".join(f"QZ{n + 1}" for n in drawn), masked)
+    text, found = unmask_formulas(" ".join(f"QZ{n + 1}" for n in drawn), masked)
     assert text == " ".join(masked.formulas[n] for n in drawn)
     assert set(found.missing) == set(masked.formulas) - {masked.formulas[n] for n in drawn}
     assert found.duplicated == len(drawn) - len(set(drawn))
@@ -237,8 +239,8 @@ def test_counts_of_a_shuffled_translation(formulas: int, seed: int) -> None:
 @pytest.mark.parametrize("unit", ["QZ1 ", "QZ", "ZQ", "Q", "QZ_", "$x$", "$x$ QZ2 ", "1", "$x$1"])
 def test_long_texts(unit: str) -> None:
     text = unit * (200_000 // len(unit))
-    masked = mask(text)
-    back, found = unmask(masked.text, masked, repair=True)
+    masked = mask_formulas(text)
+    back, found = unmask_formulas(masked.text, masked, repair=True)
     assert back == text
     assert found.intact
     assert found.formulas == text.count("$") // 2

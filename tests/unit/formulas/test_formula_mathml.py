@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.formulas.mathml.read import read_content, read_presentation
-from harness.formulas.trees.reading import Counts, count
-from harness.formulas.trees.tree import show
+from harness.formulas.trees.reading import ParseCounts, count
+from harness.formulas.trees.tree import tangent_string
 
 
 def layout(inner: str) -> str:
     reading = read_presentation(f"<math>{inner}</math>")
     assert reading.reason == ""
     check(reading.tree)
-    return show(reading.tree)
+    return tangent_string(reading.tree)
 
 
 def operators(inner: str) -> str:
     reading = read_content(f'<math xmlns="http://www.w3.org/1998/Math/MathML">{inner}</math>')
     assert reading.reason == ""
     check(reading.tree)
-    return show(reading.tree)
+    return tangent_string(reading.tree)
 
 
 X, Y, TWO = "<mi>x</mi>", "<mi>y</mi>", "<mn>2</mn>"
@@ -70,16 +70,16 @@ FAULTS = [
 @pytest.mark.parametrize(("markup", "reason"), FAULTS)
 def test_what_cannot_be_read_is_an_error_with_its_reason(markup: str, reason: str) -> None:
     reading = read_presentation(markup)
-    assert (show(reading.tree), reading.reason) == ("[E!]", reason)
+    assert (tangent_string(reading.tree), reading.reason) == ("[E!]", reason)
 
 
 def test_faults_in_part_of_a_formula_keep_the_rest() -> None:
     reading = read_presentation(f"<math><mrow>{X}<video>{Y}</video></mrow></math>")
-    assert (show(reading.tree), reading.reason) == ("[V!x[E!,w[V!y]]]", "unknown element video")
+    assert (tangent_string(reading.tree), reading.reason) == ("[V!x[E!,w[V!y]]]", "unknown element video")
     reading = read_presentation(f"<math><mrow>{X}<merror><mtext>\\gt</mtext></merror></mrow></math>")
-    assert (show(reading.tree), reading.reason) == ("[V!x[E!]]", "marked as an error by its source")
+    assert (tangent_string(reading.tree), reading.reason) == ("[V!x[E!]]", "marked as an error by its source")
     reading = read_content(f"<math><apply><plus/>{A}<video>x</video></apply></math>")
-    assert (show(reading.tree), reading.reason) == ("[U!plus,0[V!a],1[E!]]", "unknown element video")
+    assert (tangent_string(reading.tree), reading.reason) == ("[U!plus,0[V!a],1[E!]]", "unknown element video")
     assert read_content(f"<math>{A}{B}</math>").reason == "more than one formula"
     assert read_content("<math></math>").reason == "no formula"
     assert read_content("<math><apply></apply></math>").reason == "an application of nothing"
@@ -99,12 +99,12 @@ def test_references_cannot_grow_without_bound() -> None:
     for _ in range(60):
         markup = f"<apply><and/>{markup}<list><share/><share/></list></apply>"
     reading = read_content(f"<math>{markup}</math>")
-    assert (show(reading.tree), reading.reason) == ("[E!]", "references that repeat themselves")
+    assert (tangent_string(reading.tree), reading.reason) == ("[E!]", "references that repeat themselves")
 
 
 def test_counts_name_every_failure() -> None:
     readings = [read_presentation(markup) for markup, _ in FAULTS] + [read_presentation(f"<math>{X}</math>")] * 3
-    assert count(readings) == Counts(
+    assert count(readings) == ParseCounts(
         3,
         {
             "the markup cannot be read": 5,

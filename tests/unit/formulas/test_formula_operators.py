@@ -21,8 +21,8 @@ from harness.formulas.opt.commands import COMMANDS
 from harness.formulas.opt.read import read_latex
 from harness.formulas.opt.tables import IGNORED, ITEMS, SPACES
 from harness.formulas.text.alphabets import ALPHABETS, styled
-from harness.formulas.trees.reading import Reading
-from harness.formulas.trees.tree import depth, show
+from harness.formulas.trees.reading import ParsedFormula
+from harness.formulas.trees.tree import depth, tangent_string
 
 CASES = table("formulas/operators")
 _PIECES = r"""
@@ -41,7 +41,7 @@ def italic(tree: str) -> str:
 @pytest.mark.parametrize(("formula", "tree"), CASES)
 def test_conventions(formula: str, tree: str) -> None:
     reading = read_latex(formula)
-    assert (show(reading.tree), reading.reason) == (italic(tree), "")
+    assert (tangent_string(reading.tree), reading.reason) == (italic(tree), "")
     check(reading.tree)
 
 
@@ -51,7 +51,7 @@ def test_conventions(formula: str, tree: str) -> None:
 )
 def test_what_cannot_be_read_is_an_error_within_what_can(formula: str, tree: str, reason: str) -> None:
     reading = read_latex(formula)
-    assert (show(reading.tree), reading.reason) == (italic(tree), reason)
+    assert (tangent_string(reading.tree), reading.reason) == (italic(tree), reason)
 
 
 @pytest.mark.parametrize(
@@ -139,14 +139,14 @@ def test_long_chains_are_cut() -> None:
 
 
 def test_a_caller_without_frames_left_gets_a_reading() -> None:
-    def read_at(level: int) -> Reading:
+    def read_at(level: int) -> ParsedFormula:
         return read_at(level - 1) if level else read_latex(r"\frac{1}{" * 150 + "x" + "}" * 150)
 
     frame, used = sys._getframe(), 0
     while frame := frame.f_back:  # type: ignore[assignment]
         used += 1
     reading = read_at(sys.getrecursionlimit() - used - 100)
-    assert show(reading.tree) == "[E!]"
+    assert tangent_string(reading.tree) == "[E!]"
     assert reading.reason == "deeper than 200 levels"
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
 from harness.formulas.text.characters import OPERATORS, VARIABLES, normalise_latex
-from harness.formulas.text.delimiters import Span, lone_dollars, spans, split_formulas
+from harness.formulas.text.delimiters import Span, formula_spans, lone_dollars, split_formulas
 
 PIECES = [
     *("$", "$$", r"\$", r"\(", r"\)", r"\[", r"\]", r"\\", "\\", "{", "}", r"\{", "x", "y ", "\n", "5", "*"),
@@ -24,7 +24,7 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 
 def cut(text: str) -> list[tuple[str, str]]:
     """Kind and LaTeX of each formula."""
-    return [(span.kind, span.latex) for span in spans(text)]
+    return [(span.kind, span.latex) for span in formula_spans(text)]
 
 
 @pytest.mark.parametrize("row", [("$x\ny$", "inline", "x\ny"), *table("formulas/delimiters")])
@@ -35,8 +35,8 @@ def test_formulas_by_hand(row: tuple[str, ...]) -> None:
 
 def test_a_span_says_where() -> None:
     text = r"a $$x$$, \begin{ab}y\end{ab}."
-    assert spans(text) == [Span(2, 7, "display", "x"), Span(9, 28, "environment", "y")]
-    assert [text[span.start : span.end] for span in spans(text)] == ["$$x$$", r"\begin{ab}y\end{ab}"]
+    assert formula_spans(text) == [Span(2, 7, "display", "x"), Span(9, 28, "environment", "y")]
+    assert [text[span.start : span.end] for span in formula_spans(text)] == ["$$x$$", r"\begin{ab}y\end{ab}"]
 
 
 # ---- reference: the rules read literally, sign by sign, each search from its beginning
@@ -121,12 +121,12 @@ def slowly(text: str, pandoc: bool = False) -> list[Span]:
 
 @given(TEXTS)
 def test_the_same_as_the_rules_read_literally(text: str) -> None:
-    assert spans(text) == slowly(text)
+    assert formula_spans(text) == slowly(text)
 
 
 @given(st.lists(st.sampled_from([*PIECES, *"$$$$", " ", " ", "5", "\r\n", "\n\n", "\r"]), max_size=30).map("".join))
 def test_the_same_as_pandocs_rule_read_literally(text: str) -> None:
-    found = spans(text, "pandoc")
+    found = formula_spans(text, "pandoc")
     assert found == slowly(text, pandoc=True)
     assert sum(span.kind in ("inline", "display") for span in found) + lone_dollars(text, "pandoc") <= text.count("$")
 
@@ -146,13 +146,13 @@ LINES = [
 def test_amounts_of_money_are_text_by_pandocs_rule(row: tuple[str, ...]) -> None:
     """Each value is that of pandoc 3 (`-f markdown_strict+tex_math_dollars`), where it knows the delimiters."""
     text, lone, *formulas = row
-    assert [span.latex for span in spans(text, "pandoc")] == formulas
+    assert [span.latex for span in formula_spans(text, "pandoc")] == formulas
     assert lone_dollars(text, "pandoc") == int(lone)
 
 
 @given(TEXTS | st.text())
 def test_spans_are_in_order_and_hold_their_latex(text: str) -> None:
-    found = spans(text)
+    found = formula_spans(text)
     edges = [edge for span in found for edge in (span.start, span.end)]
     assert edges == sorted(edges)
     assert all(0 <= span.start < span.end <= len(text) for span in found)
@@ -168,9 +168,11 @@ def test_spans_are_in_order_and_hold_their_latex(text: str) -> None:
 def test_prose_and_formulas_are_the_text(text: str) -> None:
     parts = list(split_formulas(text))
     assert parts[-1][1] == ""
-    assert [latex for _, latex in parts[:-1]] == [span.latex for span in spans(text)]
+    assert [latex for _, latex in parts[:-1]] == [span.latex for span in formula_spans(text)]
     assert all(latex for _, latex in parts[:-1])
-    assert all(text.startswith(prose, 0 if not i else spans(text)[i - 1].end) for i, (prose, _) in enumerate(parts))
+    assert all(
+        text.startswith(prose, 0 if not i else formula_spans(text)[i - 1].end) for i, (prose, _) in enumerate(parts)
+    )
 
 
 # ---- texts on which a search from every delimiter would take minutes
@@ -185,26 +187,26 @@ def test_prose_and_formulas_are_the_text(text: str) -> None:
 )
 def test_nothing_is_closed_in_a_long_text(unit: str) -> None:
     text = unit * (200_000 // len(unit))
-    assert spans(text) == []
-    assert spans(f"{text}$x$") == [Span(len(text), len(text) + 3, "inline", "x")]
+    assert formula_spans(text) == []
+    assert formula_spans(f"{text}$x$") == [Span(len(text), len(text) + 3, "inline", "x")]
 
 
 @pytest.mark.parametrize("name", ["a", "align*"])
 def test_deeply_nested_environments_are_one_formula(name: str) -> None:
     depth = 10_000
     text = rf"\begin{{{name}}}" * depth + "x" + rf"\end{{{name}}}" * depth
-    (span,) = spans(f"a {text} b")
+    (span,) = formula_spans(f"a {text} b")
     assert (span.start, span.end, span.kind) == (2, 2 + len(text), "environment")
     # One end too few: the outermost is text.
-    (span,) = spans(rf"\begin{{{name}}}" + text)
+    (span,) = formula_spans(rf"\begin{{{name}}}" + text)
     assert span.start == len(rf"\begin{{{name}}}")
 
 
 @pytest.mark.slow
 def test_long_runs_of_dollars_and_nested_texts() -> None:
-    assert spans("$" * 200_000) == []
-    assert len(spans("$x" * 100_000)) == 50_000
-    assert len(spans("$$x" * 50_001)) == 25_000
+    assert formula_spans("$" * 200_000) == []
+    assert len(formula_spans("$x" * 100_000)) == 50_000
+    assert len(formula_spans("$$x" * 50_001)) == 25_000
     nested = r"\text{" * 30_000 + "$y$" + "}" * 30_000
     assert cut(f"${nested}$") == [("inline", nested)]
     assert cut(rf"\( {nested} $z$") == [("inline", "y"), ("inline", "z")]

@@ -13,7 +13,17 @@ from hypothesis import given
 
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
-from harness.formulas.trees.tree import Nested, Tree, build, children, depth, parse, place, show, sizes
+from harness.formulas.trees.tree import (
+    Nested,
+    Tree,
+    argument_edge,
+    children,
+    depth,
+    parse_tangent,
+    subtree_sizes,
+    tangent_string,
+    tree_from_tuples,
+)
 from harness.formulas.trees.tuples import END, tuple_f1, tuples
 
 # x = [y^2], z as Tangent-S writes it; then a + b as an operator tree.
@@ -22,29 +32,29 @@ OPERATORS = "[U!plus,0[V!a],1[O!SUP,0[V!b],1[N!2]]]"
 
 
 def test_a_layout_tree_is_read() -> None:
-    assert parse(LAYOUT) == Tree(
+    assert parse_tangent(LAYOUT) == Tree(
         ("V!x", "=", "M![]1x1", ",", "V!z", "V!y", "N!2"), (-1, 0, 1, 2, 3, 2, 5), ("", "n", "n", "n", "n", "w", "a")
     )
 
 
 def test_an_operator_tree_is_read() -> None:
-    tree = parse(OPERATORS)
+    tree = parse_tangent(OPERATORS)
     assert tree == Tree(("U!plus", "V!a", "O!SUP", "V!b", "N!2"), (-1, 0, 0, 2, 2), ("", "0", "1", "0", "1"))
     assert children(tree) == [[1, 2], [], [3, 4], [], []]
-    assert sizes(tree) == [5, 1, 3, 1, 1]
+    assert subtree_sizes(tree) == [5, 1, 3, 1, 1]
     assert depth(tree) == 3
 
 
 def test_build_is_what_parse_gives() -> None:
     nested: Nested = ("U!plus", [("0", ("V!a", [])), ("1", ("O!SUP", [("0", ("V!b", [])), ("1", ("N!2", []))]))])
-    assert build(nested) == parse(OPERATORS)
+    assert tree_from_tuples(nested) == parse_tangent(OPERATORS)
 
 
 @pytest.mark.parametrize(
     "text", [LAYOUT, OPERATORS, "[V!x]", "[W!]", "[]", "[V!x[[V!y]]]", "[V!&amp;comma;]", "[V!&lt;]"]
 )
 def test_a_string_comes_back_as_it_was(text: str) -> None:
-    assert show(parse(text)) == text
+    assert tangent_string(parse_tangent(text)) == text
 
 
 @given(trees())
@@ -53,9 +63,9 @@ def test_a_tree_comes_back_as_it_was(tree: Tree) -> None:
 
 
 def test_an_entity_that_is_text_stays_text() -> None:
-    assert show(Tree(("V!&comma;",), (-1,), ("",))) == "[V!&amp;comma;]"
-    assert parse("[V!&comma;]").labels == ("V!,",)
-    assert parse("[V!&amp;comma;]").labels == ("V!&comma;",)
+    assert tangent_string(Tree(("V!&comma;",), (-1,), ("",))) == "[V!&amp;comma;]"
+    assert parse_tangent("[V!&comma;]").labels == ("V!,",)
+    assert parse_tangent("[V!&amp;comma;]").labels == ("V!&comma;",)
 
 
 @pytest.mark.parametrize(
@@ -64,39 +74,39 @@ def test_an_entity_that_is_text_stays_text() -> None:
 )
 def test_what_is_no_tree_is_refused(text: str) -> None:
     with pytest.raises(HarnessError, match="not a formula tree at character") as caught:
-        parse(text)
+        parse_tangent(text)
     assert "\n" not in str(caught.value)
 
 
 def test_depth_does_not_matter() -> None:
     deep = 100_000
     chain = Tree(("V!x",) * deep, tuple(range(-1, deep - 1)), ("", *("n",) * (deep - 1)))
-    assert parse(show(chain)) == chain
-    assert depth(chain) == sizes(chain)[0] == deep
+    assert parse_tangent(tangent_string(chain)) == chain
+    assert depth(chain) == subtree_sizes(chain)[0] == deep
     nested: Nested = ("V!x", [])
     for _ in range(5_000):
         nested = ("V!x", [("n", nested)])
-    assert depth(build(nested)) == 5_001
+    assert depth(tree_from_tuples(nested)) == 5_001
 
 
 def test_places_are_those_of_tangent() -> None:
-    assert [place(number) for number in (0, 9, 10, 35, 36, 61, 62)] == ["0", "9", "A", "Z", "a", "z", "62"]
+    assert [argument_edge(number) for number in (0, 9, 10, 35, 36, 61, 62)] == ["0", "9", "A", "Z", "a", "z", "62"]
 
 
 # ---- tuples -----------------------------------------------------------------------------------------------------
 
 
 def test_tuples_by_hand() -> None:
-    tree = parse("[V!x[=[V!y]],a[N!2]]")  # x^2 = y
+    tree = parse_tangent("[V!x[=[V!y]],a[N!2]]")  # x^2 = y
     assert tuples(tree) == [("V!x", "=", "n"), ("=", "V!y", "n"), ("V!x", "V!y", "nn"), ("V!x", "N!2", "a")]
     assert tuples(tree, window=1) == [("V!x", "=", "n"), ("=", "V!y", "n"), ("V!x", "N!2", "a")]
-    assert tuples(parse("[V!x]"), ends=True) == [("V!x", END, "")]
+    assert tuples(parse_tangent("[V!x]"), ends=True) == [("V!x", END, "")]
 
 
 def test_the_order_of_commuting_arguments_is_no_matter() -> None:
-    one, other = parse("[U!plus,0[V!a],1[V!b]]"), parse("[U!plus,0[V!b],1[V!a]]")
+    one, other = parse_tangent("[U!plus,0[V!a],1[V!b]]"), parse_tangent("[U!plus,0[V!b],1[V!a]]")
     assert Counter(tuples(one)) == Counter(tuples(other)) == {("U!plus", "V!a", "0"): 1, ("U!plus", "V!b", "0"): 1}
-    minus, swapped = parse("[O!minus,0[V!a],1[V!b]]"), parse("[O!minus,0[V!b],1[V!a]]")
+    minus, swapped = parse_tangent("[O!minus,0[V!a],1[V!b]]"), parse_tangent("[O!minus,0[V!b],1[V!a]]")
     assert Counter(tuples(minus)) != Counter(tuples(swapped))
 
 
@@ -118,10 +128,10 @@ def test_tuples_are_all_pairs_one_above_the_other(window: int | None) -> None:
 
 def test_f1_of_tuples_by_hand() -> None:
     # x^2 against x^3: no tuple in common, as the end is below the exponent.
-    assert tuple_f1(parse("[V!x,a[N!2]]"), parse("[V!x,a[N!2]]")) == 1
-    assert tuple_f1(parse("[V!x,a[N!2]]"), parse("[V!x,a[N!3]]")) == 0
+    assert tuple_f1(parse_tangent("[V!x,a[N!2]]"), parse_tangent("[V!x,a[N!2]]")) == 1
+    assert tuple_f1(parse_tangent("[V!x,a[N!2]]"), parse_tangent("[V!x,a[N!3]]")) == 0
     # x=y against x=z: of (x = n), (= y n), (x y nn), (y end) only the first is common: 2 * 1 / (4 + 4).
-    assert tuple_f1(parse("[V!x[=[V!y]]]"), parse("[V!x[=[V!z]]]")) == pytest.approx(0.25)
+    assert tuple_f1(parse_tangent("[V!x[=[V!y]]]"), parse_tangent("[V!x[=[V!z]]]")) == pytest.approx(0.25)
 
 
 # ---- stores -----------------------------------------------------------------------------------------------------

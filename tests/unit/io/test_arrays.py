@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.io import arrays, memory
-from harness.io.arrays import Column, Texts, mapped, ranges, release
+from harness.io.arrays import ArrayFile, Texts, mapped, ranges, release
 from harness.systems.base import Request
 from harness.systems.build import build_system
 
@@ -19,7 +19,7 @@ from harness.systems.build import build_system
 @pytest.mark.parametrize("sizes", [(), (0,), (1, 0, 5), (12345, 1)])
 def test_a_column_is_the_file_of_numpy(tmp_path: Path, kind: type, sizes: tuple[int, ...]) -> None:
     pieces: list[arrays.Array] = [np.arange(size).astype(kind) for size in sizes]
-    with Column(tmp_path / "a.npy", kind) as column:
+    with ArrayFile(tmp_path / "a.npy", kind) as column:
         for piece in pieces:
             column.add(piece)
     np.save(tmp_path / "b.npy", np.concatenate([np.empty(0, kind), *pieces]))
@@ -29,13 +29,13 @@ def test_a_column_is_the_file_of_numpy(tmp_path: Path, kind: type, sizes: tuple[
 
 def test_numbers_are_collected_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrays, "PIECE", 4)
-    with Column(tmp_path / "a.npy", np.int32) as column:
+    with ArrayFile(tmp_path / "a.npy", np.int32) as column:
         for number in range(0, 12, 3):
             column.extend(range(number, number + 2))
             column.add([number + 2])
             assert len(column) == number + 3
     assert mapped(tmp_path / "a.npy").tolist() == list(range(12))
-    with Column(tmp_path / "b.npy", "S3") as texts, pytest.raises(TypeError, match="takes no whole numbers"):
+    with ArrayFile(tmp_path / "b.npy", "S3") as texts, pytest.raises(TypeError, match="takes no whole numbers"):
         texts.extend([1])
 
 

@@ -12,9 +12,9 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
-from harness.cli.meanings import comments
+from harness.cli.key_descriptions import comments
 from harness.errors import HarnessError
-from harness.experiments.composing import initialized
+from harness.experiments.cell_composition import initialized
 from harness.io import config
 
 

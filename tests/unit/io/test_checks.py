@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.io.checks import Words, typed, whole
+from harness.io.checks import Words, check_whole_number, typed
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Outer:
     order: Literal["up", "down"] = "up"
     share: float = 0.5
     flag: bool = False
-    cut: Annotated[int, partial(whole, low=1)] = 1
+    cut: Annotated[int, partial(check_whole_number, low=1)] = 1
     anything: Any = None
     one: Inner | None = None
     words: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.collections.readers.streams import lines
+from harness.collections.readers.streams import numbered_lines
 from harness.data.topic_files import jsonl
 from harness.data.trec import read_qrels, read_run
 from harness.errors import FormatError, HarnessError
@@ -221,9 +221,9 @@ def test_streamed_files_are_judged_alike(tmp_path: Path) -> None:
     for tool, case, content in ODDITIES.values():
         path.write_bytes(case)
         if content is None:
-            assert not taken(lambda path: list(lines(path)), path), tool
+            assert not taken(lambda path: list(numbered_lines(path)), path), tool
         else:
-            assert [line for _, line in lines(path)] == content.splitlines(), tool
+            assert [line for _, line in numbered_lines(path)] == content.splitlines(), tool
 
 
 @pytest.mark.parametrize("pack", [bytes, gz, lzma.compress, zstd.compress])
@@ -290,7 +290,7 @@ def test_a_line_without_end_is_refused_before_it_is_whole(tmp_path: Path) -> Non
     path = tmp_path / "corpus.jsonl.zst"
     path.write_bytes(zstd.compress(b"{}\n") + zstd.compress(bytes(1 << 22)) * 64)
     with pytest.raises(FormatError, match=r"corpus\.jsonl\.zst:2: longer than 67108864 bytes"):
-        list(lines(path))
+        list(numbered_lines(path))
 
 
 # What is no file

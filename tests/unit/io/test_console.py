@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.io import console
-from harness.io.console import look, out, progress, say, track
+from harness.io.console import log_line, look, print_line, progress, track
 
 
 class Clock:
@@ -130,11 +130,11 @@ def test_a_terminal_has_one_line(
     next(made)
     clock.now += 3
     next(made)
-    say("a remark")
+    log_line("a remark")
     clock.now += 0.1
     next(made)  # too soon to write again
     clock.now += 1
-    out("a result")
+    print_line("a result")
     assert list(made) == []
     clear = "\r\x1b[K"
     assert terminal.getvalue() == (
@@ -173,5 +173,5 @@ def test_a_terminal_is_left_clean_after_a_fault(clock: Clock, monkeypatch: pytes
         made.add()
         raise KeyError
     assert terminal.getvalue().endswith("left\r\x1b[K")
-    say("the fault")
+    log_line("the fault")
     assert terminal.getvalue().endswith("\r\x1b[Kthe fault\n")

@@ -14,8 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import FormatError, HarnessError, Problem, format_error, one_line, printable, shortened, suggestion
-from harness.io.console import say
+from harness.errors import (
+    FormatError,
+    HarnessError,
+    InputFault,
+    format_error,
+    printable,
+    printable_line,
+    shortened,
+    suggestion,
+)
+from harness.io.console import log_line
 from harness.io.files import cache_root, data_root, read_bytes, sha256, sha256_file, write_all, write_atomic
 
 TEXT = b"T1 Q0 d1 1 0.5 r\n" * 20
@@ -148,9 +157,9 @@ def test_the_data_lies_beside_or_inside_the_package() -> None:
 
 
 def test_problems_are_lines() -> None:
-    assert str(Problem("f", 3, "bad")) == "f:3: bad"
-    assert str(Problem("f", 0, "bad")) == "f: bad"
-    error = FormatError([Problem("f", 3, "bad"), Problem("f", 0, "worse")])
+    assert str(InputFault("f", 3, "bad")) == "f:3: bad"
+    assert str(InputFault("f", 0, "bad")) == "f: bad"
+    error = FormatError([InputFault("f", 3, "bad"), InputFault("f", 0, "worse")])
     assert str(error) == "f:3: bad\nf: worse"
     assert [problem.line for problem in error.problems] == [3, 0]
     assert isinstance(error, HarnessError)
@@ -172,19 +181,24 @@ def test_errors_are_printable_whatever_is_in_them() -> None:
 
 @given(st.text())
 def test_any_text_becomes_one_short_line(text: str) -> None:
-    for line in (one_line(text), one_line(text * 300), *HarnessError(text).lines, str(Problem(text, 1, text))):
+    for line in (
+        printable_line(text),
+        printable_line(text * 300),
+        *HarnessError(text).lines,
+        str(InputFault(text, 1, text)),
+    ):
         assert line.isprintable()
         assert line.splitlines() in ([line], [])
-    assert len(one_line(text * 300)) <= 500
-    assert one_line(text) == printable(text) or len(printable(text)) > 500
+    assert len(printable_line(text * 300)) <= 500
+    assert printable_line(text) == printable(text) or len(printable(text)) > 500
 
 
 def test_the_middle_of_a_long_line_is_left_out() -> None:
     assert shortened("abc", 3) == "abc"
     assert shortened("abcdefghij", 7) == "abcd…ij"
-    assert len(one_line("x" * 501)) == 500
-    assert one_line("x" * 500) == "x" * 500
-    problem = one_line(str(Problem("p" * 4000, 17, "r" * 10_000 + " is wrong")))
+    assert len(printable_line("x" * 501)) == 500
+    assert printable_line("x" * 500) == "x" * 500
+    problem = printable_line(str(InputFault("p" * 4000, 17, "r" * 10_000 + " is wrong")))
     assert len(problem) == 500
     assert problem.startswith("p" * 100)
     assert "p:17: rrr" in problem
@@ -193,7 +207,7 @@ def test_the_middle_of_a_long_line_is_left_out() -> None:
 
 def test_errors_survive_pickling() -> None:
     """Those of another process, as a launcher of sweeps hands them on."""
-    problems = (Problem("f", 3, "bad"), Problem("g", 0, "x"))
+    problems = (InputFault("f", 3, "bad"), InputFault("g", 0, "x"))
     both: tuple[HarnessError, ...] = (HarnessError("a\nb", "c"), FormatError(problems))
     for error in both:
         again = pickle.loads(pickle.dumps(error))  # noqa: S301  (our own)
@@ -202,9 +216,9 @@ def test_errors_survive_pickling() -> None:
 
 
 def test_each_fault_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for line in FormatError([Problem(f"f{NASTY}", 3, "bad"), Problem("g", 0, "y" * 1000)]).lines:
-        say(f"harness: {line}")
-    say(f"warning: {NASTY}")
+    for line in FormatError([InputFault(f"f{NASTY}", 3, "bad"), InputFault("g", 0, "y" * 1000)]).lines:
+        log_line(f"harness: {line}")
+    log_line(f"warning: {NASTY}")
     first, second, third = capsys.readouterr().err.removesuffix("\n").split("\n")
     assert first == f"harness: f{PLAIN}:3: bad"
     assert second.startswith("harness: g: yyy")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.io import staged, temporary
+from harness.io import staging_names, temporary
 from harness.io.files import cache_root, write_atomic
 
 
@@ -18,7 +18,7 @@ def left(path: Path) -> Path:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(writing, str(staged.new_file(path)[1]).encode())
+        os.write(writing, str(staging_names.new_file(path)[1]).encode())
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     found = Path(os.read(reading, 4096).decode())
@@ -30,7 +30,7 @@ def left(path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _never_looked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged, "_CLEARED", set())
+    monkeypatch.setattr(staging_names, "_CLEARED", set())
 
 
 def test_the_next_write_deletes_what_a_killed_process_left(tmp_path: Path) -> None:
@@ -44,12 +44,12 @@ def test_the_next_write_deletes_what_a_killed_process_left(tmp_path: Path) -> No
 
 
 def test_what_running_processes_write_stays(tmp_path: Path) -> None:
-    descriptor, mine = staged.new_file(tmp_path / "a.run")
+    descriptor, mine = staging_names.new_file(tmp_path / "a.run")
     os.close(descriptor)
-    staged._CLEARED.clear()
+    staging_names._CLEARED.clear()
     write_atomic(tmp_path / "a.run", "content")
     assert mine.exists()
-    assert not staged.is_left(mine)
+    assert not staging_names.is_left(mine)
 
 
 def test_files_of_other_machines_are_deleted_after_a_week(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_files_of_other_machines_are_deleted_after_a_week(tmp_path: Path, monkey
     assert theirs.exists()
     old = time.time() - 8 * 86400
     os.utime(theirs, (old, old))
-    staged._CLEARED.clear()
+    staging_names._CLEARED.clear()
     write_atomic(tmp_path / "a.run", "content")
     assert not theirs.exists()
 
@@ -81,12 +81,12 @@ def test_long_names_have_room(tmp_path: Path) -> None:
 def test_a_temporary_folder_is_deleted_and_so_is_that_of_a_killed_process(tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
-        with staged.folder("trial", tmp_path) as made:
+        with staging_names.folder("trial", tmp_path) as made:
             (made / "part").touch()
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     (remains,) = tmp_path.iterdir()
-    with staged.folder("trial", tmp_path) as made:
+    with staging_names.folder("trial", tmp_path) as made:
         assert not remains.exists()
         assert list(tmp_path.iterdir()) == [made]
     assert not list(tmp_path.iterdir())

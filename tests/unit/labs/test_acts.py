@@ -15,18 +15,18 @@ from unittest.mock import ANY
 import pytest
 from lab_tools import Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
 
-from harness.cli import organised
+from harness.cli import organiser_commands
 from harness.cli.leaderboard import leaderboard
 from harness.errors import HarnessError
 from harness.labs.acts import Kind, act, rejudge, reveal
-from harness.labs.check import check
+from harness.labs.check import lab_faults
 from harness.labs.journal import Appealed, Disqualified, Journal, Refunded, Reinstated, Rejudged, Revealed
 from harness.labs.lab import Lab, read_lab
-from harness.labs.published import halves, key_of, seed_of, shown_means
 from harness.labs.roster import add_team, revoke_team
-from harness.labs.storing import commit
+from harness.labs.shown_scores import public_and_held_out, seed_of, shown_means, verified_noise_key
+from harness.labs.submission_storage import commit
 from harness.labs.submissions import events, scores_of, submissions
-from harness.labs.submit import Offer, choose_primary, submit, withdraw
+from harness.labs.submit import Offer, choose_primary, submit_run, withdraw_run
 
 Make = Callable[..., Lab]
 BEFORE = datetime(2026, 8, 1, tzinfo=UTC)  # the deadline
@@ -41,7 +41,7 @@ def make(conf: Conf, tmp_path: Path) -> Make:
 def test_a_disqualified_run_is_not_ranked(make: Make, tmp_path: Path) -> None:
     lab = make()
     for seed, label in ((1, "a"), (2, "b")):
-        submit(lab, Offer(run_file(tmp_path / "r", seed), "A", label))
+        submit_run(lab, Offer(run_file(tmp_path / "r", seed), "A", label))
     done = act(lab, Disqualified, "A", "a", reason=" uses the\njudgments ")
     assert done.disqualified == "uses the judgments"
     assert (done.current, done.primary, done.withdrawn) == (False, False, False)
@@ -49,7 +49,7 @@ def test_a_disqualified_run_is_not_ranked(make: Make, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="A / a: is disqualified already"):
         act(lab, Disqualified, "A", "a")
     with pytest.raises(HarnessError, match="the same rankings were submitted before as A / a"):
-        submit(lab, Offer(run_file(tmp_path / "r", 1), "B"))
+        submit_run(lab, Offer(run_file(tmp_path / "r", 1), "B"))
     assert act(lab, Appealed, "A", "a", reason="It does not.").appeal == "It does not."
     assert act(lab, Appealed, "A", "a", reason="Really.").appeal == "Really."
     back = act(lab, Reinstated, "A", "a")
@@ -60,24 +60,24 @@ def test_a_disqualified_run_is_not_ranked(make: Make, tmp_path: Path) -> None:
             act(lab, kind, "A", "a")
     again = act(lab, Disqualified, "A", "a")  # for no reason
     assert (again.disqualified, again.reinstated) == ("-", "")
-    assert check(lab) == []
+    assert lab_faults(lab) == []
 
 
 def test_a_disqualified_run_does_not_come_back_by_a_withdrawal(make: Make, tmp_path: Path) -> None:
     lab = make()
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     act(lab, Disqualified, "A", "a")
-    withdraw(lab, "A", "a")
+    withdraw_run(lab, "A", "a")
     with pytest.raises(HarnessError, match="the same rankings were submitted before as A / a"):
-        submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "b"))
+        submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "b"))
     act(lab, Reinstated, "A", "a", 1)
-    assert submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "b")).made == 2
+    assert submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "b")).made == 2
 
 
 def test_acts_on_a_withdrawn_run(make: Make, tmp_path: Path) -> None:
     lab = make()
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
-    withdraw(lab, "A", "a")
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    withdraw_run(lab, "A", "a")
     with pytest.raises(HarnessError, match="A / a: all versions are withdrawn; name one with --version"):
         act(lab, Refunded, "A", "a")
     assert act(lab, Refunded, "A", "a", 1).refunded
@@ -85,19 +85,19 @@ def test_acts_on_a_withdrawn_run(make: Make, tmp_path: Path) -> None:
 
 def test_refunds(make: Make, tmp_path: Path) -> None:
     lab = make(cap=1)
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     with pytest.raises(HarnessError, match="team A: has made 1 of 1 submissions"):
-        submit(lab, Offer(run_file(tmp_path / "r", 2), "A", "b"))
+        submit_run(lab, Offer(run_file(tmp_path / "r", 2), "A", "b"))
     assert act(lab, Refunded, "A", "a").refunded
     with pytest.raises(HarnessError, match="A / a: is refunded already"):
         act(lab, Refunded, "A", "a")
-    assert submit(lab, Offer(run_file(tmp_path / "r", 2), "A", "b")).made == 1
+    assert submit_run(lab, Offer(run_file(tmp_path / "r", 2), "A", "b")).made == 1
 
 
 @pytest.mark.parametrize("reason", ["\x07", "x" * 2001])
 def test_reasons_that_are_refused(make: Make, tmp_path: Path, reason: str) -> None:
     lab = make()
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     before = files(lab.folder)
     with pytest.raises(HarnessError, match="reason: expected printable text of at most 2,000 characters"):
         act(lab, Refunded, "A", "a", reason=reason)
@@ -108,7 +108,7 @@ def test_reasons_that_are_refused(make: Make, tmp_path: Path, reason: str) -> No
 def test_acts_on_what_is_not_there(make: Make, tmp_path: Path, kind: Kind, label: str) -> None:
     """A journal whose checksums are right and whose events do not follow from each other."""
     lab = make()
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     book = Journal(lab.folder)
     with book.locked():
         book.append(kind("A", label, 1, "", "2026-07-01T00:00:00+00:00"))
@@ -137,8 +137,8 @@ def two_editions(conf: Conf, tmp_path: Path) -> Lab:
 def test_judged_again(two_editions: Lab, tmp_path: Path) -> None:
     lab = two_editions
     for seed, team, label in ((1, "A", "a"), (2, "A", "b"), (3, "B", "a"), (4, "B", "c")):
-        submit(lab, Offer(run_file(tmp_path / "r", seed), team, label, description=f"run {seed}"))
-    withdraw(lab, "B", "c")
+        submit_run(lab, Offer(run_file(tmp_path / "r", seed), team, label, description=f"run {seed}"))
+    withdraw_run(lab, "B", "c")
     choose_primary(lab, "A", "b")
     act(lab, Disqualified, "B", "a")
     before = files(lab.folder)
@@ -156,22 +156,22 @@ def test_judged_again(two_editions: Lab, tmp_path: Path) -> None:
         assert scores_of(made, other).edition == "new"
         assert scores_of(made, other).values.tolist() != scores_of(lab, one).values.tolist()
         assert "edition: new" in (other.run.parent / "run.ir-metadata.yml").read_text()
-    assert check(made) == [] == check(lab)
+    assert lab_faults(made) == [] == lab_faults(lab)
     with pytest.raises(HarnessError, match="lab: was re-judged and takes no more runs"):
-        submit(lab, Offer(run_file(tmp_path / "r", 9), "A", "z"))
+        submit_run(lab, Offer(run_file(tmp_path / "r", 9), "A", "z"))
     with pytest.raises(HarnessError, match="lab: was re-judged and stays as it is"):
         rejudge(lab, tmp_path / "more", "new")
-    assert submit(made, Offer(run_file(tmp_path / "r", 9), "A", "z")).made == 3
+    assert submit_run(made, Offer(run_file(tmp_path / "r", 9), "A", "z")).made == 3
 
 
 def test_the_seed_stays_when_a_lab_is_judged_again(two_editions: Lab, tmp_path: Path) -> None:
     """With another seed the organisers could try seeds until the ranking pleases, and each would show other halves."""
     lab = two_editions
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     first = (lab.folder / "journal.jsonl").read_text().splitlines()[0]
     made = rejudge(lab, tmp_path / "again", "new")
     assert (made.folder / "journal.jsonl").read_text().splitlines()[0] == first  # whose copy participants have
-    assert halves(made, events(made), judgments()) == halves(lab, events(lab), judgments())
+    assert public_and_held_out(made, events(made), judgments()) == public_and_held_out(lab, events(lab), judgments())
     with pytest.raises(HarnessError, match="lab: was re-judged and stays as it is"):
         reveal(lab)
     seed = reveal(made)
@@ -179,16 +179,16 @@ def test_the_seed_stays_when_a_lab_is_judged_again(two_editions: Lab, tmp_path: 
     more = rejudge(made, tmp_path / "more", "old")
     assert [event for event in events(more) if isinstance(event, Revealed)] == [Revealed(seed, ANY)]
     with pytest.raises(HarnessError, match="the lab has ended; submit later runs with --kind post-hoc"):
-        submit(more, Offer(run_file(tmp_path / "r", 2), "A", "b"))
+        submit_run(more, Offer(run_file(tmp_path / "r", 2), "A", "b"))
 
 
 def test_a_lab_that_was_judged_again_stays_as_it_is(two_editions: Lab, tmp_path: Path) -> None:
     lab = two_editions
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     rejudge(lab, tmp_path / "again", "new")
     before = files(lab.folder)
     for late in (
-        lambda: withdraw(lab, "A", "a"),
+        lambda: withdraw_run(lab, "A", "a"),
         lambda: choose_primary(lab, "A", "a"),
         lambda: act(lab, Disqualified, "A", "a"),
         lambda: add_team(lab, "late"),
@@ -210,19 +210,19 @@ def test_noise_of_the_organisers_is_kept(two_editions: Lab, tmp_path: Path, nois
 def test_other_judgments_have_other_noise(two_editions: Lab, tmp_path: Path, edition: str, changed: bool) -> None:
     """With equal noise, the difference of a run's two means would tell what the judgments differ by, also in a file
     that was corrected under its edition's name; and the same judgments again tell nothing more."""
-    submit(two_editions, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    submit_run(two_editions, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     if changed:
         qrels = tmp_path / "old" / "qrels.txt"
         first, *rest = qrels.read_text().splitlines(keepends=True)
         qrels.write_text("".join((f"{first.rsplit(maxsplit=1)[0]} {2 - int(first.split()[3])}\n", *rest)))
     made = rejudge(two_editions, tmp_path / "again", edition)
-    assert key_of(two_editions, events(two_editions)) == key_of(made, events(made)) != ""
+    assert verified_noise_key(two_editions, events(two_editions)) == verified_noise_key(made, events(made)) != ""
     assert made.noise == two_editions.noise
     noises = []
     for lab in (two_editions, made):
         (run,) = submissions(lab)
         scores = scores_of(lab, run)
-        public, _ = halves(lab, events(lab), judgments())
+        public, _ = public_and_held_out(lab, events(lab), judgments())
         shown = shown_means(replace(lab, decimals=12), events(lab), scores.select(public), "A", run.sha256, {})
         noises.append(float(shown["nDCG@5"] or 0) - scores.select(public).mean("nDCG@5"))
     assert (noises[0] == pytest.approx(noises[1], abs=1e-9)) == (edition == "old" and not changed)
@@ -234,7 +234,7 @@ def test_a_lab_that_is_killed_while_it_is_judged_again(
     """No half of a lab is in place at any time."""
     lab = two_editions
     for seed in (1, 2):
-        submit(lab, Offer(run_file(tmp_path / "r", seed), "A", f"l{seed}"))
+        submit_run(lab, Offer(run_file(tmp_path / "r", seed), "A", f"l{seed}"))
     seen = []
 
     def commit_(*given: object) -> None:
@@ -265,7 +265,7 @@ def killed_at(step: int, lab: Lab, folder: Path) -> None:
 def test_killed_while_judged_again(two_editions: Lab, tmp_path: Path) -> None:
     """The new lab is whole or absent, and the old one is closed only if it is whole."""
     lab = two_editions
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     seen = set()
     for step in range(1, 400, 7):
         folder = tmp_path / "new labs" / str(step)
@@ -275,10 +275,10 @@ def test_killed_while_judged_again(two_editions: Lab, tmp_path: Path) -> None:
         closed = any(isinstance(event, Rejudged) for event in events(lab))
         seen.add((folder.exists(), closed))
         if folder.exists():
-            assert check(read_lab(folder)) == []
+            assert lab_faults(read_lab(folder)) == []
             assert len(submissions(read_lab(folder))) == 1
         assert folder.exists() or not closed
-        assert check(lab) == []
+        assert lab_faults(lab) == []
         if process.exitcode == 0:
             break
     assert {(False, False), (True, True)} <= seen
@@ -286,7 +286,7 @@ def test_killed_while_judged_again(two_editions: Lab, tmp_path: Path) -> None:
 
 def test_nothing_is_left_of_a_lab_that_cannot_be_judged_again(two_editions: Lab, tmp_path: Path) -> None:
     lab = two_editions
-    kept = submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a")).submission
+    kept = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a")).submission
     before = files(lab.folder)
     with pytest.raises(HarnessError, match="edition 'newer' is unknown"):
         rejudge(lab, tmp_path / "again", "newer")
@@ -303,10 +303,10 @@ def test_the_final_ranking(
     make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is better on public topics may be worse on held-out ones."""
-    monkeypatch.setattr("harness.labs.published.noise", lambda *_: 0.0)
+    monkeypatch.setattr("harness.labs.shown_scores.noise", lambda *_: 0.0)
     judged = judgments()
     lab = make(private=True, cap=9, held_out=True, deadline="2026-09-01T00:00:00Z", measures=["P@5"])
-    public, held = halves(lab, events(lab), judged)
+    public, held = public_and_held_out(lab, events(lab), judged)
     for team, good in (("A", public), ("B", held)):
         ranked = {}
         for topic, docs in rankings(1).items():
@@ -314,7 +314,7 @@ def test_the_final_ranking(
             ranked[topic] = best[:10] if topic in good else docs
         path = tmp_path / team
         path.write_text(run_text(ranked))
-        submit(lab, Offer(path, team), now=BEFORE)
+        submit_run(lab, Offer(path, team), now=BEFORE)
     place = str(lab.folder)
     with pytest.raises(HarnessError, match="has not ended; end it with 'harness lab reveal'"):
         leaderboard([place], final=True)
@@ -322,12 +322,12 @@ def test_the_final_ranking(
     assert _first(capsys) == "A / mine"
     with pytest.raises(HarnessError, match=r"the deadline, 2026-09-01T00:00:00\+00:00, is not over"):
         reveal(lab, now=BEFORE)
-    organised.reveal(lab.folder)
+    organiser_commands.reveal(lab.folder)
     seed = capsys.readouterr().out.split()[5]
     leaderboard([place], formats="json", final=True)
     assert _first(capsys) == "B / mine"
     assert (lab.folder / "final" / "report.json").is_file()
-    organised.topics(lab.folder)
+    organiser_commands.topics(lab.folder)
     said = capsys.readouterr().out
     assert said.startswith(f"seed: {seed}; its SHA-256 is that in the journal: ")
     assert f"held out (4): {' '.join(sorted(held))}" in said
@@ -342,7 +342,7 @@ def test_no_team_chooses_its_final_run_by_the_final_ranking(
     lab = make(private=True, cap=9, held_out=True, measures=["P@5"])
     for team in ("A", "B", "DPRL"):
         for seed, label in ((1, "a"), (2, "b")):
-            submit(lab, Offer(run_file(tmp_path / "r", seed + 10 * ord(team[0])), team, label))
+            submit_run(lab, Offer(run_file(tmp_path / "r", seed + 10 * ord(team[0])), team, label))
     choose_primary(lab, "A", "b")
     act(lab, Disqualified, "DPRL", "a")
     reveal(lab)
@@ -354,7 +354,7 @@ def test_no_team_chooses_its_final_run_by_the_final_ranking(
         return sorted(each["name"] for each in json.loads(capsys.readouterr().out)[0]["ranked"])
 
     assert ranked() == ["A / b", "B / a", "DPRL / b"]
-    withdraw(lab, "B", "a")
+    withdraw_run(lab, "B", "a")
     assert ranked() == ["A / b", "DPRL / b"]
     act(lab, Reinstated, "DPRL", "a")  # an appeal was right: its first run is ranked
     act(lab, Disqualified, "A", "b")
@@ -368,14 +368,14 @@ def _first(capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_the_organisers_commands(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lab = make()
-    organised.list_(lab.folder)
-    organised.add(lab.folder, "A")
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
-    organised.refund(lab.folder, "A", "a", reason="a test")
-    organised.disqualify(lab.folder, "A", "a")
-    organised.reinstate(lab.folder, "A", "a")
-    organised.list_(lab.folder)
-    organised.revoke(lab.folder, "A")
+    organiser_commands.list_(lab.folder)
+    organiser_commands.add(lab.folder, "A")
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    organiser_commands.refund(lab.folder, "A", "a", reason="a test")
+    organiser_commands.disqualify(lab.folder, "A", "a")
+    organiser_commands.reinstate(lab.folder, "A", "a")
+    organiser_commands.list_(lab.folder)
+    organiser_commands.revoke(lab.folder, "A")
     said = capsys.readouterr().out.splitlines()
     assert said[0].endswith("lab: no team was added yet")
     assert said[1].startswith("team A: may submit with HARNESS_TOKEN=")

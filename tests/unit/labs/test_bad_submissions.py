@@ -16,7 +16,7 @@ from lab_tools import TOPICS, UNJUDGED, Conf, collection, files, judgments, rank
 
 from harness.errors import HarnessError
 from harness.labs.lab import Lab
-from harness.labs.submit import Offer, submit, withdraw
+from harness.labs.submit import Offer, submit_run, withdraw_run
 
 GOOD = run_text(rankings(1))
 NAMES = "expected letters, digits and _.+=,@()~#%- only"
@@ -171,13 +171,13 @@ def test_what_is_refused(make: Callable[..., Lab], tmp_path: Path, bad: Bad) -> 
     lab = make(**bad.lab)
     early = datetime(2026, 8, 1, tzinfo=UTC)
     for seed, team, label in bad.before:
-        submit(lab, Offer(run_file(tmp_path / f"{seed}.run", seed), team, label), now=early)
+        submit_run(lab, Offer(run_file(tmp_path / f"{seed}.run", seed), team, label), now=early)
     path = tmp_path / bad.name
     if bad.content is not None:
         path.write_bytes(bad.content if isinstance(bad.content, bytes) else bad.content.encode())
     before = files(lab.folder)
     with pytest.raises(HarnessError) as caught:
-        submit(lab, Offer(**{"run": path, "team": "DPRL", **bad.offer}), now=datetime(2026, 9, 3, tzinfo=UTC))
+        submit_run(lab, Offer(**{"run": path, "team": "DPRL", **bad.offer}), now=datetime(2026, 9, 3, tzinfo=UTC))
     assert len(caught.value.lines) == 1
     assert bad.said in caught.value.lines[0]
     assert caught.value.lines[0].isprintable()
@@ -187,12 +187,14 @@ def test_what_is_refused(make: Callable[..., Lab], tmp_path: Path, bad: Bad) -> 
 
 def test_all_faults_at_once(make: Callable[..., Lab], tmp_path: Path) -> None:
     lab = make(deadline="2026-09-01T00:00:00Z", cap=1, require=["code"])
-    submit(replace(lab, require=()), Offer(run_file(tmp_path / "a", 1), "DPRL"), now=datetime(2026, 8, 1, tzinfo=UTC))
+    submit_run(
+        replace(lab, require=()), Offer(run_file(tmp_path / "a", 1), "DPRL"), now=datetime(2026, 8, 1, tzinfo=UTC)
+    )
     path = tmp_path / "run"
     path.write_text(lines("T.1 Q0 x 11 high mine", "T.1000 Q0 x 11 1 mine"))
     offer = Offer(path, "DPRL", "a b", description="", kind="robot", external_data="\x07")
     with pytest.raises(HarnessError) as caught:
-        submit(lab, offer, now=LATER)
+        submit_run(lab, offer, now=LATER)
     said = [re.sub(r"^.*/run", "run", line) for line in caught.value.lines]
     expected = [
         "run:81: score 'high' is not a finite number",
@@ -211,31 +213,31 @@ def test_all_faults_at_once(make: Callable[..., Lab], tmp_path: Path) -> None:
 
 def test_withdrawn_submissions_count(make: Callable[..., Lab], tmp_path: Path) -> None:
     lab = make(cap=1)
-    submit(lab, Offer(run_file(tmp_path / "a", 1), "DPRL", "one"))
-    withdraw(lab, "DPRL", "one")
+    submit_run(lab, Offer(run_file(tmp_path / "a", 1), "DPRL", "one"))
+    withdraw_run(lab, "DPRL", "one")
     with pytest.raises(HarnessError, match="has made 1 of 1 submissions, including withdrawn ones"):
-        submit(lab, Offer(run_file(tmp_path / "b", 2), "DPRL", "two"))
+        submit_run(lab, Offer(run_file(tmp_path / "b", 2), "DPRL", "two"))
 
 
 def test_a_withdrawn_run_may_be_submitted_again(make: Callable[..., Lab], tmp_path: Path) -> None:
     """As that of the right team, say."""
     lab, path = make(), run_file(tmp_path / "a", 1)
-    submit(lab, Offer(path, "MIRMU", "one"))
-    withdraw(lab, "MIRMU", "one", reason="of another team")
-    assert submit(lab, Offer(path, "DPRL", "one")).submission.version == 1
+    submit_run(lab, Offer(path, "MIRMU", "one"))
+    withdraw_run(lab, "MIRMU", "one", reason="of another team")
+    assert submit_run(lab, Offer(path, "DPRL", "one")).submission.version == 1
 
 
 def test_the_private_folder_must_be_private(make: Callable[..., Lab], tmp_path: Path) -> None:
     lab = make(private=True, cap=3)
     (lab.folder / "private").chmod(0o755)
     with pytest.raises(HarnessError, match=r"private: others may read it \(mode 755\); chmod 700 it"):
-        submit(lab, Offer(run_file(tmp_path / "a", 1), "DPRL"))
+        submit_run(lab, Offer(run_file(tmp_path / "a", 1), "DPRL"))
 
 
 def test_what_is_late_is_post_hoc(make: Callable[..., Lab], tmp_path: Path) -> None:
     lab = make(deadline="2026-09-01T23:59:59+02:00")
     on_time = datetime(2026, 9, 1, 21, 59, 59, tzinfo=UTC)
-    assert submit(lab, Offer(run_file(tmp_path / "a", 1), "DPRL", "a"), now=on_time).submission.primary
-    late = submit(lab, Offer(run_file(tmp_path / "b", 2), "DPRL", "b", kind="post-hoc"), now=LATER).submission
+    assert submit_run(lab, Offer(run_file(tmp_path / "a", 1), "DPRL", "a"), now=on_time).submission.primary
+    late = submit_run(lab, Offer(run_file(tmp_path / "b", 2), "DPRL", "b", kind="post-hoc"), now=LATER).submission
     assert (late.kind, late.primary, late.current) == ("post-hoc", False, True)
     assert len(TOPICS) == late.answered

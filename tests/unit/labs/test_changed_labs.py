@@ -12,7 +12,7 @@ from harness.cli.leaderboard import leaderboard
 from harness.errors import HarnessError
 from harness.labs.lab import Lab, read_lab
 from harness.labs.submissions import scores_of, submissions
-from harness.labs.submit import Offer, submit
+from harness.labs.submit import Offer, submit_run
 
 Make = Callable[..., Lab]
 
@@ -35,14 +35,14 @@ def edited(lab: Lab, old: str, new: str) -> Lab:
 def test_a_lab_that_became_private(make: Make, tmp_path: Path) -> None:
     """Its folder of scores is as private as that of a lab that was made so."""
     lab = enrol(edited(make(cap=3), "# private:", "private: true #"), "A", "B")
-    submit(lab, Offer(run_file(tmp_path / "1", 1), "A"))
+    submit_run(lab, Offer(run_file(tmp_path / "1", 1), "A"))
     assert (lab.folder / "private").stat().st_mode & 0o777 == 0o700
-    submit(lab, Offer(run_file(tmp_path / "2", 2), "B"))
+    submit_run(lab, Offer(run_file(tmp_path / "2", 2), "B"))
 
 
 def test_a_private_lab_does_not_become_public(make: Make, tmp_path: Path) -> None:
     lab = make(private=True, cap=3)
-    submit(lab, Offer(run_file(tmp_path / "1", 1), "A"))
+    submit_run(lab, Offer(run_file(tmp_path / "1", 1), "A"))
     before = files(lab.folder)
     with pytest.raises(HarnessError, match=r"key 'private' is false, but the lab was created with private judgments"):
         edited(lab, "private: true", "private: false")
@@ -53,7 +53,7 @@ def test_a_private_lab_does_not_become_public(make: Make, tmp_path: Path) -> Non
 
 def test_damaged_scores_are_not_replaced_by_other_ones(make: Make, conf: Conf, tmp_path: Path) -> None:
     lab = make()
-    kept = submit(lab, Offer(run_file(tmp_path / "1", 1), "A")).submission
+    kept = submit_run(lab, Offer(run_file(tmp_path / "1", 1), "A")).submission
     (kept.run.parent / "scores.json").write_text("{}")
     before = files(lab.folder)
     collection(conf, tmp_path / "data", judgments(seed=2))
@@ -69,7 +69,7 @@ def test_a_lab_that_changed_has_no_leaderboard(
     """Its ties, floor and notes would be of what is said now, its means of what was said before."""
     lab = make(**({"private": True, "cap": 3} if private else {}))
     for seed in (1, 2):
-        submit(lab, Offer(run_file(tmp_path / f"{seed}", seed), f"T{seed}"))
+        submit_run(lab, Offer(run_file(tmp_path / f"{seed}", seed), f"T{seed}"))
     before = files(lab.folder)
     edited(lab, "# measures:", "measures: [AP] #")
     with pytest.raises(HarnessError, match="lab: measures changed since the first submission"):

@@ -12,17 +12,17 @@ import pytest
 import yaml
 from lab_tools import Conf, collection, files, judgments, run_file, tiny_lab
 
-from harness.cli import organised
+from harness.cli import organiser_commands
 from harness.errors import HarnessError
 from harness.labs import closing
 from harness.labs.acts import act, rejudge, reveal
-from harness.labs.check import check
+from harness.labs.check import lab_faults
 from harness.labs.closing import extend, freeze, frozen, is_frozen, reopen
 from harness.labs.journal import Appealed, Disqualified, Extended, Frozen, Journal, Refunded, Reinstated, Reopened
 from harness.labs.lab import Lab, read_lab
 from harness.labs.roster import add_team
 from harness.labs.submissions import events, submissions
-from harness.labs.submit import Offer, choose_primary, submit, withdraw
+from harness.labs.submit import Offer, choose_primary, submit_run, withdraw_run
 
 Make = Callable[..., Lab]
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
@@ -39,7 +39,7 @@ def test_teams_can_change_nothing_in_a_frozen_lab_and_organisers_can(make: Make,
     lab = make(invalid_cap=3)
     add_team(lab, "A")
     for seed, label in ((1, "a"), (2, "b")):
-        submit(lab, Offer(run_file(tmp_path / "r", seed), "A", label), now=NOW)
+        submit_run(lab, Offer(run_file(tmp_path / "r", seed), "A", label), now=NOW)
     act(lab, Disqualified, "A", "a")
     assert freeze(lab, " we check\nthe results ", now=NOW) == Frozen(
         "we check the results", "2026-08-01T00:00:00+00:00"
@@ -48,10 +48,10 @@ def test_teams_can_change_nothing_in_a_frozen_lab_and_organisers_can(make: Make,
     broken.write_text("no run\n")
     before = files(lab.folder)
     tried: tuple[Callable[[], object], ...] = (
-        lambda: submit(lab, Offer(run_file(tmp_path / "r", 3), "A", "c")),
-        lambda: submit(lab, Offer(run_file(tmp_path / "r", 3), "A", "c", kind="post-hoc")),
-        lambda: submit(lab, Offer(broken, "A")),
-        lambda: withdraw(lab, "A", "b"),
+        lambda: submit_run(lab, Offer(run_file(tmp_path / "r", 3), "A", "c")),
+        lambda: submit_run(lab, Offer(run_file(tmp_path / "r", 3), "A", "c", kind="post-hoc")),
+        lambda: submit_run(lab, Offer(broken, "A")),
+        lambda: withdraw_run(lab, "A", "b"),
         lambda: choose_primary(lab, "A", "b"),
         lambda: act(lab, Appealed, "A", "a", reason="Why?"),
     )
@@ -74,8 +74,8 @@ def test_teams_can_change_nothing_in_a_frozen_lab_and_organisers_can(make: Make,
     with pytest.raises(HarnessError, match="lab: is not frozen"):
         reopen(lab)
     assert choose_primary(lab, "A", "b").primary
-    submit(lab, Offer(run_file(tmp_path / "r", 3), "A", "c"), now=NOW)
-    assert check(lab) == []
+    submit_run(lab, Offer(run_file(tmp_path / "r", 3), "A", "c"), now=NOW)
+    assert lab_faults(lab) == []
 
 
 def test_a_run_that_is_scored_while_the_lab_is_frozen_is_not_stored(
@@ -91,7 +91,7 @@ def test_a_run_that_is_scored_while_the_lab_is_frozen_is_not_stored(
     Slow.scorer.qrels = scored.qrels  # type: ignore[attr-defined]
     before = files(lab.folder, "journal.jsonl")
     with pytest.raises(HarnessError, match="frozen by the organisers"):
-        submit(lab, Offer(run_file(tmp_path / "r", 1), "A"), bench=Slow)  # type: ignore[arg-type]
+        submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A"), bench=Slow)  # type: ignore[arg-type]
     assert submissions(lab) == ()
     assert files(lab.folder, "journal.jsonl") == before
 
@@ -213,11 +213,11 @@ def test_a_killed_extension_is_completed_and_a_failed_one_undone(make: Make, mon
 def test_a_rejudged_lab_is_frozen_too_and_keeps_its_deadline(conf: Conf, make: Make, tmp_path: Path) -> None:
     lab = make(deadline="2026-08-15T00:00:00Z")
     qrels = collection(conf, tmp_path / "data", judgments())
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"), now=NOW)
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"), now=NOW)
     lab = extend(lab, LATER, "a holiday", now=NOW)
     freeze(lab, "first")
     reopen(lab)
-    submit(lab, Offer(run_file(tmp_path / "r", 2), "A", "b"), now=NOW)
+    submit_run(lab, Offer(run_file(tmp_path / "r", 2), "A", "b"), now=NOW)
     freeze(lab, "second")
     conf(
         "collection",
@@ -232,7 +232,7 @@ def test_a_rejudged_lab_is_frozen_too_and_keeps_its_deadline(conf: Conf, make: M
     ]
     assert made.deadline == LATER
     with pytest.raises(HarnessError, match=r"frozen by the organisers since .* \(second\)"):
-        withdraw(made, "A", "a")
+        withdraw_run(made, "A", "a")
     for function in (freeze, reopen, lambda lab: extend(lab, LATER + timedelta(1), now=NOW)):
         with pytest.raises(HarnessError, match="was re-judged and stays as it is"):
             function(lab)
@@ -242,12 +242,12 @@ def test_a_rejudged_lab_is_frozen_too_and_keeps_its_deadline(conf: Conf, make: M
 
 def test_the_commands(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     lab = make()
-    organised.freeze(lab.folder, reason="a test")
-    organised.extend(lab.folder, "2099-12-31T23:59:59-12:00")
-    organised.reopen(lab.folder)
+    organiser_commands.freeze(lab.folder, reason="a test")
+    organiser_commands.extend(lab.folder, "2099-12-31T23:59:59-12:00")
+    organiser_commands.reopen(lab.folder)
     frozen_line, extended, reopened = capsys.readouterr().out.splitlines()
     assert f"{lab.folder}: frozen since 20" in frozen_line
     assert extended == f"{lab.folder}: the deadline is 2099-12-31T23:59:59-12:00"
     assert f"{lab.folder}: reopened at 20" in reopened
     with pytest.raises(HarnessError, match="key 'deadline' is 'tomorrow', expected date, time and time zone"):
-        organised.extend(lab.folder, "tomorrow")
+        organiser_commands.extend(lab.folder, "tomorrow")

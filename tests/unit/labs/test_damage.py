@@ -21,12 +21,12 @@ from harness.cli.leaderboard import leaderboard
 from harness.data.trec import parse_run
 from harness.errors import HarnessError
 from harness.experiments.task import Task
-from harness.labs.check import check
+from harness.labs.check import lab_faults
 from harness.labs.form import normal, tagged
 from harness.labs.journal import Event, Journal, _line
 from harness.labs.lab import Lab
 from harness.labs.submissions import scores_of, stored_run, submissions
-from harness.labs.submit import Offer, choose_primary, submit, withdraw
+from harness.labs.submit import Offer, choose_primary, submit_run, withdraw_run
 
 Make = Callable[..., Lab]
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
@@ -58,7 +58,7 @@ def killed_at(step: int, lab: Lab, bench: Task, path: Path) -> None:
                 os._exit(9)
 
     sys.addaudithook(count)
-    submit(lab, Offer(path, "A", "a"), bench=bench, now=NOW)
+    submit_run(lab, Offer(path, "A", "a"), bench=bench, now=NOW)
 
 
 @pytest.mark.heavy
@@ -68,7 +68,7 @@ def test_killed_at_every_step(make: Make, tmp_path: Path) -> None:
     bench = lab.task()
     path = run_file(tmp_path / "a.run", 1)
     for seed in (0, 50):  # what these import, the children need not
-        submit(lab, Offer(run_file(tmp_path / "other.run", seed), "first"), bench=bench, now=NOW)
+        submit_run(lab, Offer(run_file(tmp_path / "other.run", seed), "first"), bench=bench, now=NOW)
     seen = Counter[bool]()
     for step in range(1, 500):
         code = in_child(lambda at=step: killed_at(at, lab, bench, path))  # type: ignore[misc]
@@ -80,8 +80,8 @@ def test_killed_at_every_step(make: Make, tmp_path: Path) -> None:
         if kept:  # all of it
             assert kept[0].run.is_file() and scores_of(lab, kept[0]).topics
             with pytest.raises(HarnessError, match="were submitted before as A / a"):
-                submit(lab, Offer(path, "A", "a"), bench=bench, now=NOW)
-            withdraw(lab, "A", "a", now=NOW)  # which removes what was left aside, too
+                submit_run(lab, Offer(path, "A", "a"), bench=bench, now=NOW)
+            withdraw_run(lab, "A", "a", now=NOW)  # which removes what was left aside, too
         else:
             choose_primary(lab, "first", "mine", now=NOW)  # so does whoever takes the lock
         assert list((lab.folder / ".staging").iterdir()) == []
@@ -91,7 +91,7 @@ def test_killed_at_every_step(make: Make, tmp_path: Path) -> None:
     else:
         pytest.fail("it never ends")
     assert seen[False] > 20 and seen[True] > 2
-    assert check(lab) == []
+    assert lab_faults(lab) == []
     assert list((lab.folder / "private").glob(".staging/*")) == []
 
 
@@ -104,7 +104,7 @@ def test_a_line_that_was_cut_short_at_each_byte(
     bench = lab.task()
     for seed, team in ((1, "A"), (2, "B")):
         offer = Offer(run_file(tmp_path / "r", seed), team, "trees", "In words: ü, {x}.", primary=True)
-        submit(lab, offer, bench=bench, now=NOW)
+        submit_run(lab, offer, bench=bench, now=NOW)
     journal, torn = lab.folder / "journal.jsonl", lab.folder / "journal.torn"
     whole, listed = journal.read_bytes(), submissions(lab)
     last = whole[:-1].rindex(b"\n") + 1
@@ -119,7 +119,7 @@ def test_a_line_that_was_cut_short_at_each_byte(
         assert cut in said
         assert journal.read_bytes() == whole[:end]  # who only reads changes nothing
         if end % 100 == last % 100:  # it scores all runs
-            assert check(lab) == [said.partition("warning: ")[2].strip()]
+            assert lab_faults(lab) == [said.partition("warning: ")[2].strip()]
         choose_primary(lab, "A", "trees", now=NOW)
         assert re.search(r"; submissions/B/trees.v1 is added again", capsys.readouterr().err)
         assert journal.read_bytes().startswith(whole)
@@ -127,7 +127,7 @@ def test_a_line_that_was_cut_short_at_each_byte(
         assert capsys.readouterr().err == ""
         if end > last:
             assert torn.read_bytes().splitlines()[-1] == whole[last:end].rstrip(b"\n")
-    assert check(lab) == []
+    assert lab_faults(lab) == []
     assert {name: data for name, data in files(lab.folder).items() if name in before} | {
         "journal.jsonl": whole
     } == before
@@ -139,7 +139,7 @@ def test_a_cut_line_of_an_old_lab_without_copies_of_events(
 ) -> None:
     """A line that has lost its checksum alone is whole; of others the folder is named, and nothing is deleted."""
     lab = make()
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees"))
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees"))
     (lab.folder / "submissions/A/trees.v1/entry.json").unlink()
     journal = lab.folder / "journal.jsonl"
     whole, before = journal.read_bytes(), files(lab.folder, "journal.jsonl")
@@ -152,12 +152,12 @@ def test_a_cut_line_of_an_old_lab_without_copies_of_events(
     said = f"{lab.folder}/submissions/A/trees.v1: has no entry in the journal, and none can be made: "
     assert f"warning: {said}entry.json is missing or damaged" in capsys.readouterr().err
     with pytest.raises(HarnessError, match=r"A/trees.v1: exists without an entry in the journal; move it elsewhere"):
-        submit(lab, Offer(run_file(tmp_path / "r", 3), "A", "trees"))
+        submit_run(lab, Offer(run_file(tmp_path / "r", 3), "A", "trees"))
     assert said in capsys.readouterr().err
     assert (lab.folder / "journal.torn").read_bytes().splitlines()[-1] == whole[:-40]
     assert journal.read_bytes() == b""
     assert before.items() <= files(lab.folder).items()
-    assert any(line.startswith(said) for line in check(lab))
+    assert any(line.startswith(said) for line in lab_faults(lab))
 
 
 @pytest.mark.parametrize(
@@ -173,10 +173,10 @@ def test_an_entry_is_made_of_undamaged_files_alone(
     make: Make, tmp_path: Path, name: str, old: bytes, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab = make()
-    place = submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees")).submission.run.parent
-    assert check(lab) == []
+    place = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees")).submission.run.parent
+    assert lab_faults(lab) == []
     (place / name).write_bytes((place / name).read_bytes().replace(old, b'"team": "B"', 1))
-    assert len(check(lab)) == 1
+    assert len(lab_faults(lab)) == 1
     (lab.folder / "journal.jsonl").write_bytes(b"")
     assert submissions(lab) == ()
     assert f"trees.v1: has no entry in the journal, and none can be made: {reason}" in capsys.readouterr().err
@@ -184,8 +184,8 @@ def test_an_entry_is_made_of_undamaged_files_alone(
 
 def test_a_cut_line_of_another_event(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lab = make()
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees"))
-    withdraw(lab, "A", "trees", reason="Wrong {file}.")
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees"))
+    withdraw_run(lab, "A", "trees", reason="Wrong {file}.")
     journal = lab.folder / "journal.jsonl"
     whole = journal.read_bytes()
     journal.write_bytes(whole[:-5])
@@ -194,7 +194,7 @@ def test_a_cut_line_of_another_event(make: Make, tmp_path: Path, capsys: pytest.
     journal.write_bytes(whole[:-60])
     assert not submissions(lab)[0].withdrawn
     with pytest.raises(HarnessError, match="has no run"):
-        withdraw(lab, "A", "other")
+        withdraw_run(lab, "A", "other")
     assert 'what it said is lost: {"at": ' in capsys.readouterr().err
     assert (lab.folder / "journal.torn").read_bytes().endswith(b"\n") and submissions(lab)
 
@@ -204,7 +204,7 @@ def test_several_lines_that_are_missing(make: Make, tmp_path: Path) -> None:
     lab = make()
     for seed in range(5):
         now = NOW + timedelta(seconds=seed)
-        submit(lab, Offer(run_file(tmp_path / "r", seed), "A", "b" if seed % 2 else "a"), now=now)
+        submit_run(lab, Offer(run_file(tmp_path / "r", seed), "A", "b" if seed % 2 else "a"), now=now)
     journal = lab.folder / "journal.jsonl"
     rows, listed = journal.read_bytes().splitlines(keepends=True), submissions(lab)
     journal.write_bytes(rows[0])
@@ -224,7 +224,7 @@ def test_no_line_is_missing_while_a_submission_is_made(
         append(self, event)
 
     monkeypatch.setattr(Journal, "append", looked_at)
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees"))
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees"))
     assert capsys.readouterr().err == ""
     assert len(submissions(lab)) == 1
 
@@ -249,16 +249,16 @@ def test_a_damaged_journal(make: Make, tmp_path: Path, damage: Callable[[list[by
     lab = make()
     bench = lab.task()
     for seed in range(4):
-        submit(lab, Offer(run_file(tmp_path / "r", seed), f"T{seed}"), bench=bench)
+        submit_run(lab, Offer(run_file(tmp_path / "r", seed), f"T{seed}"), bench=bench)
     journal = lab.folder / "journal.jsonl"
     journal.write_bytes(b"".join(damage(journal.read_bytes().splitlines(keepends=True))))
     before = files(lab.folder)
     said = rf"journal.jsonl:{line}: damaged: the line was changed, or a line before it is missing"
     for act in (
         lambda: submissions(lab),
-        lambda: submit(lab, Offer(run_file(tmp_path / "r", 9), "T9"), bench=bench),
-        lambda: withdraw(lab, "T0", "mine"),
-        lambda: check(lab),
+        lambda: submit_run(lab, Offer(run_file(tmp_path / "r", 9), "T9"), bench=bench),
+        lambda: withdraw_run(lab, "T0", "mine"),
+        lambda: lab_faults(lab),
     ):
         with pytest.raises(HarnessError, match=said):
             act()
@@ -271,7 +271,7 @@ def test_a_journal_without_means(make: Make, tmp_path: Path, settings: dict[str,
     """Its checksums are right, as those of a forged one are."""
     lab = make(**settings)
     for team in ("A", "B"):
-        submit(lab, Offer(run_file(tmp_path / team, ord(team)), team, "a"))
+        submit_run(lab, Offer(run_file(tmp_path / team, ord(team)), team, "a"))
     path, before = lab.folder / "journal.jsonl", ""
     lines = []
     for line in path.read_text().splitlines():
@@ -282,7 +282,7 @@ def test_a_journal_without_means(make: Make, tmp_path: Path, settings: dict[str,
         before = json.loads(lines[-1])["check"]
     path.write_bytes(b"".join(lines))
     for reads in (
-        lambda: submit(lab, Offer(run_file(tmp_path / "r", 3), "A", "b")),
+        lambda: submit_run(lab, Offer(run_file(tmp_path / "r", 3), "A", "b")),
         lambda: leaderboard([str(lab.folder)], as_json=True),
     ):
         with pytest.raises(HarnessError, match=r"journal\.jsonl: damaged: A / a has no mean of "):
@@ -294,7 +294,7 @@ def test_a_journal_that_is_missing(make: Make, tmp_path: Path) -> None:
     lab = make()
     (lab.folder / "journal.jsonl").unlink()
     with pytest.raises(HarnessError, match=r"journal.jsonl: cannot be read: No such file"):
-        submit(lab, Offer(run_file(tmp_path / "r", 1), "T"))
+        submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T"))
 
 
 @KINDS
@@ -304,7 +304,7 @@ def test_damaged_scores_are_made_again(
     make: Make, tmp_path: Path, settings: dict[str, object], name: str, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab = make(**settings)
-    kept = submit(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
+    kept = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
     whole = scores_of(lab, kept)
     path = lab.folder / ("private" if settings else "submissions") / "T/mine.v1" / name
     before = path.read_bytes()
@@ -316,21 +316,21 @@ def test_damaged_scores_are_made_again(
         with pytest.raises(HarnessError, match=r"SHA256SUMS: (damaged: the checksum differs|no such file)"):
             scores_of(lab, kept)
         return
-    assert len(check(lab)) == 1
+    assert len(lab_faults(lab)) == 1
     assert scores_of(lab, kept).values.tolist() == whole.values.tolist()
     assert re.search(r"; scored again from .*run\.txt", capsys.readouterr().err)
     assert path.read_bytes() == before
-    assert check(lab) == []
+    assert lab_faults(lab) == []
 
 
 def test_a_damaged_run_is_not_scored(make: Make, tmp_path: Path) -> None:
     lab = make()
-    kept = submit(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
+    kept = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
     text = kept.run.read_text()
     for changed in (text.replace("doc-1", "doc-2", 1), text[:-20], "", text.replace("T-mine", "T-yours")):
         kept.run.write_text(changed)
         assert scores_of(lab, kept).topics  # the kept ones are whole
-        assert [line.partition(": ")[2] for line in check(lab)] == ["damaged: the checksum differs"]
+        assert [line.partition(": ")[2] for line in lab_faults(lab)] == ["damaged: the checksum differs"]
     (kept.run.parent / "scores.json").write_text("{}")
     with pytest.raises(HarnessError, match=r"run.txt: damaged: differs from the submitted run"):
         scores_of(lab, kept)
@@ -339,7 +339,7 @@ def test_a_damaged_run_is_not_scored(make: Make, tmp_path: Path) -> None:
 def test_a_stored_run_is_that_which_writing_it_again_would_confirm(make: Make, tmp_path: Path) -> None:
     """The checksum of the text without tags accepts and refuses the same bytes as writing the canonical text again."""
     lab, draw = make(), random.Random(5)
-    kept = submit(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
+    kept = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
     whole = kept.run.read_bytes()
     lines = whole.splitlines(keepends=True)
     with_dash = [line.replace(b"\tT-mine\n", b"\t-\n") for line in lines]
@@ -385,43 +385,43 @@ PUBLISHED = ["run.txt", "run.ir-metadata.yml", "means.json", "topics.csv", "SHA2
 @pytest.mark.parametrize("how", ["changed", "garbled", "gone"])
 def test_damaged_files_of_a_private_lab(make: Make, tmp_path: Path, name: str, how: str) -> None:
     lab = make(private=True, cap=9, per_topic=True)
-    path = submit(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission.run.parent / name
+    path = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission.run.parent / name
     assert {each.name for each in path.parent.iterdir()} == {*PUBLISHED, "entry.json"}
     before = path.read_bytes()
-    assert check(lab) == []
+    assert lab_faults(lab) == []
     if how == "gone":
         path.unlink()
     else:
         path.write_bytes(b"\xff\x00" if how == "garbled" else before.replace(b"0", b"1", 1))
-    assert check(lab) == [f"{path}: {'no such file' if how == 'gone' else 'damaged: the checksum differs'}"]
+    assert lab_faults(lab) == [f"{path}: {'no such file' if how == 'gone' else 'damaged: the checksum differs'}"]
 
 
 @KINDS
 def test_a_foreign_file_is_reported(make: Make, tmp_path: Path, settings: dict[str, object]) -> None:
     lab = make(**settings)
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "T"))
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T"))
     for root in ("submissions", *(["private"] if settings else [])):
         path = lab.folder / root / "T/mine.v1/notes.txt"
         path.write_text("")
-        assert check(lab) == [f"{path}: is not listed in SHA256SUMS"]
+        assert lab_faults(lab) == [f"{path}: is not listed in SHA256SUMS"]
         path.unlink()
-    assert check(lab) == []
+    assert lab_faults(lab) == []
 
 
 def test_a_check_without_private_scores_says_so_once(make: Make, tmp_path: Path) -> None:
     lab = make(private=True, cap=9)
-    first, _ = (submit(lab, Offer(run_file(tmp_path / "r", seed), f"T{seed}")).submission for seed in (1, 2))
+    first, _ = (submit_run(lab, Offer(run_file(tmp_path / "r", seed), f"T{seed}")).submission for seed in (1, 2))
     (lab.folder / "private").rename(tmp_path / "kept elsewhere")
     missing = f"{lab.folder / 'private'}: no such folder, exact scores are not checked; only the organisers have them"
-    assert check(lab) == [missing]
+    assert lab_faults(lab) == [missing]
     means = first.run.parent / "means.json"
     means.write_text("{}")
-    assert check(lab) == [missing, f"{means}: damaged: the checksum differs"]
+    assert lab_faults(lab) == [missing, f"{means}: damaged: the checksum differs"]
 
 
 def test_a_published_copy_has_no_scores_of_topics(make: Make, tmp_path: Path) -> None:
     lab = make(private=True, cap=9)
-    kept = submit(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
+    kept = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
     (lab.folder / "private").rename(tmp_path / "kept elsewhere")
     assert submissions(lab) == (kept,)
     with pytest.raises(HarnessError, match="private: missing: only the organisers have"):
@@ -434,9 +434,9 @@ def work(lab: Lab, bench: Task, folder: Path, teams: list[int]) -> None:
         done = {each.label for each in submissions(lab) if each.team == f"T{team}"}
         for label in sorted({"0", "1"} - done):
             path = run_file(folder / f"{team}-{label}", 10 * team + int(label))
-            submit(lab, Offer(path, f"T{team}", label), bench=bench)
+            submit_run(lab, Offer(path, f"T{team}", label), bench=bench)
         try:
-            submit(lab, Offer(folder / "same", f"T{team}", "same"), bench=bench)
+            submit_run(lab, Offer(folder / "same", f"T{team}", "same"), bench=bench)
         except HarnessError as error:
             assert "the same rankings were submitted" in str(error)
 
@@ -465,6 +465,6 @@ def test_many_at_once_and_some_killed(make: Make, tmp_path: Path, settings: dict
     found = Counter(each.label for each in submissions(lab))
     assert found == {"0": 12, "1": 12, "same": 1}
     assert len({each.folder for each in submissions(lab)}) == 25
-    withdraw(lab, "T0", "0")
+    withdraw_run(lab, "T0", "0")
     assert list((lab.folder / ".staging").iterdir()) == []
-    assert check(lab) == []
+    assert lab_faults(lab) == []

@@ -23,9 +23,9 @@ from harness.labs import acts, board, closing, journal
 from harness.labs.board import Leaderboard, leaderboard_to_json
 from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated
 from harness.labs.lab import Lab
-from harness.labs.leaderboard import Entry, Settings, floor, leaderboard
+from harness.labs.leaderboard import LeaderboardEntry, LeaderboardSettings, floor, leaderboard
 from harness.labs.roster import add_team, revoke_team
-from harness.labs.submit import Offer, choose_primary, submit, withdraw
+from harness.labs.submit import Offer, choose_primary, submit_run, withdraw_run
 
 Json = dict[str, Any]
 FOLDER = Path(harness.__file__).parent / "data" / "schemas"
@@ -42,8 +42,8 @@ def documents(lab: Lab) -> list[tuple[str, Json]]:
     """Everything that a lab with some events wrote as JSON, and the name of its schema."""
     for seed, team, label in ((1, "A", "a"), (2, "A", "b"), (3, "B", "a"), (4, "B", "a")):
         run = run_file(lab.folder.parent / f"{seed}.run", seed)
-        submit(lab, Offer(run, team, label, description="made for this test"))
-    withdraw(lab, "B", "a", reason="another was meant")
+        submit_run(lab, Offer(run, team, label, description="made for this test"))
+    withdraw_run(lab, "B", "a", reason="another was meant")
     for act in (Refunded, Disqualified, Appealed, Reinstated):
         acts.act(lab, act, "A", "a", reason="for this test")
     add_team(lab, "C")
@@ -51,7 +51,7 @@ def documents(lab: Lab) -> list[tuple[str, Json]]:
     broken = lab.folder.parent / "broken.run"
     broken.write_text("no run\n")
     with pytest.raises(HarnessError):
-        submit(lab, Offer(broken, "A"))
+        submit_run(lab, Offer(broken, "A"))
     choose_primary(lab, "A", "b")
     closing.extend(lab, datetime(2099, 1, 1, tzinfo=UTC), "for this test")
     closing.freeze(lab, "for this test")
@@ -95,13 +95,15 @@ def boards(tmp_path: Path, conf: Conf) -> dict[str, Leaderboard]:
     scored = [{t: {d: 9.0 - k // 2 for k, d in enumerate(docs)} for t, docs in rankings(n).items()} for n in range(4)]
     runs = [h.Run.from_dict(f"r{n}", each) for n, each in enumerate(scored)]
     evaluation = h.evaluate(task, *runs)
-    entries = [Entry(scores.run, scores, bounds=evaluation.bounds.get(scores.run)) for scores in evaluation.scores]
+    entries = [
+        LeaderboardEntry(scores.run, scores, bounds=evaluation.bounds.get(scores.run)) for scores in evaluation.scores
+    ]
     entries[3] = replace(entries[3], kind="post-hoc", primary=False)
-    how = Settings(floor=floor(task, 2))
+    how = LeaderboardSettings(floor=floor(task, 2))
     return {
         "letters": leaderboard(entries, how),
         "one run": leaderboard(entries[:1]),
-        "private": leaderboard(entries, Settings(private=True)),
+        "private": leaderboard(entries, LeaderboardSettings(private=True)),
     }
 
 
@@ -139,7 +141,7 @@ def test_schemas_have_the_fields_of_the_values() -> None:
         board.VERSION,
     )
     assert loaded["properties"].keys() == {"schema", "version"} | names(Leaderboard)
-    for kind in (board.Mean, board.Judgments, board.Ties, board.Standing, board.Detectable):
+    for kind in (board.Mean, board.Judgments, board.Ties, board.LeaderboardRow, board.Detectable):
         assert loaded["$defs"][kind.__name__.lower()]["properties"].keys() == names(kind)
     for name, event in EVENTS.items():
         assert SCHEMAS["journal"]["$defs"][name]["properties"].keys() == names(event) | {"check"}

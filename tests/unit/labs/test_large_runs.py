@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.labs import submissions
-from harness.labs.check import check
+from harness.labs.check import lab_faults
 from harness.labs.lab import new_lab
-from harness.labs.submit import Offer, submit
+from harness.labs.submit import Offer, submit_run
 
 RUN = Path(__file__).parents[3] / "runs" / "mini" / "mini-task1" / "overlap.run"
 
@@ -18,9 +18,9 @@ RUN = Path(__file__).parents[3] / "runs" / "mini" / "mini-task1" / "overlap.run"
 def test_an_accepted_run_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submissions, "MOST_BYTES", 100)
     lab = new_lab(tmp_path / "lab", {"title": "Large", "collection": "mini-task1"})
-    run = submit(lab, Offer(RUN, "team", "one")).submission.run
+    run = submit_run(lab, Offer(RUN, "team", "one")).submission.run
     assert run.stat().st_size > 100
-    assert check(lab) == []
+    assert lab_faults(lab) == []
     run.write_bytes(gzip.compress(b"x" * 1_000_000))
-    (fault,) = [line for line in check(lab) if "run.txt" in line]
+    (fault,) = [line for line in lab_faults(lab) if "run.txt" in line]
     assert "unpacks to more than" in fault

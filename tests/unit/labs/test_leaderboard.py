@@ -17,8 +17,8 @@ from scipy import stats
 import harness as h
 from harness.errors import HarnessError
 from harness.labs.board import Judgments, Leaderboard, Mean, Ties, leaderboard_from_json, leaderboard_to_json
-from harness.labs.leaderboard import Entry, Settings, floor, leaderboard, leaderboards
-from harness.labs.leaderboard_report import headline, reading
+from harness.labs.leaderboard import LeaderboardEntry, LeaderboardSettings, floor, leaderboard, leaderboards
+from harness.labs.leaderboard_report import leaderboard_headline, reading
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 
@@ -33,11 +33,11 @@ def scored(run: str, columns: Columns, *, how: Protocol = HOW, edition: str = "e
     return Scores(run, "c", edition, how, tuple(columns), topics, values, "0a" * 32, **more)
 
 
-def entry(name: str, values: Sequence[float], primary: bool = True, **more: Any) -> Entry:  # noqa: ANN401
-    return Entry(name, scored("tag", {"AP": values}, **more), primary=primary)
+def entry(name: str, values: Sequence[float], primary: bool = True, **more: Any) -> LeaderboardEntry:  # noqa: ANN401
+    return LeaderboardEntry(name, scored("tag", {"AP": values}, **more), primary=primary)
 
 
-def random_entries(runs: int, seed: int, spread: float = 0.1) -> list[Entry]:
+def random_entries(runs: int, seed: int, spread: float = 0.1) -> list[LeaderboardEntry]:
     """Runs whose means lie `spread` / 10 apart, with noise."""
     chance = np.random.default_rng(seed)
     topic = chance.random(len(TOPICS)) * 0.3
@@ -45,7 +45,7 @@ def random_entries(runs: int, seed: int, spread: float = 0.1) -> list[Entry]:
     return [entry(f"r{run:02}", row.tolist()) for run, row in enumerate(values)]
 
 
-def holm(entries: Sequence[Entry], alpha: float) -> set[frozenset[str]]:
+def holm(entries: Sequence[LeaderboardEntry], alpha: float) -> set[frozenset[str]]:
     """The pairs that scipy's t-test and Holm's step-down procedure tell apart."""
     pairs = list(combinations(entries, 2))
     p = [float(stats.ttest_rel(a.scores.column("AP"), b.scores.column("AP")).pvalue) for a, b in pairs]
@@ -66,7 +66,7 @@ def said(action: Any) -> str:  # noqa: ANN401
 @pytest.mark.parametrize("seed", range(4))
 def test_letters_are_those_of_holm_over_all_pairs(seed: int) -> None:
     entries = random_entries(7, seed)
-    board = leaderboard(entries, Settings(alpha=0.01))
+    board = leaderboard(entries, LeaderboardSettings(alpha=0.01))
     apart = holm(entries, 0.01)
     groups = {each.name: set(each.group) for each in board.ranked}
     assert 0 < len(apart) < 21
@@ -78,8 +78,8 @@ def test_letters_are_those_of_holm_over_all_pairs(seed: int) -> None:
 
 def test_a_declared_family_counts_if_it_is_larger() -> None:
     entries = random_entries(7, 0)
-    plain, wide = (leaderboard(entries, Settings(alpha=0.01, family=family)) for family in (3, 10_000))
-    assert (plain, wide.family) == (leaderboard(entries, Settings(alpha=0.01)), 10_000)
+    plain, wide = (leaderboard(entries, LeaderboardSettings(alpha=0.01, family=family)) for family in (3, 10_000))
+    assert (plain, wide.family) == (leaderboard(entries, LeaderboardSettings(alpha=0.01)), 10_000)
     letters = [len(set("".join(each.group for each in board.ranked))) for board in (plain, wide)]
     assert letters[0] > letters[1]
     assert plain.detectable is not None and plain.detectable.median is not None
@@ -116,7 +116,7 @@ def test_ranks_by_hand() -> None:
 @pytest.mark.parametrize("runs", [60, 61])
 def test_beyond_sixty_runs_the_group_of_the_best(runs: int) -> None:
     entries = random_entries(runs, 5, spread=0.02)
-    board = leaderboard(entries, Settings(resamples=20))
+    board = leaderboard(entries, LeaderboardSettings(resamples=20))
     assert board.family == math.comb(runs, 2)
     best = board.ranked[0].name
     apart = {name for pair in holm(entries, 0.05) if best in pair for name in pair - {best}}
@@ -183,7 +183,9 @@ def test_topics_in_another_order() -> None:
 
 
 def test_others_are_neither_ranked_nor_tested() -> None:
-    board = leaderboard([*random_entries(3, 9), entry("z", [0.9] * 12, primary=False)], Settings(baseline="r01"))
+    board = leaderboard(
+        [*random_entries(3, 9), entry("z", [0.9] * 12, primary=False)], LeaderboardSettings(baseline="r01")
+    )
     assert board.family == 3
     assert [each.name for each in board.others] == ["z"]
     other = board.others[0]
@@ -210,20 +212,20 @@ def test_editions_never_share_a_leaderboard() -> None:
         entry("z", [0.4, 0.2, 0.3], how=replace(HOW, depth=10)),
         entry("w", [0.4, 0.1, 0.3]),
     ]
-    boards = leaderboards(entries, Settings(baseline="y", floor=[entries[1].scores]))
+    boards = leaderboards(entries, LeaderboardSettings(baseline="y", floor=[entries[1].scores]))
     assert [[each.name for each in board.ranked] for board in boards] == [["z"], ["w", "x"], ["y"]]
     assert [board.edition for board in boards] == ["e", "e", "f"]
     assert [board.protocol.depth for board in boards] == [10, 1000, 1000]
     assert [len(board.floor) for board in boards] == [0, 0, 1]
     assert [any(each.baseline for each in board.ranked) for board in boards] == [False, False, True]
-    assert leaderboards(entries[::-1], Settings(baseline="y", floor=[entries[1].scores])) == boards
+    assert leaderboards(entries[::-1], LeaderboardSettings(baseline="y", floor=[entries[1].scores])) == boards
     mixed = said(lambda: leaderboard(entries[:2]))
     assert mixed == "runs x and y cannot be compared: edition is 'e' for the first, 'f' for the second"
 
 
 def test_the_smallest_difference_is_that_of_the_corrected_tests() -> None:
     entries = random_entries(3, 10)
-    found = leaderboard(entries, Settings(alpha=0.05)).detectable
+    found = leaderboard(entries, LeaderboardSettings(alpha=0.05)).detectable
     assert found is not None
     for value, (a, b) in zip(
         (found.low, found.median, found.high),
@@ -252,7 +254,7 @@ def test_no_detectable_difference_exceeds_the_largest_possible_one() -> None:
     assert leaderboard_from_json(leaderboard_to_json(board)) == board
 
 
-def _difference(a: Entry, b: Entry) -> Any:  # noqa: ANN401
+def _difference(a: LeaderboardEntry, b: LeaderboardEntry) -> Any:  # noqa: ANN401
     return a.scores.column("AP") - b.scores.column("AP")
 
 
@@ -286,7 +288,11 @@ def test_expected_bias_by_hand() -> None:
     """A tenth of the first ten is unjudged; of the judged a third is relevant, so that a thirtieth is expected."""
     columns: Columns = {"AP": [0.5, 0.5], "P@10": [0.2, 0.4], "Judged@10": [1.0, 0.8], "Judged@1000": [0.3, 0.1]}
     for prime, precision in ((True, 0.3), (False, 0.6 / 1.8)):
-        found = leaderboard([Entry("x", scored("x", columns, how=replace(HOW, prime=prime)))]).ranked[0].judgments
+        found = (
+            leaderboard([LeaderboardEntry("x", scored("x", columns, how=replace(HOW, prime=prime)))])
+            .ranked[0]
+            .judgments
+        )
         assert found is not None
         assert found.expected == pytest.approx(0.1 * precision)
         assert replace(found, expected=None) == Judgments(10, 0.9, None, 1000, 0.2)
@@ -294,15 +300,19 @@ def test_expected_bias_by_hand() -> None:
         longer: Columns = {
             name: [*values, *([math.nan if name[0] == "J" else 0.0] * 2)] for name, values in columns.items()
         }
-        found = leaderboard([Entry("x", scored("x", longer, how=replace(HOW, prime=prime)))]).ranked[0].judgments
+        found = (
+            leaderboard([LeaderboardEntry("x", scored("x", longer, how=replace(HOW, prime=prime)))]).ranked[0].judgments
+        )
         assert found is not None
         assert found.expected == pytest.approx(0.1 * precision / 2)
         # Nothing judged: nothing is known of the precision of what is not.
         none: Columns = {"AP": [0.0, 0.0], "P@10": [0.0, 0.0], "Judged@10": [0.0, 0.0]}
-        found = leaderboard([Entry("x", scored("x", none, how=replace(HOW, prime=prime)))]).ranked[0].judgments
+        found = (
+            leaderboard([LeaderboardEntry("x", scored("x", none, how=replace(HOW, prime=prime)))]).ranked[0].judgments
+        )
         assert found == Judgments(10, 0.0, None)
     without: Columns = {"AP": [0.5, 0.5], "Judged@5": [1.0, math.nan]}
-    assert leaderboard([Entry("x", scored("x", without))]).ranked[0].judgments == Judgments(5, 1.0)
+    assert leaderboard([LeaderboardEntry("x", scored("x", without))]).ranked[0].judgments == Judgments(5, 1.0)
     assert leaderboard([entry("x", [0.5])]).ranked[0].judgments is None
 
 
@@ -319,7 +329,7 @@ def test_floor_is_a_random_order_of_all_judged_documents() -> None:
             assert dict(zip(scores.topics, scores.column("RelRet").tolist(), strict=True)) == relevant
             assert scores.mean("Judged@1000") == 1.0
             assert scores.counts.get("duplicates removed", 0) == 0
-        board = leaderboard([Entry("x", found[0])], Settings(floor=found))
+        board = leaderboard([LeaderboardEntry("x", found[0])], LeaderboardSettings(floor=found))
         assert board.floor_seeds == 3
         assert [mean.measure for mean in board.floor] == ["RelRet", "RR"]
         assert board.floor[1].value == pytest.approx(sum(scores.mean("RR") for scores in found) / 3)
@@ -335,7 +345,7 @@ def test_clusters_are_drawn_and_tested_whole() -> None:
         copied.append(replace(each, scores=replace(each.scores, topics=topics, values=values)))
     clusters = {f"{topic}.{copy}": topic for topic in TOPICS for copy in range(3)}
     plain = leaderboard(entries)
-    found = leaderboard(copied, Settings(clusters=clusters, cluster="group"))
+    found = leaderboard(copied, LeaderboardSettings(clusters=clusters, cluster="group"))
     assert found.clusters == "group"
     for one, two in zip(plain.ranked, found.ranked, strict=True):
         assert (one.name, one.group, one.rank_low, one.rank_high) == (two.name, two.group, two.rank_low, two.rank_high)
@@ -351,7 +361,7 @@ def test_few_clusters_are_told_whatever_the_number_of_topics(runs: int, here: st
     entries = random_entries(runs, 12)
     limit = "may cover less than 95%."
     assert not [line for line in reading(leaderboard(entries)) if line.endswith(limit)]
-    said = reading(leaderboard(entries, Settings(clusters=clusters, cluster="source")))
+    said = reading(leaderboard(entries, LeaderboardSettings(clusters=clusters, cluster="source")))
     assert f"Intervals from fewer than 10 groups of topics (source){here} {limit}" in said
     assert [line for line in said if line.endswith("are expanded for the number of groups of topics (source).")]
 
@@ -359,7 +369,7 @@ def test_few_clusters_are_told_whatever_the_number_of_topics(runs: int, here: st
 def whole_board(private: bool = False) -> Leaderboard:
     chance = np.random.default_rng(13)
     entries = [
-        Entry(
+        LeaderboardEntry(
             f"team{run} / first",
             scored(
                 "tag",
@@ -374,7 +384,7 @@ def whole_board(private: bool = False) -> Leaderboard:
         )
         for run in range(4)
     ]
-    settings = Settings(baseline="team1 / first", floor=[entries[3].scores], private=private, decimals=2)
+    settings = LeaderboardSettings(baseline="team1 / first", floor=[entries[3].scores], private=private, decimals=2)
     return leaderboard(entries, settings)
 
 
@@ -424,13 +434,17 @@ def test_private_judgments_stay_private() -> None:
     probes = [[0.0] * 12, [0.0] * 11 + [0.05]]
     others = random_entries(4, 14)
     one, two = (
-        leaderboard([entry("probe", probe), entry("probed", probes[0]), *others], Settings(private=True, decimals=2))
+        leaderboard(
+            [entry("probe", probe), entry("probed", probes[0]), *others], LeaderboardSettings(private=True, decimals=2)
+        )
         for probe in probes
     )
     assert one == two
     means = {"a": [0.5, 0.5], "b": [0.5, 0.505], "c": [0.5, 0.48]}
     entries = [entry(name, values) for name, values in means.items()]
-    ranks = {each.name: each.rank for each in leaderboard(entries, Settings(private=True, decimals=2)).ranked}
+    ranks = {
+        each.name: each.rank for each in leaderboard(entries, LeaderboardSettings(private=True, decimals=2)).ranked
+    }
     assert ranks == {"a": 1, "b": 1, "c": 3}
     assert [each.name for each in leaderboard(entries).ranked] == ["b", "a", "c"]
 
@@ -438,13 +452,13 @@ def test_private_judgments_stay_private() -> None:
 @pytest.mark.parametrize("private", [False, True])
 def test_runs_of_which_none_is_ranked(private: bool) -> None:
     entries = [entry("x", [0.1, 0.3], primary=False), entry("y", [0.2, 0.4], primary=False)]
-    board = leaderboard(entries, Settings(private=private))
+    board = leaderboard(entries, LeaderboardSettings(private=private))
     assert not board.ranked and [(each.name, each.rank, each.group) for each in board.others] == [
         ("y", None, ""),
         ("x", None, ""),
     ]
     assert (board.grouping, board.why) == ("none", "no run is ranked")
-    assert headline(board) == "2 runs on c (edition e, 2 topics, protocol p), none of them ranked"
+    assert leaderboard_headline(board) == "2 runs on c (edition e, 2 topics, protocol p), none of them ranked"
     assert "Nothing was tested: no run is ranked." in reading(board)
     assert not any(sentence.startswith("The interval of a rank") for sentence in reading(board))
     assert leaderboard_from_json(leaderboard_to_json(board)) == board
@@ -453,29 +467,29 @@ def test_runs_of_which_none_is_ranked(private: bool) -> None:
 @pytest.mark.parametrize(
     ("entries", "settings", "words"),
     [
-        ([], Settings(), "leaderboard: there are no runs"),
-        ([entry("x", [0.1])], Settings(baseline="y"), "leaderboard: baseline 'y' is unknown; known: x"),
-        ([entry("x", [0.1]), entry("x", [0.2])], Settings(), "2 runs are named 'x'; give each its own name"),
-        ([entry("x", [0.1])], Settings(decimals=13), "decimals: 13 is not between 0 and 12"),
-        ([entry("x", [0.1])], Settings(main="P@10"), "run x: measure 'P@10' was not scored; known: AP"),
+        ([], LeaderboardSettings(), "leaderboard: there are no runs"),
+        ([entry("x", [0.1])], LeaderboardSettings(baseline="y"), "leaderboard: baseline 'y' is unknown; known: x"),
+        ([entry("x", [0.1]), entry("x", [0.2])], LeaderboardSettings(), "2 runs are named 'x'; give each its own name"),
+        ([entry("x", [0.1])], LeaderboardSettings(decimals=13), "decimals: 13 is not between 0 and 12"),
+        ([entry("x", [0.1])], LeaderboardSettings(main="P@10"), "run x: measure 'P@10' was not scored; known: AP"),
         (
-            [Entry("x", scored("x", {"AP": [0.1], "Judged@10": [1.0]}))],
-            Settings(main="Judged@10"),
+            [LeaderboardEntry("x", scored("x", {"AP": [0.1], "Judged@10": [1.0]}))],
+            LeaderboardSettings(main="Judged@10"),
             "leaderboard: measure 'Judged@10' cannot rank runs; known: AP",
         ),
         (
-            [Entry("x", scored("x", {"Judged@10": [1.0]}))],
-            Settings(),
+            [LeaderboardEntry("x", scored("x", {"Judged@10": [1.0]}))],
+            LeaderboardSettings(),
             "leaderboard: the runs have no measure in common to rank by",
         ),
-        ([entry("x", [0.1]), entry("y", [0.2])], Settings(alpha=2), "alpha: 2 is not between 0 and 1"),
-        ([entry("x", [0.1])], Settings(resamples=0), "resamples: 0 is not between 1 and 1,000,000"),
+        ([entry("x", [0.1]), entry("y", [0.2])], LeaderboardSettings(alpha=2), "alpha: 2 is not between 0 and 1"),
+        ([entry("x", [0.1])], LeaderboardSettings(resamples=0), "resamples: 0 is not between 1 and 1,000,000"),
         (
             [entry("x", [0.1]), entry("y", [0.2, 0.3])],
-            Settings(),
+            LeaderboardSettings(),
             "leaderboard: the runs have scores of different topics",
         ),
     ],
 )
-def test_bad_input(entries: list[Entry], settings: Settings, words: str) -> None:
+def test_bad_input(entries: list[LeaderboardEntry], settings: LeaderboardSettings, words: str) -> None:
     assert said(lambda: leaderboards(entries, settings)) == words

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from harness.labs.board import Leaderboard, leaderboard_from_json
-from harness.labs.leaderboard import Entry, Settings, leaderboards
-from harness.labs.leaderboard_report import headline, incomplete, leaderboard_report, reading
+from harness.labs.leaderboard import LeaderboardEntry, LeaderboardSettings, leaderboards
+from harness.labs.leaderboard_report import incomplete, leaderboard_headline, leaderboard_report, reading
 from harness.render.model import Figure, Table
 from harness.render.write import FORMATS, Report
 from harness.scoring.protocol import Protocol
@@ -26,7 +26,7 @@ NAMES = ("anna / one", "ben / <b>two|", "cleo / t$hree_")
 TOPICS = tuple(f"SECRET.{n}" for n in range(10))
 
 
-def entries(edition: str, seed: int) -> list[Entry]:
+def entries(edition: str, seed: int) -> list[LeaderboardEntry]:
     chance = np.random.default_rng(seed)
     topic = chance.random((len(TOPICS), 1))
     out = []
@@ -45,7 +45,7 @@ def entries(edition: str, seed: int) -> list[Entry]:
             {"tied results": 5 * at},
             TOPICS[: 2 * at],
         )
-        out.append(Entry(name, found, kind="automatic", bounds={"AP": (0.3, 0.9)} if at else {}))
+        out.append(LeaderboardEntry(name, found, kind="automatic", bounds={"AP": (0.3, 0.9)} if at else {}))
     return out
 
 
@@ -63,7 +63,7 @@ def texts(found: Table) -> list[list[str]]:
 
 def test_runs_without_a_rank_have_a_table_of_their_own_with_the_floor() -> None:
     given = [replace(each, primary=False, kind="post-hoc") for each in entries("e", 1)]
-    (board,) = leaderboards(given, Settings(floor=[entries("e", 1)[0].scores]))
+    (board,) = leaderboards(given, LeaderboardSettings(floor=[entries("e", 1)[0].scores]))
     report = page((board,))
     assert next(found.id for found in report.tables()) == "others"
     assert [row[0] for row in texts(table(report, "others"))] == [*NAMES[::-1], "random floor"]
@@ -72,7 +72,7 @@ def test_runs_without_a_rank_have_a_table_of_their_own_with_the_floor() -> None:
 
 
 def test_one_leaderboard() -> None:
-    (board,) = leaderboards(entries("e", 1), Settings(baseline=NAMES[0], floor=[entries("e", 1)[0].scores]))
+    (board,) = leaderboards(entries("e", 1), LeaderboardSettings(baseline=NAMES[0], floor=[entries("e", 1)[0].scores]))
     report = page((board,))
     shown = texts(table(report, "leaderboard"))
     assert [row[0] for row in shown] == [*NAMES[::-1], "random floor"]
@@ -126,9 +126,9 @@ def test_editions_have_tables_of_their_own() -> None:
 def test_alike_and_untested() -> None:
     same = [replace(each, scores=entries("e", 1)[0].scores) for each in entries("e", 1)]
     (board,) = leaderboards(same)
-    assert headline(board).endswith(f"by {NAMES[0]}, which does not differ significantly from 2 others")
+    assert leaderboard_headline(board).endswith(f"by {NAMES[0]}, which does not differ significantly from 2 others")
     (alone,) = leaderboards(same[:1])
-    assert headline(alone).endswith(f"by {NAMES[0]}")
+    assert leaderboard_headline(alone).endswith(f"by {NAMES[0]}")
     assert "Nothing was tested: there is only one ranked run." in reading(alone)
     (many,) = leaderboards([replace(same[0], name=f"r{n}") for n in range(61)])
     assert "1,830 tests: all pairs of ranked runs, of which only those with the" in " ".join(reading(many))
@@ -139,7 +139,7 @@ def test_the_best_run_may_have_several_letters() -> None:
     (board,) = leaderboards(entries("x", 0))
     ranked = tuple(replace(each, group=group) for each, group in zip(board.ranked, ("ab", "a", "b"), strict=True))
     board = replace(board, ranked=ranked, grouping="letters")
-    assert headline(board).endswith("which does not differ significantly from 2 others")
+    assert leaderboard_headline(board).endswith("which does not differ significantly from 2 others")
     (figure,) = (block for section in page((board,)).sections for block in section.blocks if isinstance(block, Figure))
     assert figure.svg.count('Z" class="f1"') == 3
 
@@ -168,7 +168,7 @@ def test_all_formats_can_be_read_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("baseline", [None, NAMES[1]])
 def test_of_private_judgments_nothing_is_told(tmp_path: Path, baseline: str | None) -> None:
-    settings = Settings(
+    settings = LeaderboardSettings(
         baseline=baseline, private=True, decimals=2, privacy="The judgments are private: none is shown."
     )
     boards = leaderboards(entries("e", 1), settings)
@@ -190,7 +190,7 @@ def test_of_private_judgments_nothing_is_told(tmp_path: Path, baseline: str | No
 
 def test_runs_that_do_not_answer_all_topics_are_named() -> None:
     """In the order of their ranks; of a private lab nothing is said, as the counts are not told."""
-    (board,) = leaderboards(entries("e", 1), Settings())
+    (board,) = leaderboards(entries("e", 1), LeaderboardSettings())
     said = tuple(
         f"{name} answers {n} of 10 topics; unanswered topics count 0." for name, n in ((NAMES[2], 6), (NAMES[1], 8))
     )
@@ -200,5 +200,5 @@ def test_runs_that_do_not_answer_all_topics_are_named() -> None:
     assert "its means cover only these" in incomplete(answered)[0]
     many = replace(board, ranked=tuple(replace(board.ranked[0], name=f"r{n}") for n in range(7)))
     assert incomplete(many)[-1] == "2 more runs do not answer all topics: see the column 'topics missing'."
-    (hidden,) = leaderboards(entries("e", 1), Settings(private=True, decimals=2))
+    (hidden,) = leaderboards(entries("e", 1), LeaderboardSettings(private=True, decimals=2))
     assert incomplete(hidden) == ()

@@ -21,16 +21,16 @@ from harness.experiments.evaluate import evaluate
 from harness.experiments.task import Task, task
 from harness.io.files import data_root, sha256
 from harness.labs.acts import act, reveal
-from harness.labs.check import check
+from harness.labs.check import lab_faults
 from harness.labs.draw import drawn, least_width, noise
 from harness.labs.journal import Committed, Journal, Refunded, Revealed
 from harness.labs.lab import Lab, new_lab, read_lab
-from harness.labs.leaderboard import Entry, Settings, leaderboard
-from harness.labs.published import halves, key_of
-from harness.labs.receipts import shown as receipt
+from harness.labs.leaderboard import LeaderboardEntry, LeaderboardSettings, leaderboard
+from harness.labs.receipts import team_receipt as receipt
+from harness.labs.shown_scores import public_and_held_out, verified_noise_key
 from harness.labs.submissions import Submission, events, scores_of, submissions
-from harness.labs.submit import Offer, Receipt, submit, withdraw
-from harness.scoring.rounding import rounded
+from harness.labs.submit import Offer, Receipt, submit_run, withdraw_run
+from harness.scoring.rounding import rounded_to_step
 from harness.scoring.scores import Scores
 
 ATTACKERS = tuple(f"invented-{n}" for n in range(16))
@@ -58,7 +58,7 @@ def ask(lab: Lab, bench: Task, path: Path, team: str, question: tuple[str, str],
     fillers = [f"filler-{n}" for n in range(results)]
     ranked: dict[str, Sequence[str]] = {topic: [doc, *fillers[1:]], **dict.fromkeys(others, fillers)}
     path.write_text(run_text(ranked))
-    return submit(lab, Offer(path, team), bench=bench)
+    return submit_run(lab, Offer(path, team), bench=bench)
 
 
 def test_teams_cannot_be_invented(mini: Lab, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_shown_means_by_hand(mini: Lab, tmp_path: Path) -> None:
     lab = enrol(replace(mini, cap=9, decimals=4), "A", "B")
     bench, told = lab.task(), []
     for team, name in (("A", "overlap"), ("A", "shuffle"), ("B", "overlap-title")):
-        got = submit(lab, Offer(data_root() / f"runs/mini/mini-task1/{name}.run", team), bench=bench)
+        got = submit_run(lab, Offer(data_root() / f"runs/mini/mini-task1/{name}.run", team), bench=bench)
         shown, kept = got.submission.means, scores_of(lab, got.submission)
         assert shown["RR"] == by_hand(lab, got.submission, kept) != round(kept.mean("RR"), 4)
         assert abs(shown["RR"] - kept.mean("RR")) <= lab.noise / 2
@@ -101,10 +101,10 @@ def test_shown_means_by_hand(mini: Lab, tmp_path: Path) -> None:
         assert "Budget spent: " in receipt(lab, got).remark
         told.append(shown["RR"] - kept.mean("RR"))
     assert len({round(each, 3) for each in told}) == 3
-    assert check(lab) == []
+    assert lab_faults(lab) == []
     # The same run of the same team gets the same noise, so that it cannot be averaged out.
-    withdraw(lab, "B", "overlap-title")
-    again = submit(lab, Offer(data_root() / "runs/mini/mini-task1/overlap-title.run", "B"), bench=bench)
+    withdraw_run(lab, "B", "overlap-title")
+    again = submit_run(lab, Offer(data_root() / "runs/mini/mini-task1/overlap-title.run", "B"), bench=bench)
     assert (again.made, again.submission.means["RR"]) == (2, got.submission.means["RR"])
     # Neither a line of the journal nor a file that may be published has the key.
     key = (lab.folder / "private" / ".seed").read_text().strip()
@@ -133,17 +133,17 @@ def test_a_judgment_that_topics_share_moves_all_their_scores(tmp_path: Path, hel
     assert lab.noise == (2.0 if held_out else 1.0)
     path, topics = tmp_path / "r", lab.task().scorer.qrels.topics
     path.write_text(run_text({topic: [f"filler-{n}" for n in range(10)] for topic in topics}))
-    remark = receipt(lab, submit(lab, Offer(path, "A"))).remark
+    remark = receipt(lab, submit_run(lab, Offer(path, "A"))).remark
     assert f"of width {lab.noise:g} " in remark
-    assert check(lab) == []
+    assert lab_faults(lab) == []
 
 
 def test_a_refund_takes_back_no_answer(conf: Conf, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     collection(conf, tmp_path / "data", judgments(), private=True)
     lab = tiny_lab(tmp_path / "lab", cap=1)
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     act(lab, Refunded, "A", "a")
-    got = submit(lab, Offer(run_file(tmp_path / "r", 2), "A", "b"))
+    got = submit_run(lab, Offer(run_file(tmp_path / "r", 2), "A", "b"))
     assert (got.made, receipt(lab, got).remark.partition("Budget")[2]) == (1, " spent: 2 of 1 submissions.")
     leaderboard_([str(lab.folder)])
     said = " ".join(capsys.readouterr().out.split())
@@ -163,7 +163,7 @@ def test_noise_that_is_too_narrow(conf: Conf, tmp_path: Path) -> None:
     path = lab.folder / "lab.yaml"
     path.write_text(path.read_text().replace("noise: 1.3", "noise: 0.01"))
     narrow = read_lab(lab.folder)
-    got = submit(narrow, Offer(run_file(tmp_path / "r", 1), "A"))
+    got = submit_run(narrow, Offer(run_file(tmp_path / "r", 1), "A"))
     assert got.submission.means["nDCG"] == by_hand(
         replace(lab, decimals=narrow.decimals), got.submission, scores_of(lab, got.submission)
     )
@@ -176,12 +176,12 @@ def test_a_lab_without_feedback(mini: Lab, tmp_path: Path, capsys: pytest.Captur
     path.write_text(path.read_text().replace("feedback: noisy", "feedback: none").replace("cap: 1", "cap: 9"))
     lab = enrol(read_lab(mini.folder), "A", "B")
     for team, name in (("A", "shuffle"), ("B", "overlap")):
-        got = submit(lab, Offer(data_root() / f"runs/mini/mini-task1/{name}.run", team))
+        got = submit_run(lab, Offer(data_root() / f"runs/mini/mini-task1/{name}.run", team))
         said = receipt(lab, got)
         assert (said.scores, said.ranked, said.against, said.rank) == ((), "", (), None)
         assert said.remark == "The judgments are private: no score is shown before the end."
         assert set(got.submission.means) == set(lab.measures) and all(map(math.isnan, got.submission.means.values()))
-    assert check(lab) == []
+    assert lab_faults(lab) == []
     leaderboard_([str(lab.folder)], as_json=True)
     (board,) = json.loads(capsys.readouterr().out)
     assert (board["ranked"], [each["name"] for each in board["others"]]) == ([], ["A / shuffle", "B / overlap"])
@@ -208,14 +208,14 @@ def test_a_lab_of_before_there_was_noise(
     (lab.folder / "private" / ".seed").unlink()
     old = enrol(read_lab(lab.folder), "A", "B")
     scores = old.task().scorer(read_run(run_file(tmp_path / "r", 1)))
-    before = {name: rounded(scores.mean(name), 0.5) for name in old.measures}
+    before = {name: rounded_to_step(scores.mean(name), 0.5) for name in old.measures}
     with monkeypatch.context() as patch:
         patch.setattr("harness.labs.submit.shown_means", lambda *_: before)
-        submit(old, Offer(run_file(tmp_path / "r", 1), "A"))
-    got = submit(old, Offer(run_file(tmp_path / "r", 2), "B"))
+        submit_run(old, Offer(run_file(tmp_path / "r", 1), "A"))
+    got = submit_run(old, Offer(run_file(tmp_path / "r", 2), "B"))
     assert (got.standing, set(got.submission.means)) == (None, set(old.measures))
     assert all(map(math.isnan, got.submission.means.values()))
-    assert check(old) == []
+    assert lab_faults(old) == []
     leaderboard_([str(old.folder)], as_json=True)
     first, second = json.loads(capsys.readouterr().out)[0]["ranked"]
     assert {mean["measure"]: mean["value"] for mean in first["means"]} == before
@@ -238,8 +238,8 @@ def perfect(judged: Mapping[str, Mapping[str, int]], topics: Sequence[str]) -> d
 
 
 def test_the_ladder_shows_only_clear_gains(conf: Conf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.labs.published.noise", lambda *_: 0.0)
-    monkeypatch.setattr("harness.labs.published.width_of", lambda *_: 0.2)
+    monkeypatch.setattr("harness.labs.shown_scores.noise", lambda *_: 0.0)
+    monkeypatch.setattr("harness.labs.shown_scores.width_of", lambda *_: 0.2)
     judged = judgments()
     collection(conf, tmp_path / "data", judged)
     lab = tiny_lab(tmp_path / "lab", private=True, cap=99, ladder=True, measures=["nDCG@5"], decimals=3)
@@ -247,7 +247,7 @@ def test_the_ladder_shows_only_clear_gains(conf: Conf, tmp_path: Path, monkeypat
     for count in (2, 3, 4, 8, 0):  # topics answered perfectly: exact means 0.25, 0.375, 0.5, 1, 0
         path = tmp_path / "r"
         path.write_text(run_text(perfect(judged, TOPICS[:count])))
-        got = submit(lab, Offer(path, "A", f"with-{count}"), bench=bench)
+        got = submit_run(lab, Offer(path, "A", f"with-{count}"), bench=bench)
         shown.append(got.submission.means["nDCG@5"])
         assert got.standing is not None
         where.append([(row.difference, row.p, row.significant) for row in got.standing.rows])
@@ -257,8 +257,8 @@ def test_the_ladder_shows_only_clear_gains(conf: Conf, tmp_path: Path, monkeypat
     assert {(p, significant) for rows in where for _, p, significant in rows} == {(None, None)}
     # Another team has a ladder of its own.
     path.write_text(run_text(perfect(judged, TOPICS[:6])))
-    assert submit(lab, Offer(path, "B"), bench=bench).submission.means["nDCG@5"] == 0.75
-    assert check(lab) == []
+    assert submit_run(lab, Offer(path, "B"), bench=bench).submission.means["nDCG@5"] == 0.75
+    assert lab_faults(lab) == []
 
 
 def submit_all(lab: Lab, bench: Task, folder: Path, seeds: Sequence[int]) -> None:
@@ -266,7 +266,7 @@ def submit_all(lab: Lab, bench: Task, folder: Path, seeds: Sequence[int]) -> Non
     for seed in seeds:
         path = folder / f"{seed}"
         path.write_text(run_text(perfect(judgments(), TOPICS[: seed % 9]), f"r{seed}"))
-        submit(lab, Offer(path, "A"), bench=bench)
+        submit_run(lab, Offer(path, "A"), bench=bench)
 
 
 @pytest.mark.slow
@@ -285,14 +285,14 @@ def test_several_runs_of_a_team_at_once(conf: Conf, tmp_path: Path) -> None:
     shown = [each.means["nDCG@5"] for each in submissions(lab)]
     assert len(shown) == 9
     assert shown == sorted(shown)
-    assert check(lab) == []
+    assert lab_faults(lab) == []
 
 
 # ---- held-out topics ---------------------------------------------------------------------------------------------
 
 
 def test_held_out_topics(conf: Conf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.labs.published.noise", lambda *_: 0.0)
+    monkeypatch.setattr("harness.labs.shown_scores.noise", lambda *_: 0.0)
     judged = judgments()
     collection(conf, tmp_path / "data", judged)
     lab = tiny_lab(tmp_path / "lab", private=True, cap=99, held_out=True, measures=["nDCG@5"])
@@ -302,31 +302,34 @@ def test_held_out_topics(conf: Conf, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (first["event"], first["held_out"], first["seed_sha256"]) == ("committed", True, sha256(seed.encode()))
     for secret in (seed, key):
         assert all(secret.encode() not in content for content in files(lab.folder, "private").values())
-    public, held = halves(lab, events(lab), TOPICS)
+    public, held = public_and_held_out(lab, events(lab), TOPICS)
     assert (len(public), len(held), public | held) == (4, 4, frozenset(TOPICS))
     path, bench = tmp_path / "r", lab.task()
     for label, topics, expected in (("held", sorted(held), 0.0), ("public", sorted(public), 1.0)):
         path.write_text(run_text(perfect(judged, topics)))
-        assert submit(lab, Offer(path, "A", label), bench=bench).submission.means["nDCG@5"] == expected
-    assert check(lab) == []
+        assert submit_run(lab, Offer(path, "A", label), bench=bench).submission.means["nDCG@5"] == expected
+    assert lab_faults(lab) == []
     # The commitment holds: another seed is refused, and so is a lab without one.
     (lab.folder / "private" / ".seed").write_text("0" * 64 + "\n")
     with pytest.raises(HarnessError, match=r"\.seed: is not the key that the journal commits to; restore it"):
-        halves(lab, events(lab), TOPICS)
+        public_and_held_out(lab, events(lab), TOPICS)
     (lab.folder / "private" / ".seed").unlink()
     with pytest.raises(HarnessError, match=r"\.seed: missing: only the organisers have it"):
-        halves(lab, events(lab), TOPICS)
+        public_and_held_out(lab, events(lab), TOPICS)
     (lab.folder / "private" / ".seed").write_text(f"{key}\n")
     assert reveal(lab) == seed
     (lab.folder / "private" / ".seed").unlink()
-    assert halves(lab, events(lab), TOPICS) == (public, held)  # who has the published journal can draw them
+    assert public_and_held_out(lab, events(lab), TOPICS) == (
+        public,
+        held,
+    )  # who has the published journal can draw them
     with pytest.raises(HarnessError, match=r"\.seed: missing"):  # but not the noise
-        key_of(lab, events(lab))
+        verified_noise_key(lab, events(lab))
     (lab.folder / "private" / ".seed").write_text(f"{key}\n")
     path.write_text(run_text(rankings(3)))
     with pytest.raises(HarnessError, match="the lab has ended; submit later runs with --kind post-hoc"):
-        submit(lab, Offer(path, "B"), bench=bench)
-    assert submit(lab, Offer(path, "B", kind="post-hoc"), bench=bench).submission.kind == "post-hoc"
+        submit_run(lab, Offer(path, "B"), bench=bench)
+    assert submit_run(lab, Offer(path, "B", kind="post-hoc"), bench=bench).submission.kind == "post-hoc"
     with pytest.raises(HarnessError, match="the lab has ended already; its seed is"):
         reveal(lab)
 
@@ -335,7 +338,7 @@ def test_a_lab_without_a_commitment(conf: Conf, tmp_path: Path) -> None:
     collection(conf, tmp_path / "data", judgments())
     lab = replace(tiny_lab(tmp_path / "lab", private=True, cap=9), held_out=True)
     with pytest.raises(HarnessError, match="the lab committed to no held-out topics, but key 'held_out' is true"):
-        submit(lab, Offer(run_file(tmp_path / "r", 1), "A"))
+        submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A"))
     with pytest.raises(HarnessError, match="its judgments are public; there is nothing to reveal"):
         reveal(replace(lab, private=False))
 
@@ -345,8 +348,8 @@ def test_held_out_topics_stay_held_out(conf: Conf, tmp_path: Path) -> None:
     collection(conf, tmp_path / "data", judgments())
     lab = replace(tiny_lab(tmp_path / "lab", private=True, cap=9, held_out=True), held_out=False)
     for shows in (
-        lambda: submit(lab, Offer(run_file(tmp_path / "r", 1), "A")),
-        lambda: halves(lab, events(lab), TOPICS),
+        lambda: submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A")),
+        lambda: public_and_held_out(lab, events(lab), TOPICS),
     ):
         with pytest.raises(HarnessError, match="lab: the lab committed to held-out topics, but key 'held_out' is not"):
             shows()
@@ -364,7 +367,7 @@ def test_a_commitment_is_the_first_line(conf: Conf, tmp_path: Path) -> None:
         journal.append(Committed(sha256(b"0" * 64), "2026-07-01T00:00:00+00:00"))
     (lab.folder / "private" / ".seed").write_text("0" * 64)
     with pytest.raises(HarnessError, match="committed to no held-out topics"):
-        halves(lab, events(lab), TOPICS)
+        public_and_held_out(lab, events(lab), TOPICS)
 
 
 def test_a_wrong_seed_in_the_journal(conf: Conf, tmp_path: Path) -> None:
@@ -374,7 +377,7 @@ def test_a_wrong_seed_in_the_journal(conf: Conf, tmp_path: Path) -> None:
     with journal.locked():
         journal.append(Revealed("0" * 64, "2026-07-01T00:00:00+00:00"))
     with pytest.raises(HarnessError, match=r"journal\.jsonl: the revealed seed is not that of the commitment"):
-        halves(lab, events(lab), TOPICS)
+        public_and_held_out(lab, events(lab), TOPICS)
 
 
 def test_the_draw_depends_on_seed_and_topics_only() -> None:
@@ -394,7 +397,9 @@ def test_the_draw_depends_on_seed_and_topics_only() -> None:
 
 def test_what_a_lab_showed_is_what_its_leaderboard_shows_and_ranks() -> None:
     found = evaluate(task("mini-task1", measures=["nDCG"]), data_root() / "runs/mini/mini-task1/overlap.run")
-    entries = [Entry(name, found.scores[0], shown={"nDCG": shown}) for name, shown in (("a", -0.02), ("b", 0.4))]
-    board = leaderboard(entries, Settings(private=True, untested="not yet"))
+    entries = [
+        LeaderboardEntry(name, found.scores[0], shown={"nDCG": shown}) for name, shown in (("a", -0.02), ("b", 0.4))
+    ]
+    board = leaderboard(entries, LeaderboardSettings(private=True, untested="not yet"))
     assert [(each.name, each.means[0].value) for each in board.ranked] == [("b", 0.4), ("a", -0.02)]
     assert (board.grouping, board.why, {each.group for each in board.ranked}) == ("none", "not yet", {""})

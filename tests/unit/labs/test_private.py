@@ -18,13 +18,13 @@ from harness.collections.load import load_collection
 from harness.data.trec import read_run
 from harness.errors import HarnessError
 from harness.io.files import cache_root, data_root, sha256
-from harness.labs.check import check
+from harness.labs.check import lab_faults
 from harness.labs.draw import noise
 from harness.labs.journal import Committed
 from harness.labs.lab import read_lab
-from harness.labs.receipts import shown
+from harness.labs.receipts import team_receipt
 from harness.labs.submissions import scores_of, submissions
-from harness.labs.submit import Offer, submit
+from harness.labs.submit import Offer, submit_run
 
 MINI = data_root() / "runs" / "mini" / "mini-task1"
 NUMBER = re.compile(r"\d+\.\d+")
@@ -109,7 +109,7 @@ def test_nothing_tells_a_judgment(secret: Path, tmp_path: Path, capsys: pytest.C
         printed += (hidden := refused(lambda: commands.submit(str(fresh), folder, token=token_of("B"))))
         assert "the reason may reveal private judgments; organisers see it with 'harness lab check'" in hidden
         with pytest.raises(HarnessError, match=r"qrels.txt"):  # they do
-            check(lab)
+            lab_faults(lab)
     secret.write_bytes(whole.replace(b"M.1 0", b"M.1001 0").replace(b"M.1\t0", b"M.1001\t0"))
     printed += refused(lambda: commands.submit(str(fresh), folder, token=token_of("B")))
     secret.write_bytes(whole)
@@ -157,7 +157,9 @@ def test_outputs_depend_on_nothing_but_shown_means(
 ) -> None:
     """Two worlds of other judgments in which the runs have the same P@5: all that participants get is the same."""
     monkeypatch.setattr("harness.labs.lab.new_key", lambda: "a" * 64)
-    monkeypatch.setattr("harness.labs.published.noise", lambda _, __, *of: noise("", *of))  # else other judgments draw
+    monkeypatch.setattr(
+        "harness.labs.shown_scores.noise", lambda _, __, *of: noise("", *of)
+    )  # else other judgments draw
     monkeypatch.setattr("harness.labs.lab._commitment", lambda *_: Committed(COMMITTED, "2026-07-01", held_out=False))
     worlds = []
     first = judgments(1)
@@ -182,7 +184,7 @@ def test_outputs_depend_on_nothing_but_shown_means(
         for number, ranked in enumerate(runs):
             path = here / f"{number}.run"
             path.write_text(run_text(ranked))
-            receipts.append(submit(lab, Offer(path, f"T{number % 2}", str(number)), now=NOW))
+            receipts.append(submit_run(lab, Offer(path, f"T{number % 2}", str(number)), now=NOW))
         told = [str(receipt).replace(str(here), "") for receipt in receipts]
         worlds.append((told, files_of(lab.folder, "private"), files_of(lab.folder / "private")))
     assert worlds[0][:2] == worlds[1][:2]
@@ -199,10 +201,10 @@ def test_nothing_is_tested_before_the_end(conf: Conf, tmp_path: Path) -> None:
     for relevant in (0, 5, 4):
         path = tmp_path / f"{relevant}.run"
         path.write_text(run_text({topic: [*DOCS[:relevant], *DOCS[20 : 30 - relevant]] for topic in TOPICS}))
-        told = submit(lab, Offer(path, "A", str(relevant)), now=NOW)
+        told = submit_run(lab, Offer(path, "A", str(relevant)), now=NOW)
     assert told.standing is not None
     assert {(row.p, row.significant) for row in told.standing.rows} == {(None, None)}
-    said = shown(lab, told)
+    said = team_receipt(lab, told)
     assert said.against[0] == ("against", "it is", "P@5", "difference")
     assert said.tests == ""
 

@@ -21,7 +21,7 @@ from harness.labs.lab import Lab, read_lab
 from harness.labs.names import mentions
 from harness.labs.roster import add_team, public_names, real_names, revoke_team, team_of
 from harness.labs.submissions import submissions
-from harness.labs.submit import Offer, submit, withdraw
+from harness.labs.submit import Offer, submit_run, withdraw_run
 
 Make = Callable[..., Lab]
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -62,20 +62,20 @@ def test_all_tokens_are_compared_in_constant_time(make: Make, monkeypatch: pytes
 def test_revoked_tokens(make: Make, tmp_path: Path) -> None:
     lab = make()
     _, token = add_team(lab, "DPRL")
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "DPRL"))
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "DPRL"))
     revoke_team(lab, "DPRL", "left")
     with pytest.raises(HarnessError, match="the token is unknown or was revoked"):
         team_of(lab, token)
     before = files(lab.folder)
     with pytest.raises(HarnessError, match="team DPRL: its token was revoked; the organisers can add the team again"):
-        submit(lab, Offer(run_file(tmp_path / "r", 2), "DPRL"))
+        submit_run(lab, Offer(run_file(tmp_path / "r", 2), "DPRL"))
     with pytest.raises(HarnessError, match="team 'DPRL': is not on the roster"):
         revoke_team(lab, "DPRL")
     assert files(lab.folder) == before
     assert [each.current for each in submissions(lab)] == [True]
     _, other = add_team(lab, "DPRL")
     assert other != token and team_of(lab, other) == "DPRL"
-    assert submit(lab, Offer(run_file(tmp_path / "r", 2), "DPRL")).made == 2
+    assert submit_run(lab, Offer(run_file(tmp_path / "r", 2), "DPRL")).made == 2
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_cap_per_day(make: Make, tmp_path: Path) -> None:
     bench = lab.task()
 
     def made(seed: int, now: datetime) -> int:
-        return submit(lab, Offer(run_file(tmp_path / "r", seed), "A", f"l{seed}"), bench=bench, now=now).made
+        return submit_run(lab, Offer(run_file(tmp_path / "r", seed), "A", f"l{seed}"), bench=bench, now=now).made
 
     assert [made(1, NOW), made(2, NOW)] == [1, 2]
     with pytest.raises(HarnessError, match=r"team A: has made 2 of 2 submissions of this day \(UTC\)"):
@@ -146,7 +146,7 @@ def test_a_cap_per_day(make: Make, tmp_path: Path) -> None:
     assert made(3, NOW + timedelta(hours=12)) == 3  # midnight, UTC
     act(lab, Refunded, "A", "l3", reason="our mistake")
     assert made(4, NOW + timedelta(hours=12)) == 3
-    withdraw(lab, "A", "l4")
+    withdraw_run(lab, "A", "l4")
     assert made(5, NOW + timedelta(hours=13)) == 4
     with pytest.raises(HarnessError) as caught:
         made(6, NOW + timedelta(hours=14))
@@ -159,18 +159,18 @@ def test_a_cap_for_invalid_files(make: Make, tmp_path: Path) -> None:
     bad.write_text("T.1 Q0 x 1 high mine\n")
     for _ in range(2):
         with pytest.raises(HarnessError, match="score 'high' is not a finite number"):
-            submit(lab, Offer(bad, "A"), now=NOW)
+            submit_run(lab, Offer(bad, "A"), now=NOW)
     before = files(lab.folder)
     for path in (bad, run_file(tmp_path / "r", 1)):
         with pytest.raises(HarnessError, match="team A: has sent 2 of 2 invalid files; ask the organisers"):
-            submit(lab, Offer(path, "A"), now=NOW)
+            submit_run(lab, Offer(path, "A"), now=NOW)
     with pytest.raises(HarnessError, match="gone: no such file"):
-        submit(lab, Offer(tmp_path / "gone", "B"), now=NOW)
+        submit_run(lab, Offer(tmp_path / "gone", "B"), now=NOW)
     for stranger in ("C", "../x", ""):  # whose files are not counted
         with pytest.raises(HarnessError):
-            submit(lab, Offer(bad, stranger), now=NOW)
+            submit_run(lab, Offer(bad, stranger), now=NOW)
     assert files(lab.folder) == before
-    assert submit(lab, Offer(run_file(tmp_path / "r", 1), "B"), now=NOW).made == 1  # nor towards the other cap
+    assert submit_run(lab, Offer(run_file(tmp_path / "r", 1), "B"), now=NOW).made == 1  # nor towards the other cap
     rows = [json.loads(line) for line in (lab.folder / "journal.jsonl").read_text().splitlines()]
     assert [row["team"] for row in rows if row["event"] == "refused"] == ["A", "A"]
 
@@ -199,11 +199,11 @@ def test_a_label_does_not_tell_the_name_behind_a_pseudonym(make: Make, tmp_path:
     name, _ = add_team(lab, "DPRL", now=NOW)
     path = run_file(tmp_path / "r", 1, "dprl_task1")
     with pytest.raises(HarnessError, match="label 'dprl_task1': names the team, which has a pseudonym"):
-        submit(lab, Offer(path, name), now=NOW)
+        submit_run(lab, Offer(path, name), now=NOW)
     assert submissions(lab) == ()
-    assert submit(lab, Offer(path, name, "task1"), now=NOW).made == 1
+    assert submit_run(lab, Offer(path, name, "task1"), now=NOW).made == 1
     later = datetime(2026, 9, 2, tzinfo=UTC)
-    assert submit(lab, Offer(run_file(tmp_path / "r", 2, "dprl_2"), name), now=later).made == 2
+    assert submit_run(lab, Offer(run_file(tmp_path / "r", 2, "dprl_2"), name), now=later).made == 2
 
 
 def test_a_team_is_known_by_its_pseudonym_and_its_name(make: Make, tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_pseudonyms(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[st
         add_team(lab, "dprl", now=NOW)
     revoke_team(lab, name)
     assert add_team(lab, "DPRL", now=NOW)[0] == name  # a new token, the same pseudonym
-    submit(lab, Offer(run_file(tmp_path / "r", 1), name, "one"), now=NOW)
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), name, "one"), now=NOW)
     assert all(b"DPRL" not in content for content in files(lab.folder, "private").values())
     assert (lab.folder / "private").stat().st_mode & 0o077 == 0
     assert public_names(lab, NOW) == {}

@@ -13,11 +13,11 @@ from harness.data.columns import Floats
 from harness.data.trec import read_run
 from harness.errors import HarnessError
 from harness.experiments.evaluate import evaluate
-from harness.experiments.redacted import redact
+from harness.experiments.redacted_scores import redact
 from harness.experiments.task import task
 from harness.io.files import data_root
 from harness.labs import metadata
-from harness.labs.submit import Offer, submit
+from harness.labs.submit import Offer, submit_run
 from harness.scoring import measures
 from harness.scoring.rankings import Judged, Measure, Ranked
 from harness.store import sidecar
@@ -101,7 +101,7 @@ def test_half_of_the_topics_where_no_file_lists_them(
     monkeypatch.setattr("harness.collections.collection.Collection.known_topics", lambda _: None)
     before = files(lab.folder)
     with pytest.raises(HarnessError, match=r"answers 1 of 9 topics; with private judgments, a run must answer"):
-        submit(lab, Offer(path, "A"))
+        submit_run(lab, Offer(path, "A"))
     assert files(lab.folder) == before
 
 
@@ -115,14 +115,14 @@ def test_a_run_of_the_judged_documents(
     path = run_file(tmp_path / "run", 1)
     run = read_run(path)
     for pool, digest in ((False, run.sha256), (None, run.sha256), (True, "0" * 64), (True, run.sha256)):
-        monkeypatch.setattr(sidecar, "said_in", lambda _, pool=pool, digest=digest: said(pool, digest))
+        monkeypatch.setattr(sidecar, "sidecar_of_document", lambda _, pool=pool, digest=digest: said(pool, digest))
         assert metadata.of_judged_alone(path, run) == (pool is True and digest == run.sha256)
     if private:
         with pytest.raises(HarnessError, match="ranks judged documents only"):
-            submit(lab, Offer(path, "A"))
+            submit_run(lab, Offer(path, "A"))
         assert not list((lab.folder / "submissions").iterdir())
     else:
-        assert submit(lab, Offer(path, "A")).made == 1
+        assert submit_run(lab, Offer(path, "A")).made == 1
 
 
 @pytest.mark.parametrize("private", [False, True])

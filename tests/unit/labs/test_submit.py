@@ -22,14 +22,14 @@ from harness.errors import HarnessError
 from harness.experiments.evaluate import compare, evaluate
 from harness.io import files as io_files
 from harness.io.files import data_root
-from harness.labs.check import check
+from harness.labs.check import lab_faults
 from harness.labs.form import normal
-from harness.labs.journal import is_name, label_of
+from harness.labs.journal import is_name, label_of_tag
 from harness.labs.lab import Lab, read_lab
-from harness.labs.receipts import shown
+from harness.labs.receipts import team_receipt
 from harness.labs.standing import standing
-from harness.labs.submissions import find, scores_of, submissions
-from harness.labs.submit import Offer, choose_primary, open_lab, submit, withdraw
+from harness.labs.submissions import find_submission, scores_of, submissions
+from harness.labs.submit import Offer, choose_primary, open_lab, submit_run, withdraw_run
 
 Make = Callable[..., Lab]
 
@@ -52,7 +52,7 @@ def test_what_is_kept(make: Make, tmp_path: Path) -> None:
         path, "DPRL", "first", "A  run,\nmade of two.", "manual", "https://example.org/code", "the whole of arXiv"
     )
     now = datetime(2026, 7, 1, 12, tzinfo=UTC)
-    kept = submit(lab, offer, now=now).submission
+    kept = submit_run(lab, offer, now=now).submission
     assert (kept.name, kept.version, kept.kind, kept.submitted) == (
         "DPRL / first",
         1,
@@ -82,13 +82,13 @@ def test_what_is_kept(make: Make, tmp_path: Path) -> None:
     assert said["method"]["automatic"] is False
     assert said["implementation"]["source"]["repository"] == offer.code
     assert said["lab"]["description"] == "A run, made of two."
-    assert check(lab) == []
+    assert lab_faults(lab) == []
 
 
 def test_a_run_without_judged_documents_is_doubted_if_judgments_are_public(make: Make, tmp_path: Path) -> None:
     path = tmp_path / "r.run"
     path.write_text("".join(f"{TOPICS[0]} Q0 x{n} {n} {-n} r\n" for n in range(1, 12)))
-    said = submit(make(), Offer(path, "A")).notes
+    said = submit_run(make(), Offer(path, "A")).notes
     assert any("none of its 11 documents is judged, such as 'x1'" in note for note in said)
 
 
@@ -96,23 +96,23 @@ def test_a_run_without_judged_documents_is_doubted_if_judgments_are_public(make:
 def test_any_tag_gives_a_label(make: Make, tmp_path: Path, tag: str) -> None:
     lab, path = make(), run_file(tmp_path / "r.run", 1)
     path.write_text("".join(f"{line.rsplit(None, 1)[0]} {tag}\n" for line in path.read_text().splitlines()))
-    receipt = submit(lab, Offer(path, "A"))
+    receipt = submit_run(lab, Offer(path, "A"))
     kept = receipt.submission
-    assert kept.label == label_of(tag) and is_name(kept.label)
+    assert kept.label == label_of_tag(tag) and is_name(kept.label)
     assert any("is no label: kept as" in note for note in receipt.notes)
-    assert kept.run.is_relative_to(lab.folder / "submissions" / "A") and check(lab) == []
+    assert kept.run.is_relative_to(lab.folder / "submissions" / "A") and lab_faults(lab) == []
 
 
 def test_what_made_the_run_is_kept_with_it(make: Make, tmp_path: Path) -> None:
     lab, path = make(), run_file(tmp_path / "r.run", 1)
     side = {"platform": {"hardware": {"cpu": {"model": "8086"}}}, "actor": {"team": "somebody else"}, "odd": 1}
     (tmp_path / "r.ir-metadata.yml").write_text(yaml.safe_dump(side))
-    said = yaml.safe_load((submit(lab, Offer(path, "A")).submission.run.parent / "run.ir-metadata.yml").read_text())
+    said = yaml.safe_load((submit_run(lab, Offer(path, "A")).submission.run.parent / "run.ir-metadata.yml").read_text())
     assert said["platform"] == side["platform"]
     assert said["actor"] == {"team": "A"}
     assert "odd" not in said
     (tmp_path / "s.ir-metadata.yml").write_text(yaml.safe_dump({**side, "harness": {"sha256": "of another run"}}))
-    receipt = submit(lab, Offer(run_file(tmp_path / "s.run", 2), "A", "s"))
+    receipt = submit_run(lab, Offer(run_file(tmp_path / "s.run", 2), "A", "s"))
     assert [
         note.endswith("s.ir-metadata.yml: belongs to another run, or the run was changed; ignored")
         for note in receipt.notes
@@ -138,18 +138,18 @@ def test_formulas_keep_their_posts(tmp_path: Path) -> None:
     rows = [line.split() for line in (data_root() / "runs/mini/mini-task2/overlap.run").read_text().splitlines()]
     path = tmp_path / "formulas.tsv"
     path.write_text("".join(f"{t}\t{d}\tp_{n}\t{r}\t{s}\tmine\n" for n, (t, _, d, r, s, _) in enumerate(rows)))
-    submit(lab, Offer(path, "A"))
+    submit_run(lab, Offer(path, "A"))
     kept = submissions(lab)[0]
     before, after = read_run(path), read_run(kept.run)
     assert before.context is not None and after.context is not None
     assert sorted(before.context.tolist()) == sorted(after.context.tolist())
-    assert check(lab) == []
+    assert lab_faults(lab) == []
 
 
 def test_versions_and_the_primary_run(make: Make, tmp_path: Path) -> None:
     lab = make()
     for seed, label in ((1, "a"), (2, "b"), (3, "b")):
-        submit(lab, Offer(run_file(tmp_path / f"{seed}", seed), "A", label))
+        submit_run(lab, Offer(run_file(tmp_path / f"{seed}", seed), "A", label))
     assert flags(lab) == {
         "A / a": (True, True, False),
         "A / b": (False, False, False),
@@ -157,35 +157,35 @@ def test_versions_and_the_primary_run(make: Make, tmp_path: Path) -> None:
     }
     assert choose_primary(lab, "A", "b").title == "A / b, version 2"
     assert [title for title, (_, primary, _) in flags(lab).items() if primary] == ["A / b, version 2"]
-    submit(lab, Offer(run_file(tmp_path / "4", 4), "A", "b"))  # a new version of the primary run is the primary run
+    submit_run(lab, Offer(run_file(tmp_path / "4", 4), "A", "b"))  # a new version of the primary run is the primary run
     assert [title for title, (_, primary, _) in flags(lab).items() if primary] == ["A / b, version 3"]
-    submit(lab, Offer(run_file(tmp_path / "5", 5), "A", "c", primary=True))
+    submit_run(lab, Offer(run_file(tmp_path / "5", 5), "A", "c", primary=True))
     assert [title for title, (_, primary, _) in flags(lab).items() if primary] == ["A / c"]
-    withdraw(lab, "A", "c")
+    withdraw_run(lab, "A", "c")
     assert [title for title, (_, primary, _) in flags(lab).items() if primary] == ["A / a"]
-    assert find(submissions(lab), "A", "c", 1).withdrawn
+    assert find_submission(submissions(lab), "A", "c", 1).withdrawn
 
 
 def test_withdrawal_leaves_a_trace(make: Make, tmp_path: Path) -> None:
     lab = make()
     for seed in (1, 2):
-        submit(lab, Offer(run_file(tmp_path / f"{seed}", seed), "A", "a"))
-    done = withdraw(lab, "A", "a", reason="two topics\tswapped")
+        submit_run(lab, Offer(run_file(tmp_path / f"{seed}", seed), "A", "a"))
+    done = withdraw_run(lab, "A", "a", reason="two topics\tswapped")
     assert (done.version, done.withdrawn, done.reason) == (2, True, "two topics swapped")
     assert done.run.is_file()
     assert flags(lab) == {"A / a": (True, True, False), "A / a, version 2": (False, False, True)}
     with pytest.raises(HarnessError, match="A / a, version 2 was withdrawn already"):
-        withdraw(lab, "A", "a", 2)
-    withdraw(lab, "A", "a")
+        withdraw_run(lab, "A", "a", 2)
+    withdraw_run(lab, "A", "a")
     with pytest.raises(HarnessError, match=r"A / a was withdrawn already$"):
-        withdraw(lab, "A", "a")
+        withdraw_run(lab, "A", "a")
     assert [json.loads(line)["event"] for line in (lab.folder / "journal.jsonl").read_text().splitlines()] == [
         *["submitted"] * 2,
         *["withdrawn"] * 2,
     ]
-    submit(lab, Offer(run_file(tmp_path / "3", 3), "A", "a"))
+    submit_run(lab, Offer(run_file(tmp_path / "3", 3), "A", "a"))
     assert flags(lab)["A / a, version 3"] == (True, True, False)
-    assert check(lab) == []
+    assert lab_faults(lab) == []
 
 
 @pytest.mark.parametrize(
@@ -199,9 +199,9 @@ def test_withdrawal_leaves_a_trace(make: Make, tmp_path: Path) -> None:
 )
 def test_what_is_not_there(make: Make, tmp_path: Path, team: str, label: str, version: int | None, said: str) -> None:
     lab = make()
-    submit(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
+    submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     with pytest.raises(HarnessError) as caught:
-        withdraw(lab, team, label, version)
+        withdraw_run(lab, team, label, version)
     assert caught.value.lines == (said,)
 
 
@@ -213,7 +213,7 @@ def test_what_a_team_is_told(make: Make, tmp_path: Path, conf: Conf) -> None:
     assert lab.baseline == "baseline / r1"
     found = None
     for path, team in zip(paths, ("A", "B", "A", "A"), strict=True):
-        found = submit(lab, Offer(path, team)).standing
+        found = submit_run(lab, Offer(path, team)).standing
     assert found is not None
     means = {each.name: each.means["nDCG"] for each in submissions(lab)}
     best = max(("baseline / r1", "A / r2", "B / r3"), key=lambda name: means[name])  # of the ranked runs
@@ -236,7 +236,7 @@ def test_what_a_team_is_told(make: Make, tmp_path: Path, conf: Conf) -> None:
         assert row.p == pytest.approx(other.p)
         assert (row.corrected, row.significant) == (False, None)  # A / r5 is not ranked
     assert found.tests == "paired t-test, not corrected: no two of these runs are ranked"
-    chosen = submit(lab, Offer(run_file(tmp_path / "6.run", 6, tag="r6"), "C")).standing
+    chosen = submit_run(lab, Offer(run_file(tmp_path / "6.run", 6, tag="r6"), "C")).standing
     assert chosen is not None and chosen.ranked
     # The family is that of the leaderboard: all pairs of the four ranked runs, by Holm's correction.
     ranked = {"r1": "baseline / r1", "r2": "A / r2", "r3": "B / r3", "r6": "C / r6"}
@@ -255,7 +255,7 @@ def test_ranks_are_those_of_the_leaderboard(make: Make, tmp_path: Path, means: t
     """Means that differ in their last bit share a rank, and a run without a mean is last."""
     lab = make()
     for seed in (1, 2):
-        submit(lab, Offer(run_file(tmp_path / str(seed), seed), "AB"[seed - 1]))
+        submit_run(lab, Offer(run_file(tmp_path / str(seed), seed), "AB"[seed - 1]))
     found = [
         replace(each, means={**each.means, "nDCG": mean}) for each, mean in zip(submissions(lab), means, strict=True)
     ]
@@ -268,7 +268,7 @@ def test_the_rank_of_each_run_is_that_of_the_leaderboard_with_it_as_primary(make
     given = [("A", "automatic"), ("A", "automatic"), ("B", "automatic"), ("B", "post-hoc"), ("C", "automatic")]
     for seed, (team, kind) in enumerate(given):
         path = run_file(tmp_path / str(seed), seed)
-        told = submit(lab, Offer(path, team, f"r{seed}", kind=kind)).standing
+        told = submit_run(lab, Offer(path, team, f"r{seed}", kind=kind)).standing
         if kind == "post-hoc":
             continue
         choose_primary(lab, team, f"r{seed}")
@@ -286,8 +286,8 @@ def test_a_baseline_that_is_no_primary_run_is_ranked(make: Make, tmp_path: Path,
     given = [("A", "first", "automatic"), ("A", "base", "post-hoc"), ("B", "b", "automatic"), ("A", "third", "manual")]
     told = []
     for seed, (team, label, kind) in zip(seeds, given, strict=True):
-        found = submit(lab, Offer(run_file(tmp_path / label, seed), team, label, kind=kind))
-        told.append((found.standing, shown(lab, found).ranked))
+        found = submit_run(lab, Offer(run_file(tmp_path / label, seed), team, label, kind=kind))
+        told.append((found.standing, team_receipt(lab, found).ranked))
     means = {each.label: each.means["nDCG"] for each in submissions(lab)}
     beside = {"first": (), "base": ("first",), "b": ("first", "base"), "third": ("base", "b")}
     for (_, label, _), (found_standing, words) in zip(given, told, strict=True):
@@ -299,15 +299,15 @@ def test_a_baseline_that_is_no_primary_run_is_ranked(make: Make, tmp_path: Path,
 
 def test_a_lab_that_changed_takes_no_run(make: Make, conf: Conf, tmp_path: Path) -> None:
     lab = make()
-    submit(lab, Offer(run_file(tmp_path / "1", 1), "A", "a"))
+    submit_run(lab, Offer(run_file(tmp_path / "1", 1), "A", "a"))
     collection(conf, tmp_path / "data", judgments(seed=2))
     before = files(lab.folder)
     with pytest.raises(HarnessError, match="lab: judgments changed since the first submission"):
-        submit(lab, Offer(run_file(tmp_path / "2", 2), "A", "b"))
+        submit_run(lab, Offer(run_file(tmp_path / "2", 2), "A", "b"))
     with pytest.raises(HarnessError, match="lab: judgments and measures changed since"):
-        submit(replace(lab, measures=("AP",)), Offer(run_file(tmp_path / "2", 2), "A", "b"))
+        submit_run(replace(lab, measures=("AP",)), Offer(run_file(tmp_path / "2", 2), "A", "b"))
     assert files(lab.folder) == before
-    assert [line.rpartition(": ")[2] for line in check(lab)] == [
+    assert [line.rpartition(": ")[2] for line in lab_faults(lab)] == [
         "the run now has other scores; check whether the collection changed"
     ]
 
@@ -317,14 +317,14 @@ def test_a_submission_reads_no_other_runs(make: Make, tmp_path: Path) -> None:
     lab = make()
     bench = lab.task()
     for seed in range(12):
-        submit(lab, Offer(run_file(tmp_path / "r", seed), f"team{seed}"), bench=bench)
+        submit_run(lab, Offer(run_file(tmp_path / "r", seed), f"team{seed}"), bench=bench)
     found = submissions(lab)
     best = max(found, key=lambda each: each.means["nDCG"])
     for each in found:
         if each.place not in (0, best.place):
             for path in each.run.parent.iterdir():
                 path.unlink()
-    receipt = submit(lab, Offer(run_file(tmp_path / "r", 99), "late"), bench=bench)
+    receipt = submit_run(lab, Offer(run_file(tmp_path / "r", 99), "late"), bench=bench)
     assert receipt.notes == ()
     assert receipt.standing is not None
     assert [row.name for row in receipt.standing.rows] == [best.title]
@@ -334,7 +334,7 @@ def test_runs_of_all_packings(make: Make, tmp_path: Path) -> None:
     lab = make()
     path = tmp_path / "r.run.gz"
     path.write_bytes(gzip.compress(run_text(rankings(1)).encode()))
-    assert submit(lab, Offer(path, "A")).submission.label == "mine"
+    assert submit_run(lab, Offer(path, "A")).submission.label == "mine"
     assert read_run(submissions(lab)[0].run).topics == TOPICS
 
 
@@ -369,7 +369,7 @@ def test_archives_and_folders_of_tira_are_submitted_like_their_run(conf: Conf, t
 
 def kept(lab: Lab, path: Path) -> dict[str, bytes]:
     """What a lab keeps of a run of team A."""
-    assert submit(lab, Offer(path, "A"), now=datetime(2026, 1, 1, tzinfo=UTC)).notes == ()
+    assert submit_run(lab, Offer(path, "A"), now=datetime(2026, 1, 1, tzinfo=UTC)).notes == ()
     return files(lab.folder / "submissions" / "A")
 
 
@@ -386,7 +386,7 @@ def test_archives_that_are_refused_change_nothing(make: Make, tmp_path: Path, mo
     for said, inside in bad.items():
         for path in (zipped(tmp_path / "bad.zip", inside), tarred(tmp_path / "bad.tar.gz", inside)):
             with pytest.raises(HarnessError) as caught:
-                submit(lab, Offer(path, "A"))
+                submit_run(lab, Offer(path, "A"))
             assert caught.value.lines == (f"{path}: {said}",)
     assert not submissions(lab)
 
@@ -395,8 +395,8 @@ def test_metadata_in_an_archive_has_the_limits_of_that_beside_a_run(make: Make, 
     lab, run = make(), run_text(rankings(1)).encode()
     long = b"platform: {a: " + b"x" * (1 << 19) + b"}\n"
     path = zipped(tmp_path / "a.zip", {"run.txt": run, "ir-metadata.yml": long})
-    assert submit(lab, Offer(path, "A")).notes == (f"{path}: platform: more than 262,144 characters; ignored",)
+    assert submit_run(lab, Offer(path, "A")).notes == (f"{path}: platform: more than 262,144 characters; ignored",)
     large = {"run.txt": run_text(rankings(2)).encode(), "ir-metadata.yml": b"# " + random.Random(1).randbytes(1 << 21)}
     huge = zipped(tmp_path / "b.zip", large)
-    (note,) = submit(lab, Offer(huge, "B", "huge")).notes
+    (note,) = submit_run(lab, Offer(huge, "B", "huge")).notes
     assert note == f"{huge}: unpacks to more than 2,097,152 bytes; ignored"

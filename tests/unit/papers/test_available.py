@@ -15,9 +15,9 @@ from paper_tools import Tiny, grid, message, report_of, table_of
 
 from harness.io import config
 from harness.papers.paper import load_paper
-from harness.papers.reproduce import reproduce
-from harness.papers.rows import Available, Row
-from harness.render.model import Text
+from harness.papers.reproduce import recompute_paper
+from harness.papers.rows import Available, SystemRow
+from harness.render.model import Prose
 from harness.render.write import render_html, render_latex, render_markdown, tables_csv
 from harness.systems.build import build_system
 from harness.systems.dense import encoder, models
@@ -59,7 +59,7 @@ def available_of(key: str) -> Available:
     return available
 
 
-def by_label(available: Available, table: str) -> dict[str, Row]:
+def by_label(available: Available, table: str) -> dict[str, SystemRow]:
     return {row.label: row for row in available.rows if row.table == table}
 
 
@@ -112,7 +112,7 @@ def test_their_ensembles_fuse_what_their_labels_say_as_they_say() -> None:
 def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """No model is here, and the libraries that read them are."""
     monkeypatch.setattr(models, "missing", lambda name: [f"needs the model {name}: harness fetch {name}"])
-    monkeypatch.setattr(encoder, "missing", list)
+    monkeypatch.setattr(encoder, "missing_encoder_packages", list)
 
 
 @pytest.mark.slow
@@ -146,7 +146,7 @@ def test_a_number_needs_the_models_and_the_corpus_of_its_row() -> None:
     available = available_of("mirmu-msm")
     causes = {
         verdict.cell.system.partition(":")[0]: (verdict.verdict, verdict.cause)
-        for verdict in reproduce(load_paper("mirmu-msm")).verdicts
+        for verdict in recompute_paper(load_paper("mirmu-msm")).verdicts
         if verdict.cell.table in ("2", "3")
     }
     retriever, corpus = "sentence-transformers/all-MiniLM-L12-v2", "and corpus arqmath-posts (rehearsed at 0.1.0)"
@@ -312,7 +312,7 @@ def test_a_table_of_rows(tiny: Tiny) -> None:
         ),
     ]
     (section,) = (section for section in report.sections if section.title == "Available rows")
-    (prose,) = (block for block in section.blocks if isinstance(block, Text))
+    (prose,) = (block for block in section.blocks if isinstance(block, Prose))
     assert prose.paragraphs[0] == (
         "Of 4 rows, 3 can be run once their documents are available, 0 in part; "
         "0 need a resource, 0 are not implemented and 1 are blocked."

@@ -15,12 +15,12 @@ from harness.data.trec import Run, read_run
 from harness.errors import HarnessError
 from harness.experiments.produce import make
 from harness.experiments.task import Task, task
-from harness.papers.brought import Brought, bring
 from harness.papers.cells import HEADER, KINDS
 from harness.papers.map import fitting, paper_rows
 from harness.papers.paper import Paper, load_paper
 from harness.papers.report.paper import paper_report
-from harness.papers.reproduce import Reproduction, reproduce
+from harness.papers.reproduce import PaperReproduction, recompute_paper
+from harness.papers.user_runs import Brought, bring
 from harness.render.write import render_markdown
 from harness.store import sidecar
 from harness.store.provenance import provenance
@@ -96,13 +96,15 @@ def write(folder: Path, tables: object, **more: object) -> None:
     (folder / "map.yaml").write_text(yaml.safe_dump({"tables": tables, **more}, sort_keys=False))
 
 
-def brought(paper: Paper, folder: Path | None, runs: Path | None = None) -> tuple[Reproduction, Brought, list[str]]:
+def brought(
+    paper: Paper, folder: Path | None, runs: Path | None = None
+) -> tuple[PaperReproduction, Brought, list[str]]:
     said: list[str] = []
     found = bring(paper, folder, runs, said.append)
-    return reproduce(paper, brought=found), found, said
+    return recompute_paper(paper, brought=found), found, said
 
 
-def verdicts(found: Reproduction) -> dict[tuple[str, str, str], tuple[str, float | None]]:
+def verdicts(found: PaperReproduction) -> dict[tuple[str, str, str], tuple[str, float | None]]:
     return {
         (v.cell.system, v.cell.metric, v.cell.slice): (v.verdict, None if v.value is None else round(v.value, 9))
         for v in found.verdicts
@@ -141,7 +143,7 @@ def read(name: str) -> Run:
 def test_without_runs_nothing_changes(own: Paper, tmp_path: Path) -> None:
     found, made, said = brought(own, None, tmp_path / "runs")
     assert (made, said) == (Brought(), [])
-    assert found == reproduce(own)
+    assert found == recompute_paper(own)
     assert found.scores == {}
 
 
@@ -387,7 +389,7 @@ def test_runs_made_otherwise_do_not_count(own: Paper, folder: Path, tmp_path: Pa
     (line,) = faults(own, folder)
     assert line.endswith("overlap.run: ranks judged documents only, so its numbers cannot be the paper's")
     make(load_system("overlap"), mini, runs=runs)
-    side = sidecar.beside(path)
+    side = sidecar.sidecar_path(path)
     side.write_text(side.read_text().replace("name: mini-answers", "name: mini-formulas"))
     assert why() == "its metadata file, which says how it was made, is missing or damaged"
     side.unlink()
@@ -414,7 +416,7 @@ def test_a_run_on_another_corpus_is_refused(
     assert "searched corpus part instead of mini-answers, so its numbers cannot be the paper's" in line
 
 
-def markdown(found: Reproduction) -> str:
+def markdown(found: PaperReproduction) -> str:
     return render_markdown(paper_report(found, provenance(found.files, ["harness"])))
 
 
@@ -431,7 +433,7 @@ def test_the_report_and_its_data_say_whose_runs_these_are(own: Paper, folder: Pa
     text = render_markdown(report)
     assert made.runs[0].run.sha256 in text
     assert {verdict["verdict"] for verdict in data["verdicts"]} <= set(KINDS)
-    assert "brought" not in (paper_report(reproduce(own), provenance({}, ["harness"])).data or {})
+    assert "brought" not in (paper_report(recompute_paper(own), provenance({}, ["harness"])).data or {})
 
 
 def test_papers_whose_runs_cannot_be_scored(folder: Path) -> None:

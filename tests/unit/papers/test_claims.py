@@ -11,8 +11,8 @@ from harness.io.checks import typed
 from harness.papers.claims import POOLED, Claim, check_claims
 from harness.papers.paper import Config, Paper
 from harness.papers.report.claims import claims_section
-from harness.papers.reproduce import Reproduction
-from harness.render.model import Figure, Table, Text
+from harness.papers.reproduce import PaperReproduction
+from harness.render.model import Figure, Prose, Table
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 
@@ -30,7 +30,7 @@ RUNS = {
 
 def reproduction(
     claims: object, collections: Sequence[str] = ("c1", "c2"), runs: Mapping[str, Any] = RUNS
-) -> Reproduction:
+) -> PaperReproduction:
     scores = {}
     for collection in collections:
         topics = tuple(f"{collection}-{n}" for n in range(len(BASE)))
@@ -40,7 +40,7 @@ def reproduction(
             )
     config = typed(Config, {"key": "p", "title": "P", "claims": claims}, "f")
     paper = Paper("p", "P", (), (), config, "f")
-    return Reproduction(paper, (), scores, {}, {}, {}, (), ())
+    return PaperReproduction(paper, (), scores, {}, {}, {}, (), ())
 
 
 def claim(
@@ -166,7 +166,7 @@ def section(*claims: dict[str, object]) -> tuple[list[str], list[Table], list[Fi
         check_claims(reproduction(list(claims))), {"alike": "Beware of alike.", "other": "Not this."}
     )
     assert found is not None
-    texts = [line for block in found.blocks if isinstance(block, Text) for line in block.paragraphs]
+    texts = [line for block in found.blocks if isinstance(block, Prose) for line in block.paragraphs]
     return (
         texts,
         [block for block in found.blocks if isinstance(block, Table)],

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau, t
 
-from harness.papers.cells import Cell, Printed, Verdict, predicted
-from harness.papers.effects import Effect, columns
+from harness.papers.cells import CellVerdict, Printed, PublishedCell, predicted
+from harness.papers.effects import BaselineEffect, columns
 from harness.scoring.reproduction import delta_relative_improvement, effect_ratio
 
 # Row, printed value, value here; the first is the paper's baseline.
@@ -17,12 +17,17 @@ Rows = Sequence[tuple[str, str, float | None]]
 ROWS: Rows = [("a", "0.200", 0.25), ("b", "0.300", 0.30), ("c", "0.250", 0.20), ("d", "0.200", 0.40)]
 
 
-def verdicts(rows: Rows, baseline: str = "a", table: str = "1") -> list[Verdict]:
+def verdicts(rows: Rows, baseline: str = "a", table: str = "1") -> list[CellVerdict]:
     cells = [
-        (Cell("p", table, "", name, "", "c1", "t", "", "ndcg", "single", printed, "", None, name == baseline, ""), here)
+        (
+            PublishedCell(
+                "p", table, "", name, "", "c1", "t", "", "ndcg", "single", printed, "", None, name == baseline, ""
+            ),
+            here,
+        )
         for name, printed, here in rows
     ]
-    return [Verdict(cell, "needs" if here is None else "differs", here) for cell, here in cells]
+    return [CellVerdict(cell, "needs" if here is None else "differs", here) for cell, here in cells]
 
 
 def test_effects_by_the_definitions_of_breuer_et_al() -> None:
@@ -63,7 +68,7 @@ def test_columns_in_part(rows: Rows, baseline: str, found: list[tuple[int, float
 
 def test_a_baseline_of_zero_has_no_relative_improvement() -> None:
     (column,) = columns(verdicts([("a", "0.0", 0.0), ("b", "0.3", 0.3)]))
-    assert column.effects == (Effect("b", "a", 0.3, 0.3, 1.0, None),)
+    assert column.effects == (BaselineEffect("b", "a", 0.3, 0.3, 1.0, None),)
 
 
 def test_tables_and_measures_are_columns_of_their_own() -> None:

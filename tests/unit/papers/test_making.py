@@ -15,38 +15,49 @@ from harness.experiments import launch
 from harness.experiments.produce import make
 from harness.experiments.task import task
 from harness.io.files import sha256_file
-from harness.papers import making
-from harness.papers.making import Making, Result, budget_keys, carry_out, finished, recorded, spent, waves
+from harness.papers import step_runner
 from harness.papers.paper import load_paper
-from harness.papers.steps import Selection, Step, steps
+from harness.papers.step_runner import (
+    Making,
+    StepOutcome,
+    budget_keys,
+    carry_out,
+    finished,
+    recorded,
+    spent_dollars,
+    waves,
+)
+from harness.papers.steps import RunStep, Selection, paper_steps
 from harness.store import sidecar
 from harness.systems.build import load_system
 
 MINI = ("run", "collection=mini-task1", "corpus=mini-answers")
 
 
-def single(system: str, *words: str) -> Step:
-    return Step(system, (*MINI, f"system={system}", *words), ())
+def single(system: str, *words: str) -> RunStep:
+    return RunStep(system, (*MINI, f"system={system}", *words), ())
 
 
-def fusion(name: str, *reads: str) -> Step:
-    return Step(name, (*MINI, "system=fusion-rrf", f"system.runs=[{','.join(reads)}]", f"system.name={name}"), ())
+def fusion(name: str, *reads: str) -> RunStep:
+    return RunStep(name, (*MINI, "system=fusion-rrf", f"system.runs=[{','.join(reads)}]", f"system.name={name}"), ())
 
 
 @pytest.fixture
-def done(tmp_path: Path) -> tuple[Making, Step, Result]:
+def done(tmp_path: Path) -> tuple[Making, RunStep, StepOutcome]:
     """A step that passed, with its record and its run."""
     how, step = Making(tmp_path / "making", work=tmp_path), single("bm25")
     run = tmp_path / "runs" / step.file
     produced = make(load_system("bm25"), task("mini-task1", "mini-answers"), runs=tmp_path / "runs")
     assert produced.path == run
-    result = Result(step.name, step.command, "", 1.0, 1.0, 1, {f"runs/{step.file}": sha256_file(run)}, making.code())
+    result = StepOutcome(
+        step.name, step.command, "", 1.0, 1.0, 1, {f"runs/{step.file}": sha256_file(run)}, step_runner.code()
+    )
     (how.folder / "steps").mkdir(parents=True)
     (how.folder / "steps" / "bm25.json").write_text(json.dumps(asdict(result)))
     return how, step, result
 
 
-def test_a_finished_step(done: tuple[Making, Step, Result]) -> None:
+def test_a_finished_step(done: tuple[Making, RunStep, StepOutcome]) -> None:
     how, step, result = done
     assert finished(how, step) == recorded(how, step) == result
 
@@ -61,7 +72,7 @@ def test_a_finished_step(done: tuple[Making, Step, Result]) -> None:
         {"runs": {"runs/mini-task1/other.run": "0" * 64}},
     ],
 )
-def test_a_record_of_something_else(done: tuple[Making, Step, Result], change: dict[str, Any]) -> None:
+def test_a_record_of_something_else(done: tuple[Making, RunStep, StepOutcome], change: dict[str, Any]) -> None:
     how, step, result = done
     (how.folder / "steps" / "bm25.json").write_text(json.dumps(asdict(replace(result, **change))))
     assert recorded(how, step) is not None
@@ -72,7 +83,7 @@ def test_a_record_of_something_else(done: tuple[Making, Step, Result], change: d
     "damage",
     ["", "{", "[]", "null", "3", '"x"', "{}", '{"step": "bm25"}', "\x00", "RUNS: 3", "RUNS: null", "RUNS: [1]", "MORE"],
 )
-def test_a_damaged_record_counts_as_none(done: tuple[Making, Step, Result], damage: str) -> None:
+def test_a_damaged_record_counts_as_none(done: tuple[Making, RunStep, StepOutcome], damage: str) -> None:
     how, step, result = done
     kind, _, value = damage.partition(": ")
     plain = asdict(result)
@@ -82,7 +93,7 @@ def test_a_damaged_record_counts_as_none(done: tuple[Making, Step, Result], dama
     assert (recorded(how, step), finished(how, step)) == (None, None)
 
 
-def test_bytes_cut_or_changed_in_a_record_never_fail(done: tuple[Making, Step, Result]) -> None:
+def test_bytes_cut_or_changed_in_a_record_never_fail(done: tuple[Making, RunStep, StepOutcome]) -> None:
     how, step, result = done
     path = how.folder / "steps" / "bm25.json"
     whole = path.read_bytes()
@@ -96,7 +107,7 @@ def test_bytes_cut_or_changed_in_a_record_never_fail(done: tuple[Making, Step, R
 @pytest.mark.parametrize("change", ["changed", None])
 @pytest.mark.parametrize("ending", [".run", ".ir-metadata.yml"])
 def test_a_changed_or_deleted_run_is_made_again(
-    done: tuple[Making, Step, Result], ending: str, change: str | None
+    done: tuple[Making, RunStep, StepOutcome], ending: str, change: str | None
 ) -> None:
     how, step, _ = done
     path = (how.work / "runs" / step.file).with_suffix(ending)
@@ -105,25 +116,25 @@ def test_a_changed_or_deleted_run_is_made_again(
 
 
 def test_a_run_on_another_version_of_the_corpus_is_made_again(
-    done: tuple[Making, Step, Result], monkeypatch: pytest.MonkeyPatch
+    done: tuple[Making, RunStep, StepOutcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     how, step, _ = done
     monkeypatch.setattr(Corpus, "declared", lambda _: "another")
     assert finished(how, step) is None
 
 
-def test_what_was_fetched_once_is_fetched_again(done: tuple[Making, Step, Result]) -> None:
+def test_what_was_fetched_once_is_fetched_again(done: tuple[Making, RunStep, StepOutcome]) -> None:
     """Its files may have been deleted since."""
     how, _, result = done
-    step = Step("fetch x", ("fetch", "x"), ())
+    step = RunStep("fetch x", ("fetch", "x"), ())
     made = replace(result, step=step.name, command=step.command, runs={})
     (how.folder / "steps" / "fetch-x.json").write_text(json.dumps(asdict(made)))
     assert (recorded(how, step), finished(how, step)) == (made, None)
 
 
-def test_an_experiment_is_always_asked(done: tuple[Making, Step, Result]) -> None:
+def test_an_experiment_is_always_asked(done: tuple[Making, RunStep, StepOutcome]) -> None:
     how, _, result = done
-    step = Step("mini", ("run", "experiment=mini"), ())
+    step = RunStep("mini", ("run", "experiment=mini"), ())
     made = replace(result, step="mini", command=step.command, runs={})
     (how.folder / "steps" / "mini.json").write_text(json.dumps(asdict(made)))
     assert (recorded(how, step), finished(how, step)) == (made, None)
@@ -143,13 +154,13 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float | None]]:
     """Steps in place of commands: the name and the budget of each that is run; those named in `fail` fail."""
     called: list[tuple[str, float | None]] = []
 
-    def command(how: Making, step: Step, _: Sequence[str]) -> Result:
+    def command(how: Making, step: RunStep, _: Sequence[str]) -> StepOutcome:
         called.append((step.name, how.budget))
         runs = {f"runs/{step.file}": "0"} if not step.name.startswith("bad") else {}
         fault = "as told" if step.name.startswith("bad") else ""
-        return Result(step.name, step.command, fault, 0, 0, 0, runs, making.code(), "log")
+        return StepOutcome(step.name, step.command, fault, 0, 0, 0, runs, step_runner.code(), "log")
 
-    monkeypatch.setattr(making, "_command", command)
+    monkeypatch.setattr(step_runner, "_command", command)
     return called
 
 
@@ -176,21 +187,23 @@ def test_what_reads_a_failed_run_is_not_run_and_the_others_are(
 
 @pytest.mark.slow
 def test_a_budget_is_shared_by_the_models_that_a_step_asks() -> None:
-    made, _ = steps(load_paper("mathlib4"))
+    made, _ = paper_steps(load_paper("mathlib4"))
     keys = {step.runs[0].system: budget_keys(step) for step in made}
     assert keys["mathlib4-openai-v2-augmented"] == ["system.budget"] * 3  # prose, queries, vectors
     assert keys["mathlib4-e5-mistral-f-augmented"] == ["system.budget"]  # queries
     assert keys["mathlib4-uae-large"] == []
-    (endpoint,) = steps(load_paper("saber-math"), Selection("*embedding-3-small*"))[0]
+    (endpoint,) = paper_steps(load_paper("saber-math"), Selection("*embedding-3-small*"))[0]
     assert budget_keys(endpoint) == ["system.calls.budget"]
-    assert budget_keys(single("bm25")) == budget_keys(Step("x", ("run", "experiment=mathlib4"), ())) == []
+    assert budget_keys(single("bm25")) == budget_keys(RunStep("x", ("run", "experiment=mathlib4"), ())) == []
 
 
 @pytest.fixture
 def paid(monkeypatch: pytest.MonkeyPatch, commands: list[tuple[str, float | None]]) -> Iterator[Callable[..., None]]:
     """All steps but those named free ask a model, and each takes 3 dollars."""
-    monkeypatch.setattr(making, "budget_keys", lambda step: [] if step.name.startswith("free") else ["system.budget"])
-    monkeypatch.setattr(making, "spent", lambda _: 3.0)
+    monkeypatch.setattr(
+        step_runner, "budget_keys", lambda step: [] if step.name.startswith("free") else ["system.budget"]
+    )
+    monkeypatch.setattr(step_runner, "spent_dollars", lambda _: 3.0)
     return commands  # type: ignore[return-value]
 
 
@@ -225,4 +238,4 @@ def test_what_a_run_took_is_in_its_metadata_file(monkeypatch: pytest.MonkeyPatch
         "k": 1,
     }
     monkeypatch.setattr(sidecar, "costs", lambda _: notes)
-    assert spent(Path("a.run")) == 1.75
+    assert spent_dollars(Path("a.run")) == 1.75

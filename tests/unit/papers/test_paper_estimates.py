@@ -10,38 +10,38 @@ from pathlib import Path
 import pytest
 
 from harness.cli import facts
-from harness.papers.estimate import Calls, Estimate, estimates, order, to_json
-from harness.papers.groups import Group, groups
+from harness.papers.estimate import EstimatedCalls, GroupEstimate, estimates, order, to_json
+from harness.papers.groups import TableGroup, table_groups
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.rates import Measured, Range, data
 from harness.papers.report.estimates import cost_section
-from harness.papers.steps import Run
-from harness.papers.work import Step
+from harness.papers.steps import PlannedRun
+from harness.papers.work import WorkStep
 from harness.render.model import Table
-from harness.store.llm.estimate import sizes
-from harness.systems.states import needed_models, parts
+from harness.store.llm.estimate import character_counts
+from harness.systems.states import needed_models, nested_configurations
 
 RESULTS = Path(__file__).parents[3] / "bench" / "results"
 PAPERS = paper_names()
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?|\.\d+")
 
 
-def estimate_of(paper: str, table: str) -> Estimate:
+def estimate_of(paper: str, table: str) -> GroupEstimate:
     (found,) = (each for each in estimates(load_paper(paper)) if table in each.group.tables)
     return found
 
 
-def step_of(paper: str, table: str, title: str) -> Step:
+def step_of(paper: str, table: str, title: str) -> WorkStep:
     (found,) = (step for step in estimate_of(paper, table).steps if step.title == title)
     return found
 
 
-def hours(step: Step) -> tuple[float, float]:
+def hours(step: WorkStep) -> tuple[float, float]:
     assert step.hours is not None
     return step.hours.low, step.hours.high
 
 
-def call_of(table: str, endpoint: str, what: str) -> Calls:
+def call_of(table: str, endpoint: str, what: str) -> EstimatedCalls:
     (found,) = (c for c in estimate_of("mathlib4", table).calls if (c.endpoint, c.what) == (endpoint, what))
     return found
 
@@ -51,7 +51,7 @@ def call_of(table: str, endpoint: str, what: str) -> Calls:
 
 @pytest.mark.slow
 def test_tables_that_need_the_same_runs_are_one_group() -> None:
-    found = {name: [group.tables for group in groups(load_paper(name))] for name in PAPERS}
+    found = {name: [group.tables for group in table_groups(load_paper(name))] for name in PAPERS}
     assert found["mirmu-msm"] == [("1", "2"), ("3",), ("figure 2",)]
     assert found["mathlib4"] == [("4", "5"), ("6",)]
     assert found["crossmath"] == [("1", "2", "3", "4", "5")]
@@ -60,16 +60,16 @@ def test_tables_that_need_the_same_runs_are_one_group() -> None:
 
 
 def test_runs_of_a_group() -> None:
-    (group,) = groups(load_paper("crossmath"))
+    (group,) = table_groups(load_paper("crossmath"))
     assert len(group.runs) == 60
-    assert group.runs[0] == Run(
+    assert group.runs[0] == PlannedRun(
         "crossmath-mbart-bi", "crossmath-eng", "arqmath-posts-html", (), edition="arqmath-1", rerank=True
     )
     assert group.corpora == ("arqmath-posts-html",)
-    (strategy,) = (g for g in groups(load_paper("mathamr-plus")) if g.source == "experiment=mathamr-strategy")
+    (strategy,) = (g for g in table_groups(load_paper("mathamr-plus")) if g.source == "experiment=mathamr-strategy")
     mapping = strategy.runs[0].configuration
     assert (mapping["strategy"], mapping["training"]["seed"], mapping["training"]["epochs"]) == ("colbert", 42, 7)
-    figure = groups(load_paper("mirmu-msm"))[2]
+    figure = table_groups(load_paper("mirmu-msm"))[2]
     assert len(figure.systems) == 9  # the inputs of the ensemble; a fusion itself is no run of a group
     assert "fusion-rrf" not in figure.systems
 
@@ -121,7 +121,7 @@ def test_counts_of_the_papers_say_where_they_are_from() -> None:
     assert data().corpora["arqmath-posts"].range == Range(1_445_495, 1_445_495)
     assert data().corpora["mse-formulas"].range.low == 28_320_920
     assert data().corpora["mathlib-decls"].range.low == 115_966 + 40_610
-    assert sum(sizes("if x = 1")) == 8  # letters and others, as prompts are counted
+    assert sum(character_counts("if x = 1")) == 8  # letters and others, as prompts are counted
 
 
 # ---- every paper ----------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_every_paper_has_an_estimate(name: str) -> None:
 @pytest.mark.parametrize("name", PAPERS)
 def test_every_local_model_has_a_line(name: str) -> None:
     for each in estimates(load_paper(name)):
-        models = needed_models(part for run in each.group.runs for part in parts(run.configuration))
+        models = needed_models(part for run in each.group.runs for part in nested_configurations(run.configuration))
         listed = {item.name for item in each.needed}
         services = {f"a key for {call.endpoint}" for call in each.calls}
         assert {model for model in models if model not in listed} <= {s.removeprefix("a key for ") for s in services}
@@ -171,12 +171,12 @@ def test_what_is_not_known_stays_so() -> None:
 
 
 def test_a_corpus_or_class_without_counts_is_not_known() -> None:
-    from harness.papers.work import steps
+    from harness.papers.work import work_steps
 
-    other = Group(("9",), "rows", (Run("bm25", "mini-task1", "mini-formulas"),))
-    assert steps(other) == ()
-    assert Estimate(other, (), (), ()).unknown == ("the work on corpus mini-formulas",)
-    (_, step) = steps(replace(other, runs=(Run("overlap", "mini-task1", "arqmath-posts"),)))
+    other = TableGroup(("9",), "rows", (PlannedRun("bm25", "mini-task1", "mini-formulas"),))
+    assert work_steps(other) == ()
+    assert GroupEstimate(other, (), (), ()).unknown == ("the work on corpus mini-formulas",)
+    (_, step) = work_steps(replace(other, runs=(PlannedRun("overlap", "mini-task1", "arqmath-posts"),)))
     assert (step.title, step.hours) == ("the work of Overlap (overlap)", None)
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.files import sha256
-from harness.papers.cells import HEADER, KINDS, Cell, judge, read_cells
+from harness.papers.cells import HEADER, KINDS, PublishedCell, judge, read_cells
 from harness.papers.paper import load_paper, paper_names
-from harness.papers.reproduce import reproduce
+from harness.papers.reproduce import recompute_paper
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores, pooled
 
@@ -98,7 +98,7 @@ HEAD = ",".join(HEADER) + "\n"
 def test_a_cell() -> None:
     text = HEAD + row(std=".010", significant="1", baseline="1", caption='"a, b"', group="g", system="s", slice="x")
     (cell,) = read_cells(("\ufeff" + text.replace("\n", "\r\n")).encode(), "f")
-    assert cell == Cell("p", "1", "a, b", "s", "g", "", "", "x", "m", "", "0.5", ".010", True, True, "")
+    assert cell == PublishedCell("p", "1", "a, b", "s", "g", "", "", "x", "m", "", "0.5", ".010", True, True, "")
     assert cell.place == "Table 1, g, s, x, m"
     assert replace(cell, table="figure 2", slice="").place == "figure 2, g, s, m"
 
@@ -162,7 +162,7 @@ def test_there_are_five_papers() -> None:
 @pytest.mark.parametrize("key", LACKING)
 def test_every_cell_of_the_other_papers_has_a_state_with_a_reason(key: str) -> None:
     paper = load_paper(key)
-    found = reproduce(paper)
+    found = recompute_paper(paper)
     assert [verdict.cell for verdict in found.verdicts] == list(paper.cells)
     counts = {kind: found.count(kind) for kind in KINDS[-3:]}
     assert tuple(counts.values()) == LACKING[key]
@@ -177,7 +177,7 @@ def test_every_cell_of_the_other_papers_has_a_state_with_a_reason(key: str) -> N
 
 
 def test_the_reason_can_depend_on_the_table_and_the_measure() -> None:
-    verdicts = reproduce(load_paper("mathamr-plus")).verdicts
+    verdicts = recompute_paper(load_paper("mathamr-plus")).verdicts
     by_table = {verdict.cell.table: verdict.cause for verdict in verdicts}
     assert by_table["4.20"].startswith("cost of a full MathAMR+ model")
     bpref = [verdict.cause for verdict in verdicts if verdict.cell.metric == "bpref"]
@@ -193,7 +193,7 @@ def test_a_paper_is_recomputed(tiny: Tiny) -> None:
     paper = load_paper(tiny())
     assert paper.state() == "here"
     assert len(paper.files()) == 6 + 4
-    found = reproduce(paper)
+    found = recompute_paper(paper)
     verdicts = {(v.cell.system, v.cell.collection, v.cell.metric): v for v in found.verdicts}
     assert {place: (v.verdict, v.value if v.value is None else round(v.value, 9)) for place, v in verdicts.items()} == {
         ("Base", "c1", "p2"): ("exact", 0.5),
@@ -232,7 +232,7 @@ def test_a_paper_is_recomputed(tiny: Tiny) -> None:
 
 
 def test_a_missing_topic_counts_0_and_is_counted(tiny: Tiny) -> None:
-    scores = reproduce(load_paper(tiny())).scores["c1", "short-run"]
+    scores = recompute_paper(load_paper(tiny())).scores["c1", "short-run"]
     assert scores.topics == ("T1", "T2", "T3")
     assert scores.column("P@2").tolist() == [1.0, 0.5, 0.0]
     assert scores.n("P@2") == 3
@@ -240,7 +240,7 @@ def test_a_missing_topic_counts_0_and_is_counted(tiny: Tiny) -> None:
 
 
 def test_bounds_are_shown_where_ties_matter(tiny: Tiny) -> None:
-    found = reproduce(load_paper(tiny()))
+    found = recompute_paper(load_paper(tiny()))
     assert list(found.bounds) == [("c1", "tied-run")]
     # d1 and d2 are tied on T1; trec_eval's order puts d2, which is not relevant, first.
     assert found.scores["c1", "tied-run"].column("RR").tolist() == [0.5, 1.0, 1.0]
@@ -250,12 +250,12 @@ def test_bounds_are_shown_where_ties_matter(tiny: Tiny) -> None:
 
 def test_ties_that_change_nothing_are_not_shown(tiny: Tiny) -> None:
     tied = "T1 Q0 d1 1 1 x\nT1 Q0 d3 2 1 x\nT2 Q0 d4 1 1 x\n"
-    assert reproduce(load_paper(tiny(files={"runs/tied_1.txt": tied}))).bounds == {}
+    assert recompute_paper(load_paper(tiny(files={"runs/tied_1.txt": tied}))).bounds == {}
 
 
 def test_warnings_of_the_readers_are_kept(tiny: Tiny) -> None:
     wrong_ranks = "T1 Q0 d1 1 1 x\nT1 Q0 d3 2 2 x\n"
-    (warning,) = reproduce(load_paper(tiny(files={"runs/base_1.txt": wrong_ranks}))).warnings
+    (warning,) = recompute_paper(load_paper(tiny(files={"runs/base_1.txt": wrong_ranks}))).warnings
     assert warning.endswith(
         "runs/base_1.txt:2: rank 2 of topic 'T1' has a higher score than the rank before it; "
         "scores decide the order (1 such line)"
@@ -263,7 +263,7 @@ def test_warnings_of_the_readers_are_kept(tiny: Tiny) -> None:
 
 
 def test_the_same_runs_under_another_protocol(tiny: Tiny) -> None:
-    found = reproduce(load_paper(tiny("also: [trec_eval]\n")))
+    found = recompute_paper(load_paper(tiny("also: [trec_eval]\n")))
     assert list(found.also) == ["trec_eval"]
     scores = found.also["trec_eval"]["c1", "short-run"]
     # Not prime: the unjudged document stays at rank 2.
@@ -282,7 +282,7 @@ translations:
         "eng.tsv": "T1\tt\tprove\tx\nT2\tt\tfind $x$\tx\nT3\tt\tshow\tx\nT4\tt\tnot judged\tx\nU1\tt\tb\tx\n",
         "ces.tsv": "T1\tt\tprove!\tx\nT2\tt\tnajděte $x$\tx\nU1\tt\t$b$\tx\n",
     }
-    (check,) = reproduce(load_paper(tiny(extra, files))).checked
+    (check,) = recompute_paper(load_paper(tiny(extra, files))).checked
     assert (check.language, check.title) == ("ces", "Czech")
     assert check.checked == ("T1", "T2", "T3", "U1")
     assert check.missing == ("T3",)
@@ -291,14 +291,18 @@ translations:
 
 def test_a_run_with_a_topic_of_no_collection_is_refused(tiny: Tiny) -> None:
     paper = load_paper(tiny(files={"runs/base_1.txt": "T1 Q0 d1 1 1 x\nT9 Q0 d1 1 1 x\n"}))
-    assert message(lambda: reproduce(paper)).endswith("base_1.txt:2: topic 'T9' is not among the collection's topics")
+    assert message(lambda: recompute_paper(paper)).endswith(
+        "base_1.txt:2: topic 'T9' is not among the collection's topics"
+    )
 
 
 def test_a_file_that_cannot_be_had_is_an_error(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     paper = load_paper(tiny())
     monkeypatch.delenv("HARNESS_MIRROR")
     assert paper.state() == "fetchable"
-    assert message(lambda: reproduce(paper)).startswith("someone/runs@abababa/runs/base_1.txt: HARNESS_OFFLINE forbids")
+    assert message(lambda: recompute_paper(paper)).startswith(
+        "someone/runs@abababa/runs/base_1.txt: HARNESS_OFFLINE forbids"
+    )
 
 
 BREAKDOWN = "{title: x, attribute: difficulty, values: [Low], measure: RR, runs: [base-run]}"
@@ -392,7 +396,7 @@ def test_faults_of_an_archive(tiny: Tiny, tmp_path: Path, old: str, new: str, fa
 
 def test_a_value_that_nothing_recomputes_needs_a_reason(tiny: Tiny, tmp_path: Path) -> None:
     paper = load_paper(tiny(change=('state: "needs an archived run"\n', "")))
-    assert message(lambda: reproduce(paper)) == (
+    assert message(lambda: recompute_paper(paper)) == (
         f"{tmp_path / 'user-conf' / 'paper' / 'tiny.yaml'}: no run recomputes Table 1, theirs, Absent, c1, p2; "
         "give the reason in key 'state'"
     )
@@ -429,12 +433,14 @@ def test_a_paper_without_an_archive_needs_a_state(conf: Callable[[str, str, str]
 def test_an_identified_topic_must_be_judged(tiny: Tiny, tmp_path: Path) -> None:
     paper = load_paper(tiny(change=("topic: T1", "topic: T4")))
     path = tmp_path / "user-conf" / "paper" / "tiny.yaml"
-    assert message(lambda: reproduce(paper)) == f"{path}: topic 'T4' is not judged; known: T1, T2, T3"
+    assert message(lambda: recompute_paper(paper)) == f"{path}: topic 'T4' is not judged; known: T1, T2, T3"
 
 
 def test_a_measure_must_be_the_protocols(tiny: Tiny) -> None:
     paper = load_paper(tiny(change=("rr: RR", "rr: RR@5")))
-    assert message(lambda: reproduce(paper)) == ("run base-run: measure 'RR@5' was not scored; did you mean 'RR'?")
+    assert message(lambda: recompute_paper(paper)) == (
+        "run base-run: measure 'RR@5' was not scored; did you mean 'RR'?"
+    )
 
 
 def test_a_paper_needs_its_cells(conf: Callable[[str, str, str], Path]) -> None:

@@ -12,11 +12,11 @@ from making_tools import ABSENT, BOTH, FAILS, SINGLE, lay, paper_files
 from harness.io import rehearsal
 from harness.papers.needs import Needed, needed_by
 from harness.papers.paper import Paper, load_paper
-from harness.papers.plan import Plan, Planned, archived, plan, plan_json, plan_lines, total
+from harness.papers.plan import PaperPlan, PlannedStep, archived, plan_json, plan_lines, plan_paper, total
 from harness.papers.rates import NOTHING, Range
 from harness.papers.report.estimates import amount
-from harness.papers.steps import HERE, NothingToMakeError, Row, Selection, Step, steps
-from harness.papers.work import Step as Work
+from harness.papers.steps import HERE, NothingToMakeError, PrintedRow, RunStep, Selection, paper_steps
+from harness.papers.work import WorkStep as Work
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Paper]
     return load
 
 
-def states(found: Plan) -> dict[str, str]:
+def states(found: PaperPlan) -> dict[str, str]:
     return {each.step.title: each.state for each in found.steps}
 
 
@@ -41,7 +41,7 @@ def test_what_is_absent_is_left_out_with_what_reads_it(own: Callable[..., Paper]
         "with it": {"system": "fusion-rrf", "inputs": ["one: overlap", "asked"]},
         "lost": {"state": "blocked: lost"},
     }
-    found = plan(own({**SINGLE, **BOTH, **ABSENT, **by_hand}))
+    found = plan_paper(own({**SINGLE, **BOTH, **ABSENT, **by_hand}))
     assert states(found) == {
         "overlap on mini-task1": "to make",
         "bm25 on mini-task1": "to make",
@@ -58,16 +58,16 @@ def test_what_is_absent_is_left_out_with_what_reads_it(own: Callable[..., Paper]
 
 def test_what_is_made_is_neither_work_nor_need(own: Callable[..., Paper]) -> None:
     paper = own({**SINGLE, **BOTH})
-    found = plan(paper, made=lambda step: step.title.startswith("bm25"))
+    found = plan_paper(paper, made=lambda step: step.title.startswith("bm25"))
     assert list(states(found).values()) == ["to make", "made", "to make"]
-    everything = plan(paper, made=lambda _: True)
+    everything = plan_paper(paper, made=lambda _: True)
     assert (everything.needs, everything.of("to make"), total(everything.steps)) == ((), (), total([]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", ["mirmu-msm", "mathlib4", "saber-math", "mathamr-plus"])
 def test_totals_are_sums_by_hand_and_shared_work_counts_once(paper: str) -> None:
-    found = plan(load_paper(paper), seeds=1)
+    found = plan_paper(load_paper(paper), seeds=1)
     keys = [work.key for each in found.steps for work in each.work]
     assert len(keys) == len(set(keys))
     calls = [(call.endpoint, call.what) for each in found.steps for call in each.calls]
@@ -86,17 +86,17 @@ def test_totals_are_sums_by_hand_and_shared_work_counts_once(paper: str) -> None
 
 
 def test_a_total_by_hand() -> None:
-    step = Step("a", ("run", "collection=mini-task1", "corpus=mini-answers", "system=bm25"), ())
+    step = RunStep("a", ("run", "collection=mini-task1", "corpus=mini-answers", "system=bm25"), ())
     one = Work("k1", "index", NOTHING, "documents", Range(1, 2), "", disk=Range(10, 20))
     two = Work("k2", "train", NOTHING, "pairs", None, "")
     need = Needed("model", "", "", Range(5, 5), "fetch", "model")
-    found = total([Planned(step, "to make", work=(one, two)), Planned(step, "to make", work=(one,))], [need])
+    found = total([PlannedStep(step, "to make", work=(one, two)), PlannedStep(step, "to make", work=(one,))], [need])
     assert (found.hours, found.unknown, found.disk) == (Range(2, 4), 1, Range(25, 45))
     assert (found.price, found.calls) == (NOTHING, 0)
 
 
 def test_text_and_json_say_the_same(own: Callable[..., Paper]) -> None:
-    found = plan(own({**SINGLE, **BOTH, **ABSENT, **FAILS}), made=lambda step: step.title.startswith("bm25"))
+    found = plan_paper(own({**SINGLE, **BOTH, **ABSENT, **FAILS}), made=lambda step: step.title.startswith("bm25"))
     content = json.loads(json.dumps(plan_json(found)))
     lines = list(plan_lines(found, amount))
     assert lines[0] == "own: 7 steps, 1 made, 5 to make, 1 left out"
@@ -116,12 +116,12 @@ def test_text_and_json_say_the_same(own: Callable[..., Paper]) -> None:
 
 def test_nothing_at_the_scale(own: Callable[..., Paper]) -> None:
     with pytest.raises(NothingToMakeError, match="paper own: nothing replaces its resources at the scale here"):
-        plan(own(SINGLE), scale=HERE)
+        plan_paper(own(SINGLE), scale=HERE)
 
 
 def test_at_the_scale_here_the_corpus_is_replaced(own: Callable[..., Paper]) -> None:
     paper = own(SINGLE, here={"corpus": "mini-formulas", "says": "small", "systems": {"bm25": ["system.k1=0.7"]}})
-    found = [each.step for each in plan(paper, scale=HERE).steps]
+    found = [each.step for each in plan_paper(paper, scale=HERE).steps]
     assert [step.runs[0].corpus for step in found] == ["mini-formulas"] * 2
     assert [step.runs[0].settings for step in found] == [(), (("k1", 0.7),)]
 
@@ -178,11 +178,11 @@ def test_corpora(corpus: str, state: str, where: str, monkeypatch: pytest.Monkey
 
 def test_published_runs_are_made_except_in_a_rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paper = load_paper("crossmath")
-    (step,) = steps(paper)[0]
+    (step,) = paper_steps(paper)[0]
     assert archived(paper, step)
-    assert [each.state for each in plan(paper, Selection(tables=("2",))).steps] == ["made"]
-    assert not archived(paper, Step("x", step.words, (Row("9", "x"),)))
-    assert not archived(load_paper("mathlib4"), steps(load_paper("mathlib4"))[0][0])
+    assert [each.state for each in plan_paper(paper, Selection(tables=("2",))).steps] == ["made"]
+    assert not archived(paper, RunStep("x", step.words, (PrintedRow("9", "x"),)))
+    assert not archived(load_paper("mathlib4"), paper_steps(load_paper("mathlib4"))[0][0])
     (tmp_path / rehearsal.ABOUT).write_text(rehearsal.BEGINNING)
     (tmp_path / "conf").mkdir()
     monkeypatch.setenv(rehearsal.VARIABLE, str(tmp_path))

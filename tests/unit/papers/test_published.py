@@ -11,7 +11,7 @@ import yaml
 
 from harness.experiments.experiment import load_experiment
 from harness.experiments.produce import check_untrained
-from harness.experiments.results import Outcome, Results
+from harness.experiments.results import ExperimentResults, Outcome
 from harness.experiments.task import Task, task
 from harness.io import config
 from harness.papers.crossmath.published import sections as crossmath
@@ -33,7 +33,7 @@ def mini() -> Task:
     return task("mini-task1")
 
 
-def results(mini: Task, coverage: Coverage | None, value: float = 0.25) -> Results:
+def results(mini: Task, coverage: Coverage | None, value: float = 0.25) -> ExperimentResults:
     """Every cell of the shipped experiment with the same means."""
     experiment = load_experiment("crossmath-paper")
     outcomes = []
@@ -42,10 +42,10 @@ def results(mini: Task, coverage: Coverage | None, value: float = 0.25) -> Resul
         name, values = f"crossmath-{NAMES[language]}", np.array([[value] * 2])
         scores = Scores("r", name, EDITIONS[year], PROTOCOL, PROTOCOL.measures, ("1",), values, "x", "y")
         outcomes.append(Outcome(cell, {}, task=replace(mini, coverage=coverage), scores=scores))
-    return Results("crossmath-paper", experiment, tuple(outcomes))
+    return ExperimentResults("crossmath-paper", experiment, tuple(outcomes))
 
 
-def rows(found: Results) -> list[tuple[str, ...]]:
+def rows(found: ExperimentResults) -> list[tuple[str, ...]]:
     (section,) = crossmath(found)
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     return [tuple(cell.text for cell in row) for row in table.rows]
@@ -96,10 +96,10 @@ def test_rows_of_mirmu_are_those_that_are_called_as_in_print(mini: Task, name: s
         name = f"{cell.labels[1].lower()}-task1"
         scores = Scores("r", name, "official", protocol, plan.measures, ("1",), np.array([[0.25] * 4]), "x", "y")
         outcomes.append(Outcome(cell, {}, task=replace(mini, coverage=None), scores=scores))
-    found = Results(name, plan, tuple(outcomes))
+    found = ExperimentResults(name, plan, tuple(outcomes))
     printed = {(c.system, c.collection, c.value) for c in load_paper("mirmu-msm").cells if c.table in "23"}
 
-    def rows_of(results: Results) -> list[tuple[str, ...]]:
+    def rows_of(results: ExperimentResults) -> list[tuple[str, ...]]:
         (section,) = mirmu(results)
         (table,) = (block for block in section.blocks if isinstance(block, Table))
         return [tuple(cell.text for cell in row) for row in table.rows]

@@ -10,8 +10,8 @@ import pytest
 
 from harness.papers.paper import load_paper
 from harness.papers.report.paper import paper_report
-from harness.papers.reproduce import reproduce
-from harness.render.model import Facts, Table, Text
+from harness.papers.reproduce import recompute_paper
+from harness.render.model import Facts, Prose, Table
 from harness.render.write import Report
 from harness.store.provenance import provenance
 
@@ -26,7 +26,7 @@ BREAKDOWN = """breakdown:
 
 
 def report_of(key: str, files: Mapping[str, str] | None = None, alpha: float = 0.05) -> Report:
-    found = reproduce(load_paper(key))
+    found = recompute_paper(load_paper(key))
     checksums = files or {file.name: file.sha256 for file in found.paper.files()}
     return paper_report(found, provenance(checksums, ["harness", "reproduce", f"paper={key}"]), alpha)
 
@@ -42,7 +42,7 @@ def grid(table: Table) -> list[list[str]]:
 def words(report: Report, title: str) -> list[str]:
     """The paragraphs of a section."""
     (section,) = (section for section in report.sections if section.title == title)
-    return [line for block in section.blocks if isinstance(block, Text) for line in block.paragraphs]
+    return [line for block in section.blocks if isinstance(block, Prose) for line in block.paragraphs]
 
 
 def titles(report: Report) -> list[str]:
@@ -78,7 +78,7 @@ def test_the_outcome(tiny: Tiny) -> None:
 
 
 def test_no_detail_reproduces_numbers_where_none_was_recomputed(tiny: Tiny) -> None:
-    found = reproduce(load_paper(tiny("remarks: [The first thing.]\n")))
+    found = recompute_paper(load_paper(tiny("remarks: [The first thing.]\n")))
     lost = tuple(replace(verdict, value=None, verdict="needs") for verdict in found.verdicts)
     nothing = replace(found, scores={}, scorers={}, rankings={}, topics={}, also={}, bounds={}, verdicts=lost)
     report = paper_report(nothing, provenance({}, ["harness"]))
@@ -145,7 +145,7 @@ def test_a_value_of_the_text(tiny: Tiny) -> None:
 def marks_said(report: Report) -> str:
     """The sentence on marks of significance, which stands once, before the paper's tables."""
     (section,) = (section for section in report.sections if section.title == "Published tables")
-    (text,) = (block for block in section.blocks if isinstance(block, Text))
+    (text,) = (block for block in section.blocks if isinstance(block, Prose))
     return text.paragraphs[0]
 
 

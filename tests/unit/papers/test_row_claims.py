@@ -9,12 +9,12 @@ import pytest
 from harness.errors import HarnessError
 from harness.papers.paper import load_paper
 from harness.papers.paper_settings import ClaimSettings
-from harness.papers.reproduce import reproduce
+from harness.papers.reproduce import recompute_paper
 from harness.papers.row_claims import row_claims
 
 
 def test_printed_differences_of_mirmu_by_hand() -> None:
-    first, second = row_claims(reproduce(load_paper("mirmu-msm")))
+    first, second = row_claims(recompute_paper(load_paper("mirmu-msm")))
     assert [first.agree([test.printed for test in first.tests]), len(second.tests)] == [(9, 9), 27]
     (test,) = (t for t in first.tests if (t.second, t.metric) == ("2: mirmu 1: Base", "ndcg_prime"))
     assert (test.collection, round(test.printed, 3), test.test, test.small) == ("arqmath-3", 0.071, None, None)
@@ -27,7 +27,7 @@ def test_runs_that_are_here_are_tested() -> None:
     paper = load_paper("crossmath")
     rows = (("1: Bi-encoder", "1: Cross-encoder"),)
     claim = ClaimSettings("The first is better", rows=rows, metrics=("p10_prime",), collections=("arqmath-2",))
-    found = reproduce(replace(paper, config=replace(paper.config, claims=(claim,))))
+    found = recompute_paper(replace(paper, config=replace(paper.config, claims=(claim,))))
     ((test,),) = (each.tests for each in row_claims(found))
     scores = {run: found.scores["arqmath-2", run] for run in ("eng-NLLB-bi", "eng-NLLB-cross")}
     assert test.test is not None
@@ -49,7 +49,7 @@ def test_rows_that_cannot_be_compared(settings: dict[str, object], fault: str) -
     paper = load_paper("mirmu-msm")
     claim = ClaimSettings("x", **settings)  # type: ignore[arg-type]
     with pytest.raises(HarnessError, match=fault):
-        row_claims(reproduce(replace(paper, config=replace(paper.config, claims=(claim,)))))
+        row_claims(recompute_paper(replace(paper, config=replace(paper.config, claims=(claim,)))))
 
 
 @pytest.mark.parametrize("settings", [{}, {"rows": (("a", "b"),)}, {"pairs": (("a", "b"),), "metrics": ("x",)}])
@@ -59,7 +59,7 @@ def test_a_claim_is_of_runs_or_of_rows_with_metrics(settings: dict[str, object])
 
 
 def test_fusions_without_some_of_their_runs_say_nothing_at_small_scale() -> None:
-    found = reproduce(load_paper("mirmu-msm"))
+    found = recompute_paper(load_paper("mirmu-msm"))
     made = (replace(v, value=float(v.cell.value), in_part=v.cell.system.startswith("ens")) for v in found.verdicts)
     fusions, single = row_claims(found, replace(found, verdicts=tuple(made)))
     assert {test.small for test in fusions.tests} == {None}

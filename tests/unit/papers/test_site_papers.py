@@ -17,14 +17,14 @@ from site_tools import Seen
 import harness
 from harness.io.files import cache_root
 from harness.papers.paper import load_paper
-from harness.papers.report.pages import line, paper_files, papers_page
-from harness.papers.reproduce import reproduce
+from harness.papers.report.pages import paper_files, paper_line, papers_page
+from harness.papers.reproduce import recompute_paper
 
 FOLDER = Path(harness.__file__).parent / "data" / "schemas"
 
 
 def files_of(key: str) -> dict[str, str]:
-    return {path: text for files in paper_files(reproduce(load_paper(key))) for path, text in files.items()}
+    return {path: text for files in paper_files(recompute_paper(load_paper(key))) for path, text in files.items()}
 
 
 @pytest.mark.slow
@@ -47,7 +47,7 @@ def test_a_paper_without_archived_runs(key: str) -> None:
         rows = list(csv.DictReader(found[each["path"].replace(".html", ".csv")].splitlines()))
         assert [row["printed"] for row in rows] == [cell["printed"] for cell in document["cells"]]
     assert dict(seen) == summary["counts"]
-    listed = papers_page([line(reproduce(paper))]).files()["papers/index.html"]
+    listed = papers_page([paper_line(recompute_paper(paper))]).files()["papers/index.html"]
     assert paper.title.split(":")[0] in listed
 
 

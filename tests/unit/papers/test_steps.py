@@ -10,7 +10,7 @@ from harness.errors import HarnessError
 from harness.io import config
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.rows import labels
-from harness.papers.steps import HERE, NothingToMakeError, Row, Selection, Step, run_of, steps
+from harness.papers.steps import HERE, NothingToMakeError, PrintedRow, RunStep, Selection, paper_steps, run_of
 from harness.rehearsal.world import models_of, sources_of
 from harness.systems.dense.training.settings import Tuning
 
@@ -18,7 +18,7 @@ from harness.systems.dense.training.settings import Tuning
 @pytest.mark.parametrize("name", paper_names())
 def test_every_row_has_a_command_or_a_reason(name: str) -> None:
     paper = load_paper(name)
-    made, left = steps(paper, seeds=1)
+    made, left = paper_steps(paper, seeds=1)
     known = {(table, row.label) for step in made for row in step.rows for table in row.table.split(", ")}
     known |= {(row.table, row.label) for row in left}
     if paper.available is not None:
@@ -33,7 +33,7 @@ def test_every_row_has_a_command_or_a_reason(name: str) -> None:
 
 @pytest.mark.slow
 def test_what_a_fusion_reads_is_made_before_it() -> None:
-    made, _ = steps(load_paper("mirmu-msm"))
+    made, _ = paper_steps(load_paper("mirmu-msm"))
     written: set[str] = set()
     for step in made:
         read = {name for word in step.words for name in re.findall(r"runs/[^,\]]+\.run", word)}
@@ -46,7 +46,7 @@ def test_what_a_fusion_reads_is_made_before_it() -> None:
 @pytest.mark.slow
 def test_columns_of_earlier_years_leave_out_the_year_that_they_rank() -> None:
     """A model that learns from ARQMath-1 and -2 ranks neither; its columns of these years have models of their own."""
-    made, _ = steps(load_paper("mirmu-msm"), Selection("mirmu 4*"))
+    made, _ = paper_steps(load_paper("mirmu-msm"), Selection("mirmu 4*"))
     commands = {word: step.words for step in made for word in step.words if word.startswith("collection=")}
     assert list(commands) == [f"collection=arqmath-{year}-task1" for year in (1, 2, 3)]
     assert "system.training.collections=[arqmath-2-task1]" in commands["collection=arqmath-1-task1"]
@@ -57,7 +57,7 @@ def test_columns_of_earlier_years_leave_out_the_year_that_they_rank() -> None:
 @pytest.mark.slow
 def test_a_pattern_takes_rows_with_what_they_are_made_from() -> None:
     paper = load_paper("mirmu-msm")
-    made, _ = steps(paper, Selection("ens 9:*"))
+    made, _ = paper_steps(paper, Selection("ens 9:*"))
     assert {row.label for step in made for row in step.rows if row.label.startswith("ens")} == {
         "ens 9: rrf 60 of all 4 msm"
     }
@@ -68,28 +68,28 @@ def test_a_pattern_takes_rows_with_what_they_are_made_from() -> None:
         "system=msm-sum",
     }
     with pytest.raises(HarnessError, match="no row with a command fits"):
-        steps(paper, Selection("ens 99"))
+        paper_steps(paper, Selection("ens 99"))
 
 
 @pytest.mark.slow
 def test_what_steps_need() -> None:
-    made, _ = steps(load_paper("mathlib4"))
+    made, _ = paper_steps(load_paper("mathlib4"))
     parts = [part for step in made for part in step.systems()]
     assert models_of(parts) == {"WhereIsAI/UAE-Large-V1", "intfloat/e5-mistral-7b-instruct"}
     assert sources_of({name for step in made for name in step.corpora()}) == {"leansearch", "mathlib"}
-    made, _ = steps(load_paper("mathamr-plus"), Selection(tables=("4.9",)))
+    made, _ = paper_steps(load_paper("mathamr-plus"), Selection(tables=("4.9",)))
     assert sources_of({name for step in made for name in step.corpora()}) == {"arqmath-posts"}
 
 
 def test_a_digest_depends_on_the_command_and_its_configurations() -> None:
-    one = Step("a", ("run", "collection=mini-task1", "system=bm25"), (Row("1", "a"),))
-    same = Step("b", one.words, ())
-    other = Step("a", (*one.words, "system.k1=0.9"), one.rows)
+    one = RunStep("a", ("run", "collection=mini-task1", "system=bm25"), (PrintedRow("1", "a"),))
+    same = RunStep("b", one.words, ())
+    other = RunStep("a", (*one.words, "system.k1=0.9"), one.rows)
     assert one.digest() == same.digest() != other.digest()
     assert [part["k1"] for part in other.systems()] == [0.9]
 
 
-def words_of(made: list[Step], *keys: str) -> list[str]:
+def words_of(made: list[RunStep], *keys: str) -> list[str]:
     """The words of each step that begin with one of the keys."""
     return [" ".join(word for word in step.words if word.startswith(keys)) for step in made]
 
@@ -106,8 +106,8 @@ def words_of(made: list[Step], *keys: str) -> list[str]:
 )
 @pytest.mark.slow
 def test_tables_and_rows_select_with_what_they_read(paper: str, part: Selection, scale: str, labels: set[str]) -> None:
-    made, left = steps(load_paper(paper), part, scale)
-    whole = {step.words for step in steps(load_paper(paper), scale=scale)[0]}
+    made, left = paper_steps(load_paper(paper), part, scale)
+    whole = {step.words for step in paper_steps(load_paper(paper), scale=scale)[0]}
     assert {step.words for step in made} <= whole
     chosen = [row for step in made for row in step.rows]
     assert all(part.fits(row) for row in (*chosen, *left))
@@ -122,7 +122,7 @@ def test_tables_and_rows_select_with_what_they_read(paper: str, part: Selection,
 
 @pytest.mark.slow
 def test_collections_select_with_the_year_that_a_fusion_learns_from() -> None:
-    made, _ = steps(load_paper("mirmu-msm"), Selection("ens 22*", collections=("arqmath-2-task1",)))
+    made, _ = paper_steps(load_paper("mirmu-msm"), Selection("ens 22*", collections=("arqmath-2-task1",)))
     assert words_of(made, "collection=", "system=") == [
         "collection=arqmath-1-task1 system=msm-sum",
         "collection=arqmath-2-task1 system=msm-sum",
@@ -135,7 +135,7 @@ def test_collections_select_with_the_year_that_a_fusion_learns_from() -> None:
 @pytest.mark.slow
 def test_seeds_of_trained_systems_have_names_of_their_own() -> None:
     paper = load_paper("mirmu-msm")
-    made, _ = steps(paper, Selection("mirmu 4*", collections=("arqmath-3-task1",)), seeds=3)
+    made, _ = paper_steps(paper, Selection("mirmu 4*", collections=("arqmath-3-task1",)), seeds=3)
     name = "mirmu-minilm-tuned-roberta"
     assert [step.runs[0].name for step in made] == [name, f"{name}-seed-2", f"{name}-seed-3"]
     assert len({step.name for step in made}) == len({step.file for step in made}) == 3
@@ -143,18 +143,18 @@ def test_seeds_of_trained_systems_have_names_of_their_own() -> None:
     trained += [step.runs[0].configuration["first"]["training"] for step in made[1:]]
     assert [how["seed"] for how in trained] == [Tuning.seed + 1, Tuning.seed + 2] * 2  # of re-ranker and retriever
     assert len({tuple(step.rows) for step in made}) == 1
-    untrained, _ = steps(paper, Selection("msm 3:*"), seeds=3)
+    untrained, _ = paper_steps(paper, Selection("msm 3:*"), seeds=3)
     assert len(untrained) == 3  # the years
-    (experiment,) = steps(load_paper("mathamr-plus"), Selection(tables=("4.9",)), seeds=2)[0]
+    (experiment,) = paper_steps(load_paper("mathamr-plus"), Selection(tables=("4.9",)), seeds=2)[0]
     assert experiment.words[-1] == "only={seed:[42,43]}"
     assert len(experiment.runs) == 2 * len(
-        steps(load_paper("mathamr-plus"), Selection(tables=("4.9",)), seeds=1)[0][0].runs
+        paper_steps(load_paper("mathamr-plus"), Selection(tables=("4.9",)), seeds=1)[0][0].runs
     )
 
 
 @pytest.mark.slow
 def test_a_condition_of_an_experiment_is_made_alone() -> None:
-    made, _ = steps(load_paper("mathamr-plus"), Selection("Sequential", ("4.10",)))
+    made, _ = paper_steps(load_paper("mathamr-plus"), Selection("Sequential", ("4.10",)))
     assert [(step.title, step.condition) for step in made] == [("experiment mathamr-edges Sequential", "Sequential")]
     assert {row.label for step in made for row in step.rows} == {"Sequential"}
 
@@ -170,7 +170,7 @@ def test_a_condition_of_an_experiment_is_made_alone() -> None:
 )
 def test_a_part_that_is_not_there(part: Selection, why: str) -> None:
     with pytest.raises(HarnessError, match=re.escape(why)) as caught:
-        steps(load_paper("mirmu-msm"), part)
+        paper_steps(load_paper("mirmu-msm"), part)
     assert isinstance(caught.value, NothingToMakeError) == ("key" not in why)
 
 
@@ -179,7 +179,7 @@ def test_words_of_a_run() -> None:
     run = run_of([*words, "system.name=mine"])
     assert (run.collection, run.corpus, run.edition, run.rerank, run.name) == ("c", "d", "e", True, "mine")
     assert run.configuration["k1"] == 0.9
-    fusion = Step(
+    fusion = RunStep(
         "1 a b", ("run", "collection=c", "corpus=d", "system=fusion-rrf", "system.runs=[bm25,runs/c/x.run]"), ()
     )
     assert fusion.reads() == ("c/bm25.run", "c/x.run")

@@ -21,7 +21,7 @@ from harness.errors import HarnessError
 from harness.papers.mathlib4 import readers as leansearch
 from harness.papers.saber import readers as saber
 from harness.rehearsal import problems, theorems
-from harness.rehearsal.models import make
+from harness.rehearsal.models import make_model
 from harness.systems.dense import encoder, engines, models, pairs
 
 TEXTS = tuple(f"Let $x^{n}$ be a prime number, then so is $\\frac{{a_{n}}}{{b}}$." for n in range(40))
@@ -41,12 +41,12 @@ POST = """<?xml version="1.0" encoding="utf-8"?>
 def test_posts(tmp_path: Path, field: str, line: int) -> None:
     path = tmp_path / "Posts.V1.3.xml"
     path.write_text(POST, encoding="utf-8")
-    arqmath.check(path)
+    arqmath.check_arqmath_file(path)
     lines = POST.split("\n")
     lines[line - 1] = re.sub(rf' {field}="[^"]*"', "", lines[line - 1])
     path.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(HarnessError, match=rf"^{re.escape(str(path))}:{line}: post \S+ has no {field}$"):
-        arqmath.check(path)
+        arqmath.check_arqmath_file(path)
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_benchmark(tmp_path: Path, field: str) -> None:
 # ---- models -------------------------------------------------------------------------------------------------------
 
 needs_models = pytest.mark.skipif(
-    bool(encoder.missing()) or importlib.util.find_spec("sentencepiece") is None,
+    bool(encoder.missing_encoder_packages()) or importlib.util.find_spec("sentencepiece") is None,
     reason="sentence-transformers or sentencepiece is not installed (extra translation)",
 )
 
@@ -92,7 +92,7 @@ needs_models = pytest.mark.skipif(
 def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Name of a model -> the folder of its stand-in, made once."""
     root = tmp_path_factory.mktemp("whole")
-    return cache(lambda name: make(name, root / name.replace("/", "--"), TEXTS, 3))
+    return cache(lambda name: make_model(name, root / name.replace("/", "--"), TEXTS, 3))
 
 
 def without(whole: Path, folder: Path, tensor: str) -> str:
@@ -119,7 +119,7 @@ def test_a_file_of_an_encoder(stand_in: Callable[[str], Path], tmp_path: Path, f
     shutil.copytree(stand_in(BI), tmp_path / "model")
     (tmp_path / "model" / file).unlink()
     with pytest.raises(HarnessError, match=re.escape(Path(file).stem)) as caught:
-        models.find(str(tmp_path / "model"))
+        models.find_model(str(tmp_path / "model"))
     assert len(caught.value.lines) == 1
 
 
@@ -130,13 +130,13 @@ def test_an_encoder_without_a_tokenizer_or_pooling(stand_in: Callable[[str], Pat
     shutil.copytree(stand_in(BI), folder)
     (folder / "modules.json").unlink()
     with pytest.raises(HarnessError, match=r"no modules\.json states its pooling; set the key 'pooling'"):
-        engines.transformer(models.find(str(folder)), engines.Settings())
-    assert engines.transformer(models.find(str(folder)), engines.Settings(pooling="mean")).dimensions
+        engines.transformer(models.find_model(str(folder)), engines.EncoderSettings())
+    assert engines.transformer(models.find_model(str(folder)), engines.EncoderSettings(pooling="mean")).dimensions
     for path in folder.glob("tokenizer.json"), folder.glob("vocab*"):
         for file in path:
             file.unlink()
     with pytest.raises(HarnessError, match="no tokenizer"):
-        models.find(str(folder))
+        models.find_model(str(folder))
 
 
 @needs_models
@@ -150,10 +150,10 @@ def test_a_model_in_the_hubs_cache(
     (place / "refs" / "main").write_text(folder.name)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
-    assert models.find(BI).identity["revision"] == folder.name
+    assert models.find_model(BI).identity["revision"] == folder.name
     (folder / "1_Pooling" / "config.json").unlink()
     with pytest.raises(HarnessError, match=rf"1_Pooling/config\.json: missing, .*needs the model {BI}: harness fetch"):
-        models.find(BI)
+        models.find_model(BI)
 
 
 @needs_models
@@ -169,7 +169,7 @@ def test_a_tensor_of_an_encoder(stand_in: Callable[[str], Path], tmp_path: Path,
 def test_a_tensor_of_a_cross_encoder(stand_in: Callable[[str], Path], tmp_path: Path, tensor: str) -> None:
     name = without(stand_in("cross-encoder/qnli-distilroberta-base"), tmp_path / "model", tensor)
     with pytest.raises(HarnessError, match=f"its weights lack '{re.escape(name)}'"):
-        pairs.load(models.find(str(tmp_path / "model")))
+        pairs.load_pair_scorer(models.find_model(str(tmp_path / "model")))
 
 
 @needs_models

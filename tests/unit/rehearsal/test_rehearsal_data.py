@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.papers.mathlib4 import readers as leansearch
 from harness.papers.saber import readers as saber
 from harness.rehearsal import posts, problems, theorems
-from harness.rehearsal.posts import Judged
+from harness.rehearsal.posts import JudgedAnswer
 from harness.rehearsal.world import scale_of
 
 
@@ -33,7 +33,7 @@ def test_judged_answers_are_shared_out_over_the_topics_best_ones_first() -> None
 
 
 def test_an_answer_judged_for_two_topics_is_written_once() -> None:
-    assert posts.judged({"T1": {"7": 1.0}, "T2": {"7": 3.0}}, 10, seed=1) == [Judged(7, "T1", 1)]
+    assert posts.judged({"T1": {"7": 1.0}, "T2": {"7": 3.0}}, 10, seed=1) == [JudgedAnswer(7, "T1", 1)]
 
 
 @pytest.mark.slow
@@ -41,7 +41,7 @@ def test_an_answer_judged_for_two_topics_is_written_once() -> None:
 @pytest.mark.usefixtures("mirror")
 def test_posts_are_read_as_the_organisers_file_is(tmp_path: Path) -> None:
     path = posts.write(tmp_path / "Posts.V1.3.xml", 600, seed=3)
-    arqmath.check(path)
+    arqmath.check_arqmath_file(path)
     rows = [row.attrib for row in ElementTree.parse(path).getroot()]  # noqa: S314  (written above)
     assert len(rows) == len({row["Id"] for row in rows}) == 600
     questions = {row["Id"] for row in rows if row["PostTypeId"] == "1"}

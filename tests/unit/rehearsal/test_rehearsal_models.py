@@ -18,12 +18,12 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.io import config
-from harness.rehearsal.models import FORMS, make, named
+from harness.rehearsal.models import FORMS, make_model, named_models
 from harness.rehearsal.pieces import ASCII
 from harness.systems import states
 from harness.systems.crosslingual import checkpoint
 from harness.systems.dense import encoder, models, pairs, word_pieces
-from harness.systems.dense.engines import ROLES, Settings, prefix, sentence_transformer
+from harness.systems.dense.engines import ROLES, EncoderSettings, prefix, sentence_transformer
 
 TEXTS = [
     *(f"Let $x^{n}$ be a prime number, then so is \\frac{{a_{n}}}{{b}} and \\alpha." for n in range(40)),
@@ -39,7 +39,7 @@ ENCODERS = sorted(set(FORMS) - set(SEQ2SEQ) - set(CROSS))
 QUICK = ("sentence-transformers/all-MiniLM-L12-v2", "google/embeddinggemma-300m", "Octen/Octen-Embedding-4B")
 
 pytestmark = pytest.mark.skipif(
-    bool(encoder.missing()) or importlib.util.find_spec("sentencepiece") is None,
+    bool(encoder.missing_encoder_packages()) or importlib.util.find_spec("sentencepiece") is None,
     reason="sentence-transformers or sentencepiece is not installed (extra translation)",
 )
 
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.skipif(
 def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Name of a model -> the folder of its stand-in, made once."""
     root = tmp_path_factory.mktemp("stand-ins")
-    return cache(lambda name: make(name, root / name.replace("/", "--"), TEXTS, 3))
+    return cache(lambda name: make_model(name, root / name.replace("/", "--"), TEXTS, 3))
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def uses() -> Mapping[str, list[Mapping[str, Any]]]:
     """Model -> the parts of configurations that read it."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for name in config.names("system"):
-        for part in states.parts(config.load("system", name)[0]):
+        for part in states.nested_configurations(config.load("system", name)[0]):
             if isinstance(part.get("model"), str):
                 found.setdefault(part["model"], []).append(part)
     return found
@@ -87,26 +87,28 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def test_every_model_of_a_configuration_has_a_stand_in() -> None:
-    lacking = sorted(set(named()) - set(FORMS))
+    lacking = sorted(set(named_models()) - set(FORMS))
     assert not lacking, f"no stand-in for {', '.join(lacking)}: add its form to harness/rehearsal/models.py"
-    unused = sorted(set(FORMS) - set(named()))
+    unused = sorted(set(FORMS) - set(named_models()))
     assert not unused, f"no configuration names {', '.join(unused)}: remove its form from harness/rehearsal/models.py"
 
 
 @pytest.mark.slow
 def test_models_are_found_where_configurations_name_them() -> None:
     """In parts of systems, as translator, as the retriever of a training; servers' models are not among them."""
-    assert {"all-mpnet-base-v2", "facebook/nllb-200-distilled-600M", "witiko/mathberta", "compubert"} <= set(named())
-    assert not set(named()) & {*config.names("llm"), "none", "null"}
-    assert named() == sorted(named())
+    assert {"all-mpnet-base-v2", "facebook/nllb-200-distilled-600M", "witiko/mathberta", "compubert"} <= set(
+        named_models()
+    )
+    assert not set(named_models()) & {*config.names("llm"), "none", "null"}
+    assert named_models() == sorted(named_models())
 
 
 def test_unknown_name_and_full_folder(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"no stand-in for the model 'FacebookAI/roberta-larg'; .*roberta-large"):
-        make("FacebookAI/roberta-larg", tmp_path / "a", TEXTS, 1)
+        make_model("FacebookAI/roberta-larg", tmp_path / "a", TEXTS, 1)
     (tmp_path / "mine.txt").write_text("kept")
     with pytest.raises(HarnessError, match=f"{tmp_path}: holds files already"):
-        make("FacebookAI/roberta-large", tmp_path, TEXTS, 1)
+        make_model("FacebookAI/roberta-large", tmp_path, TEXTS, 1)
     assert list(tmp_path.iterdir()) == [tmp_path / "mine.txt"]
 
 
@@ -116,8 +118,8 @@ def test_unknown_name_and_full_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["Octen/Octen-Embedding-4B", "witiko/mathberta", *SEQ2SEQ])
 def test_same_bytes_of_the_same_seed_and_texts(stand_in: Callable[[str], Path], tmp_path: Path, name: str) -> None:
     first = digests(stand_in(name))
-    assert digests(make(name, tmp_path / "again", TEXTS, 3)) == first
-    other = digests(make(name, tmp_path / "other", TEXTS, 4))
+    assert digests(make_model(name, tmp_path / "again", TEXTS, 3)) == first
+    other = digests(make_model(name, tmp_path / "other", TEXTS, 4))
     changed = {file for file in first if other[file] != first[file]}
     assert changed and all(file.endswith((".safetensors", ".bin")) for file in changed)
 
@@ -125,9 +127,9 @@ def test_same_bytes_of_the_same_seed_and_texts(stand_in: Callable[[str], Path], 
 @pytest.mark.heavy
 def test_same_bytes_in_another_process(stand_in: Callable[[str], Path], tmp_path: Path) -> None:
     code = (
-        "import json, sys; from pathlib import Path; from harness.rehearsal.models import FORMS, make\n"
+        "import json, sys; from pathlib import Path; from harness.rehearsal.models import FORMS, make_model\n"
         "root, texts = Path(sys.argv[1]), json.loads(sys.argv[2])\n"
-        "for name in reversed(FORMS): make(name, root / name.replace('/', '--'), texts, 3)"
+        "for name in reversed(FORMS): make_model(name, root / name.replace('/', '--'), texts, 3)"
     )
     command = [sys.executable, "-c", code, str(tmp_path), json.dumps(TEXTS)]
     subprocess.run(command, check=True, cwd=Path(config.__file__).parents[2], capture_output=True)
@@ -195,7 +197,7 @@ ENDS = {
 @pytest.mark.parametrize("name", ENDS)
 def test_tokenizer(stand_in: Callable[[str], Path], name: str) -> None:
     kind, begin, end, side, pad = ENDS[name]
-    tokenizer = word_pieces.load(models.find(str(stand_in(name))))
+    tokenizer = word_pieces.load(models.find_model(str(stand_in(name))))
     assert kind in ("", type(tokenizer).__name__)
     assert (tokenizer.padding_side, tokenizer.pad_token) == (side, pad)
     ids = tokenizer(f"Is {' '.join(ASCII)} or {ASCII} known?")["input_ids"]
@@ -208,7 +210,7 @@ def test_tokenizer(stand_in: Callable[[str], Path], name: str) -> None:
 
 
 def test_mathberta_has_marks_of_formulas(stand_in: Callable[[str], Path]) -> None:
-    tokenizer = word_pieces.load(models.find(str(stand_in("witiko/mathberta"))))
+    tokenizer = word_pieces.load(models.find_model(str(stand_in("witiko/mathberta"))))
     pieces = tokenizer.tokenize("If [MATH] \\alpha [/MATH] is even")
     assert {"[MATH]", "\\alpha", "[/MATH]"} <= set(pieces)
     first = json.loads((stand_in("witiko/mathberta") / "added_tokens.json").read_text())
@@ -234,10 +236,10 @@ def test_translators_have_all_languages(stand_in: Callable[[str], Path]) -> None
 @pytest.mark.parametrize("name", some(ENCODERS))
 def test_encoder(stand_in: Callable[[str], Path], name: str) -> None:
     """Under the settings of each configuration that reads it: finite vectors of one dimension, whatever the batch."""
-    keys = [each.name for each in fields(Settings)]
+    keys = [each.name for each in fields(EncoderSettings)]
     settings = [{key: part[key] for key in keys if key in part} for part in uses().get(name, ())]
     for given in [each for at, each in enumerate(settings) if each not in settings[:at]] or [{"pooling": "mean"}]:
-        loaded = encoder.load(str(stand_in(name)), Settings(**given))
+        loaded = encoder.load(str(stand_in(name)), EncoderSettings(**given))
         alone = np.concatenate([loaded.encode([text]) for text in READ])
         np.testing.assert_allclose(loaded.encode(READ), alone, atol=0.02 if "precision" in given else 1e-4)
         for role in ROLES:
@@ -270,7 +272,7 @@ PIPELINES: Mapping[str, tuple[list[str], int, str, str]] = {
 @pytest.mark.parametrize("name", some(list(PIPELINES)))
 def test_pipeline(stand_in: Callable[[str], Path], name: str) -> None:
     behind, length, query, document = PIPELINES[name]
-    loaded = sentence_transformer(models.find(str(stand_in(name))), "cpu")
+    loaded = sentence_transformer(models.find_model(str(stand_in(name))), "cpu")
     assert [type(module).__name__ for module in list(loaded)[2:]] == behind
     assert loaded.max_seq_length == length and loaded.similarity_fn_name == "cosine"
     assert prefix(loaded, None, "query").startswith(query) and bool(query) == bool(prefix(loaded, None, "query"))
@@ -278,13 +280,13 @@ def test_pipeline(stand_in: Callable[[str], Path], name: str) -> None:
 
 
 def test_cross_encoder(stand_in: Callable[[str], Path]) -> None:
-    scorer = pairs.load(models.find(str(stand_in("cross-encoder/qnli-distilroberta-base"))))
+    scorer = pairs.load_pair_scorer(models.find_model(str(stand_in("cross-encoder/qnli-distilroberta-base"))))
     assert (scorer.length, scorer.labels) == (512, ("LABEL_0",))
     logits, cut = scorer.scored(["prime"] * 3, ["even", "odd", LONG])
     assert np.isfinite(logits).all() and len(np.unique(logits)) == 3
     assert cut.tolist() == [False, False, True]
     with pytest.raises(HarnessError, match="it cannot classify pairs before it is fine-tuned"):
-        pairs.load(models.find(str(stand_in("FacebookAI/roberta-large"))))
+        pairs.load_pair_scorer(models.find_model(str(stand_in("FacebookAI/roberta-large"))))
 
 
 @pytest.mark.parametrize("name", SEQ2SEQ)
@@ -321,7 +323,7 @@ def test_training(stand_in: Callable[[str], Path], tmp_path: Path, kind: str, na
         {"collections": ["arqmath-1-task1"], "leave_out": []}
     ]
     settings = tuning(kind, {"collections": [], "leave_out": [], **said, **({"additional": 0} if kind == "bi" else {})})
-    found = models.find(str(stand_in(name)))
+    found = models.find_model(str(stand_in(name)))
     rehearsal.rehearse(kind, found, settings, tmp_path / "work")
     rows = np.arange(4)
     examples = data.Examples(

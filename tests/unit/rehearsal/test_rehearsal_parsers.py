@@ -252,7 +252,7 @@ def test_a_folder_may_be_written_again(tmp_path: Path) -> None:
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sentences end at line ends: spaCy, which takes seconds, is tested elsewhere."""
-    monkeypatch.setattr(amr, "sentences", lambda found: [text.splitlines() for text in found])
+    monkeypatch.setattr(amr, "parsed_sentences", lambda found: [text.splitlines() for text in found])
 
 
 @pytest.mark.usefixtures("folder", "lines")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.papers import rehearsed
+from harness.papers import rehearsal_records
 from harness.papers.paper import load_paper, paper_names
-from harness.papers.steps import steps
+from harness.papers.steps import paper_steps
 from harness.rehearsal.run import row_digests, row_systems
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -23,10 +23,10 @@ def test_every_paper_with_recipes_has_a_record() -> None:
 @pytest.mark.parametrize("paper", PAPERS)
 def test_a_record_is_of_todays_commands_and_settings(paper: str) -> None:
     """If this fails: `harness rehearse PAPER --rows ROW --record conf/paper/rehearsed`, for the rows that it shows."""
-    planned, _ = steps(load_paper(paper), seeds=1)
+    planned, _ = paper_steps(load_paper(paper), seeds=1)
     digests, systems = row_digests(planned), row_systems(planned)
     today = {(row.table, row.label): (digest, " ".join(sorted(systems[row]))) for row, digest in digests.items()}
-    found = {(row.tables, row.row): (row.digest, row.systems) for row in rehearsed.read(paper)}
+    found = {(row.tables, row.row): (row.digest, row.systems) for row in rehearsal_records.read(paper)}
     assert {row: value for row, value in today.items() if found.get(row) != value} == {}
     assert found.keys() == today.keys()
 
@@ -34,12 +34,12 @@ def test_a_record_is_of_todays_commands_and_settings(paper: str) -> None:
 @pytest.mark.parametrize("paper", PAPERS)
 def test_the_page_of_settings_names_every_system_that_was_rehearsed(paper: str) -> None:
     page = (DOCS / f"settings-{paper}.md").read_text(encoding="utf-8")
-    names = {name for row in rehearsed.read(paper) for name in row.systems.split()}
+    names = {name for row in rehearsal_records.read(paper) for name in row.systems.split()}
     assert names
     assert [name for name in sorted(names) if f"`{name}`" not in page and f"={name}" not in page] == []
 
 
 def test_what_a_system_needs_says_that_its_recipe_was_rehearsed() -> None:
-    (name, *_) = rehearsed.read("mathlib4")[0].systems.split()
-    assert rehearsed.of_system(name) == rehearsed.read("mathlib4")[0].version
-    assert rehearsed.of_system("shuffle") == ""
+    (name, *_) = rehearsal_records.read("mathlib4")[0].systems.split()
+    assert rehearsal_records.of_system(name) == rehearsal_records.read("mathlib4")[0].version
+    assert rehearsal_records.of_system("shuffle") == ""

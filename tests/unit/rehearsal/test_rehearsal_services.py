@@ -25,15 +25,15 @@ from harness.errors import HarnessError
 from harness.io import config
 from harness.io.checks import typed
 from harness.papers.saber import model
-from harness.papers.saber.databank import Problem
+from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.dollars import without_dollars
-from harness.papers.saber.judges import Comparison, LanguageModel
+from harness.papers.saber.judges import CandidatePair, LanguageModel
 from harness.papers.saber.ontology import Ontology
 from harness.rehearsal import services
 from harness.rehearsal.services import MODELS, overlay, serving, vector
 from harness.store.llm import Ask, Client, Endpoint, Message
 from harness.systems.theorems.augment import augmented
-from harness.systems.theorems.informalise import Columns, informal
+from harness.systems.theorems.informalise import DeclarationColumns, informal
 
 pytest.importorskip("openai", reason="openai is not installed")
 
@@ -41,7 +41,7 @@ EMBEDDERS = ("gemini-embedding-001", "gemini-embedding-2", "openai-3-large", "op
 CHATS = ("openai-gpt-3.5", "openai-gpt-4")
 WORDS = ("prime", "divisor", "triangle", "circle", "integer", "polynomial", "sequence", "limit", "matrix", "graph")
 PROBLEMS = {
-    f"p{n}": Problem(
+    f"p{n}": MathProblem(
         f"p{n}",
         f"Find the {WORDS[n % 10]} \\(x_{n}\\) of the {WORDS[(n + 3) % 10]}.",
         f"Look at the {WORDS[n % 10]}. If the radius r is {n}, then the {WORDS[(n * 7 + 1) % 10]} is $x^2$.",
@@ -169,7 +169,7 @@ def test_declarations_in_prose(name: str, url: str, tmp_path: Path, monkeypatch:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     corpus = load_corpus("mini-theorems")
     one = client(name, url, tmp_path)
-    found = informal(corpus, one, columns=Columns(statement="formal"))
+    found = informal(corpus, one, columns=DeclarationColumns(statement="formal"))
     wanted = sum(1 for document in corpus if document.columns["formal"].strip())
     assert len(found) == wanted
     assert all(each.name and "$x = x$" in each.statement for each in found.values())
@@ -190,7 +190,7 @@ def test_queries_as_theorems(url: str, tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("explain", [True, False])
 def test_judgments(url: str, tmp_path: Path, explain: bool) -> None:
     names = list(PROBLEMS)
-    pairs = [Comparison(names[0], a, b) for a in names[1:20] for b in names[20:24]]
+    pairs = [CandidatePair(names[0], a, b) for a in names[1:20] for b in names[20:24]]
     judge = LanguageModel(client("openai-gpt-4", url, tmp_path), PROBLEMS, explain)
     found = judge.prefer(pairs)
     assert set(found) - {0} == {1, 2}

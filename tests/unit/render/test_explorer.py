@@ -21,7 +21,17 @@ from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 from harness.render.explorer import to_json
-from harness.render.model import Cell, Column, Figure, Step, TopicPage, TopicPages, Version, Wording, visible
+from harness.render.model import (
+    Cell,
+    Column,
+    Figure,
+    TopicPage,
+    TopicPages,
+    TopicVersion,
+    TransformationStep,
+    Wording,
+    visible,
+)
 from harness.render.tabular import tables_csv
 from harness.render.write import (
     Explorer,
@@ -223,9 +233,13 @@ def worded(*texts: tuple[str, str], placeholder: str = "QZ") -> Explorer:
     """One topic in one version, whose last step is shown as it is written."""
     made = block()
     (pages,) = made.collections
-    steps = (Step("Original", "fa", "rtl"), Step("Changed"), Step("As written", "fa", "rtl", literal=True))
+    steps = (
+        TransformationStep("Original", "fa", "rtl"),
+        TransformationStep("Changed"),
+        TransformationStep("As written", "fa", "rtl", literal=True),
+    )
     topic = replace(pages.topics[0], wordings=(Wording(texts, (("kept", "1 of 2"),)),))
-    version = Version("one", steps, ("two",), placeholder)
+    version = TopicVersion("one", steps, ("two",), placeholder)
     return replace(made, collections=(replace(pages, topics=(topic,), versions=(version,)),))
 
 

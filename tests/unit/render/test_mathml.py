@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis_tools import examples
 
 from harness.render import formulas
-from harness.render.formulas import ATTRIBUTES, ELEMENTS, Formula, segments, to_mathml
+from harness.render.formulas import ATTRIBUTES, ELEMENTS, RenderedFormula, segments, to_mathml
 
 TOKENS = (
     *("{", "}", "^", "_", "&", "$", "'", "[", "]", "<", ">", '"', "\\", "\\\\", "a", "12", "é", "𝔽", "\u202e", "\x00"),
@@ -249,19 +249,19 @@ def test_whatever_is_written_gives_harmless_mathml_or_nothing(latex: str, displa
     [
         ("plain", ("plain",)),
         ("", ()),
-        ("a $x$ b", ("a ", Formula("x"), " b")),
-        ("$$x$$", (Formula("x", True),)),
-        (r"\(x\) \[y\]", (Formula("x"), " ", Formula("y", True))),
-        (r"\begin{align*}a\end{align*}", (Formula(r"\begin{align*}a\end{align*}", True),)),
-        (r"$\text{if $x$}$!", (Formula(r"\text{if $x$}"), "!")),
+        ("a $x$ b", ("a ", RenderedFormula("x"), " b")),
+        ("$$x$$", (RenderedFormula("x", True),)),
+        (r"\(x\) \[y\]", (RenderedFormula("x"), " ", RenderedFormula("y", True))),
+        (r"\begin{align*}a\end{align*}", (RenderedFormula(r"\begin{align*}a\end{align*}", True),)),
+        (r"$\text{if $x$}$!", (RenderedFormula(r"\text{if $x$}"), "!")),
         (r"\$5 and \$6", (r"\$5 and \$6",)),
         ("$5 or $6", ("$5 or $6",)),
         ("one $ only", ("one $ only",)),
         ("$ $", ("$ $",)),
         (r"\\(x\\)", (r"\\(x\\)",)),
-        ("$a{b$ c", (Formula("a{b"), " c")),
+        ("$a{b$ c", (RenderedFormula("a{b"), " c")),
         (r"\(open", (r"\(open",)),
-        ("$x$,$y$", (Formula("x"), ",", Formula("y"))),
+        ("$x$,$y$", (RenderedFormula("x"), ",", RenderedFormula("y"))),
     ],
 )
 def test_formulas_are_found_as_mathjax_finds_them(text: str, expected: tuple[object, ...]) -> None:

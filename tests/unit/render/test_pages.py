@@ -14,22 +14,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.render.folder import MANIFEST, PARTIAL, Folder
-from harness.render.pages import Head, Item, Line, Link, Listing, Page, Part, Passage, Rich, check_path, place
+from harness.render.folder import MANIFEST, PARTIAL, BuildFolder
+from harness.render.pages import (
+    Head,
+    Item,
+    Link,
+    Listing,
+    ListingLine,
+    Page,
+    PageSection,
+    QuotedText,
+    Rich,
+    check_path,
+    file_stem,
+)
 from harness.render.profiles import timeline
 from harness.render.site_html import href, render_page
 
 
 @given(st.text(max_size=200))
 def test_every_name_becomes_a_safe_path(name: str) -> None:
-    assert check_path(place(name)) == place(name)
-    assert "/" not in place(name)
+    assert check_path(file_stem(name)) == file_stem(name)
+    assert "/" not in file_stem(name)
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_names_that_differ_in_more_than_case_get_different_paths(one: str, other: str) -> None:
     if one.lower() != other.lower():
-        assert place(one) != place(other)
+        assert file_stem(one) != file_stem(other)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +58,15 @@ def test_paths_that_lead_elsewhere_are_refused(path: str) -> None:
 )
 def test_other_addresses_are_shown_as_text(address: str) -> None:
     assert href(address, "a/b.html") == ""
-    page = Page("a/b.html", "t", "", (Part("", (Rich((Link("words", address),)),)),))
+    page = Page("a/b.html", "t", "", (PageSection("", (Rich((Link("words", address),)),)),))
     assert "<bdi>words</bdi>" in render_page(page)
     assert address not in render_page(page)
 
 
 def test_formulas_in_passages_become_mathml_and_the_rest_is_escaped() -> None:
-    page = Page("a.html", "$x^2$ <b>", "", (Part("", (Passage("first $\\frac{1}{2}$\n\n<i>second</i> $<$"),)),))
+    page = Page(
+        "a.html", "$x^2$ <b>", "", (PageSection("", (QuotedText("first $\\frac{1}{2}$\n\n<i>second</i> $<$"),)),)
+    )
     text = render_page(page)
     assert "<msup><mi>x</mi><mn>2</mn></msup>" in text
     assert (
@@ -65,8 +79,8 @@ def test_formulas_in_passages_become_mathml_and_the_rest_is_escaped() -> None:
 
 def test_cells_are_escaped_and_isolated_only_if_they_may_run_from_right_to_left() -> None:
     texts = ("0.5", "<b>&", "שלום", "a\u202eb", "$x$ é")
-    lines = tuple(Line((Item(text, small=text, maths=True), Item(text))) for text in texts)
-    page = render_page(Page("a.html", "t", "", (Part("", (Listing("l", "c", (Head("x"), Head("y")), lines),)),)))
+    lines = tuple(ListingLine((Item(text, small=text, maths=True), Item(text))) for text in texts)
+    page = render_page(Page("a.html", "t", "", (PageSection("", (Listing("l", "c", (Head("x"), Head("y")), lines),)),)))
     body = page.split("<tbody>")[1].split("</tbody>")[0]
     assert body.count("<bdi>שלום</bdi>") == 2
     assert body.count('<span class="small" dir="auto">שלום</span>') == 1
@@ -80,8 +94,8 @@ def test_cells_are_escaped_and_isolated_only_if_they_may_run_from_right_to_left(
 
 @pytest.mark.parametrize(("rows", "late"), [(15, False), (16, True)])
 def test_parts_with_long_tables_wait_but_the_first(rows: int, late: bool) -> None:
-    lines = tuple(Line((Item(str(number)),)) for number in range(rows))
-    first, second = (Part(name, (Listing(name, "c", (Head("x"),), lines),)) for name in ("a", "b"))
+    lines = tuple(ListingLine((Item(str(number)),)) for number in range(rows))
+    first, second = (PageSection(name, (Listing(name, "c", (Head("x"),), lines),)) for name in ("a", "b"))
     page = render_page(Page("a.html", "t", "", (first, second)))
     assert page.count("<section>") == (1 if late else 2)  # ids are those of the tables
     assert page.count('<section class="late">') == (1 if late else 0)
@@ -100,16 +114,16 @@ def test_a_timeline_marks_each_new_best() -> None:
 
 def test_a_row_with_another_number_of_cells_is_refused() -> None:
     with pytest.raises(HarnessError, match="row 1 has 1 cells, expected 2"):
-        Listing("a", "b", (Head("x"), Head("y")), (Line((Item("1"),)),))
+        Listing("a", "b", (Head("x"), Head("y")), (ListingLine((Item("1"),)),))
 
 
 def test_only_changes_are_written_and_only_own_files_deleted(tmp_path: Path) -> None:
-    with Folder(tmp_path) as folder:
+    with BuildFolder(tmp_path) as folder:
         folder.write({"a/one.html": "1", "a/two.html": "2", "b.html": "3"})
     (tmp_path / "a" / "theirs.txt").write_text("kept")
     (tmp_path / "b.html").write_text("changed by hand")
     times = (tmp_path / "a" / "one.html").stat().st_mtime_ns
-    with Folder(tmp_path) as folder:
+    with BuildFolder(tmp_path) as folder:
         folder.write({"a/one.html": "1"})
     assert (folder.written, folder.same, folder.deleted) == (0, 1, 1)
     assert (tmp_path / "a" / "one.html").stat().st_mtime_ns == times
@@ -123,13 +137,13 @@ def test_only_changes_are_written_and_only_own_files_deleted(tmp_path: Path) -> 
 
 def test_files_of_others_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("mine")
-    with pytest.raises(HarnessError, match="was not written by 'harness site build'"), Folder(tmp_path) as folder:
+    with pytest.raises(HarnessError, match="was not written by 'harness site build'"), BuildFolder(tmp_path) as folder:
         folder.write({"index.html": "other"})
     assert (tmp_path / "index.html").read_text() == "mine"
 
 
 def _killed(root: Path) -> None:
-    with Folder(root) as folder:
+    with BuildFolder(root) as folder:
         folder.write({"index.html": "half"})
         os._exit(9)
 
@@ -139,33 +153,33 @@ def test_a_killed_build_does_not_hinder_the_next(tmp_path: Path) -> None:
     process.start()
     process.join()
     assert (tmp_path / PARTIAL).is_file()
-    with Folder(tmp_path) as folder:
+    with BuildFolder(tmp_path) as folder:
         folder.write({"index.html": "whole"})
     assert (tmp_path / "index.html").read_text() == "whole"
     assert not (tmp_path / PARTIAL).exists()
 
 
 def test_a_failed_build_deletes_nothing(tmp_path: Path) -> None:
-    with Folder(tmp_path) as folder:
+    with BuildFolder(tmp_path) as folder:
         folder.write({"a.html": "1", "b.html": "2"})
-    with pytest.raises(ZeroDivisionError), Folder(tmp_path) as folder:
+    with pytest.raises(ZeroDivisionError), BuildFolder(tmp_path) as folder:
         folder.write({"a.html": "new"})
         raise ZeroDivisionError
     assert (tmp_path / "b.html").read_text() == "2"
-    with Folder(tmp_path) as folder:
+    with BuildFolder(tmp_path) as folder:
         folder.write({"a.html": "newer"})
     assert not (tmp_path / "b.html").exists()
 
 
 def test_faults_of_the_folder(tmp_path: Path) -> None:
-    with Folder(tmp_path) as folder:
+    with BuildFolder(tmp_path) as folder:
         folder.write({"a.html": "1"})
         with pytest.raises(HarnessError, match="two pages have the path"):
             folder.write({"a.html": "2"})
-        with pytest.raises(HarnessError, match="another build"), Folder(tmp_path):
+        with pytest.raises(HarnessError, match="another build"), BuildFolder(tmp_path):
             pass
     (tmp_path / MANIFEST).write_text('{"files": {"../../etc/passwd": "00"}}')
-    with pytest.raises(HarnessError, match="is not the list of files"), Folder(tmp_path):
+    with pytest.raises(HarnessError, match="is not the list of files"), BuildFolder(tmp_path):
         pass
-    with pytest.raises(HarnessError, match="cannot be written"), Folder(tmp_path / "a.html" / "x"):
+    with pytest.raises(HarnessError, match="cannot be written"), BuildFolder(tmp_path / "a.html" / "x"):
         pass

@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.render import svg
 from harness.render.figures import dot_interval, grouped_bars
 from harness.render.model import MARKS, visible
-from harness.render.write import Cell, Column, Facts, Figure, Report, Section, Table, Text, render_html
+from harness.render.write import Cell, Column, Facts, Figure, Prose, Report, Section, Table, render_html
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -96,7 +96,7 @@ def report_of(text: str) -> Report:
     )
     closed = Table("c", text, (Column(text),), ((Cell(text),),), row_headers=0, collapsed=True)
     drawing = Figure("f", text, dot_interval([(text, 1, 0, 2, True)], text), Table("ft", text, (Column(text),), ()))
-    blocks = (Text((text,)), Facts(((text, text),)), table, closed, drawing)
+    blocks = (Prose((text,)), Facts(((text, text),)), table, closed, drawing)
     return Report(text, text + "!", (Section(text, blocks), Section(text, (), 3)))
 
 
@@ -122,7 +122,7 @@ def test_hostile_text_adds_no_element_and_no_attribute(text: str) -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.text())
 def test_any_text_is_shown_as_it_is(text: str) -> None:
-    page = Page(render_html(Report(text, "", (Section("s", (Text((text,)),)),))))
+    page = Page(render_html(Report(text, "", (Section("s", (Prose((text,)),)),))))
     assert page.inside["h1"] == [visible(text)]
     assert page.inside["title"] == [visible(text)]
     assert page.inside["p"] == [visible(text)]
@@ -161,7 +161,7 @@ def test_nothing_is_fetched_and_nothing_runs_but_our_script(text: str) -> None:
     ],
 )
 def test_a_fact_that_is_an_address_is_a_link_and_nothing_else_is(text: str, linked: bool) -> None:
-    blocks = (Facts((("paper", text),)), Text((text,)), Table("t", text, (Column(text),), ((Cell(text),),), (text,)))
+    blocks = (Facts((("paper", text),)), Prose((text,)), Table("t", text, (Column(text),), ((Cell(text),),), (text,)))
     page = Page(render_html(Report(text, text, (Section("s", blocks),))))
     links = [attributes for tag, attributes in page.elements if tag == "a" and "rel" in attributes]
     assert links == ([{"href": text, "rel": "noreferrer"}] if linked else [])

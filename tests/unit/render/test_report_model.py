@@ -15,9 +15,9 @@ from harness.render.model import (
     Column,
     Facts,
     Figure,
+    Prose,
     Section,
     Table,
-    Text,
     footnotes,
     header_groups,
     marks_used,
@@ -94,8 +94,8 @@ def test_values_are_immutable_and_equal_by_content() -> None:
     cell = Cell("1")
     with pytest.raises(FrozenInstanceError):
         cell.text = "2"  # type: ignore[misc]
-    assert hash(Report("t", "h", (Section("s", (Text(("p",)),)),))) == hash(
-        Report("t", "h", (Section("s", (Text(("p",)),)),))
+    assert hash(Report("t", "h", (Section("s", (Prose(("p",)),)),))) == hash(
+        Report("t", "h", (Section("s", (Prose(("p",)),)),))
     )
     report = Report("t", "h", (), data={"a": 1})
     with pytest.raises(TypeError):

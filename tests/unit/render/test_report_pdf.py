@@ -26,7 +26,7 @@ Pixels = npt.NDArray[np.uint8]
 
 def drawn(body: str, height: float = 100, hatched: bool = False) -> Pixels:
     """The pixels of a drawing, one for each unit; shape (height, 680, 3)."""
-    page = pypdfium2.PdfDocument(render_pdf(svg.document(height, "T", "D", body, hatched), "f"))[0]
+    page = pypdfium2.PdfDocument(render_pdf(svg.svg_document(height, "T", "D", body, hatched), "f"))[0]
     assert page.get_size() == pytest.approx((510, height * 0.75))
     pixels: Pixels = page.render(scale=1 / 0.75, rev_byteorder=True).to_numpy()[:, :, :3]
     return pixels
@@ -37,7 +37,7 @@ def read(data: bytes) -> str:
 
 
 def labelled(text: str) -> bytes:
-    return render_pdf(svg.document(50, "T", "D", svg.text(10, 30, text)), "f")
+    return render_pdf(svg.svg_document(50, "T", "D", svg.svg_text(10, 30, text)), "f")
 
 
 def colours(pixels: Pixels) -> set[tuple[int, ...]]:
@@ -71,7 +71,7 @@ def test_hatchings_are_drawn_inside_their_bar_only(series: int) -> None:
 
 
 def test_rotated_text_reads_from_bottom_to_top() -> None:
-    found = dark(svg.text(50, 90, "MMMM", transform="rotate(-90 50 90)"))
+    found = dark(svg.svg_text(50, 90, "MMMM", transform="rotate(-90 50 90)"))
     rows, columns = np.flatnonzero(found.any(axis=1)), np.flatnonzero(found.any(axis=0))
     assert (rows.max(), columns.max()) == pytest.approx((89, 49), abs=2)
     assert rows.max() - rows.min() > 2 * (columns.max() - columns.min())
@@ -81,7 +81,7 @@ def test_rotated_text_reads_from_bottom_to_top() -> None:
 @pytest.mark.parametrize("transform", ["", "rotate(-90 300 50)"])
 def test_text_is_anchored(anchor: str, share: float, transform: str) -> None:
     columns = np.flatnonzero(
-        dark(svg.text(300, 50, "HHHHH", anchor, transform=transform)).any(axis=0 if not transform else 1)
+        dark(svg.svg_text(300, 50, "HHHHH", anchor, transform=transform)).any(axis=0 if not transform else 1)
     )
     first, last = columns.min(), columns.max()
     if transform:  # from bottom to top
@@ -92,10 +92,10 @@ def test_text_is_anchored(anchor: str, share: float, transform: str) -> None:
 
 @pytest.mark.slow
 def test_heavy_text_is_darker_and_a_halo_hides_what_is_below() -> None:
-    weight = [float((255 - drawn(svg.text(20, 50, "heavy", "", c)).astype(float)).sum()) for c in ("", "big")]
+    weight = [float((255 - drawn(svg.svg_text(20, 50, "heavy", "", c)).astype(float)).sum()) for c in ("", "big")]
     assert weight[1] > 1.1 * weight[0]
     ground = svg.element("rect", x=0, y=0, width=680, height=100, class_="f0")
-    assert colours(drawn(ground + svg.text(20, 50, "x", "", "halo"))) > {BLUE, WHITE}
+    assert colours(drawn(ground + svg.svg_text(20, 50, "x", "", "halo"))) > {BLUE, WHITE}
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,13 @@ def test_the_same_drawing_gives_the_same_bytes_in_another_process() -> None:
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     for body, said in (
-        (svg.text(0, 0, "x", transform="skewX(3)"), r"transform 'skewX\(3\)'"),
-        (svg.text(5, 5, "x", transform="rotate(-90 0 0)"), r"transform 'rotate\(-90 0 0\)'"),
-        (svg.text(0, 0, "x", "", "strange"), "text of class 'strange'"),
-        (svg.element("g", svg.text(0, 0, "x")), "text inside a group"),
+        (svg.svg_text(0, 0, "x", transform="skewX(3)"), r"transform 'skewX\(3\)'"),
+        (svg.svg_text(5, 5, "x", transform="rotate(-90 0 0)"), r"transform 'rotate\(-90 0 0\)'"),
+        (svg.svg_text(0, 0, "x", "", "strange"), "text of class 'strange'"),
+        (svg.element("g", svg.svg_text(0, 0, "x")), "text inside a group"),
         (svg.element("rect", width=5.0, height=5.0, fill="url(#gone)"), "pattern 'gone'"),
     ):
         with pytest.raises(HarnessError, match=f"^figure f: .*{said}"):
-            render_pdf(svg.document(20, "T", "D", body), "f")
+            render_pdf(svg.svg_document(20, "T", "D", body), "f")
     with pytest.raises(HarnessError, match=r"^figure f: element 'image'"):
         render_pdf('<svg xmlns="http://www.w3.org/2000/svg"><image/></svg>', "f")

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 import harness as h
-from harness.experiments.sweep import Point
+from harness.experiments.sweep import SweepPoint
 from harness.experiments.task import task
-from harness.labs.leaderboard import Entry, Settings, leaderboards
+from harness.labs.leaderboard import LeaderboardEntry, LeaderboardSettings, leaderboards
 from harness.labs.leaderboard_report import leaderboard_report
 from harness.papers.paper import load_paper
 from harness.papers.report.paper import paper_report
-from harness.papers.reproduce import reproduce
-from harness.render.model import Cell, Column, Content, Figure, Section, Table, Text
+from harness.papers.reproduce import recompute_paper
+from harness.render.model import Cell, Column, Content, Figure, Prose, Section, Table
 from harness.render.write import Report
 from harness.reports.comparison import report
 from harness.reports.sweep import sweep_report
@@ -38,15 +38,17 @@ def compared(name: str) -> Report:
 def ranked() -> Report:
     """The report of a lab."""
     found = h.evaluate(task("mini-task1"), *sorted((ROOT / "runs/mini/mini-task1").glob("*.run")))
-    entries = [Entry(f"{name} / {s.run}", s) for name in ("Česká-skupina", "A & B_100%") for s in found.scores]
-    return leaderboard_report(leaderboards(entries, Settings(baseline=entries[0].name)), provenance({}))
+    entries = [
+        LeaderboardEntry(f"{name} / {s.run}", s) for name in ("Česká-skupina", "A & B_100%") for s in found.scores
+    ]
+    return leaderboard_report(leaderboards(entries, LeaderboardSettings(baseline=entries[0].name)), provenance({}))
 
 
 def swept() -> Report:
     grid = ((k1, b) for k1 in range(1, 9) for b in range(9))
     return sweep_report(
         [
-            Point(
+            SweepPoint(
                 {"system": "bm25", "system.k1": f"{k1 / 4}", "system.b": f"{b / 8}", "system.view": "{name: text}"},
                 means={"nDCG′": k1 * b / 72, "MAP′": 1 / (k1 + b)},
                 n=42,
@@ -60,7 +62,7 @@ def swept() -> Report:
 
 
 def paper(name: str) -> Report:
-    return paper_report(reproduce(load_paper(name)), provenance({}))
+    return paper_report(recompute_paper(load_paper(name)), provenance({}))
 
 
 def extreme() -> Report:
@@ -91,7 +93,7 @@ def extreme() -> Report:
         Table("high", "High", tuple(map(Column, "ab")), high),
         Table("texts", "Texts", heads, wide, row_headers=3),
     )
-    return Report("Extreme", "", (Section("All", (*tables, drawn, Text(("end",)))),))
+    return Report("Extreme", "", (Section("All", (*tables, drawn, Prose(("end",)))),))
 
 
 def squeezed(text: str) -> str:

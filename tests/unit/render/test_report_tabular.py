@@ -21,11 +21,11 @@ from harness.render.write import (
     Column,
     Facts,
     Figure,
+    Prose,
     Records,
     Report,
     Section,
     Table,
-    Text,
     records_csv,
     render_json,
     tables_csv,
@@ -158,7 +158,7 @@ def test_json_names_its_schema_and_holds_every_block() -> None:
     figure = Figure("fig", "F", dot_interval([], "x"), Table("inner", "I", (Column("a"),), ()))
     cell = Cell("0.3", 0.25, ("best", "exact"), "published 0.3")
     table = Table("means", "Means", COLUMNS, ((Cell("psu"), cell),), ("n = 77",), row_headers=1)
-    blocks = (Text(("one", "two")), Facts((("k", "v"),)), table, figure)
+    blocks = (Prose(("one", "two")), Facts((("k", "v"),)), table, figure)
     document = strict(render_json(Report("T", "H", (Section("S", blocks, 3),), "cs", {"n": 1})))
     assert (document["schema"], document["version"], document["language"]) == ("mathir-harness/report", 1, "cs")
     assert document["data"] == {"n": 1}

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.render.figures import dot_interval
-from harness.render.latex import escape as latex_escape
-from harness.render.markdown import escape as markdown_escape
+from harness.render.latex import escape_latex as latex_escape
+from harness.render.markdown import escape_markdown as markdown_escape
 from harness.render.model import MARKS, visible
 from harness.render.texchars import ACCENTS, LATIN, TEX
 from harness.render.write import (
@@ -22,10 +22,10 @@ from harness.render.write import (
     Column,
     Facts,
     Figure,
+    Prose,
     Report,
     Section,
     Table,
-    Text,
     render_latex,
     render_markdown,
     render_table,
@@ -66,7 +66,7 @@ def report_of(text: str) -> Report:
         "f", text, dot_interval([(text, 1, 0, 2, True)], text), Table("ft", text, (Column(text),), ((Cell(text),),))
     )
     return Report(
-        text, text, (Section(text, (Text((text,)), Facts(((text, text),)), table, drawing)), Section(text, (), 4))
+        text, text, (Section(text, (Prose((text,)), Facts(((text, text),)), table, drawing)), Section(text, (), 4))
     )
 
 
@@ -152,7 +152,7 @@ def test_markdown_tables_look_as_they_should() -> None:
 def test_addresses_can_be_copied_from_markdown() -> None:
     """An address is a link only where a fact is nothing else; elsewhere it is code, without escapes."""
     address = "https://example.org/a_b?c=1"
-    blocks = (Text((f"See {address}, or http://evil/x|y.",)), Facts((("paper", address), ("code", f"at {address}"))))
+    blocks = (Prose((f"See {address}, or http://evil/x|y.",)), Facts((("paper", address), ("code", f"at {address}"))))
     lines = render_markdown(Report("T", "H", (Section("S", blocks),))).splitlines()
     assert lines[6:] == [
         f"See `{address}`, or `http://evil/x`&#124;y.",
@@ -361,7 +361,7 @@ def test_pdflatex_compiles_a_report_with_every_hostile_text_and_every_known_char
     chars = sorted({*TEX, *LATIN, *ACCENTS})
     rows = tuple((Cell(f"x{char}y"), Cell(char, 1.0, tuple(MARKS), char)) for char in chars)
     sections = [section for text in HOSTILE for section in report_of(text).sections]
-    renamed = [Section(s.title, tuple(b for b in s.blocks if isinstance(b, Text | Facts)), s.level) for s in sections]
+    renamed = [Section(s.title, tuple(b for b in s.blocks if isinstance(b, Prose | Facts)), s.level) for s in sections]
     tables = tuple(
         Table(f"t{i}", text, (Column(text), Column("g", text)), ((Cell(text), Cell(text)),))
         for i, text in enumerate(HOSTILE)

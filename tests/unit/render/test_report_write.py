@@ -18,11 +18,11 @@ from harness.render.write import (
     Column,
     Facts,
     Figure,
+    Prose,
     Records,
     Report,
     Section,
     Table,
-    Text,
     draw,
     render_html,
     render_json,
@@ -40,7 +40,7 @@ NAMES = (
 def example() -> Report:
     table = Table("means", "Means", (Column("Run"), Column("v", kind="number")), ((Cell("a"), Cell("0.1", 0.1)),))
     figure = Figure("dots", "Dots", dot_interval([("a", 0.1, 0.0, 0.2, True)], "v"))
-    blocks = (Text(("Čeština",)), Facts((("seed", "7"),)), table, figure)
+    blocks = (Prose(("Čeština",)), Facts((("seed", "7"),)), table, figure)
     records = {"verdicts": Records(("run", "value"), (("a", 0.1), ("b", None)))}
     return Report("T", "H", (Section("S", blocks),), data={"cells": 108}, records=records)
 
@@ -127,7 +127,7 @@ def test_what_a_report_has_no_more_is_removed(tmp_path: Path) -> None:
     for name in ("tables/own.csv", "figures/own.svg", "own.csv"):
         (tmp_path / name).write_text("mine", encoding="utf-8")
     kept = files(tmp_path)
-    later = Report("T", "H", (Section("S", (Text(("Words",)),)),))
+    later = Report("T", "H", (Section("S", (Prose(("Words",)),)),))
     later.write(tmp_path, ("html",))
     assert files(tmp_path) == kept
     later.write(tmp_path, ("csv",))

@@ -16,12 +16,12 @@ from scipy import stats as reference
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
 from harness.experiments.experiment import Experiment
-from harness.experiments.parts import Condition, Scale, Seeds
+from harness.experiments.parts import Condition, ExperimentScale, Seeds
 from harness.experiments.result_files import scores_in
-from harness.experiments.results import Outcome, Results
+from harness.experiments.results import ExperimentResults, Outcome
 from harness.experiments.task import task
 from harness.render import figures
-from harness.render.model import Figure, Table, Text
+from harness.render.model import Figure, Prose, Table
 from harness.render.svg import text_width
 from harness.render.write import Report
 from harness.reports.experiment import experiment_report
@@ -57,7 +57,7 @@ def test_the_breakdown_is_over_the_sets_whose_judged_topics_have_the_attribute()
         scorer = Scorer(qrels, mini.scorer.protocol, collection="mini-task1", measures=("nDCG",))
         of_year = replace(mini, topics=known, scorer=scorer)
         outcomes.append(Outcome(cell, {}, task=of_year, scores=scorer(run)))
-    report = experiment_report(Results("t", plan, tuple(outcomes)))
+    report = experiment_report(ExperimentResults("t", plan, tuple(outcomes)))
     by = table(report, "by-difficulty")
     assert by.caption == "nDCG′ by difficulty (new)"
     assert [column.full_title for column in by.columns][1:] == [
@@ -98,7 +98,7 @@ SIDES: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 
-def four(**changes: Any) -> Results:  # noqa: ANN401
+def four(**changes: Any) -> ExperimentResults:  # noqa: ANN401
     """A baseline and three others with two seeds each, whose values are shifted by the seed."""
     mini = task("mini-task1", measures=["AP"])
     plan = Experiment(
@@ -118,7 +118,7 @@ def four(**changes: Any) -> Results:  # noqa: ANN401
         scores = Scores(f"{name}-{seed}", "c", "e", mini.scorer.protocol, ("AP",), TOPICS, values, "q", f"{name}{seed}")
         run, sides = Path(f"{name}-{seed}.run"), SIDES.get((name, seed), {})
         outcomes.append(Outcome(cell, {}, run=run, task=mini, scores=scores, costs=sides))
-    return Results("four", plan, tuple(outcomes), scale="here" if plan.scale else "full")
+    return ExperimentResults("four", plan, tuple(outcomes), scale="here" if plan.scale else "full")
 
 
 def table(report: Report, name: str) -> Table:
@@ -212,7 +212,7 @@ def test_curves_are_drawn_over_steps_epochs_and_numbers() -> None:
 
 
 def test_what_a_scale_changes_stands_below_every_table() -> None:
-    here = Scale("half of the pairs", ("corpus=few",), ("1", "2"))
+    here = ExperimentScale("half of the pairs", ("corpus=few",), ("1", "2"))
     report = experiment_report(four(scale={"here": here}, costs=("latency",), curves=True, numeric=("pairs",)))
     line = "Scale here: half of the pairs (corpus=few; seeds 1, 2)."
     tables = [block.table if isinstance(block, Figure) else block for block in report.blocks()]
@@ -236,7 +236,7 @@ def test_the_first_figure_has_the_means_with_their_intervals() -> None:
     report = experiment_report(four())
     shown = figure(report, "means-figure")
     assert report.sections[0].blocks[:2] == (
-        Text(("far, 10 is 0.156 above the next, near, 10 (not tested).",)),
+        Prose(("far, 10 is 0.156 above the next, near, 10 (not tested).",)),
         shown,
     )
     assert shown.caption == "MAP′ by condition; c, edition e, n = 8, protocol arqmath-task1; diamond: the best"

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.render.model import Section, Text
+from harness.render.model import Prose, Section
 from harness.render.write import RECORD, Drawn, Report, draw
-from harness.reports import kept
-from harness.reports.kept import write_changed
+from harness.reports import changed_reports
+from harness.reports.changed_reports import write_changed
 
 FORMATS: tuple[str, ...] = ("html", "md", "json")
 
 
 def example(text: str = "Words") -> Report:
-    return Report("Title", "Headline", (Section("Section", (Text((text,)),)),))
+    return Report("Title", "Headline", (Section("Section", (Prose((text,)),)),))
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
         folders.append(folder)
         return draw(report, folder, formats)
 
-    monkeypatch.setattr(kept, "draw", counted)
+    monkeypatch.setattr(changed_reports, "draw", counted)
     return folders
 
 

@@ -9,7 +9,7 @@ from harness.errors import HarnessError
 from harness.experiments.evaluate import Evaluation
 from harness.io.files import data_root
 from harness.render.latex import render_table
-from harness.reports.means import means_table
+from harness.reports.means import paper_means_table
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def evaluation() -> Evaluation:
 
 
 def shown(evaluation: Evaluation, **options: object) -> list[list[str]]:
-    table = means_table(evaluation, **options)  # type: ignore[arg-type]
+    table = paper_means_table(evaluation, **options)  # type: ignore[arg-type]
     return [[column.title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
 
 
@@ -29,10 +29,10 @@ def test_n_is_said_once(evaluation: Evaluation) -> None:
         ["overlap", "0.830", "0.684"],
         ["shuffle", "0.212", "0.146"],
     ]
-    (note,) = means_table(evaluation).notes
+    (note,) = paper_means_table(evaluation).notes
     assert note == "Protocol arqmath-task1; edition official, n = 42."
     assert shown(evaluation, columns=["map", "n", "run", "missing"], decimals=1)[1] == ["0.7", "42", "overlap", "0"]
-    assert "n = " not in means_table(evaluation, columns=["run", "n"]).notes[0]
+    assert "n = " not in paper_means_table(evaluation, columns=["run", "n"]).notes[0]
 
 
 def test_order_of_rows(evaluation: Evaluation) -> None:
@@ -41,7 +41,7 @@ def test_order_of_rows(evaluation: Evaluation) -> None:
 
 
 def test_marks_of_the_tests(evaluation: Evaluation) -> None:
-    table = means_table(evaluation, h.compare(evaluation, "shuffle"))
+    table = paper_means_table(evaluation, h.compare(evaluation, "shuffle"))
     assert [[cell.marks for cell in row] for row in table.rows] == [
         [(), ("better", "best"), ("better", "best")],
         [("baseline",), (), ()],
@@ -60,5 +60,5 @@ def test_marks_of_the_tests(evaluation: Evaluation) -> None:
 )
 def test_refused(evaluation: Evaluation, options: dict[str, object], line: str) -> None:
     with pytest.raises(HarnessError) as caught:
-        means_table(evaluation, **options)  # type: ignore[arg-type]
+        paper_means_table(evaluation, **options)  # type: ignore[arg-type]
     assert str(caught.value) == line

@@ -15,11 +15,11 @@ from harness.errors import HarnessError
 from harness.experiments.evaluate import Evaluation, evaluate
 from harness.experiments.evaluate import compare as compare_runs
 from harness.experiments.task import task
-from harness.render.model import Figure, Table, Text
+from harness.render.model import Figure, Prose, Table
 from harness.render.write import Report, render_markdown
-from harness.reports.comparison import by_group, headline, means_table
+from harness.reports.comparison import by_group, comparison_headline, comparison_means_table
 from harness.reports.comparison import report as report_on
-from harness.reports.means import means_table as paper_table
+from harness.reports.means import paper_means_table as paper_table
 from harness.reports.parts import per_topic_table, protocol_text, provenance_section, shown_p
 from harness.scoring.compare import Comparison, compare
 from harness.scoring.scorer import Scorer
@@ -90,22 +90,22 @@ def grid(table: Table) -> list[list[str]]:
 
 def words(report: Report, title: str) -> list[str]:
     (section,) = (section for section in report.sections if section.title == title)
-    return [line for block in section.blocks if isinstance(block, Text) for line in block.paragraphs]
+    return [line for block in section.blocks if isinstance(block, Prose) for line in block.paragraphs]
 
 
 def test_the_headline_names_the_best_run(make: Make) -> None:
     evaluation, comparison = three(make)
     expected = "3 runs on mine (edition first, n = 12): best MRR′ 0.917 by best"
-    assert headline(evaluation) == expected
+    assert comparison_headline(evaluation) == expected
     assert report_of(evaluation, comparison).headline == expected
     single, _, _ = make(base=[BAD] * 12)
-    assert headline(single) == "1 run on mine (edition first, n = 12): MRR′ 0.500 by base"
+    assert comparison_headline(single) == "1 run on mine (edition first, n = 12): MRR′ 0.500 by base"
 
 
 def test_equal_runs_are_ordered_by_name(make: Make) -> None:
     evaluation, _, _ = make(zebra=[BAD] * 12, ant=[BAD] * 12)
-    assert headline(evaluation).endswith(": MRR′ 0.500 by ant and zebra, which tie")
-    assert [row[0].text for row in means_table(evaluation, None).rows] == ["ant", "zebra"]
+    assert comparison_headline(evaluation).endswith(": MRR′ 0.500 by ant and zebra, which tie")
+    assert [row[0].text for row in comparison_means_table(evaluation, None).rows] == ["ant", "zebra"]
 
 
 def test_a_single_run_is_never_called_the_best(make: Make) -> None:
@@ -120,9 +120,9 @@ def test_the_result_stands_before_the_protocol(make: Make) -> None:
     report = report_of(evaluation, comparison)
     assert [section.title for section in report.sections][:2] == ["Results", "Data and protocol"]
     lead, drawn, means, _ = report.sections[0].blocks
-    assert isinstance(lead, Text) and isinstance(drawn, Figure)
+    assert isinstance(lead, Prose) and isinstance(drawn, Figure)
     assert lead.paragraphs[0].startswith("best is 0.250 above the next, some: not significant (p = ")
-    assert means == means_table(evaluation, comparison)
+    assert means == comparison_means_table(evaluation, comparison)
 
 
 def test_figures_and_tables_have_one_order(make: Make) -> None:
@@ -148,7 +148,7 @@ def test_figures_and_tables_have_one_order(make: Make) -> None:
 
 def test_means_with_n_and_marks(make: Make) -> None:
     evaluation, comparison = three(make)
-    table = means_table(evaluation, comparison)
+    table = comparison_means_table(evaluation, comparison)
     assert grid(table) == [
         ["run", "n", "MRR′ / mean", "P′@1 / mean", "topics missing"],
         ["best", "12", "0.917", "0.917", "1"],
@@ -166,7 +166,7 @@ def test_means_with_n_and_marks(make: Make) -> None:
 
 def test_without_a_comparison_nothing_is_marked_but_the_best(make: Make) -> None:
     evaluation, _ = three(make)
-    table = means_table(evaluation, None)
+    table = comparison_means_table(evaluation, None)
     assert {mark for row in table.rows for cell in row for mark in cell.marks} == {"best"}
     assert table.notes == ("Protocol plain; edition first.",)
     report = report_of(evaluation, None)
@@ -270,18 +270,18 @@ def test_what_is_best_and_what_ties(make: Make) -> None:
     assert words(report, "Results")[0].startswith("a is 0.500 above the next, c (test undefined).")
     assert [row[0].text for row in tables(report)["means"].rows if "best" in row[2].marks] == ["a", "b"]
     judged = evaluate(task("mine", measures=["Judged@1", "RR"]), *evaluation.runs[:2])
-    assert headline(judged).endswith(": Judged@1 1.000 by a and b, which tie")
+    assert comparison_headline(judged).endswith(": Judged@1 1.000 by a and b, which tie")
     some = Run.from_dict("some", {topic: {"unknown": 1.0} for topic in TOPICS})
     judged = evaluate(task("mine", measures=["Judged@1", "RR"]), evaluation.runs[0], some)
-    assert headline(judged).endswith(": highest Judged@1 1.000 by a")
-    for table in (means_table(judged, None), paper_table(judged)):
+    assert comparison_headline(judged).endswith(": highest Judged@1 1.000 by a")
+    for table in (comparison_means_table(judged, None), paper_table(judged)):
         marks = {column.full_title: table.rows[0][at].marks for at, column in enumerate(table.columns)}
         assert [name for name, found in marks.items() if "best" in found] == [name for name in marks if "RR" in name]
 
 
 def test_a_mark_says_whether_a_run_is_better_or_worse(make: Make) -> None:
     evaluation, _ = three(make)
-    table = means_table(evaluation, compare(evaluation.scores, "best"))
+    table = comparison_means_table(evaluation, compare(evaluation.scores, "best"))
     assert [row[2].marks for row in table.rows] == [("best",), ("nominally-worse",), ("worse",)]
 
 

@@ -20,8 +20,8 @@ from site_tools import build
 
 from harness.io import config
 from harness.labs.lab import Lab
-from harness.labs.receipts import shown
-from harness.labs.submit import Offer, Receipt, submit
+from harness.labs.receipts import team_receipt
+from harness.labs.submit import Offer, Receipt, submit_run
 
 UNEQUAL = ("x", "x", "x", "x", "y", "y", "z", "w")
 
@@ -164,7 +164,7 @@ def made(case: Case, conf: Conf, tmp_path: Path) -> tuple[Lab, list[Receipt]]:
         }
         path.write_text(run_text(ranked))
         team, _, label = name.partition(" / ")
-        receipts.append(submit(lab, Offer(path, team, label)))
+        receipts.append(submit_run(lab, Offer(path, team, label)))
     return lab, receipts
 
 
@@ -344,7 +344,7 @@ def check_receipt(case: Case, lab: Lab, receipt: Receipt) -> None:
     """The last submission is compared by the same family, at the time when it was made."""
     name = receipt.submission.name
     p = corrected(case)
-    told = shown(lab, receipt)
+    told = team_receipt(lab, receipt)
     for row in told.against[1:]:
         other, roles, _, difference, said = row
         raw, value = by_hand(case, name, other).p, p.get(frozenset((name, other)))

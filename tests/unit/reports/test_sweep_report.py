@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessError
-from harness.experiments.sweep import Point, best_of, read_points, write_point
-from harness.render.model import Figure, Text
+from harness.experiments.sweep import SweepPoint, best_of, read_points, write_point
+from harness.render.model import Figure, Prose
 from harness.render.write import Report
 from harness.reports.sweep import sweep_report
 from harness.store.provenance import provenance
 
 
-def point(value: float, system: str = "bm25", collection: str = "mini-task1", **overrides: str) -> Point:
+def point(value: float, system: str = "bm25", collection: str = "mini-task1", **overrides: str) -> SweepPoint:
     settings: dict[str, Any] = {"system": {"name": system}, "collection": {"name": collection}}
     keys = {f"system.{key}": text for key, text in overrides.items()}
-    return Point({"system": system, **keys}, {}, {"nDCG": value, "AP": 1 - value}, 42, settings=settings)
+    return SweepPoint({"system": system, **keys}, {}, {"nDCG": value, "AP": 1 - value}, 42, settings=settings)
 
 
-def report_of(*points: Point, tuned_on: tuple[str, ...] | None = None) -> Report:
+def report_of(*points: SweepPoint, tuned_on: tuple[str, ...] | None = None) -> Report:
     return sweep_report(points, "Sweep", provenance({}), tuned_on=tuned_on)
 
 
@@ -52,7 +52,7 @@ def test_a_sweep_names_its_system_and_collection() -> None:
     assert tuned.headline == "2 configurations of bm25: best nDCG 0.7000 with k=2, tuned on first, second"
     two = report_of(*(point(x, k1=k1, b=b, c="3") for x, k1, b in ((0.5, "1", "0"), (0.7, "2", "0"), (0.6, "2", "1"))))
     assert two.headline.endswith("best nDCG 0.7000 with k1=2, b=0, chosen on the same topics")
-    old = Point({"a": "1"}, {}, {"nDCG": 0.5}, 42)
+    old = SweepPoint({"a": "1"}, {}, {"nDCG": 0.5}, 42)
     assert report_of(old).title == "Sweep"
 
 
@@ -71,7 +71,7 @@ def test_a_single_configuration_is_not_called_the_best() -> None:
 def test_the_first_line_says_how_far_the_best_is_ahead(lowest: bool, said: str) -> None:
     found = sweep_report([point(0.5, k="1"), point(0.7, k="2")], "Sweep", provenance({}), lowest=lowest)
     lead, drawn, _ = found.sections[0].blocks
-    assert isinstance(lead, Text) and isinstance(drawn, Figure)
+    assert isinstance(lead, Prose) and isinstance(drawn, Figure)
     assert lead.paragraphs == (f"{said} (not tested).",)
 
 
@@ -115,10 +115,10 @@ def test_points_out_of_date_are_told_from_those_of_another_corpus_or_system(tmp_
     ]
     for second, (overrides, basis) in enumerate(written, 1):
         before = set(tmp_path.glob("*"))
-        write_point(tmp_path, Point(overrides, means={"nDCG": 0.5}, n=1, basis=basis))
+        write_point(tmp_path, SweepPoint(overrides, means={"nDCG": 0.5}, n=1, basis=basis))
         (made,) = set(tmp_path.glob("*")) - before
         os.utime(made, (second, second))
-    write_point(tmp_path, Point({"corpus": "c", "system": "x"}, error="no such file"))
+    write_point(tmp_path, SweepPoint({"corpus": "c", "system": "x"}, error="no such file"))
     assert sorted(point.basis for point in read_points(tmp_path)) == ["", "new", "of b", "of theirs"]
 
 
@@ -131,7 +131,7 @@ def test_points_of_before_a_change_of_what_does_not_vary_are_left_out_and_named(
     ]
     for second, (corpus, fixed) in enumerate(made, 1):
         before = set(tmp_path.glob("*"))
-        write_point(tmp_path, Point({"corpus": corpus}, means={"nDCG": 0.5}, n=1, basis=corpus, fixed=fixed))
+        write_point(tmp_path, SweepPoint({"corpus": corpus}, means={"nDCG": 0.5}, n=1, basis=corpus, fixed=fixed))
         (path,) = set(tmp_path.glob("*")) - before
         os.utime(path, (second, second))
     said: list[str] = []
@@ -196,7 +196,7 @@ def test_each_collection_has_its_measures_and_what_it_lacks_is_blank_with_a_reas
 
 @pytest.mark.parametrize(("failed", "said"), [(0, ""), (2, ", 2 more failed")])
 def test_points_that_failed_are_counted_as_failed(failed: int, said: str) -> None:
-    faults = [Point({"system": f"s{number}"}, error="no such file") for number in range(failed)]
+    faults = [SweepPoint({"system": f"s{number}"}, error="no such file") for number in range(failed)]
     report = report_of(point(0.5), point(0.7, system="tfidf"), *faults)
     assert report.headline == (
         f"2 configurations of bm25, tfidf on mini-task1{said}: best nDCG 0.7000 with system=tfidf, "

@@ -13,10 +13,10 @@ import harness as h
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 from harness.experiments.result_files import task_result
-from harness.labs.leaderboard import Entry, Settings, leaderboard
-from harness.reports.comparison import means_table
-from harness.reports.means import means_table as paper_table
-from harness.scoring.measures import MEASURES, decimals, parse_measure, without_diagnostics
+from harness.labs.leaderboard import LeaderboardEntry, LeaderboardSettings, leaderboard
+from harness.reports.comparison import comparison_means_table
+from harness.reports.means import paper_means_table as paper_table
+from harness.scoring.measures import MEASURES, parse_measure, shown_decimals, without_diagnostics
 from harness.scoring.protocol import Protocol
 from harness.scoring.rankings import Measure
 from harness.scoring.scorer import Scorer
@@ -49,7 +49,7 @@ def test_counts_are_sums_as_in_trec_eval(how: Protocol, wanted: list[int]) -> No
     scores = scored(how, *COUNTS)
     assert [scores.aggregate(measure) for measure in COUNTS] == wanted
     assert scores.mean("NumRet") == pytest.approx(scores.aggregate("NumRet") / scores.n("NumRet"))
-    assert [decimals(name, 4) for name in ("NumRet", "AP")] == [0, 4]
+    assert [shown_decimals(name, 4) for name in ("NumRet", "AP")] == [0, 4]
     assert without_diagnostics(COUNTS) == ["RelRet", "NumRet(rel=2)"]
 
 
@@ -79,7 +79,7 @@ def test_every_place_shows_the_sum() -> None:
     many = max(evaluation.scores, key=lambda each: wanted[each.run])
     few, total = next(run for run in wanted if run != many.run), many.aggregate("RelRet")
     assert total == wanted[many.run] > wanted[few] > 1
-    table = means_table(evaluation, None)
+    table = comparison_means_table(evaluation, None)
     assert [(table.columns[2].title, table.columns[4].title), table.rows[0][2].text] == [
         ("sum", "mean"),
         f"{total:.0f}",
@@ -87,7 +87,7 @@ def test_every_place_shows_the_sum() -> None:
     cell = paper_table(evaluation, columns=["run", "num_rel_ret"]).rows[0][1]
     assert (cell.text, cell.value) == (f"{total:.0f}", total)
     assert task_result(many)["scores"]["test"][0]["main_score"] == total
-    board = leaderboard([Entry(each.run, each) for each in evaluation.scores], Settings())
+    board = leaderboard([LeaderboardEntry(each.run, each) for each in evaluation.scores], LeaderboardSettings())
     mean = board.ranked[0].mean("RelRet")
     assert mean.value == total
     assert mean.low is not None

@@ -13,7 +13,7 @@ from scipy import stats
 
 from harness.errors import HarnessError
 from harness.scoring import bootstrap
-from harness.scoring.bootstrap import draws, places, rank_intervals
+from harness.scoring.bootstrap import draws, rank_intervals, ranks_of_means
 
 Values = list[list[float]]
 
@@ -114,11 +114,11 @@ def test_draws_are_even_and_their_own() -> None:
 
 
 def test_places() -> None:
-    assert places(np.array([0.3, 0.1 + 0.2, 0.4, math.nan, 0.1])).tolist() == [2, 2, 1, 5, 4]
-    assert places(np.array([[1.0, 2.0], [2.0, 1.0]])).tolist() == [[2, 1], [1, 2]]
-    assert places(np.array([math.nan, math.nan])).tolist() == [1, 1]
-    assert places(np.array([300.0, 300.0 + 1e-11, 299.0])).tolist() == [1, 1, 3]
-    assert places(np.array([0.5])).tolist() == [1]
+    assert ranks_of_means(np.array([0.3, 0.1 + 0.2, 0.4, math.nan, 0.1])).tolist() == [2, 2, 1, 5, 4]
+    assert ranks_of_means(np.array([[1.0, 2.0], [2.0, 1.0]])).tolist() == [[2, 1], [1, 2]]
+    assert ranks_of_means(np.array([math.nan, math.nan])).tolist() == [1, 1]
+    assert ranks_of_means(np.array([300.0, 300.0 + 1e-11, 299.0])).tolist() == [1, 1, 3]
+    assert ranks_of_means(np.array([0.5])).tolist() == [1]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.data.trec import Qrels, Run, parse_run
-from harness.scoring.inspection import RULES, Against, Finding, inspect
+from harness.scoring.inspection import RULES, Finding, InspectionContext, inspect
 
 TOPICS = [f"q{n}" for n in range(8)]
 
@@ -39,14 +39,14 @@ def rows(lines: Sequence[str]) -> Run:
 def test_a_good_run_has_no_findings() -> None:
     judged = Qrels.from_dict("e", {topic: {f"d{topic}-0": 0, f"d{topic}-3": 1, "other": 2} for topic in TOPICS})
     docs = {doc for ranking in good().values() for doc in ranking}
-    assert inspect(Run.from_dict("r", good()), Against(set(TOPICS), TOPICS, docs, judged, depth=1000)) == []
+    assert inspect(Run.from_dict("r", good()), InspectionContext(set(TOPICS), TOPICS, docs, judged, depth=1000)) == []
     assert inspect(Run.from_dict("r", good())) == []
 
 
 def test_coverage() -> None:
     rankings = {**good(), "q1": {"dq1-0": 2.5, "dq1-1": 1.0, "x": 0.2}}
     run = Run.from_dict("r", rankings)
-    found = inspect(run, Against(set(TOPICS[1:]), [*TOPICS, "q8", "q9"], {"x"}, depth=11))
+    found = inspect(run, InspectionContext(set(TOPICS[1:]), [*TOPICS, "q8", "q9"], {"x"}, depth=11))
     assert names(found) == ["unknown-topic", "unknown-document", "missing-topics", "short-topics", "beyond-depth"]
     assert one(found, "unknown-topic").message == "the collection lacks 1 topic, such as 'q0'"
     assert one(found, "unknown-topic").row == 0
@@ -102,23 +102,23 @@ def judged(grades: Mapping[str, Sequence[int]]) -> Qrels:
 
 def test_runs_in_the_order_of_the_judgments() -> None:
     run = Run.from_dict("r", good(results=6))
-    found = inspect(run, Against(qrels=judged({topic: [3, 2, 2, 1, 0, 0] for topic in TOPICS})))
+    found = inspect(run, InspectionContext(qrels=judged({topic: [3, 2, 2, 1, 0, 0] for topic in TOPICS})))
     assert names(found) == ["short-topics", "judged-only", "judgment-order"]
     assert one(found, "judgment-order").message.startswith("in 8 of 8 topics, results fall by their grade")
     two = judged({topic: [3, 2, 2, 1, 0, 0] if n > 1 else [0, 3, 1, 1, 0, 0] for n, topic in enumerate(TOPICS)})
-    assert "judgment-order" not in names(inspect(run, Against(qrels=two)))
+    assert "judgment-order" not in names(inspect(run, InspectionContext(qrels=two)))
     # A result that is not judged among the relevant ones: the order is the system's own.
     open_ = {topic: {f"d{topic}-{n}": g for n, g in enumerate([3, 2, 2, 1, 0, 0]) if n != 1} for topic in TOPICS}
-    assert names(inspect(run, Against(qrels=Qrels.from_dict("e", open_)))) == ["short-topics"]
+    assert names(inspect(run, InspectionContext(qrels=Qrels.from_dict("e", open_)))) == ["short-topics"]
 
 
 def test_judgments_of_others() -> None:
     run = Run.from_dict("r", good())
-    found = inspect(run, Against(qrels=Qrels.from_dict("e", {"q0": {"else": 1}})))
+    found = inspect(run, InspectionContext(qrels=Qrels.from_dict("e", {"q0": {"else": 1}})))
     assert names(found) == ["no-judged-document"]
-    assert inspect(run, Against(qrels=Qrels.from_dict("e", {"other": {"else": 1}}))) == []
+    assert inspect(run, InspectionContext(qrels=Qrels.from_dict("e", {"other": {"else": 1}}))) == []
     keys = {f"dq0-{n}": f"k{n}" for n in range(12)}
-    assert inspect(run, Against(qrels=Qrels.from_dict("e", {"q0": {"k3": 1}}), keys=keys)) == []
+    assert inspect(run, InspectionContext(qrels=Qrels.from_dict("e", {"q0": {"k3": 1}}), keys=keys)) == []
 
 
 @given(
@@ -135,7 +135,7 @@ def test_any_run_is_checked(rankings: dict[str, dict[str, float]], grades: dict[
     """Nothing fails, findings are in the order of the rules, and their rows are rows of the run."""
     run = Run.from_dict("r", rankings)
     qrels = Qrels.from_dict("e", grades) if grades else None
-    found = inspect(run, Against(set("abc"), "abc", set("uvw"), qrels, depth=2))
+    found = inspect(run, InspectionContext(set("abc"), "abc", set("uvw"), qrels, depth=2))
     places = [list(RULES).index(each.rule.name) for each in found]
     assert places == sorted(places)
     assert all(each.row is None or 0 <= each.row < len(run) for each in found)

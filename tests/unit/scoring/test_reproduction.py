@@ -20,8 +20,8 @@ from harness.errors import HarnessError
 from harness.scoring.intervals import mean_errors
 from harness.scoring.protocol import Protocol
 from harness.scoring.reproduction import (
-    Effect,
-    Reproduction,
+    MeasureReproduction,
+    RunReproduction,
     delta_relative_improvement,
     effect_ratio,
     index_tau,
@@ -47,7 +47,7 @@ def ranked(name: str) -> dict[str, tuple[str, ...]]:
     return {topic: each.docs for topic, each in SCORERS["same"].rankings(RUNS[name], 1000).items()}
 
 
-def effects(found: Reproduction) -> dict[str, Effect]:
+def effects(found: RunReproduction) -> dict[str, MeasureReproduction]:
     return {each.measure: each for each in found.effects}
 
 
@@ -119,7 +119,7 @@ def scores(run: str, values: Sequence[float], topics: str = "abcdef", collection
     return Scores(run, collection, "e", how, ("AP",), tuple(topics[: len(values)]), column, collection * 2)
 
 
-def only(found: Reproduction) -> Effect:
+def only(found: RunReproduction) -> MeasureReproduction:
     (effect,) = found.effects
     return effect
 

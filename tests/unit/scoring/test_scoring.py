@@ -17,7 +17,7 @@ from harness.data.trec import Qrels
 from harness.errors import HarnessError
 from harness.io.kernels import VARIABLE
 from harness.scoring import lookup
-from harness.scoring.scorer import Scorer, score
+from harness.scoring.scorer import Scorer, score_run
 
 
 @pytest.mark.slow
@@ -26,7 +26,7 @@ def test_scores_are_those_of_the_definitions_under_any_protocol() -> None:
     for _ in range(400):
         how = random_protocol(rng)
         rankings, judged, keys = random_case(rng, 8)
-        scores = score(run_of(rankings, rng), Qrels.from_dict("e", judged), how, keys=keys)
+        scores = score_run(run_of(rankings, rng), Qrels.from_dict("e", judged), how, keys=keys)
         assert scores.topics == tuple(judged)
         for (row, topic), measure in product(enumerate(scores.topics), ALL):
             results = ranking_of(rankings.get(topic, ()), how, keys)
@@ -103,7 +103,7 @@ def test_topics_that_are_missing_or_have_no_relevant_documents(
     topics: Literal["all", "answered"], no_relevant: Literal["zero", "skip"], measure: str, values: list[float]
 ) -> None:
     how = replace(PLAIN, topics=topics, no_relevant=no_relevant)
-    scores = score(run_of(ANSWERS), Qrels.from_dict("e", JUDGMENTS), how)
+    scores = score_run(run_of(ANSWERS), Qrels.from_dict("e", JUDGMENTS), how)
     assert scores.topics == ("a", "missing", "none-relevant", "b")
     np.testing.assert_allclose(scores.column(measure), values, rtol=1e-15)
     counted = [value for value in values if not math.isnan(value)]
@@ -113,7 +113,7 @@ def test_topics_that_are_missing_or_have_no_relevant_documents(
 
 def test_skip_looks_at_gains_for_ndcg_and_at_the_threshold_for_the_others() -> None:
     how = replace(PLAIN, no_relevant="skip", relevant_from=2.0, gains=((2.0, 0.0),))
-    scores = score(
+    scores = score_run(
         run_of({"1": [("x", 1.0)], "2": [("x", 1.0)]}), Qrels.from_dict("e", {"1": {"x": 1}, "2": {"x": 2}}), how
     )
     np.testing.assert_array_equal(scores.column("nDCG"), [1, math.nan])
@@ -139,16 +139,16 @@ def test_counts_tell_what_was_seen_on_the_way() -> None:
     }
     mapped = {"duplicates removed": 1, "documents without a key": 2, "results without judgment": 4}
     how = replace(PLAIN, depth=4, prime=True, deduplicate=True)
-    assert score(run_of(rankings), qrels, how, keys=keys).counts == seen | mapped
-    plain = score(run_of(rankings), qrels, replace(how, deduplicate=False), keys=keys)
+    assert score_run(run_of(rankings), qrels, how, keys=keys).counts == seen | mapped
+    plain = score_run(run_of(rankings), qrels, replace(how, deduplicate=False), keys=keys)
     assert plain.counts == seen | {"results without judgment": 4}
     del seen["results beyond the depth"]
-    assert score(run_of(rankings), qrels, PLAIN).counts == seen | {"results without judgment": 5}
+    assert score_run(run_of(rankings), qrels, PLAIN).counts == seen | {"results without judgment": 5}
 
 
 def test_a_run_without_any_judged_topic_is_an_error() -> None:
     with pytest.raises(HarnessError) as caught:
-        score(run_of({"7": [("x", 1.0)]}), Qrels.from_dict("e", JUDGMENTS), PLAIN)
+        score_run(run_of({"7": [("x", 1.0)]}), Qrels.from_dict("e", JUDGMENTS), PLAIN)
     assert str(caught.value) == "run r: none of its topics (7, ...) is judged (a, missing, none-relevant, ...)"
 
 
@@ -168,7 +168,7 @@ def test_one_scorer_scores_many_runs_and_keeps_nothing_of_them() -> None:
     scorer = Scorer(Qrels.from_dict("e", judged), how, keys=keys)
     runs = [run_of({topic: random_ranking(rng, ["d", "d1", "é", "x"], 4) for topic in judged}) for _ in range(6)]
     for run in (*runs, *runs):
-        np.testing.assert_array_equal(scorer(run).values, score(run, scorer.qrels, how, keys=keys).values)
+        np.testing.assert_array_equal(scorer(run).values, score_run(run, scorer.qrels, how, keys=keys).values)
 
 
 # The hash table.
@@ -191,7 +191,7 @@ def _same_slot(self: object, key: Words) -> Index:
     return np.zeros(len(key), dtype=np.int64)
 
 
-def _last_slots(self: lookup.Lookup, key: Words) -> Index:
+def _last_slots(self: lookup.JudgmentTable, key: Words) -> Index:
     """Slots at the end of the table, so that probing runs over its edge."""
     return ((1 << self._bits) - 1 - (key & np.uint64(1))).astype(np.int64)
 
@@ -200,8 +200,8 @@ def _last_slots(self: lookup.Lookup, key: Words) -> Index:
     ("where", "name", "collide", "kernels"),
     [
         (columns, "hashes", _same_hash, "off"),
-        (lookup.Lookup, "_place", _same_slot, "off"),
-        (lookup.Lookup, "_place", _last_slots, "off"),
+        (lookup.JudgmentTable, "_place", _same_slot, "off"),
+        (lookup.JudgmentTable, "_place", _last_slots, "off"),
         (trec, "pair_hashes", _one_key, "on"),
         (trec, "pair_hashes", _last_key, "on"),
     ],
@@ -215,9 +215,9 @@ def test_colliding_hashes_change_nothing(
     pool = [f"{prefix}{i}" for prefix in ("", "a-prefix-of-eight-or-more-", "é") for i in range(25)]
     judged = {topic: {doc: float(rng.randint(0, 3)) for doc in rng.sample(pool, 40)} for topic in topics}
     rankings = {topic: [(doc, rng.random()) for doc in rng.sample(pool, 60)] for topic in topics}
-    wanted = score(run_of(rankings), Qrels.from_dict("e", judged), PLAIN)
+    wanted = score_run(run_of(rankings), Qrels.from_dict("e", judged), PLAIN)
     monkeypatch.setattr(where, name, collide)
-    found = score(run_of(rankings), Qrels.from_dict("e", judged), PLAIN)
+    found = score_run(run_of(rankings), Qrels.from_dict("e", judged), PLAIN)
     np.testing.assert_array_equal(found.values, wanted.values)
     assert found.counts == wanted.counts
     assert 0 < wanted.counts["results without judgment"] < 180

@@ -28,7 +28,7 @@ from scoring_tools import (
 
 from harness.data.trec import Qrels, Run, parse_run
 from harness.scoring.protocol import Protocol
-from harness.scoring.scorer import Scorer, score
+from harness.scoring.scorer import Scorer, score_run
 
 # Ties.
 
@@ -103,13 +103,16 @@ def test_lines_in_any_order_and_topics_mixed_give_the_same_scores() -> None:
     lines = [f"{t} Q0 d{i} 0 {rng.choice((0.1, 0.2, 0.3))} r\n" for t in ("7", "8", "é") for i in range(30)]
     qrels = Qrels.from_dict("e", {t: {f"d{i}": i % 4 for i in range(0, 30, 2)} for t in ("é", "7", "9", "8")})
     for how in (replace(PLAIN, depth=20, prime=True), replace(PLAIN, depth=20, deduplicate=True)):
-        wanted = score(parse_run("".join(lines).encode(), "run"), qrels, how)
+        wanted = score_run(parse_run("".join(lines).encode(), "run"), qrels, how)
         for _ in range(10):
             rng.shuffle(lines)
-            found = score(parse_run("".join(lines).encode(), "run"), qrels, how)
+            found = score_run(parse_run("".join(lines).encode(), "run"), qrels, how)
             np.testing.assert_array_equal(found.values, wanted.values)
             assert found.counts == wanted.counts
-    assert len({tuple(score(run, qrels, replace(PLAIN, ties="file")).values.flat) for run in _shuffles(lines, rng)}) > 1
+    assert (
+        len({tuple(score_run(run, qrels, replace(PLAIN, ties="file")).values.flat) for run in _shuffles(lines, rng)})
+        > 1
+    )
 
 
 def _shuffles(lines: list[str], rng: random.Random) -> list[Run]:

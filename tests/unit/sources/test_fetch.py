@@ -34,11 +34,11 @@ from fetch_tools import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import HarnessError, one_line
+from harness.errors import HarnessError, printable_line
 from harness.io import archives
 from harness.sources import cache
 from harness.sources import fetch as module
-from harness.sources.fetch import fetch, fetch_one, state
+from harness.sources.fetch import fetch_one, fetch_resources, resource_state
 from harness.sources.resource import Resource
 
 
@@ -152,20 +152,20 @@ def test_many_members_unpack_an_archive_once(archive: Path, monkeypatch: pytest.
         return plain(path)
 
     monkeypatch.setattr(archives, "unpacked", counting)
-    paths = fetch(wanted)
+    paths = fetch_resources(wanted)
     assert sorted(opened) == sorted([f"{COMMIT}.tar.xz", f"{again}.tar.xz"])
     assert [sha(p.read_bytes()) for p in paths] == [w.sha256 for w in wanted]
-    assert fetch(iter(wanted)) == paths == [w.cached for w in wanted]
+    assert fetch_resources(iter(wanted)) == paths == [w.cached for w in wanted]
     assert len(opened) == 2
-    assert fetch([]) == []
+    assert fetch_resources([]) == []
 
 
 def test_plain_files_in_the_mirror(archive: Path) -> None:
     unpacked = put(archive.parent / COMMIT / "data" / "a.txt", TEXT)
     put(archive.parents[3] / "derived" / "x.tsv", b"x")
     derived = Resource("", "", "derived/x.tsv", sha(b"x"), by_hand="run the script")
-    assert [state(resource()), state(derived)] == ["here", "here"]
-    assert [p.read_bytes() for p in fetch([resource(), derived])] == [TEXT, b"x"]
+    assert [resource_state(resource()), resource_state(derived)] == ["here", "here"]
+    assert [p.read_bytes() for p in fetch_resources([resource(), derived])] == [TEXT, b"x"]
     assert kept() == ["files/derived/x.tsv", *ONLY]
     resource().cached.unlink()
     unpacked.write_bytes(b"other")
@@ -178,14 +178,14 @@ def test_a_missing_member(archive: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     lacking = resource("data/b.txt")
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
     reason = unavailable("HARNESS_OFFLINE forbids the network", lacking, f"not in {archive}")
-    assert error_of(lambda: fetch([lacking, resource()])) == reason
+    assert error_of(lambda: fetch_resources([lacking, resource()])) == reason
     assert kept() == ONLY
 
 
 def test_a_mirror_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path / "none"))
     message = f"HARNESS_MIRROR: no such folder: {tmp_path / 'none'}"
-    assert failure(resource()) == error_of(lambda: state(resource())) == message
+    assert failure(resource()) == error_of(lambda: resource_state(resource())) == message
 
 
 WANTED = f"name-{COMMIT}/data/a.txt"
@@ -230,7 +230,7 @@ def test_a_truncated_archive(archive: Path) -> None:
     pack(archive, {"data/a.txt": TEXT, "noise": noise})
     archive.write_bytes(archive.read_bytes()[:150_000])
     message = f"{archive}: cannot be read: it ends inside of an xz stream"
-    assert error_of(lambda: fetch([resource(), resource("noise", noise)])) == message
+    assert error_of(lambda: fetch_resources([resource(), resource("noise", noise)])) == message
     assert kept() == ONLY
     # What lies before the cut can be had: reading stops with the last wanted member.
     resource().cached.unlink()
@@ -280,7 +280,7 @@ def test_a_cached_file_is_hashed_once_a_process(archive: Path, monkeypatch: pyte
         return sha(path.read_bytes())
 
     monkeypatch.setattr(cache, "sha256_file", counting)
-    assert fetch([resource(), resource()]) == fetch([resource()]) * 2 == [path, path]
+    assert fetch_resources([resource(), resource()]) == fetch_resources([resource()]) * 2 == [path, path]
     assert hashed == [path]
     os.utime(path, (1, 1))
     fetch_one(resource())
@@ -289,7 +289,7 @@ def test_a_cached_file_is_hashed_once_a_process(archive: Path, monkeypatch: pyte
     assert [fetch_one(resource("new", b"new")) for _ in "ab"] == [resource("new").cached] * 2
     assert hashed == [path, path]
     two = "asked for with two checksums"
-    assert error_of(lambda: fetch([resource(), resource(content=b"b")])) == f"{NAME}: {two}"
+    assert error_of(lambda: fetch_resources([resource(), resource(content=b"b")])) == f"{NAME}: {two}"
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -330,13 +330,13 @@ def test_schemes_other_than_http_are_refused(monkeypatch: pytest.MonkeyPatch, ba
 
 def test_by_hand() -> None:
     wanted = Resource("owner/name", COMMIT, "data/a.txt", sha(TEXT), by_hand="sign the form at\n  https://e.org ")
-    assert state(wanted) == "manual download: sign the form at https://e.org"
+    assert resource_state(wanted) == "manual download: sign the form at https://e.org"
     assert failure(wanted) == unavailable("must be downloaded manually: sign the form at https://e.org")
     path = put(wanted.cached, b"other")
     assert failure(wanted) == wrong(b"other", path, "it was left there")
     path.write_bytes(TEXT)
     assert fetch_one(wanted) == path
-    assert state(wanted) == "here"
+    assert resource_state(wanted) == "here"
 
 
 def test_by_hand_without_a_checksum() -> None:
@@ -356,14 +356,14 @@ def test_a_long_message_is_two_lines(tmp_path: Path, monkeypatch: pytest.MonkeyP
     first, second = caught.value.lines
     assert first.startswith(f"{resource().name}: HARNESS_OFFLINE forbids the network; not in the cache")
     assert second == f"or put the file (sha256 {resource().sha256}) at {resource().cached}"
-    assert one_line(f"harness: {second}") == f"harness: {second}"
+    assert printable_line(f"harness: {second}") == f"harness: {second}"
 
 
 def test_states(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert state(resource()) == "fetchable"
+    assert resource_state(resource()) == "fetchable"
     archive.write_bytes(b"not even an archive: nothing is opened")
-    assert state(resource()) == "here"
+    assert resource_state(resource()) == "here"
     monkeypatch.delenv("HARNESS_MIRROR")
-    assert state(resource()) == "fetchable"
+    assert resource_state(resource()) == "fetchable"
     put(resource().cached, TEXT)
-    assert state(resource()) == "here"
+    assert resource_state(resource()) == "here"

@@ -47,7 +47,7 @@ class Slow:
 content = archives.content
 archives.content = lambda *given: Slow(content(*given))
 commit = "0123456789abcdef0123456789abcdef01234567"
-fetch.fetch([folder.Folder("owner/name", commit, "data", 1, "0" * 64, "")])
+fetch.fetch_resources([folder.RepositoryFolder("owner/name", commit, "data", 1, "0" * 64, "")])
 """
 DOWNLOAD = """
 from harness.sources.fetch import Resource, fetch_one

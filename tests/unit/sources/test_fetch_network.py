@@ -34,7 +34,7 @@ from fetch_tools import (
 from harness.errors import HarnessError
 from harness.sources import cache, network
 from harness.sources import fetch as module
-from harness.sources.fetch import fetch, fetch_one, state
+from harness.sources.fetch import fetch_one, fetch_resources, resource_state
 from harness.sources.resource import Resource
 
 
@@ -281,8 +281,8 @@ def test_addresses(server: Server, archive: Path) -> None:
     said: list[str] = []
     plain = Resource("", "", "sets/a.gz", sha(TEXT), url=f"{server.url}/x?y=1")
     wanted = [resource("a b/č#?.txt"), resource("packed", b"packed"), plain, resource("z", url=f"{server.url}/release")]
-    assert [state(w) for w in wanted] == ["here", "here", "fetchable", "here"]
-    fetch(wanted, progress=said.append)
+    assert [resource_state(w) for w in wanted] == ["here", "here", "fetchable", "here"]
+    fetch_resources(wanted, progress=said.append)
     quoted = f"/owner/name/{COMMIT}/a%20b/%C4%8D%23%3F.txt"
     assert [path for path, _ in server.asked] == ["/x?y=1", quoted, "/release"]
     assert said == [f"unpacking {archive}", *(f"downloading {server.url}{path}" for path, _ in server.asked)]
@@ -336,7 +336,9 @@ def test_threads_that_want_the_same_files(server: Server, archive: Path) -> None
     server.steps = [slowly]
     wanted = [*(resource(path, content) for path, content in contents.items()), resource()]
     got: list[list[bytes]] = []
-    threads = [threading.Thread(target=lambda: got.append([p.read_bytes() for p in fetch(wanted)])) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: got.append([p.read_bytes() for p in fetch_resources(wanted)])) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -371,7 +373,7 @@ def test_a_file_system_without_locks(server: Server, monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("at_once")
 def test_who_waits_is_told(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     server.steps = [HALF, ranged()]
-    fetch([resource(size=SIZE)])
+    fetch_resources([resource(size=SIZE)])
     said = capsys.readouterr()
     whole, rest = f"{SIZE / 1e6:.1f}", f"{(SIZE - 30_000) / 1e6:.1f}"
     assert f"downloading {NAME}: 0.0 of {whole} MB, " in said.err

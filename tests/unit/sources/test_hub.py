@@ -18,7 +18,7 @@ import pytest
 from harness.cli import fetch as commands
 from harness.collections import accept
 from harness.collections.beir import DataSet, named, survey
-from harness.collections.readers.beir import find
+from harness.collections.readers.beir import find_beir_files
 from harness.errors import HarnessError
 from harness.papers.saber import readers as saber
 from harness.sources import catalogue, fetch, hub
@@ -116,7 +116,7 @@ def test_what_others_have_left_out_is_fetched(answering: type[Hub], monkeypatch:
     excluded = "excluded_ids.jsonl"
     monkeypatch.setitem(FILES, excluded, b'{"query-id": "q1", "excluded-ids": ["d2"]}\n')
     data = DataSet(name="o/n", revision=REVISION)
-    hub.download("o/n", REVISION, lambda names: find(names, "o/n")["corpus"])
+    hub.download("o/n", REVISION, lambda names: find_beir_files(names, "o/n")["corpus"])
     hub.download("o/n", REVISION, lambda names: ["queries.jsonl", "qrels/test.tsv"])
     assert data.here() and not data.files().excluded
     assert [path.name for path in data.fetched().excluded] == [excluded]
@@ -194,17 +194,17 @@ def test_rows_of_a_data_set_become_lines_checked_on_arrival(
     }
     answering.sets[DOCUMENTS] = {"documents.jsonl": documents}
     first, second = catalogue.source_files("saber-math-data")
-    (path,) = fetch.fetch([first])
+    (path,) = fetch.fetch_resources([first])
     assert [json.loads(line) for line in path.read_bytes().splitlines()] == [RATED, {**RATED, "problem": "Find $y$."}]
     found = [query for _, query in saber.queries(path.read_bytes(), str(path))]
     assert [(query.id, query.ratings) for query in found] == [(n, {"0": 1.0, "1": 2.5}) for n in ("0", "1")]
     accept.check_arrived([first])
-    assert fetch.state(first) == "here"
-    (path,) = fetch.fetch([second])
+    assert fetch.resource_state(first) == "here"
+    (path,) = fetch.fetch_resources([second])
     with pytest.raises(HarnessError, match=r"documents.jsonl:2: key 'problem' is missing, empty or no text"):
         accept.check_arrived([second])
     asked = len(answering.asked)
-    fetch.fetch([first, second])
+    fetch.fetch_resources([first, second])
     assert len(answering.asked) == asked == 3
 
 
@@ -215,13 +215,13 @@ def test_a_data_set_without_rows_or_damaged(
     wanted = catalogue.source_files("saber-math-data")[:1]
     brought = r"; or bring it yourself: export the data sets .* --from documents.jsonl$"
     with pytest.raises(HarnessError, match=rf"data set {QUERIES} \(hub\): cannot be fetched: .*{brought}"):
-        fetch.fetch(wanted)
+        fetch.fetch_resources(wanted)
     answering.sets[QUERIES] = {"README.md": b"a card\n"}
     with pytest.raises(HarnessError, match=rf"none of its 1 files ends in .parquet or .jsonl{brought}"):
-        fetch.fetch(wanted)
+        fetch.fetch_resources(wanted)
     answering.sets[QUERIES] = {"data.parquet": b"PAR1"}
     with pytest.raises(HarnessError, match=rf"data.parquet: no Parquet file of texts and numbers: .*{brought}"):
-        fetch.fetch(wanted)
+        fetch.fetch_resources(wanted)
     assert not wanted[0].cached.exists()
 
 

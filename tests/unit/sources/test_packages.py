@@ -17,7 +17,7 @@ from fetch_tools import error_of, isolate, kept, put, sha
 
 from harness.errors import HarnessError
 from harness.sources import packages
-from harness.sources.fetch import fetch, state
+from harness.sources.fetch import fetch_resources, resource_state
 from harness.sources.resource import Resource
 
 FILES = {"stand_in/model/a.bin": b"a" * 5000, "stand_in/model/deep/b.json": b'{"b": 1}', "stand_in/__init__.py": b""}
@@ -69,22 +69,22 @@ def in_cache(*paths: str) -> list[str]:
 def test_files_come_out_of_the_wheel_which_is_downloaded_once(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel(index)
     said: list[str] = []
-    assert [state(each) for each in WANTED] == ["fetchable"] * 2
-    paths = fetch(WANTED, progress=said.append)
+    assert [resource_state(each) for each in WANTED] == ["fetchable"] * 2
+    paths = fetch_resources(WANTED, progress=said.append)
     assert [path.read_bytes() for path in paths] == [FILES[each.path] for each in WANTED]
     assert kept() == in_cache(*(each.path for each in WANTED))
     assert said == ["downloading stand-in-model==1.0 with pip, 0 MB unpacked"]
-    assert [state(each) for each in WANTED] == ["here"] * 2
+    assert [resource_state(each) for each in WANTED] == ["here"] * 2
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
-    assert fetch(WANTED) == paths
+    assert fetch_resources(WANTED) == paths
 
 
 @pytest.mark.slow
 def test_a_damaged_file_of_the_cache_is_got_again(index: Path) -> None:
     wheel(index)
-    (path,) = fetch(WANTED[:1])
+    (path,) = fetch_resources(WANTED[:1])
     path.write_bytes(b"damaged")
-    assert fetch(WANTED[:1]) == [path]
+    assert fetch_resources(WANTED[:1]) == [path]
     assert path.read_bytes() == FILES[WANTED[0].path]
 
 
@@ -92,9 +92,9 @@ def test_a_mirror_comes_first(index: Path, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path / "mirror"))
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
     put(tmp_path / "mirror" / "pypi/stand-in-model/1.0" / WANTED[0].path, FILES[WANTED[0].path])
-    assert state(WANTED[0]) == "here"
-    assert fetch(WANTED[:1])[0].read_bytes() == FILES[WANTED[0].path]
-    assert "HARNESS_OFFLINE forbids the network" in error_of(lambda: fetch(WANTED))
+    assert resource_state(WANTED[0]) == "here"
+    assert fetch_resources(WANTED[:1])[0].read_bytes() == FILES[WANTED[0].path]
+    assert "HARNESS_OFFLINE forbids the network" in error_of(lambda: fetch_resources(WANTED))
 
 
 # ---- installed packages -----------------------------------------------------------------------------------------
@@ -112,9 +112,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_is_installed_is_not_downloaded(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
-    assert [state(each) for each in WANTED] == ["here"] * 2
+    assert [resource_state(each) for each in WANTED] == ["here"] * 2
     assert [packages.verified(each) for each in WANTED] == [site / each.path for each in WANTED]
-    paths = fetch(WANTED)
+    paths = fetch_resources(WANTED)
     shutil.rmtree(site)
     assert [path.read_bytes() for path in paths] == [FILES[each.path] for each in WANTED]
 
@@ -122,9 +122,9 @@ def test_what_is_installed_is_not_downloaded(site: Path, monkeypatch: pytest.Mon
 @pytest.mark.slow
 def test_another_version_is_not_taken(site: Path, index: Path) -> None:
     other = resource(package="stand-in-model==1.0.1")
-    assert state(other) == "fetchable"
+    assert resource_state(other) == "fetchable"
     assert packages.verified(other) is None
-    assert "pip finds no wheel of stand-in-model==1.0.1" in error_of(lambda: fetch([other]))
+    assert "pip finds no wheel of stand-in-model==1.0.1" in error_of(lambda: fetch_resources([other]))
 
 
 @pytest.mark.slow
@@ -133,7 +133,7 @@ def test_a_damaged_installed_file_is_not_taken(site: Path, index: Path, content:
     wheel(index)
     (site / WANTED[0].path).write_bytes(content)
     assert packages.verified(WANTED[0]) is None
-    assert fetch(WANTED[:1])[0].read_bytes() == FILES[WANTED[0].path]
+    assert fetch_resources(WANTED[:1])[0].read_bytes() == FILES[WANTED[0].path]
 
 
 # ---- what can go wrong ------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def test_offline(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel(index)
     assert packages.reachable(PACKAGE)
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
-    assert error_of(lambda: fetch(WANTED)) == f"{NAME}: HARNESS_OFFLINE forbids the network{ADVICE}"
+    assert error_of(lambda: fetch_resources(WANTED)) == f"{NAME}: HARNESS_OFFLINE forbids the network{ADVICE}"
     assert not packages.reachable(PACKAGE)
     assert kept() == []
 
@@ -159,7 +159,7 @@ def test_offline(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_such_version(index: Path) -> None:
     wheel(index)
     wanted = resource(package="stand-in-model==2.0")
-    line = error_of(lambda: fetch([wanted]))
+    line = error_of(lambda: fetch_resources([wanted]))
     assert line.startswith("stand-in-model==2.0/stand_in/model/a.bin: pip finds no wheel of stand-in-model==2.0 for ")
     assert "(it knows 1.0)" in line
     assert not packages.reachable("stand-in-model==2.0")
@@ -174,7 +174,7 @@ def test_no_index_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
-    assert error_of(lambda: fetch(WANTED)) == f"{NAME}: no index of pip answers{ADVICE}"
+    assert error_of(lambda: fetch_resources(WANTED)) == f"{NAME}: no index of pip answers{ADVICE}"
     assert not packages.reachable(PACKAGE)
 
 
@@ -183,7 +183,7 @@ def test_an_environment_without_pip(index: Path, tmp_path: Path, monkeypatch: py
     venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bare" / "bin" / "python"))
-    assert error_of(lambda: fetch(WANTED)) == f"{NAME}: {sys.executable} has no pip{ADVICE}"
+    assert error_of(lambda: fetch_resources(WANTED)) == f"{NAME}: {sys.executable} has no pip{ADVICE}"
 
 
 @pytest.mark.slow
@@ -191,21 +191,21 @@ def test_another_file_than_declared(index: Path) -> None:
     other = b'{"b": 2}'
     wheel(index, {**FILES, WANTED[1].path: other})
     found = f"{PACKAGE}/{WANTED[1].path}: expected sha256 {WANTED[1].sha256}, found {sha(other)} in {WHEEL}"
-    assert error_of(lambda: fetch(WANTED)) == f"{found}; nothing was kept"
+    assert error_of(lambda: fetch_resources(WANTED)) == f"{found}; nothing was kept"
     assert kept() == in_cache(WANTED[0].path)  # what was right before
 
 
 @pytest.mark.slow
 def test_a_longer_file_than_declared(index: Path) -> None:
     wheel(index, {**FILES, WANTED[0].path: b"a" * 5001})
-    assert "expected at most 5000 bytes, found 5001" in error_of(lambda: fetch(WANTED))
+    assert "expected at most 5000 bytes, found 5001" in error_of(lambda: fetch_resources(WANTED))
     assert kept() == []
 
 
 @pytest.mark.slow
 def test_a_wheel_of_another_platform_lacks_the_file(index: Path) -> None:
     wheel(index)
-    line = error_of(lambda: fetch([resource("stand_in/_engine.so", b"x")]))
+    line = error_of(lambda: fetch_resources([resource("stand_in/_engine.so", b"x")]))
     assert line.startswith(f"{PACKAGE}/stand_in/_engine.so: not in {WHEEL}, which is what pip takes for ")
 
 
@@ -215,7 +215,7 @@ def test_a_wheel_with_damaged_content(index: Path) -> None:
     content = path.read_bytes()
     assert content.count(b"a" * 5000) == 1
     path.write_bytes(content.replace(b"a" * 5000, b"a" * 4999 + b"b"))
-    line = error_of(lambda: fetch(WANTED))
+    line = error_of(lambda: fetch_resources(WANTED))
     assert WHEEL in line
     assert "cannot be read: Bad CRC-32" in line
     assert kept() == []
@@ -225,7 +225,7 @@ def test_a_wheel_with_damaged_content(index: Path) -> None:
 def test_a_wheel_that_is_cut_short(index: Path) -> None:
     path = wheel(index)
     path.write_bytes(path.read_bytes()[:-100])
-    assert error_of(lambda: fetch(WANTED)).startswith(f"{NAME}: pip: ")
+    assert error_of(lambda: fetch_resources(WANTED)).startswith(f"{NAME}: pip: ")
     assert kept() == []
 
 
@@ -236,7 +236,7 @@ def test_sources_are_not_built(index: Path, tmp_path: Path) -> None:
     put(project / "setup.py", f"open({str(tmp_path / 'ran')!r}, 'w')\nfrom setuptools import setup\nsetup()\n".encode())
     put(project / "PKG-INFO", b"Metadata-Version: 2.1\nName: stand-in-model\nVersion: 1.0\n")
     shutil.make_archive(str(index / "stand-in-model-1.0"), "gztar", tmp_path, project.name)
-    assert "pip finds no wheel of stand-in-model==1.0" in error_of(lambda: fetch(WANTED))
+    assert "pip finds no wheel of stand-in-model==1.0" in error_of(lambda: fetch_resources(WANTED))
     assert not (tmp_path / "ran").exists()
 
 
@@ -246,7 +246,7 @@ def test_a_pip_in_the_current_folder_is_not_run(index: Path, tmp_path: Path, mon
     put(tmp_path / "here" / "pip.py", b"open('ran', 'w')")
     monkeypatch.chdir(tmp_path / "here")
     assert packages.reachable(PACKAGE)
-    fetch(WANTED)
+    fetch_resources(WANTED)
     assert not (tmp_path / "here" / "ran").exists()
 
 

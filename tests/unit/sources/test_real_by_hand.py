@@ -21,7 +21,7 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.papers.mathlib4 import readers as leansearch
 from harness.scoring.protocol import load_protocol
-from harness.scoring.scorer import score
+from harness.scoring.scorer import score_run
 
 Conf = Callable[[str, str, str], Path]
 GROUP: dict[str, Any] = {
@@ -230,8 +230,8 @@ def test_the_ideal_ranking_of_mathlib_is_of_all_labelled_theorems() -> None:
     qrels = leansearch.read_qrels(json.dumps([GROUP]).encode(), "f", "paper")
     run = Run.from_dict("r", {"1.1": {"Embedding.antisymm": 1.0}, "1.2": {"Embedding.antisymm": 1.0}})
     assert load_collection("leansearch").protocol == load_collection("mini-theorems").protocol == "mathlib"
-    scores = score(run, qrels, load_protocol("mathlib"))
+    scores = score_run(run, qrels, load_protocol("mathlib"))
     assert scores.column("nDCG@20").tolist() == [pytest.approx(0.3 / (1 + 0.3 / math.log2(3)))] * 2
-    assert score(run, qrels, load_protocol("mathlib-retrieved")).mean("nDCG@20") == pytest.approx(1.0)
+    assert score_run(run, qrels, load_protocol("mathlib-retrieved")).mean("nDCG@20") == pytest.approx(1.0)
     ours, other = load_protocol("mathlib"), load_protocol("mathlib-retrieved")
     assert replace(other, name=ours.name, title=ours.title, ideal="judged") == ours

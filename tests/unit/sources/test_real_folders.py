@@ -21,8 +21,8 @@ from harness.errors import HarnessError
 from harness.io import archives
 from harness.sources import cache, resource
 from harness.sources import folder as folders
-from harness.sources.fetch import fetch, state
-from harness.sources.resource import Folder
+from harness.sources.fetch import fetch_resources, resource_state
+from harness.sources.resource import RepositoryFolder
 
 FILES = {"a.html": b"first", "sub/b.html": b"second" * 5000, "ä.html": b""}
 PLACE = f"folders/{FOLDER}/data/in"
@@ -33,7 +33,7 @@ def digest(files: dict[str, bytes]) -> str:
     return hashlib.sha256(b"".join(listed)).hexdigest()
 
 
-WANTED = Folder("owner/name", COMMIT, "data/in", len(FILES), digest(FILES), "MIT")
+WANTED = RepositoryFolder("owner/name", COMMIT, "data/in", len(FILES), digest(FILES), "MIT")
 MEMBERS = {f"data/in/{path}": content for path, content in FILES.items()} | {
     "data/index.html": b"",
     "data/in.html": b"x",
@@ -51,29 +51,29 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return mirrored_archive(tmp_path, monkeypatch)
 
 
-def failure(folder: Folder = WANTED) -> str:
-    return error_of(lambda: fetch([folder]))
+def failure(folder: RepositoryFolder = WANTED) -> str:
+    return error_of(lambda: fetch_resources([folder]))
 
 
 def test_a_folder_of_the_mirror(archive: Path) -> None:
-    assert state(WANTED) == "fetchable"
+    assert resource_state(WANTED) == "fetchable"
     pack(archive, MEMBERS)
-    assert state(WANTED) == "here"
+    assert resource_state(WANTED) == "here"
     said: list[str] = []
-    assert fetch([WANTED, WANTED], progress=said.append) == [WANTED.cached] * 2
+    assert fetch_resources([WANTED, WANTED], progress=said.append) == [WANTED.cached] * 2
     assert said == [f"unpacking {archive}"]
     assert kept() == ALL
     assert {path: (WANTED.cached / path).read_bytes() for path in FILES} == FILES
     archive.unlink()
-    assert state(WANTED) == "here"
+    assert resource_state(WANTED) == "here"
     cache.VERIFIED.clear()
-    assert fetch([WANTED]) == [WANTED.cached]
+    assert fetch_resources([WANTED]) == [WANTED.cached]
 
 
 def test_files_and_folders_together(archive: Path) -> None:
     pack(archive, MEMBERS)
     file = resource.Resource("owner/name", COMMIT, "data/in/a.html", sha(b"first"))
-    assert fetch([WANTED, file]) == [WANTED.cached, file.cached]
+    assert fetch_resources([WANTED, file]) == [WANTED.cached, file.cached]
     assert kept() == [*ALL, f"{FOLDER}/data/in/a.html"]
 
 
@@ -143,7 +143,7 @@ def test_damaged_archives_give_the_folder_or_an_error(archive: Path) -> None:
         damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
         archive.write_bytes(damaged[: rng.choice([len(damaged), rng.randrange(len(damaged))])])
         try:
-            fetch([WANTED])
+            fetch_resources([WANTED])
             assert kept() == ALL
             shutil.rmtree(WANTED.cached)
         except HarnessError as error:
@@ -156,7 +156,7 @@ def test_damaged_archives_give_the_folder_or_an_error(archive: Path) -> None:
 @pytest.mark.parametrize("damage", ["change", "remove", "add"])
 def test_a_damaged_cache_is_mended(archive: Path, damage: str) -> None:
     pack(archive, MEMBERS)
-    fetch([WANTED])
+    fetch_resources([WANTED])
     cache.VERIFIED.clear()
     file = WANTED.cached / ("more.html" if damage == "add" else "a.html")
     if damage == "remove":
@@ -164,7 +164,7 @@ def test_a_damaged_cache_is_mended(archive: Path, damage: str) -> None:
     else:
         file.write_bytes(b"other")
     said: list[str] = []
-    fetch([WANTED], progress=said.append)
+    fetch_resources([WANTED], progress=said.append)
     assert said[0].startswith("owner/name@0123456/data/in/: the cached folder was damaged (sha256 ")
     assert kept() == ALL
     assert (WANTED.cached / "a.html").read_bytes() == b"first"
@@ -172,7 +172,7 @@ def test_a_damaged_cache_is_mended(archive: Path, damage: str) -> None:
 
 def test_a_folder_is_hashed_once_a_process(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pack(archive, MEMBERS)
-    fetch([WANTED])
+    fetch_resources([WANTED])
     hashed: list[Path] = []
 
     def counting(path: Path) -> str:
@@ -180,11 +180,11 @@ def test_a_folder_is_hashed_once_a_process(archive: Path, monkeypatch: pytest.Mo
         return sha(path.read_bytes())
 
     monkeypatch.setattr(folders, "sha256_file", counting)
-    fetch([WANTED])
+    fetch_resources([WANTED])
     assert hashed == []
     cache.VERIFIED.clear()
-    fetch([WANTED])
-    fetch([WANTED])
+    fetch_resources([WANTED])
+    fetch_resources([WANTED])
     assert len(hashed) == len(FILES)
 
 
@@ -244,7 +244,7 @@ def packed(files: dict[str, bytes] = MEMBERS) -> bytes:
 def test_a_folder_is_downloaded_with_its_archive(server: dict[str, bytes]) -> None:
     server[ADDRESS] = packed()
     said: list[str] = []
-    assert fetch([WANTED], progress=said.append) == [WANTED.cached]
+    assert fetch_resources([WANTED], progress=said.append) == [WANTED.cached]
     assert said == [f"downloading {os.environ['HARNESS_ARCHIVE_BASE'].rstrip('/')}{ADDRESS}"]
     assert kept() == ALL
 
@@ -264,7 +264,7 @@ def test_a_download_that_is_no_archive(server: dict[str, bytes], body: bytes) ->
     failure()
     assert kept() == []
     server[ADDRESS] = packed()
-    fetch([WANTED])
+    fetch_resources([WANTED])
     assert kept() == ALL
 
 
@@ -284,6 +284,6 @@ def test_an_archive_that_is_not_there(server: dict[str, bytes], monkeypatch: pyt
 def test_threads_that_want_the_same_folder(server: dict[str, bytes]) -> None:
     server[ADDRESS] = packed()
     with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda _: fetch([WANTED]), range(6)))
+        found = list(pool.map(lambda _: fetch_resources([WANTED]), range(6)))
     assert found == [[WANTED.cached]] * 6
     assert kept() == ALL

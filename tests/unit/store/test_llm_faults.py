@@ -23,7 +23,7 @@ from process_tools import same_paths
 
 from harness.errors import HarnessError
 from harness.store.llm import Ask, Client, Message, limits
-from harness.store.llm.kept import Kept, Reply
+from harness.store.llm.answer_cache import AnswerCache, Reply
 
 KEY = "sk-test-0123456789abcdef"  # of nobody
 FAULTS = ("timeout", "429", "500", "broken", "half", "drip", "drip 500", "drip head", "no choices")
@@ -276,8 +276,8 @@ Client(endpoint, cache=Path(sys.argv[2])).ask([Ask((Message("user", f"q{i}"),)) 
 HOLD = """
 import sys, time
 from pathlib import Path
-from harness.store.llm.kept import Kept
-with Kept(Path(sys.argv[1])).locked({"model": "tiny-1", "kind": "chat"}):
+from harness.store.llm.answer_cache import AnswerCache
+with AnswerCache(Path(sys.argv[1])).locked({"model": "tiny-1", "kind": "chat"}):
     print("locked", flush=True)
     time.sleep(600)
 """
@@ -286,8 +286,8 @@ with Kept(Path(sys.argv[1])).locked({"model": "tiny-1", "kind": "chat"}):
 BOTH = """
 import sys, threading
 from pathlib import Path
-from harness.store.llm.kept import Kept
-kept, wanted = Kept(Path(sys.argv[1])), [{"model": str(i), "kind": "chat"} for i in range(2)]
+from harness.store.llm.answer_cache import AnswerCache
+kept, wanted = AnswerCache(Path(sys.argv[1])), [{"model": str(i), "kind": "chat"} for i in range(2)]
 def wait():
     with kept.locked(wanted[1]):
         print("had the other", flush=True)
@@ -302,7 +302,7 @@ other.join()
 
 def test_threads_of_two_processes_that_wait_for_each_other_are_no_circle(tmp_path: Path) -> None:
     """Where locks are waited for in the kernel, it refuses the second: the answer would be paid twice."""
-    kept, wanted = Kept(tmp_path), [{"model": str(i), "kind": "chat"} for i in range(2)]
+    kept, wanted = AnswerCache(tmp_path), [{"model": str(i), "kind": "chat"} for i in range(2)]
     inside: list[str] = []
 
     def want() -> None:
@@ -346,12 +346,12 @@ def test_waiting_for_another_process_can_be_ended(tmp_path: Path) -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == b"locked\n"
         for _ in range(2):  # and it is not taken for locked by us
-            with pytest.raises(KeyboardInterrupt), Kept(tmp_path).locked(wanted, pause):
+            with pytest.raises(KeyboardInterrupt), AnswerCache(tmp_path).locked(wanted, pause):
                 pass
     finally:
         other.kill()
         other.communicate()
-    with Kept(tmp_path).locked(wanted, pause):
+    with AnswerCache(tmp_path).locked(wanted, pause):
         pass
 
 
@@ -390,9 +390,9 @@ def test_replies_in_one_file(tmp_path: Path) -> None:
     requests = [{"model": "tiny", "kind": "chat", "number": number} for number in range(3)]
     path = tmp_path / "new" / "replies.jsonl"
     for number in range(2):
-        Kept(path).keep(requests[number], Reply(f"reply {number}", model="tiny"))
+        AnswerCache(path).keep(requests[number], Reply(f"reply {number}", model="tiny"))
     assert len(path.read_text().splitlines()) == 2
-    kept = Kept(path)
+    kept = AnswerCache(path)
     assert [reply and reply.text for reply in map(kept.find, requests)] == ["reply 0", "reply 1", None]
     kept.keep(requests[2], Reply("reply 2"))
     assert {reply.text for _, reply in kept.of_model("tiny", "chat", 9)} == {"reply 0", "reply 1", "reply 2"}
@@ -401,7 +401,7 @@ def test_replies_in_one_file(tmp_path: Path) -> None:
         assert list((tmp_path / "new" / ".locks").iterdir())
     path.write_text(path.read_text().replace("reply 1", "answer 1"))
     with pytest.raises(HarnessError, match=r"replies\.jsonl:2: altered since it was written"):
-        Kept(path).find(requests[0])
+        AnswerCache(path).find(requests[0])
 
 
 def test_the_lock_of_a_killed_process_is_gone(tmp_path: Path) -> None:
@@ -416,16 +416,16 @@ def test_the_lock_of_a_killed_process_is_gone(tmp_path: Path) -> None:
             raise ValueError("it waits")
 
         try:
-            with pytest.raises(ValueError, match="it waits"), Kept(tmp_path).locked(wanted, give_up):
+            with pytest.raises(ValueError, match="it waits"), AnswerCache(tmp_path).locked(wanted, give_up):
                 pass
         except BaseException:
             other.kill()
             raise
-        with Kept(tmp_path).locked({"model": "tiny-2", "kind": "chat"}):
+        with AnswerCache(tmp_path).locked({"model": "tiny-2", "kind": "chat"}):
             pass
         other.kill()
         other.wait()
-        with Kept(tmp_path).locked(wanted):
+        with AnswerCache(tmp_path).locked(wanted):
             pass
 
 

@@ -15,7 +15,7 @@ import pytest
 from harness.errors import HarnessError
 from harness.io.locks import held
 from harness.store import artefacts, shards
-from harness.store.shards import Map, Processes, Shard, joined, mapped, parts, spread_by
+from harness.store.shards import Processes, Shard, ShardTask, joined, mapped, parts, spread_by
 
 ITEMS = [f"item {n}" for n in range(23)]
 SPEC = {"of": "words"}
@@ -49,13 +49,13 @@ def _lost(item: str) -> bytes:
     return f"lost {item}\n".encode()
 
 
-def _join(task: Map[str], size: int, workers: int, folder: Path, of: str) -> list[Path]:
+def _join(task: ShardTask[str], size: int, workers: int, folder: Path, of: str) -> list[Path]:
     files = mapped(replace(task, of=of), parts(ITEMS, size), "items", total=len(ITEMS), workers=workers)
     (folder / "all").write_bytes(b"".join(file.read_bytes() for file in files))
     return files
 
 
-def _whole(task: Map[str], size: int = 5, workers: int = 1) -> bytes:
+def _whole(task: ShardTask[str], size: int = 5, workers: int = 1) -> bytes:
     found = joined("words", SPEC, partial(_join, task, size, workers))
     return (found / "all").read_bytes()
 
@@ -68,7 +68,7 @@ def _calls(log: Path) -> list[str]:
     return [line.partition(" ")[2] for line in log.read_text().splitlines()]
 
 
-def _backwards(task: Map[str], missing: Iterator[Shard]) -> Iterator[int]:
+def _backwards(task: ShardTask[str], missing: Iterator[Shard]) -> Iterator[int]:
     """An engine that makes the last shard first."""
     yield from (shards.make(task, shard) for shard in reversed(list(missing)))
 
@@ -78,7 +78,7 @@ EXPECTED = "".join(f"{item.upper()}\n" for item in ITEMS).encode()
 
 @pytest.mark.parametrize("size", [1, 5, 23, 100])
 def test_any_size_of_shards_gives_the_same_bytes(tmp_path: Path, size: int) -> None:
-    assert _whole(Map("", Upper(tmp_path / "log")), size) == EXPECTED
+    assert _whole(ShardTask("", Upper(tmp_path / "log")), size) == EXPECTED
     assert len(_calls(tmp_path / "log")) == -(-23 // size)
     assert _made() == []  # deleted when they are joined
 
@@ -88,14 +88,14 @@ def test_the_locks_of_killed_processes_go_with_the_shards(tmp_path: Path) -> Non
         (artefacts.store_root() / "words-shard" / f".{_made()[-1].name}.lock").touch() if _made() else None
         return Upper(tmp_path / "log")(items)
 
-    assert _whole(Map("", work)) == EXPECTED
+    assert _whole(ShardTask("", work)) == EXPECTED
     assert list((artefacts.store_root() / "words-shard").iterdir()) == []
 
 
 @pytest.mark.slow
 def test_processes_and_engines_give_the_same_bytes(tmp_path: Path) -> None:
     for engine in (None, Processes(2), _backwards):
-        task = Map("", Upper(tmp_path / "log"))
+        task = ShardTask("", Upper(tmp_path / "log"))
         if engine is None:
             assert _whole(task, workers=2) == EXPECTED
         else:
@@ -116,7 +116,7 @@ def test_finished_shards_are_kept_after_a_fault(tmp_path: Path) -> None:
             raise FullError
         return Upper(tmp_path / "log")(items)
 
-    task = Map("", work)
+    task = ShardTask("", work)
     with pytest.raises(FullError):
         _whole(task)
     assert _calls(tmp_path / "log") == ["item 0", "item 5"]
@@ -128,7 +128,7 @@ def test_finished_shards_are_kept_after_a_fault(tmp_path: Path) -> None:
 
 def test_many_shards_are_in_several_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "_TOGETHER", 3)
-    task = Map("words/key", Upper(tmp_path / "log"))
+    task = ShardTask("words/key", Upper(tmp_path / "log"))
     files = mapped(task, parts(ITEMS, 2), "items")
     assert [file.parent.parent.name for file in files] == [
         *["words-shard"] * 3, *["words-shard-1"] * 3, *["words-shard-2"] * 3, *["words-shard-3"] * 3
@@ -139,7 +139,7 @@ def test_many_shards_are_in_several_folders(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_other_items_are_other_shards(tmp_path: Path) -> None:
-    task = Map("words/key", Upper(tmp_path / "log"))
+    task = ShardTask("words/key", Upper(tmp_path / "log"))
     first = mapped(task, [("a", "b"), ("c",)], "items")
     again = mapped(task, [("a", "b"), ("d",)], "items")
     assert first[0] == again[0]
@@ -153,7 +153,7 @@ def test_other_items_are_other_shards(tmp_path: Path) -> None:
 
 
 def test_a_damaged_shard_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    task = Map("words/key", Upper(tmp_path / "log"))
+    task = ShardTask("words/key", Upper(tmp_path / "log"))
     files = mapped(task, parts(ITEMS, 5), "items")
     whole = [file.read_bytes() for file in files]
     files[2].write_bytes(whole[2][:-2] + b"x\n")
@@ -164,7 +164,7 @@ def test_a_damaged_shard_is_made_again(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.slow
 def test_a_lost_process_costs_its_shards_only(tmp_path: Path) -> None:
-    task = Map("", Upper(tmp_path / "log", "item 12", times=1))
+    task = ShardTask("", Upper(tmp_path / "log", "item 12", times=1))
     assert _whole(task, workers=2) == EXPECTED
     calls = _calls(tmp_path / "log")
     # At most the two that ran at that time were begun again.
@@ -174,7 +174,7 @@ def test_a_lost_process_costs_its_shards_only(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_an_item_that_kills_its_process(tmp_path: Path) -> None:
-    task = Map("", Upper(tmp_path / "log", "item 12"))
+    task = ShardTask("", Upper(tmp_path / "log", "item 12"))
     with pytest.raises(HarnessError, match=r"^words-shard 2: its process was killed twice, or ran out of memory"):
         _whole(task, workers=2)
     found = _whole(replace(task, crashed=_lost), workers=2)
@@ -183,7 +183,7 @@ def test_an_item_that_kills_its_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_check_that_fails_is_one_error(tmp_path: Path, workers: int) -> None:
-    task = Map("", Upper(tmp_path / "log"), check=_missing)
+    task = ShardTask("", Upper(tmp_path / "log"), check=_missing)
     with pytest.raises(HarnessError, match=r"^the model is missing$"):
         _whole(task, workers=workers)
     assert not (tmp_path / "log").exists()
@@ -200,7 +200,7 @@ def _collected(days: float) -> int:
 def test_garbage_collection(tmp_path: Path, state: str, days: float, deleted: int) -> None:
     """Shards go with age like other artifacts, at once when they are joined, and never while they are needed."""
     key = artefacts.key(SPEC)
-    files = mapped(Map(f"words/{key}", Upper(tmp_path / "log")), parts(ITEMS, 12), "items")
+    files = mapped(ShardTask(f"words/{key}", Upper(tmp_path / "log")), parts(ITEMS, 12), "items")
     if state == "joined":  # by a process that was killed before it deleted them
         artefacts.get_or_build("words", SPEC, lambda folder: (folder / "all").touch())
     if state == "being made":
@@ -216,5 +216,5 @@ def test_shards_are_no_cost_of_a_run(tmp_path: Path) -> None:
     from harness.store.cost import measuring
 
     with measuring() as meter:
-        _whole(Map("", Upper(tmp_path / "log")))
+        _whole(ShardTask("", Upper(tmp_path / "log")))
     assert [Path(name).parent.name for name in meter.artefacts] == ["words"]

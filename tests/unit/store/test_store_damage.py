@@ -199,7 +199,7 @@ def test_keys_of_specifications_that_hold_numbers_as_names_are_found_again() -> 
 @pytest.mark.heavy
 def test_damage_to_a_run_or_its_side_file_makes_the_run_again(tmp_path: Path) -> None:
     path = run("bm25", tmp_path).path
-    side = sidecar.beside(path)
+    side = sidecar.sidecar_path(path)
     expected = path.read_bytes()
     chance = random.Random(2)
     flips = [partial(flip, at=chance.random()) for _ in range(12)]
@@ -224,7 +224,7 @@ def test_damage_to_a_run_or_its_side_file_makes_the_run_again(tmp_path: Path) ->
 
 def test_every_value_of_a_side_file_counts_but_for_the_actor(tmp_path: Path) -> None:
     path = run("bm25", tmp_path).path
-    side = sidecar.beside(path)
+    side = sidecar.sidecar_path(path)
     text = side.read_text(encoding="utf-8")
     for old, new in (
         ("k1: 1.2", "k1: 1.3"),
@@ -244,7 +244,7 @@ def test_every_value_of_a_side_file_counts_but_for_the_actor(tmp_path: Path) -> 
 
 
 def test_the_side_file_names_the_gpus_that_were_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = sidecar.Made("k", {}, Meter(), provenance.provenance({}))
+    made = sidecar.RunOrigin("k", {}, Meter(), provenance.provenance({}))
 
     def gpu(torch: object) -> list[str]:
         monkeypatch.setitem(sys.modules, "torch", torch)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.systems import blocks
-from harness.systems.blocks import Blocks
+from harness.systems.blocks import BlockFiles
 
 keys = st.one_of(st.integers(0, 40), st.integers(0, 2**64 - 1))
 
@@ -24,7 +24,7 @@ def test_lists_are_merged_by_key_then_block(parts: list[dict[int, int]], most: i
     found: list[tuple[int, int]] = []
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patched:
         patched.setattr(blocks, "_FENCE", 3 if few else 1 << 10)
-        with Blocks(Path(name) / "blocks", 1 << 64, (np.int32, np.uint8)) as made:
+        with BlockFiles(Path(name) / "blocks", 1 << 64, (np.int32, np.uint8)) as made:
             for part in parts:
                 entries: list[int] = []
                 for key in sorted(part):
@@ -43,7 +43,7 @@ def test_lists_are_merged_by_key_then_block(parts: list[dict[int, int]], most: i
 
 
 def test_ranges_are_no_larger_than_wanted(tmp_path: Path) -> None:
-    with Blocks(tmp_path / "blocks", 1000, (np.int32,)) as made:
+    with BlockFiles(tmp_path / "blocks", 1000, (np.int32,)) as made:
         for _ in range(3):
             made.add(np.arange(1000, dtype=np.uint64), np.full(1000, 2), np.arange(2000))
         sizes = [len(lists.columns[0]) for lists in made.merged(60)]

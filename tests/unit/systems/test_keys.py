@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from harness.cli.overrides import _written, checked_overrides
 from harness.errors import HarnessError
-from harness.experiments.composing import initialized
+from harness.experiments.cell_composition import initialized
 from harness.experiments.produce import make
 from harness.experiments.task import task
 from harness.io import config

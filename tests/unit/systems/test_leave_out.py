@@ -15,7 +15,7 @@ from harness.experiments.produce import check_untrained, make
 from harness.experiments.task import task
 from harness.systems import rerank
 from harness.systems.base import Request, System
-from harness.systems.build import Built, build_system, load_system
+from harness.systems.build import BuiltSystem, build_system, load_system
 from harness.systems.dense.training.tuned import CARD
 from harness.systems.fusion import system as fusion
 
@@ -137,8 +137,8 @@ def test_systems_made_of_others_leave_out_what_these_do(outer: str, monkeypatch:
     if outer != "rerank":
         system = fusion.Fusion(["tree", "bm25"])
     with pytest.raises(HarnessError, match="trains on posts without leaving out those judged in mini-task1"):
-        check_untrained(Built(system), "mini-task1")
-    check_untrained(Built(system), "arqmath-1-task1")
-    assert Built(system).notes() == learner.notes() != ()
+        check_untrained(BuiltSystem(system), "mini-task1")
+    check_untrained(BuiltSystem(system), "arqmath-1-task1")
+    assert BuiltSystem(system).notes() == learner.notes() != ()
     monkeypatch.undo()
-    check_untrained(Built(rerank.RerankPool("bm25")), "mini-task1")
+    check_untrained(BuiltSystem(rerank.RerankPool("bm25")), "mini-task1")

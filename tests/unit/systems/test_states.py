@@ -25,13 +25,13 @@ from harness.systems.dense.bi_encoder import BiEncoder
 from harness.systems.lexical import runtime
 from harness.systems.mathamr.graphs import parsers
 from harness.systems.states import (
-    command,
     missing_models,
     missing_modules,
     needed_models,
-    parts,
+    nested_configurations,
     recipe,
     resources,
+    run_command,
     system_state,
 )
 
@@ -48,7 +48,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     monkeypatch.setattr(
         models, "missing", lambda name: [] if name in found else [f"needs the model {name}: harness fetch {name}"]
     )
-    monkeypatch.setattr(encoder, "missing", list)
+    monkeypatch.setattr(encoder, "missing_encoder_packages", list)
     return found
 
 
@@ -100,9 +100,12 @@ def test_what_a_published_run_needs_ends_with_its_command(here: set[str]) -> Non
 def test_models_of_sources_are_told_from_those_of_the_hub(here: set[str]) -> None:
     mapping = {"_target_": CROSS, "model": "a/cross", "first": "bi-encoder-mpnet"}
     source = "all-mpnet-base-v2 (harness fetch all-mpnet-base-v2)"
-    assert resources(missing_models(parts(mapping))) == f"the models a/cross (hub) and {source}"
+    assert resources(missing_models(nested_configurations(mapping))) == f"the models a/cross (hub) and {source}"
     here.add("a/cross")
-    assert resources(missing_models(parts(mapping)), "mse-pages") == f"the model {source} and corpus mse-pages"
+    assert (
+        resources(missing_models(nested_configurations(mapping)), "mse-pages")
+        == f"the model {source} and corpus mse-pages"
+    )
     assert resources([], "mse-pages") == "the corpus mse-pages"
     assert resources([]) == ""
 
@@ -117,11 +120,11 @@ def test_a_system_is_as_ready_as_those_that_it_is_made_from(key: str) -> None:
 def test_systems_that_are_made_from_each_other_end(conf: Conf) -> None:
     for name, first in (("here", "there"), ("there", "here")):
         conf("system", name, f"title: T\n_target_: {CROSS}\nmodel: m/{name}\nfirst: {first}\n")
-    assert needed_models(parts(config.load("system", "here")[0])) == ["m/here", "m/there"]
+    assert needed_models(nested_configurations(config.load("system", "here")[0])) == ["m/here", "m/there"]
 
 
 def test_files_of_runs_are_no_parts() -> None:
-    assert list(parts({"runs": ["runs/a.run", "bm25", 3], "first": "no-such-system"})) == [
+    assert list(nested_configurations({"runs": ["runs/a.run", "bm25", 3], "first": "no-such-system"})) == [
         {"runs": ["runs/a.run", "bm25", 3], "first": "no-such-system"},
         BY_NAME["bm25"],
     ]
@@ -152,7 +155,7 @@ def test_crossmath_runs_by_a_recipe_for_its_languages() -> None:
         made = recipe(BY_NAME[name])
         assert made is not None
         language = "eng" if name.count("-") == 1 else "spa"
-        assert command(made.words(name)) == (
+        assert run_command(made.words(name)) == (
             f"harness run collection=crossmath-{language} corpus=arqmath-posts-html edition=arqmath-3 rerank=true "
             f"system={name}"
         )
@@ -172,11 +175,11 @@ def test_the_retriever_below_a_tuned_re_ranker_is_written_out() -> None:
 def test_each_needs_its_models_and_the_posts_of_arqmath(here: set[str], name: str) -> None:
     kind, state = system_state(BY_NAME[name], name)
     assert kind == "needs"
-    assert all(model in state for model in needed_models(parts(BY_NAME[name])))
+    assert all(model in state for model in needed_models(nested_configurations(BY_NAME[name])))
     made = recipe(BY_NAME[name])
     assert made is not None
-    assert state.endswith(f" and corpus {made.corpus}: {command(made.words(name))}")
-    here |= set(needed_models(parts(BY_NAME[name])))
+    assert state.endswith(f" and corpus {made.corpus}: {run_command(made.words(name))}")
+    here |= set(needed_models(nested_configurations(BY_NAME[name])))
     assert system_state(BY_NAME[name], name)[1].startswith(f"needs the corpus {made.corpus}: harness run ")
 
 
@@ -203,7 +206,7 @@ def test_the_example_of_a_recipe_in_the_guide_is_one() -> None:
 def test_systems_that_tell_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parsers, "missing", lambda mapping=None: ["torch not installed: pip install x"])
     monkeypatch.setattr(runtime, "missing", lambda: ["Java is not there: make anserini"])
-    monkeypatch.setattr(latexml, "missing", lambda: ["Perl is not there: install it"])
+    monkeypatch.setattr(latexml, "missing_latexml_parts", lambda: ["Perl is not there: install it"])
     monkeypatch.setattr(findings, "reachable", lambda: False)
     rows = findings.findings()
     (of_parsers,) = [row for row in rows if row[1:] == ["torch not installed", "pip install x"]]  # one for all systems

@@ -19,7 +19,7 @@ from harness.errors import FormatError, HarnessError, SystemRaisedError, system_
 from harness.io import config
 from harness.systems.base import Request, System
 from harness.systems.baselines import External, Overlap, Shuffle, tokens
-from harness.systems.build import Built, build_system, load_system
+from harness.systems.build import BuiltSystem, build_system, load_system
 
 SIMPLE = "harness.systems.baselines"
 
@@ -272,7 +272,7 @@ def one_each(request: Request) -> Run:
 
 
 def test_what_a_plain_function_does_not_say() -> None:
-    built = Built(one_each)
+    built = BuiltSystem(one_each)
     assert (built.name, built.module, built.configuration) == ("one_each", __name__, None)
     assert (built.reads(), built.notes(), built.trains_without()) == ({}, (), None)
     assert built(Request(TOPICS, None, WORK)).to_dict() == {topic.id: {"d1": 1.0} for topic in TOPICS}
@@ -289,7 +289,7 @@ def test_what_a_system_says_is_passed_on() -> None:
         def trains_without(self) -> list[str]:
             return []
 
-    built = Built(Saying(name="../x"))
+    built = BuiltSystem(Saying(name="../x"))
     assert built.name == "../x"  # any tag of a run
     assert (built.reads(), built.notes(), built.trains_without()) == ({"table": "1"}, ("Made of tables.",), frozenset())
     assert load_system("overlap", name="mine").name == "mine"
@@ -297,18 +297,23 @@ def test_what_a_system_says_is_passed_on() -> None:
 
 def test_faults_of_what_python_hands_over() -> None:
     request = "it cannot be called with one harness.systems.base.Request"
-    assert message(lambda: Built(Older())).startswith(f"got Older, which is not a system: {request}, but with (topics")  # type: ignore[arg-type]
-    assert message(lambda: Built("bm25")) == f"got str, which is not a system: {request}"  # type: ignore[arg-type]
-    assert message(lambda: Built(Overlap)) == "got the class Overlap, which is not a system: expected an object of it"  # type: ignore[arg-type]
+    assert message(lambda: BuiltSystem(Older())).startswith(  # type: ignore[arg-type]
+        f"got Older, which is not a system: {request}, but with (topics"
+    )
+    assert message(lambda: BuiltSystem("bm25")) == f"got str, which is not a system: {request}"  # type: ignore[arg-type]
+    assert (
+        message(lambda: BuiltSystem(Overlap))  # type: ignore[arg-type]
+        == "got the class Overlap, which is not a system: expected an object of it"
+    )
     asked = Request(TOPICS, None, WORK)
-    assert message(lambda: Built(ranks)(asked)) == (  # type: ignore[arg-type]
+    assert message(lambda: BuiltSystem(ranks)(asked)) == (  # type: ignore[arg-type]
         "system ranks: gave NoneType, expected a harness.data.trec.Run"
     )
 
     def failing(_: Request) -> Run:
         raise KeyError("weights")
 
-    assert message(lambda: Built(failing)(asked)) == "system failing: KeyError: 'weights'"
+    assert message(lambda: BuiltSystem(failing)(asked)) == "system failing: KeyError: 'weights'"
 
 
 def test_settings_stand_above_the_configuration() -> None:

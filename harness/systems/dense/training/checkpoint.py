@@ -15,7 +15,7 @@ from typing import IO, Any
 import torch
 
 from harness.errors import HarnessError
-from harness.io import staged
+from harness.io import staging_names
 
 _MAGIC = b"harness checkpoint 2\n"
 _END = len(_MAGIC) + 32  # bytes behind the content: the magic number and the SHA-256
@@ -32,7 +32,7 @@ def check_identity(path: Path, found: Mapping[str, str], wanted: Mapping[str, st
             )
 
 
-def write(path: Path, content: Mapping[str, Any]) -> None:
+def write_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
     """Writes values and tensors to a checkpoint file atomically: a failed write leaves any previous file unchanged.
 
     Raises
@@ -43,7 +43,7 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = staged.new_file(path)
+        descriptor, temporary = staging_names.new_file(path)
         with os.fdopen(descriptor, "w+b") as stream:
             torch.save(dict(content), stream)
             digest = _digest(stream, stream.seek(0, os.SEEK_END))
@@ -59,7 +59,7 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def whole(path: Path) -> bool:
+def is_intact_checkpoint(path: Path) -> bool:
     """Returns whether a checkpoint file is missing, and thus still to be written, or intact by its checksum."""
     if not path.exists():
         return True
@@ -67,8 +67,8 @@ def whole(path: Path) -> bool:
         return not _fault(stream)
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Reads a checkpoint that `write` made; never runs code that the file contains.
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Reads a checkpoint that `write_checkpoint` made; never runs code that the file contains.
 
     Raises
     ------

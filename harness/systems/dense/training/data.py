@@ -18,9 +18,9 @@ from harness.collections.corpus import Corpus, Document
 from harness.collections.load import load_collection
 from harness.data.topics import Topic
 from harness.errors import HarnessError
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.systems.dense import texts
-from harness.systems.dense.training.guard import Guard, guard
+from harness.systems.dense.training.guard import GuardedTopics, guard
 from harness.systems.dense.training.settings import Tuning
 
 Ints = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ class Examples:
 
 
 @dataclass
-class _Documents:
+class _DocumentFields:
     """Fields of all documents, as columns in corpus order."""
 
     ids: list[str] = field(default_factory=list)
@@ -114,13 +114,13 @@ def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Exa
         [sum(sampled[n] for n in epoch), sum(not sampled[n] for n in epoch)] for epoch in epochs
     ]
     if short := [n for n, epoch in enumerate(epochs, 1) if len(epoch) < wanted]:
-        say(f"{len(short)} epochs have fewer than {wanted:,} sampled pairs, such as epoch {short[0]}")
+        log_line(f"{len(short)} epochs have fewer than {wanted:,} sampled pairs, such as epoch {short[0]}")
     asked = {name: texts.of_topic(topic, tuning.query, tuning.view) for name, topic in topics.items()}
     return _with_texts(tuning, corpus, found, asked, pairs, (train, held, epochs), counts)
 
 
-def _read(corpus: Corpus, tuning: Tuning, barred: Guard) -> _Documents:
-    out = _Documents()
+def _read(corpus: Corpus, tuning: Tuning, barred: GuardedTopics) -> _DocumentFields:
+    out = _DocumentFields()
     for place, document in enumerate(corpus):
         free = not (barred.holds(document) or barred.comes_from(document))
         question = document.columns.get("question_id", "")
@@ -170,7 +170,7 @@ class _Judgment:
 
 
 def _judged(
-    tuning: Tuning, corpus: str, found: _Documents, barred: Guard, counts: dict[str, Any]
+    tuning: Tuning, corpus: str, found: _DocumentFields, barred: GuardedTopics, counts: dict[str, Any]
 ) -> tuple[dict[str, Topic], list[_Judgment]]:
     """Returns the judged topics by key, and the judgments to use: of documents in the corpus that are not evaluated."""
     place = {name: number for number, name in enumerate(found.ids)}
@@ -199,7 +199,7 @@ def _judged(
                 else:
                     out.append(_Judgment(key, name, number, float(grade)))
     closed = found.free.count(False)
-    say(
+    log_line(
         f"judgments of {', '.join(tuning.collections)}: {len(out):,} pairs are in corpus {corpus}; left out as "
         f"evaluated: {len(left):,} topics, {without:,} judged pairs; not sampled: {closed:,} documents"
     )
@@ -252,7 +252,7 @@ def _divided(
 
 
 def _sampled(
-    tuning: Tuning, corpus: Corpus, found: _Documents, similar: Similar, wanted: int, pairs: _Pairs
+    tuning: Tuning, corpus: Corpus, found: _DocumentFields, similar: Similar, wanted: int, pairs: _Pairs
 ) -> list[list[int]]:
     """Samples pairs for each epoch and returns their indices; fewer than wanted where the corpus has not enough."""
     good = np.flatnonzero(np.array(found.positive, bool) & np.array(found.free, bool))
@@ -272,7 +272,7 @@ def _sampled(
     return out
 
 
-def _drawn(tuning: Tuning, found: _Documents, epoch: int) -> list[str]:
+def _drawn(tuning: Tuning, found: _DocumentFields, epoch: int) -> list[str]:
     """Draws the questions for which an epoch samples negatives."""
     names = [name for name, tags in found.threads.items() if tags]
     if not names:
@@ -285,7 +285,7 @@ def _drawn(tuning: Tuning, found: _Documents, epoch: int) -> list[str]:
 
 
 def _nearest(
-    tuning: Tuning, corpus: Corpus, found: _Documents, similar: Similar, names: Sequence[str]
+    tuning: Tuning, corpus: Corpus, found: _DocumentFields, similar: Similar, names: Sequence[str]
 ) -> dict[str, list[int]]:
     """Returns, for each question, the most similar documents that share no tag with the question, best first."""
     if not names:
@@ -330,7 +330,7 @@ def _found_texts(
 def _with_texts(
     tuning: Tuning,
     corpus: Corpus,
-    found: _Documents,
+    found: _DocumentFields,
     asked: dict[str, str],
     pairs: _Pairs,
     chosen: tuple[list[int], list[int], list[list[int]]],

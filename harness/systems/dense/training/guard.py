@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from harness.collections.corpus import Document
-from harness.collections.judged import Judged, judged
+from harness.collections.judged_documents import JudgedDocuments, judged
 from harness.collections.load import load_collection
-from harness.collections.same_topics import LEAST, plain
+from harness.collections.same_topics import LEAST, letters_and_digits
 from harness.data.topics import Topic
 from harness.formulas.text.delimiters import split_formulas
 from harness.io.files import sha256
 
 
 @dataclass(frozen=True)
-class Guard:
+class GuardedTopics:
     """The topics and judged posts of some collections.
 
     Attributes
@@ -31,7 +31,8 @@ class Guard:
     Examples
     --------
     >>> topic = Topic("T1", "Is $n^2+n$ even?")
-    >>> guard = Guard(frozenset(["T1"]), frozenset(forms(topic.title)), Judged(frozenset(["d7"]), frozenset()))
+    >>> judged = JudgedDocuments(frozenset(["d7"]), frozenset())
+    >>> guard = GuardedTopics(frozenset(["T1"]), frozenset(forms(topic.title)), judged)
     >>> guard.asks(Topic("X9", "is  $n^2 + n$ even"))
     True
     >>> guard.holds(Document("d7")), guard.holds(Document("d8"))
@@ -40,7 +41,7 @@ class Guard:
 
     topics: frozenset[str]
     texts: frozenset[str]
-    judged: Judged
+    judged: JudgedDocuments
 
     def asks(self, topic: Topic) -> bool:
         """Returns whether a topic is one of the guarded topics: by its id, its title or its body."""
@@ -59,12 +60,12 @@ class Guard:
         return sha256(repr((sorted(self.topics), sorted(self.texts), self.judged.digest())).encode())
 
 
-def guard(names: Iterable[str]) -> Guard:
+def guard(names: Iterable[str]) -> GuardedTopics:
     """Returns a guard for collections in all their editions, or in a single edition (`COLLECTION/EDITION`)."""
     kept = list(names)
     topics = [topic for name in kept for topic in _topics_of(name)]
     texts = frozenset(form for topic in topics for form in _forms(topic.title, topic.body))
-    return Guard(frozenset(topic.id for topic in topics), texts, judged(kept))
+    return GuardedTopics(frozenset(topic.id for topic in topics), texts, judged(kept))
 
 
 def _topics_of(name: str) -> Iterable[Topic]:
@@ -82,10 +83,10 @@ def forms(text: str) -> Iterator[str]:
     Sources differ in how they write a formula and in the spaces and punctuation around it. The prose counts alone only
     if it has at least `LEAST` letters and digits.
     """
-    whole = plain(text)
+    whole = letters_and_digits(text)
     if whole:
         yield whole
-    prose = plain(" ".join(part for part, _ in split_formulas(text)))
+    prose = letters_and_digits(" ".join(part for part, _ in split_formulas(text)))
     if len(prose) >= LEAST:
         yield prose
 

@@ -41,7 +41,7 @@ def shuffled(numbers: Numbers, batch: int, seed: int, epoch: int, least: int) ->
 
 def drop_damaged(folder: Path, say: Callable[[str], None]) -> None:
     """Deletes the checkpoints of a stopped training if one of them is damaged, so that the training starts again."""
-    if damaged := [name for name in (LAST, BEST) if not checkpoint.whole(folder / name)]:
+    if damaged := [name for name in (LAST, BEST) if not checkpoint.is_intact_checkpoint(folder / name)]:
         say(f"{folder / damaged[0]}: damaged; the training starts again")
         for name in (LAST, BEST):
             (folder / name).unlink(missing_ok=True)
@@ -108,7 +108,7 @@ def update(model: torch.nn.Module, optimizer: torch.optim.Optimizer, clip: float
     optimizer.step()
 
 
-def finite(loss: float, what: str = "loss") -> float:
+def finite_loss(loss: float, what: str = "loss") -> float:
     """Returns a loss; raises HarnessError if it is infinite or not a number."""
     if not math.isfinite(loss):
         raise HarnessError(f"training: the {what} is {loss}; lower the learning rate (key 'rate')")
@@ -253,7 +253,7 @@ class Loop:
 
     def _entry(self, epoch: int, mean: float | None) -> dict[str, Any]:
         found = self.validate()
-        finite(found[VALIDATION], VALIDATION)
+        finite_loss(found[VALIDATION], VALIDATION)
         return {"epoch": epoch, "training loss": mean, **found}
 
     def _save(self, state: _State, log: Log) -> None:
@@ -264,11 +264,11 @@ class Loop:
             "log": log,
             "identity": dict(self.identity),
         }
-        checkpoint.write(self.folder / LAST, content)
+        checkpoint.write_checkpoint(self.folder / LAST, content)
 
     def _resume(self) -> tuple[_State, Log]:
         path = self.folder / LAST
-        content = checkpoint.read(path)
+        content = checkpoint.read_checkpoint(path)
         checkpoint.check_identity(path, content.get("identity", {}), self.identity)
         try:
             self.model.load_state_dict(content["model"])

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from harness.errors import HarnessError
-from harness.io import staged
+from harness.io import staging_names
 from harness.store import artefacts
 from harness.systems.dense import models, word_pieces
-from harness.systems.dense.models import Model
+from harness.systems.dense.models import AvailableModel
 from harness.systems.dense.training import trainer
 from harness.systems.dense.training.data import Examples
 from harness.systems.dense.training.loop import BEST, LAST
@@ -38,7 +38,9 @@ class _Trial(NamedTuple):
     score: float
 
 
-def rehearse(kind: str, found: Model, tuning: Tuning, work: Path, read: Callable[[str], object] | None = None) -> None:
+def rehearse(
+    kind: str, found: AvailableModel, tuning: Tuning, work: Path, read: Callable[[str], object] | None = None
+) -> None:
     """Checks that a model can be trained, saved and loaded again, without changing existing files.
 
     Parameters
@@ -58,11 +60,11 @@ def rehearse(kind: str, found: Model, tuning: Tuning, work: Path, read: Callable
     word_pieces.load(found)  # first and alone: when a whole model fails to load, the library does not name the file
     try:
         workspace.mkdir(parents=True, exist_ok=True)
-        with staged.folder("rehearsal", workspace) as folder:
+        with staging_names.folder("rehearsal", workspace) as folder:
             saved = folder / "saved"
             before = _tried(kind, found, tuning, saved, work)
             try:
-                after = _tried(kind, models.find(str(saved)), tuning)
+                after = _tried(kind, models.find_model(str(saved)), tuning)
                 if read is not None:
                     read(str(saved))
             except HarnessError as error:
@@ -81,7 +83,9 @@ def rehearse(kind: str, found: Model, tuning: Tuning, work: Path, read: Callable
         )
 
 
-def _tried(kind: str, found: Model, tuning: Tuning, saved: Path | None = None, work: Path | None = None) -> _Trial:
+def _tried(
+    kind: str, found: AvailableModel, tuning: Tuning, saved: Path | None = None, work: Path | None = None
+) -> _Trial:
     """Scores the pair of trial texts with a model, and saves the model if a folder is given."""
     first = np.zeros(1, np.int64)
     example = Examples(

@@ -12,10 +12,10 @@ from harness.io import checks, config
 from harness.systems.dense import texts
 
 KINDS = ("bi", "cross")
-Share = Annotated[float, partial(checks.number, high=1.0)]
-Number = Annotated[float, checks.number]
-Natural = Annotated[int, checks.whole]
-Positive = Annotated[int, partial(checks.whole, low=1)]
+Share = Annotated[float, partial(checks.check_number, high=1.0)]
+Number = Annotated[float, checks.check_number]
+Natural = Annotated[int, checks.check_whole_number]
+Positive = Annotated[int, partial(checks.check_whole_number, low=1)]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Tuning:
     query: tuple[str, ...] = ("title", "body")
     document: tuple[str, ...] = ("body",)
     view: texts.View = "latex"
-    length: Annotated[int, partial(checks.whole, low=8)] = 256
+    length: Annotated[int, partial(checks.check_whole_number, low=8)] = 256
     prefixes: Mapping[str, str] | None = None
     labels: Literal["binary", "scaled"] = "binary"
     relevant: Number = 2.0

@@ -20,7 +20,7 @@ import torch
 from harness.errors import HarnessError
 from harness.io.console import progress, track
 from harness.systems.dense import engines, word_pieces
-from harness.systems.dense.models import Model
+from harness.systems.dense.models import AvailableModel
 from harness.systems.dense.training import checkpoint, losses
 from harness.systems.dense.training.data import Examples
 from harness.systems.dense.training.loop import (
@@ -29,7 +29,7 @@ from harness.systems.dense.training.loop import (
     Log,
     Loop,
     Numbers,
-    finite,
+    finite_loss,
     learning_rate,
     parameter_groups,
     seeded_globally,
@@ -113,7 +113,7 @@ class Learner(ABC):
 class Cross(Learner):
     """A cross-encoder: question and document go through the model together."""
 
-    def __init__(self, found: Model, examples: Examples, tuning: Tuning, device: str) -> None:
+    def __init__(self, found: AvailableModel, examples: Examples, tuning: Tuning, device: str) -> None:
         super().__init__(examples, tuning, device)
         self.model, self.tokenizer = cross_encoder(found, tuning.seed)
         self.model.to(device)
@@ -141,7 +141,7 @@ class Cross(Learner):
         """Computes the gradients of the loss of some pairs and returns the loss."""
         total = 0.0
         for loss in self._losses(numbers):
-            total += finite(loss.item())
+            total += finite_loss(loss.item())
             loss.backward()  # type: ignore[no-untyped-call]
         return total
 
@@ -171,7 +171,7 @@ class Cross(Learner):
 class Bi(Learner):
     """A bi-encoder: question and document are encoded separately, each as one vector."""
 
-    def __init__(self, found: Model, examples: Examples, tuning: Tuning, device: str) -> None:
+    def __init__(self, found: AvailableModel, examples: Examples, tuning: Tuning, device: str) -> None:
         super().__init__(examples, tuning, device)
         self.model = engines.sentence_transformer(found, device)
         if not engines.is_plain(self.model):
@@ -232,7 +232,7 @@ class Bi(Learner):
     def learn(self, numbers: Numbers) -> float:
         """Computes the gradients of the loss of some pairs and returns the loss."""
         loss = self._loss(numbers)
-        value = finite(loss.item())
+        value = finite_loss(loss.item())
         loss.backward()  # type: ignore[no-untyped-call]
         return value
 
@@ -258,7 +258,7 @@ class Bi(Learner):
         self.model.save(str(folder), create_model_card=False)
 
 
-def learner(kind: str, found: Model, examples: Examples, tuning: Tuning, device: str) -> Learner:
+def learner(kind: str, found: AvailableModel, examples: Examples, tuning: Tuning, device: str) -> Learner:
     """Loads a base model for fine-tuning.
 
     Raises
@@ -308,12 +308,12 @@ def train(learner: Learner, folder: Path, identity: Mapping[str, str], say: Call
         batches,
         step,
         lambda: validate(learner),
-        lambda path: checkpoint.write(path, {"model": model.state_dict(), "identity": dict(identity)}),
+        lambda path: checkpoint.write_checkpoint(path, {"model": model.state_dict(), "identity": dict(identity)}),
         line,
         f"with passes of {tuning.tokens:,} word pieces: lower the key 'tokens' or 'batch'",
     )
     log = loop.run(say)
-    model.load_state_dict(checkpoint.read(folder / BEST)["model"])
+    model.load_state_dict(checkpoint.read_checkpoint(folder / BEST)["model"])
     model.eval()
     return log
 
@@ -402,7 +402,7 @@ def length_of(tokenizer: Any, config: Any, length: int, name: str) -> int:  # no
     return length
 
 
-def cross_encoder(found: Model, seed: int) -> tuple[Any, Any]:
+def cross_encoder(found: AvailableModel, seed: int) -> tuple[Any, Any]:
     """Loads a cross-encoder with one output, and its tokenizer; a missing head is initialised from the seed.
 
     Raises

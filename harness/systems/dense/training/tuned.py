@@ -16,11 +16,11 @@ import numpy.typing as npt
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.errors import HarnessError
-from harness.io.console import say
+from harness.io.console import log_line
 from harness.store import artefacts, code
 from harness.systems import hardware
 from harness.systems.dense import documents, encoder, models
-from harness.systems.dense.engines import Settings
+from harness.systems.dense.engines import EncoderSettings
 from harness.systems.dense.training import data
 from harness.systems.dense.training.cards import CARD, left_out_of
 from harness.systems.dense.training.guard import guard
@@ -45,7 +45,7 @@ def tuned(
     Parameters
     ----------
     kind : `cross` or `bi`.
-    model : the base model: see `harness.systems.dense.models.find`.
+    model : the base model: see `harness.systems.dense.models.find_model`.
     settings : see `Tuning`.
     corpus : corpus with the judged documents, and with the threads from which additional pairs are sampled.
     workspace : folder of the checkpoints until the training ends.
@@ -59,7 +59,7 @@ def tuned(
         memory runs out.
     """
     wanted = tuning(kind, settings)
-    if lines := encoder.missing():
+    if lines := encoder.missing_encoder_packages():
         raise HarnessError(lines[0])
     found = _found(model, wanted)
     spec = {
@@ -78,11 +78,11 @@ def tuned(
 
         rehearsal.rehearse(kind, found, wanted, work, read)
         examples = data.examples(kind, wanted, corpus, lambda texts: _similar(texts, wanted, corpus, work, device))
-        drop_damaged(work, say)
+        drop_damaged(work, log_line)
         if kind == "bi":
             encoder.check_weights(found)
         learner = trainer.learner(kind, found, examples, wanted, device)
-        log = trainer.train(learner, work, {"training": key}, say)
+        log = trainer.train(learner, work, {"training": key}, log_line)
         learner.save(folder)
         best = min(log[1:], key=lambda entry: float(entry[VALIDATION]))
         card = {
@@ -128,7 +128,7 @@ def loaded(
 def reads(kind: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the inputs of a fine-tuned model besides corpus, code and device, without training it."""
     wanted = tuning(kind, settings)
-    retriever = models.find(wanted.retriever) if _needs_retriever(wanted) else None
+    retriever = models.find_model(wanted.retriever) if _needs_retriever(wanted) else None
     if retriever is not None:
         _check_left_out(retriever, wanted)
     return {
@@ -158,19 +158,19 @@ def left_out(model: str) -> frozenset[str] | None:
     HarnessError
         The card, or a file of the model, is damaged.
     """
-    return None if models.missing(model) else left_out_of(models.find(model).folder)
+    return None if models.missing(model) else left_out_of(models.find_model(model).folder)
 
 
-def _found(model: str, wanted: Tuning) -> models.Model:
+def _found(model: str, wanted: Tuning) -> models.AvailableModel:
     """Returns the base model; if it is fine-tuned already, its training must have left out the same collections."""
-    found = models.find(model)
+    found = models.find_model(model)
     if found.engine != "transformers":
         raise HarnessError(f"model {found.name}: its engine {found.engine} cannot be fine-tuned; take another model")
     _check_left_out(found, wanted)
     return found
 
 
-def _check_left_out(found: models.Model, wanted: Tuning) -> None:
+def _check_left_out(found: models.AvailableModel, wanted: Tuning) -> None:
     before = left_out_of(found.folder)
     if before is not None and (seen := sorted(set(wanted.leave_out) - before)):
         raise HarnessError(
@@ -200,7 +200,7 @@ def _similar(
 ) -> Iterator[npt.NDArray[np.float32]]:
     """Yields, for each text, its cosine with every document, computed by the untuned retriever."""
     loaded = encoder.load(wanted.retriever, device=device)
-    source = documents.Source(wanted.retriever, Settings(), device)
+    source = documents.EncoderSource(wanted.retriever, EncoderSettings(), device)
     made = documents.vectors_of(corpus, wanted.document, wanted.retriever_view, source, lambda: loaded).vectors
     row = np.asarray(made.document)
     for query in loaded.encode(texts, "query"):

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.encoder.settings import Settings
-from harness.systems.mathamr.encoder.virtual import DOCUMENT, TYPES, UNKNOWN_RELATION, Encoded
+from harness.systems.mathamr.encoder.settings import GraphEncoderSettings
+from harness.systems.mathamr.encoder.virtual import DOCUMENT, TYPES, UNKNOWN_RELATION, EncodedGraph
 from harness.systems.mathamr.encoder.vocabulary import MASK
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Batch:
         return Batch(**moved)
 
 
-def collate(items: Sequence[Encoded], settings: Settings) -> Batch:
+def collate(items: Sequence[EncodedGraph], settings: GraphEncoderSettings) -> Batch:
     """Returns some posts as one batch, with inverse edges.
 
     Raises
@@ -108,7 +108,7 @@ def _joined(parts: Sequence[npt.NDArray[Any]]) -> Ints:
     return np.concatenate(parts).astype(np.int64)
 
 
-def _known(source: Ints, relation: Ints, target: Ints, settings: Settings) -> tuple[Ints, Ints, Ints]:
+def _known(source: Ints, relation: Ints, target: Ints, settings: GraphEncoderSettings) -> tuple[Ints, Ints, Ints]:
     """Maps unknown relations to the reserved one; without a reserved relation, drops their edges."""
     unknown = relation == UNKNOWN_RELATION
     if settings.reserved:
@@ -116,7 +116,7 @@ def _known(source: Ints, relation: Ints, target: Ints, settings: Settings) -> tu
     return source[~unknown], relation[~unknown], target[~unknown]
 
 
-def _check(nodes: Ints, relation: Ints, settings: Settings) -> None:
+def _check(nodes: Ints, relation: Ints, settings: GraphEncoderSettings) -> None:
     most = settings.nodes + len(TYPES)
     if len(nodes) and int(nodes.max()) >= most:
         raise HarnessError(f"node type {int(nodes.max())} of a model with {most}: graphs of another vocabulary")
@@ -127,7 +127,7 @@ def _check(nodes: Ints, relation: Ints, settings: Settings) -> None:
         )
 
 
-def _vectors(nodes: Sequence[npt.NDArray[Any]], items: Sequence[Encoded]) -> dict[str, npt.NDArray[Any]]:
+def _vectors(nodes: Sequence[npt.NDArray[Any]], items: Sequence[EncodedGraph]) -> dict[str, npt.NDArray[Any]]:
     """Returns the padded arrays of `Batch`; `nodes` holds the vector nodes, numbered within the batch."""
     lengths = np.array([len(item.vectors) for item in items])
     mask = np.arange(max(int(lengths.max()), 1)) < lengths[:, None]

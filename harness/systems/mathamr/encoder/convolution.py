@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from harness.systems.mathamr.encoder.plan import Plan
+from harness.systems.mathamr.encoder.plan import EdgePlan
 
 
 def _matrices(comp: Tensor, weight: Tensor, relations: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ class _Blocked(torch.autograd.Function):
         root: Tensor,
         bias: Tensor,
         edge_vectors: Tensor | None,
-        groups: Plan,
+        groups: EdgePlan,
     ) -> Tensor:
         """Returns the output of `RelationalConv.forward`."""
         kind = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
@@ -68,7 +68,7 @@ class _Blocked(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         """Returns the gradients of the arguments of `forward`."""
-        groups: Plan = ctx.groups
+        groups: EdgePlan = ctx.groups
         x, weight, comp, root, rows, matrices = ctx.saved_tensors
         blocks, bags, kind = groups.blocks, groups.bags, rows.dtype
         # Padding takes any row of the gradient: its products with the zeros of `rows` are zero, and are not summed.
@@ -103,7 +103,7 @@ class _Blocked(torch.autograd.Function):
         return of_x, of_weight, of_comp, own.T @ grad, grad.sum(0), of_edges, None
 
 
-def chunked(rows: Tensor, comp: Tensor, weight: Tensor, groups: Plan) -> Tensor:
+def chunked(rows: Tensor, comp: Tensor, weight: Tensor, groups: EdgePlan) -> Tensor:
     """Computes the same as `blocked` in a single batched product over chunks; used on GPUs."""
     chunks = groups.chunks
     matrices = _matrices(comp, weight, groups.present).index_select(0, chunks.index)
@@ -135,13 +135,13 @@ class RelationalConv(nn.Module):
             bound = math.sqrt(6 / (parameter.shape[-2] + parameter.shape[-1]))
             nn.init.uniform_(parameter, -bound, bound)
 
-    def forward(self, x: Tensor, groups: Plan, edge_vectors: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, groups: EdgePlan, edge_vectors: Tensor | None = None) -> Tensor:
         """Convolves node vectors.
 
         Parameters
         ----------
         x : shape (n, dim_in).
-        groups : the batch's edges, grouped; all of them, or those towards some nodes (`Plan.towards`).
+        groups : the batch's edges, grouped; all of them, or those towards some nodes (`EdgePlan.towards`).
         edge_vectors : shape (relations, dim_in). Added to a neighbour's vector, per relation, before multiplication
             by W_r (section 3.3.2). Adding it after the group mean gives the same result.
 

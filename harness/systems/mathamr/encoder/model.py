@@ -25,22 +25,22 @@ from torch.nn import functional
 
 from harness.systems.mathamr.encoder.batch import Batch
 from harness.systems.mathamr.encoder.convolution import RelationalConv
-from harness.systems.mathamr.encoder.plan import Plan, plan
-from harness.systems.mathamr.encoder.settings import INITS, LEAST_TEMPERATURE, MOST_TEMPERATURE, Settings
+from harness.systems.mathamr.encoder.plan import EdgePlan, plan_edges
+from harness.systems.mathamr.encoder.settings import INITS, LEAST_TEMPERATURE, MOST_TEMPERATURE, GraphEncoderSettings
 from harness.systems.mathamr.encoder.virtual import DOCUMENT, TYPES
 
-__all__ = ["INITS", "Encoder", "Layer", "Settings", "Virtual", "groups_of"]
+__all__ = ["INITS", "GraphEncoder", "GraphEncoderSettings", "Layer", "Virtual", "groups_of"]
 
 
-def groups_of(batch: Batch, settings: Settings) -> Plan:
+def groups_of(batch: Batch, settings: GraphEncoderSettings) -> EdgePlan:
     """Returns the plan of a batch's edges, which all layers share."""
-    return plan(batch.source, batch.relation, batch.target, settings.directed)
+    return plan_edges(batch.source, batch.relation, batch.target, settings.directed)
 
 
 class Virtual(nn.Module):
-    """Initial vectors of virtual nodes, by the method of `Settings.init`."""
+    """Initial vectors of virtual nodes, by the method of `GraphEncoderSettings.init`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: GraphEncoderSettings) -> None:
         super().__init__()
         dim = settings.dim
         self.init = settings.init
@@ -87,7 +87,7 @@ class Virtual(nn.Module):
         return torch.zeros_like(x).index_add(0, above, x.index_select(0, member)) / number[:, None]
 
 
-def _convolution(settings: Settings) -> nn.Module:
+def _convolution(settings: GraphEncoderSettings) -> nn.Module:
     shape = (settings.dim, settings.dim, settings.directed, settings.bases)
     if settings.convolution == "own":
         return RelationalConv(*shape)
@@ -99,18 +99,18 @@ def _convolution(settings: Settings) -> nn.Module:
 class Layer(nn.Module):
     """Residual convolution layer (equation 3.1)."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: GraphEncoderSettings) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(settings.dim)
         self.conv = _convolution(settings)
 
-    def forward(self, h: Tensor, groups: Plan, edge_vectors: Tensor | None) -> Tensor:
+    def forward(self, h: Tensor, groups: EdgePlan, edge_vectors: Tensor | None) -> Tensor:
         """Applies the layer to node vectors `h`, shape (n, d); returns those of the nodes of the plan."""
         own = h if groups.nodes is None else h.index_select(0, groups.nodes)
         return own + functional.gelu(self.conv(self.norm(h), groups, edge_vectors))
 
 
-class Encoder(nn.Module):
+class GraphEncoder(nn.Module):
     """Encoder of posts. Initial parameters are drawn from torch's global random state.
 
     Attributes
@@ -122,7 +122,7 @@ class Encoder(nn.Module):
     t : logarithm of the temperature.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: GraphEncoderSettings) -> None:
         super().__init__()
         self.settings = settings
         dim = settings.dim
@@ -142,7 +142,7 @@ class Encoder(nn.Module):
         )
         self.t = nn.Parameter(torch.tensor(math.log(settings.temperature)))
 
-    def forward(self, batch: Batch, groups: Plan | None = None) -> Tensor:
+    def forward(self, batch: Batch, groups: EdgePlan | None = None) -> Tensor:
         """Encodes a batch.
 
         Parameters

@@ -21,8 +21,8 @@ from typing import BinaryIO
 import numpy as np
 
 from harness.errors import HarnessError, format_error
-from harness.systems.mathamr.encoder.virtual import MOST_EDGES, MOST_NODES, TYPES, Encoded, check_options, encode
-from harness.systems.mathamr.encoder.vocabulary import Vocabulary
+from harness.systems.mathamr.encoder.virtual import MOST_EDGES, MOST_NODES, TYPES, EncodedGraph, check_options, encode
+from harness.systems.mathamr.encoder.vocabulary import NodeVocabulary
 from harness.systems.mathamr.graphs.graph import Graph
 
 MAGIC = b"MathAMR\x02"
@@ -30,12 +30,12 @@ _FOOTER = struct.Struct("<QQQ32s8s")  # posts; bytes of records and ids; SHA-256
 _COUNTS = 6  # index entries per post: nodes, content, edges, content edges, vectors, formulas
 _SEPARATOR = "\0"
 
-Item = tuple[str, Encoded | HarnessError]
+Item = tuple[str, EncodedGraph | HarnessError]
 
 
 @dataclass(frozen=True)
-class Written:
-    """Result of `write`: number of stored posts, and refused posts.
+class PackSummary:
+    """Result of `write_pack`: number of stored posts, and refused posts.
 
     Attributes
     ----------
@@ -48,9 +48,12 @@ class Written:
 
 
 def encode_posts(
-    posts: Iterable[tuple[str, Graph]], vocabulary: Vocabulary, structure: str = "hierarchy", auxiliary: str = "none"
+    posts: Iterable[tuple[str, Graph]],
+    vocabulary: NodeVocabulary,
+    structure: str = "hierarchy",
+    auxiliary: str = "none",
 ) -> Iterator[Item]:
-    """Encodes graphs of posts lazily, for `write`; a graph that cannot be encoded yields its error instead.
+    """Encodes graphs of posts lazily, for `write_pack`; a graph that cannot be encoded yields its error instead.
 
     Raises
     ------
@@ -61,14 +64,14 @@ def encode_posts(
     return ((post, _tried(graph, vocabulary, structure, auxiliary)) for post, graph in posts)
 
 
-def _tried(graph: Graph, vocabulary: Vocabulary, structure: str, auxiliary: str) -> Encoded | HarnessError:
+def _tried(graph: Graph, vocabulary: NodeVocabulary, structure: str, auxiliary: str) -> EncodedGraph | HarnessError:
     try:
         return encode(graph, vocabulary, structure, auxiliary)
     except HarnessError as error:
         return error
 
 
-def write(path: Path, items: Iterable[Item], *, keep_going: bool = False) -> Written:
+def write_pack(path: Path, items: Iterable[Item], *, keep_going: bool = False) -> PackSummary:
     """Writes a pack; the same items give the same bytes.
 
     Parameters
@@ -91,7 +94,7 @@ def write(path: Path, items: Iterable[Item], *, keep_going: bool = False) -> Wri
         raise HarnessError(f"{error.filename or path}: {error.strerror or error}") from None
 
 
-def _write(stream: BinaryIO, items: Iterable[Item], keep_going: bool) -> Written:
+def _write(stream: BinaryIO, items: Iterable[Item], keep_going: bool) -> PackSummary:
     digest = hashlib.sha256()
 
     def put(data: bytes) -> int:
@@ -115,17 +118,17 @@ def _write(stream: BinaryIO, items: Iterable[Item], keep_going: bool) -> Written
     padding, ids = bytes(-begins[-1] % 8), _SEPARATOR.join(known).encode()
     put(padding + np.array(begins, "<u8").tobytes() + np.array(counts, "<u4").tobytes() + ids)
     stream.write(_FOOTER.pack(len(known), begins[-1] + len(padding), len(ids), digest.digest(), MAGIC))
-    return Written(len(known), tuple(refused))
+    return PackSummary(len(known), tuple(refused))
 
 
-def _record(item: Encoded) -> bytes:
+def _record(item: EncodedGraph) -> bytes:
     numbers = (item.nodes, item.source, item.relation, item.target, item.vectors)
     parts = [np.ascontiguousarray(part, "<u2").tobytes() for part in numbers]
     data = b"".join((*parts, item.types.tobytes(), _SEPARATOR.join(item.formulas).encode()))
     return data + bytes(len(data) % 2)  # the next record's numbers begin at an even offset
 
 
-def _fault(post: str, item: Encoded | HarnessError, known: Mapping[str, None]) -> str:
+def _fault(post: str, item: EncodedGraph | HarnessError, known: Mapping[str, None]) -> str:
     """Returns the reason why a post cannot be stored, or ""."""
     if isinstance(item, HarnessError):
         return str(item)
@@ -143,7 +146,7 @@ def _bad_id(name: str) -> bool:
     return _SEPARATOR in name or name.encode(errors="replace").decode() != name
 
 
-def _misfit(item: Encoded) -> str:
+def _misfit(item: EncodedGraph) -> str:
     nodes, edges = len(item.nodes), len(item.source)
     if nodes > MOST_NODES:
         return f"{nodes:,} nodes, more than {MOST_NODES:,} (16-bit numbers)"
@@ -167,7 +170,7 @@ def _misfit(item: Encoded) -> str:
 
 
 class Pack:
-    """An open pack: a sequence of `Encoded` whose arrays are read-only views into the file.
+    """An open pack: a sequence of `EncodedGraph` whose arrays are read-only views into the file.
 
     Attributes
     ----------
@@ -196,7 +199,7 @@ class Pack:
 
     @staticmethod
     def memory(items: Iterable[Item]) -> Pack:
-        """Returns a pack in memory, for a few posts such as queries; raises the errors of `write`."""
+        """Returns a pack in memory, for a few posts such as queries; raises the errors of `write_pack`."""
         stream = io.BytesIO()
         _write(stream, items, keep_going=False)
         return Pack(None, stream.getvalue())
@@ -214,15 +217,15 @@ class Pack:
         """Ids of the posts in the order of the pack."""
         return tuple(bytes(self._ids).decode().split(_SEPARATOR)) if len(self) else ()
 
-    def __iter__(self) -> Iterator[Encoded]:
+    def __iter__(self) -> Iterator[EncodedGraph]:
         return map(self.__getitem__, range(len(self)))
 
-    def __getitem__(self, number: int) -> Encoded:
+    def __getitem__(self, number: int) -> EncodedGraph:
         record, (nodes, content, edges, content_edges, k, _) = self._at(number)
         small = 2 * (nodes + 3 * edges + k)
         values = np.frombuffer(record[:small], "<u2")
         first, second, third = nodes + edges, nodes + 2 * edges, nodes + 3 * edges
-        return Encoded(
+        return EncodedGraph(
             values[:nodes],
             content,
             values[nodes:first],

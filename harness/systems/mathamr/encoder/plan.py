@@ -14,7 +14,7 @@ _LEAST_CHUNK = 16  # minimum number of rows in a chunk, padding included; fewer 
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class EdgePlan:
     """Edges of a batch, grouped by relation and target node. All numbers are int64.
 
     Attributes
@@ -38,7 +38,7 @@ class Plan:
     sizes: Tensor
     nodes: Tensor | None = None
 
-    def towards(self, nodes: Tensor, number: int) -> Plan:
+    def towards(self, nodes: Tensor, number: int) -> EdgePlan:
         """Returns the part of a plan whose groups have their target among some nodes.
 
         Parameters
@@ -57,10 +57,10 @@ class Plan:
         relation = self.relation[groups]
         present, sizes = torch.unique_consecutive(relation, return_counts=True)
         kept = (self.source[edges], group[edges], relation, target[groups], self.count[groups])
-        return Plan(*kept, present, sizes, nodes)
+        return EdgePlan(*kept, present, sizes, nodes)
 
     @cached_property
-    def blocks(self) -> Blocks:
+    def blocks(self) -> RelationBlocks:
         """Relations arranged by number of groups, padded to one of few sizes."""
         padded = torch.tensor([_padded(size) for size in self.sizes.tolist()], dtype=torch.int64)
         padded, order = torch.sort(padded.to(self.sizes.device), stable=True)
@@ -69,7 +69,7 @@ class Plan:
         first_row[order] = padded.cumsum(0) - padded
         numbers = [int(number) for number in relations.tolist()]
         lengths = [number * int(rows) for number, rows in zip(numbers, each.tolist(), strict=True)]
-        return Blocks(order, numbers, lengths, self._slot(first_row))
+        return RelationBlocks(order, numbers, lengths, self._slot(first_row))
 
     def _slot(self, first_row: Tensor) -> Tensor:
         """Returns the row of each group, given the first row of each relation."""
@@ -112,12 +112,12 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class RelationBlocks:
     """Blocks of relations with equal padded size. The rows of a block are the padded rows of its relations.
 
     Attributes
     ----------
-    order : shape (p,). The relations as indices into `Plan.present`, block by block.
+    order : shape (p,). The relations as indices into `EdgePlan.present`, block by block.
     relations, rows : number of relations and of rows in each block.
     slot : shape (groups,). The row of each group in the concatenation of all blocks.
     """
@@ -171,7 +171,7 @@ class Bag:
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """The sums of a convolution, for node vectors in and out of the rows of `Plan.blocks`.
+    """The sums of a convolution, for node vectors in and out of the rows of `EdgePlan.blocks`.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class Chunks:
     Attributes
     ----------
     rows : rows per chunk, padding included.
-    index : shape (chunks,). The relation of each chunk as an index into `Plan.present`.
+    index : shape (chunks,). The relation of each chunk as an index into `EdgePlan.present`.
     slot : shape (groups,). The row of each group in the concatenation of all chunks.
     """
 
@@ -214,7 +214,7 @@ class Chunks:
     slot: Tensor
 
 
-def plan(source: Tensor, relation: Tensor, target: Tensor, relations: int) -> Plan:
+def plan_edges(source: Tensor, relation: Tensor, target: Tensor, relations: int) -> EdgePlan:
     """Groups edges by relation and target.
 
     Parameters
@@ -235,4 +235,4 @@ def plan(source: Tensor, relation: Tensor, target: Tensor, relations: int) -> Pl
     key, group, count = torch.unique_consecutive(key, return_inverse=True, return_counts=True)
     own = key // nodes
     present, sizes = torch.unique_consecutive(own, return_counts=True)
-    return Plan(source[order], group, own, key % nodes, count, present, sizes)
+    return EdgePlan(source[order], group, own, key % nodes, count, present, sizes)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harness.systems.mathamr.encoder.plan import Plan
+from harness.systems.mathamr.encoder.plan import EdgePlan
 
 # Not an import statement: the fingerprint of models of our own convolution must not depend on this package.
 _PACKAGE = "torch_geometric"
@@ -46,7 +46,7 @@ def _kind() -> Any:  # noqa: ANN401
     class PygConv(fast):  # type: ignore[misc]
         """FastRGCNConv over the edges of a plan, with learned vectors of relations."""
 
-        def forward(self, x: Tensor, groups: Plan, edge_vectors: Tensor | None = None) -> Tensor:
+        def forward(self, x: Tensor, groups: EdgePlan, edge_vectors: Tensor | None = None) -> Tensor:
             """Convolves node vectors; arguments and result are those of `RelationalConv.forward`."""
             own = x if groups.nodes is None else x.index_select(0, groups.nodes)
             edges = torch.stack((groups.source, groups.target[groups.group]))

@@ -15,7 +15,7 @@ LEAST_TEMPERATURE, MOST_TEMPERATURE = 0.01, 100.0
 
 
 @dataclass(frozen=True)
-class Settings:
+class GraphEncoderSettings:
     """Hyperparameters of an encoder; defaults are those of the thesis' experiments (table 4.5).
 
     Attributes
@@ -55,13 +55,13 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("nodes", "relations", "dim", "out", "layers", "bases"):
-            checks.whole(name, getattr(self, name), low=1)
+            checks.check_whole_number(name, getattr(self, name), low=1)
         for name in ("reserved", "edge_vectors", "normalise"):
             if not isinstance(getattr(self, name), bool):
                 raise HarnessError(f"key {name!r} is {getattr(self, name)!r}, expected true or false")
         checks.choice("init", self.init, INITS)
         checks.choice("model.convolution", self.convolution, CONVOLUTIONS)
-        checks.number("temperature", self.temperature, low=LEAST_TEMPERATURE, high=MOST_TEMPERATURE)
+        checks.check_number("temperature", self.temperature, low=LEAST_TEMPERATURE, high=MOST_TEMPERATURE)
 
     @property
     def directed(self) -> int:
@@ -69,7 +69,7 @@ class Settings:
         return 2 * (self.relations + self.reserved)
 
 
-def check_package(settings: Settings) -> None:
+def check_package(settings: GraphEncoderSettings) -> None:
     """Raises HarnessError if the package of the convolution is not installed."""
     if settings.convolution == "pyg" and importlib.util.find_spec("torch_geometric") is None:
         raise HarnessError(
@@ -77,6 +77,6 @@ def check_package(settings: Settings) -> None:
         )
 
 
-def package_version(settings: Settings) -> dict[str, str]:
+def package_version(settings: GraphEncoderSettings) -> dict[str, str]:
     """Returns the version of the package of the convolution; empty for our own code."""
     return {} if settings.convolution == "own" else {"torch-geometric": metadata.version("torch-geometric")}

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import HarnessError, suggestion
-from harness.systems.mathamr.encoder.vocabulary import MOST, VIRTUAL, Vocabulary
+from harness.systems.mathamr.encoder.vocabulary import MOST, VIRTUAL, NodeVocabulary
 from harness.systems.mathamr.graphs.graph import Graph
 
 STRUCTURES = ("hierarchy", "none", "global")
@@ -30,7 +30,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
+class EncodedGraph:
     """An encoded post: the graph as numbers, ready for the model.
 
     Attributes
@@ -82,7 +82,9 @@ class _Virtual:
         self.vector_types.append(kind)
 
 
-def encode(graph: Graph, vocabulary: Vocabulary, structure: str = "hierarchy", auxiliary: str = "none") -> Encoded:
+def encode(
+    graph: Graph, vocabulary: NodeVocabulary, structure: str = "hierarchy", auxiliary: str = "none"
+) -> EncodedGraph:
     """Adds virtual nodes to a content graph and encodes it as numbers.
 
     Parameters
@@ -164,7 +166,7 @@ def _representatives(graph: Graph, virtual: _Virtual) -> None:
     virtual.vector_types = [FORMULA] * len(graph.formulas) + [SENTENCE] * sentences
 
 
-def formula_keys(item: Encoded, vocabulary_relations: int) -> list[bytes]:
+def formula_keys(item: EncodedGraph, vocabulary_relations: int) -> list[bytes]:
     """Returns a key of each formula in a hierarchy: the node types of its trees; empty for a formula without trees.
 
     Parameters
@@ -223,7 +225,7 @@ def _joined(ordered: _Ends, auxiliary: str) -> tuple[_Ends, _Ends]:
     return ordered[first], ordered[second]
 
 
-def _encoded(graph: Graph, vocabulary: Vocabulary, virtual: _Virtual) -> Encoded:
+def _encoded(graph: Graph, vocabulary: NodeVocabulary, virtual: _Virtual) -> EncodedGraph:
     content, edges = len(graph.labels), len(graph.edges)
     if edges + len(virtual.source) > MOST_EDGES:
         raise HarnessError(f"{edges + len(virtual.source):,} edges: more than {MOST_EDGES:,}")
@@ -239,7 +241,7 @@ def _encoded(graph: Graph, vocabulary: Vocabulary, virtual: _Virtual) -> Encoded
         if found and not (min(found) >= 0 and max(found) < end):
             raise HarnessError(f"an edge, sentence or formula at a node that does not exist: there are {content:,}")
     relation = [numbers.get(name, UNKNOWN_RELATION) for name in names]
-    return Encoded(
+    return EncodedGraph(
         np.array(nodes, np.uint16),
         content,
         np.array([*source, *virtual.source], np.uint16),

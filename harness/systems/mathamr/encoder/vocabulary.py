@@ -95,7 +95,7 @@ def _porter() -> Callable[[str], str]:
     return stem
 
 
-class _Numbers(dict[str, int]):
+class _LabelNumbers(dict[str, int]):
     """Cache of label -> number for one kind of node; missing labels are looked up and cached while there is room."""
 
     def __init__(self, kind: int, known: dict[str, int]) -> None:
@@ -114,7 +114,7 @@ class _Numbers(dict[str, int]):
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class NodeVocabulary:
     """Vocabulary of node types and relations.
 
     Attributes
@@ -139,7 +139,7 @@ class Vocabulary:
             raise HarnessError(f"vocabulary: {fault}")
 
     def __reduce__(self) -> tuple[Any, ...]:  # without the label cache
-        return Vocabulary, (self.nodes, self.relations, self.size)
+        return NodeVocabulary, (self.nodes, self.relations, self.size)
 
     @staticmethod
     def learn(
@@ -147,7 +147,7 @@ class Vocabulary:
         size: int = SIZE,
         least_number: int = LEAST_NUMBER,
         most_relations: int = MOST_RELATIONS,
-    ) -> Vocabulary:
+    ) -> NodeVocabulary:
         """Learns the most frequent types and relations; ties are broken by name, so the order of graphs is irrelevant.
 
         Parameters
@@ -183,7 +183,7 @@ class Vocabulary:
         }
         names = _frequent(known)[: max(0, size - len(SPECIALS))]
         most = max(0, most_relations - len(VIRTUAL))
-        return Vocabulary((*SPECIALS, *names), (*_frequent(relations)[:most], *VIRTUAL), size)
+        return NodeVocabulary((*SPECIALS, *names), (*_frequent(relations)[:most], *VIRTUAL), size)
 
     @property
     def count(self) -> int:
@@ -205,9 +205,9 @@ class Vocabulary:
         return {name: number for number, name in enumerate(self.relations)}
 
     @cached_property
-    def _by_kind(self) -> tuple[_Numbers, ...]:
+    def _by_kind(self) -> tuple[_LabelNumbers, ...]:
         known = {name: number for number, name in enumerate(self.nodes)}
-        return tuple(_Numbers(kind, known) for kind in range(len(KINDS)))
+        return tuple(_LabelNumbers(kind, known) for kind in range(len(KINDS)))
 
     @cached_property
     def digest(self) -> str:
@@ -223,7 +223,7 @@ class Vocabulary:
         write_atomic(path, self._json())
 
     @staticmethod
-    def load(path: Path) -> Vocabulary:
+    def load(path: Path) -> NodeVocabulary:
         """Reads a vocabulary written by `save`.
 
         Raises
@@ -243,7 +243,7 @@ class Vocabulary:
         if type(fields.get("size")) is not int:
             raise format_error(path, 0, "not a vocabulary: size must be an integer")
         try:
-            return Vocabulary(tuple(fields["nodes"]), tuple(fields["relations"]), fields["size"])
+            return NodeVocabulary(tuple(fields["nodes"]), tuple(fields["relations"]), fields["size"])
         except HarnessError as error:
             raise format_error(path, 0, str(error)) from None
 

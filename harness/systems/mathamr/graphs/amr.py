@@ -23,10 +23,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from harness.errors import HarnessError, counted, format_error, suggestion
-from harness.io.console import say
+from harness.errors import HarnessError, counted_text, format_error, suggestion
+from harness.io.console import log_line
 from harness.io.files import read_bytes
-from harness.systems.mathamr.graphs.dependency import sentences
+from harness.systems.mathamr.graphs.dependency import parsed_sentences
 from harness.systems.mathamr.graphs.graph import (
     FORMULA,
     OPT,
@@ -91,7 +91,7 @@ def read_topics(path: Path) -> Iterator[tuple[str, Graph | Failure]]:
     try:
         for number, row in enumerate(rows, 1):
             if len(row) != 2:
-                raise format_error(path, rows.line_num, f"{counted(len(row), 'column')}, expected 2 (id, graph)")
+                raise format_error(path, rows.line_num, f"{counted_text(len(row), 'column')}, expected 2 (id, graph)")
             try:
                 yield row[0], _topic(_sentence(_parsed(row[1]), _typed))
             except HarnessError as error:
@@ -204,7 +204,7 @@ class AMRParser:
         """
         _penman()  # fails early if the package is missing, which is not a fault of a chunk
         parse = loaded(self.package, self.model)
-        runs = [list(chunks(found, self.limit)) for found in sentences(texts)]
+        runs = [list(chunks(found, self.limit)) for found in parsed_sentences(texts)]
         penman = iter(parse(["\n".join(run) for text in runs for run in text]))
         out: list[list[Sentence] | Failure] = []
         lost: list[str] = []  # why chunks of texts with other, valid chunks are dropped
@@ -215,7 +215,7 @@ class AMRParser:
             if found:
                 lost += [*reasons, *(_NO_GRAPH for each in written if not each.strip())]
         if lost:
-            say(f"{self.package}: {len(lost)} of {sum(map(len, runs))} chunks left out; first: {lost[0]}")
+            log_line(f"{self.package}: {len(lost)} of {sum(map(len, runs))} chunks left out; first: {lost[0]}")
         return out
 
 

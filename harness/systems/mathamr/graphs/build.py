@@ -23,7 +23,7 @@ from harness.errors import HarnessError, format_error
 from harness.io.console import track
 from harness.io.files import write_atomic
 from harness.store import shards
-from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence, as_json, check, connected, from_mapping
+from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence, as_json, check_graph, connected, from_mapping
 from harness.systems.mathamr.graphs.posts import Post, PostText, assemble, read_post
 
 NO_TEXT = "no text"
@@ -40,7 +40,7 @@ _MADE = re.compile(r'\{"id":"(?:[^"\\]|\\.)*","unknown":(\d+),"graph":')
 
 
 @dataclass(frozen=True)
-class Built:
+class BuildStatistics:
     """Statistics of a build.
 
     Attributes
@@ -82,12 +82,12 @@ def build_graphs(
     batch: int = 256,
     total: int | None = None,
     keep: bool = True,
-) -> tuple[Built, list[Path]]:
+) -> tuple[BuildStatistics, list[Path]]:
     """Builds the graphs of all posts in a folder; returns their statistics and the shards, which can be deleted.
 
     Parameters
     ----------
-    of : name of the graphs in the store, which states posts, parser and `keep`: see `shards.Map`.
+    of : name of the graphs in the store, which states posts, parser and `keep`: see `shards.ShardTask`.
     workers : number of processes; 1 works in the current process.
     batch : posts per shard.
     total : number of posts, if known; used for the progress display and to limit the number of processes.
@@ -102,7 +102,7 @@ def build_graphs(
         raise HarnessError(f"workers and batch are {workers} and {batch}, expected 1 or more of each")
     if total is not None:
         workers = min(workers, -(-total // batch) or 1)
-    task = shards.Map(of, partial(_content, parse, keep), partial(parse, ()), _crashed)
+    task = shards.ShardTask(of, partial(_content, parse, keep), partial(parse, ()), _crashed)
     title = "making graphs, posts"
     files = shards.mapped(task, shards.parts(posts, batch), title, total=total, workers=workers)
     with (folder / _FILE).open("wb") as stream:
@@ -170,7 +170,7 @@ def _assembled(post: Post, text: PostText, found: Sequence[Sentence] | Failure, 
     if not found:
         return Failure(post.id, UNPARSED, "the parser found no sentence")
     try:
-        graph = check(assemble(found, text.formulas))
+        graph = check_graph(assemble(found, text.formulas))
         as_json(graph).encode()  # a label that is not valid Unicode must not break the shard
     except Exception as error:  # as above
         return _failed(error, post.id)
@@ -200,7 +200,7 @@ def _failed(error: Exception, name: str) -> Failure:
     return Failure(name, f"parser failed: {kind}", str(error) or kind)
 
 
-def _summarised(folder: Path) -> Built:
+def _summarised(folder: Path) -> BuildStatistics:
     """Counts the graphs in a folder; writes the summary."""
     failures: Counter[str] = Counter()
     made = unknown = posts = 0
@@ -214,7 +214,7 @@ def _summarised(folder: Path) -> Built:
     ordered = dict(sorted(failures.items(), key=lambda entry: (-entry[1], entry[0])))
     summary = {"posts": posts, "graphs": made, "unknown": unknown, "failures": ordered}
     write_atomic(folder / _SUMMARY, json.dumps(summary, indent=1) + "\n")
-    return Built(posts, made, unknown, ordered)
+    return BuildStatistics(posts, made, unknown, ordered)
 
 
 def _posts(folder: Path) -> int | None:

@@ -16,17 +16,17 @@ import numpy.typing as npt
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, Document
-from harness.collections.judged import Judged
+from harness.collections.judged_documents import JudgedDocuments
 from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.io import checks, config, rehearsal
-from harness.io.console import say, tell
+from harness.io.console import log_line, log_text
 from harness.io.files import sha256
 from harness.store import code, shards
 from harness.systems.mathamr.graphs import build
 from harness.systems.mathamr.graphs.build import Parse, read_graphs
 from harness.systems.mathamr.graphs.graph import Graph
-from harness.systems.mathamr.graphs.posts import Post, answer, question, question_of, read_post
+from harness.systems.mathamr.graphs.posts import Post, answer_post, question, question_of, read_post
 
 Ints = npt.NDArray[np.int64]
 
@@ -82,7 +82,7 @@ def posts(corpus: Corpus, part: str, column: str = "question") -> Iterator[Post]
             text = f"{document.title} {document.body}".strip()
             yield Post(document.id, text, document.formulas, dollars=document.dollars)
         else:
-            yield answer(document)
+            yield answer_post(document)
 
 
 def says_accepted(corpus: Corpus) -> bool:
@@ -110,12 +110,12 @@ def graphs(corpus: Corpus, part: str, parser: Parser, column: str = "question", 
     }
 
     def join(folder: Path, of: str) -> list[Path]:
-        say(f"corpus {corpus.name}: making graphs of its {part} ({parser.identity['parser']})")
+        log_line(f"corpus {corpus.name}: making graphs of its {part} ({parser.identity['parser']})")
         count = sum(1 for _ in posts(corpus, part, column))
         built, files = build.build_graphs(
             posts(corpus, part, column), parser.parse, folder, of, workers, total=count, keep=parser.keep
         )
-        tell(built.table())
+        log_text(built.table())
         return files
 
     return shards.joined("post-graphs", spec, join)
@@ -186,7 +186,7 @@ class PairGraphs:
         )
 
 
-def pair_graphs(sources: Mapping[str, str], judged: Judged, parser: Parser, workers: int = 1) -> PairGraphs:
+def pair_graphs(sources: Mapping[str, str], judged: JudgedDocuments, parser: Parser, workers: int = 1) -> PairGraphs:
     """Returns the training pairs of some corpora of answers, without pairs whose posts are judged.
 
     If the documents of a corpus have a column `accepted`, only those with "yes" are used (thesis, section 3.4).
@@ -229,7 +229,7 @@ def pair_graphs(sources: Mapping[str, str], judged: Judged, parser: Parser, work
         raise HarnessError(f"key 'pairs': no pair of {', '.join(sources)} is left ({left_out} are judged{others})")
     others = f", not accepted {not_accepted:,}" if not_accepted else ""
     others += f", with an answer of several chapters {kept.count(False):,}" if several else ""
-    say(f"pairs: {len(found):,}; left out as judged {left_out:,}{others}, without a graph {without:,}")
+    log_line(f"pairs: {len(found):,}; left out as judged {left_out:,}{others}, without a graph {without:,}")
     used = {post for pair in found for post in pair}
     ids = [post for post in dict.fromkeys(first.values()) if post in used]
     number = {post: i for i, post in enumerate(ids)}
@@ -239,7 +239,7 @@ def pair_graphs(sources: Mapping[str, str], judged: Judged, parser: Parser, work
     return PairGraphs(ids, query, document, group, block, left_out, without, not_accepted, tuple(folders))
 
 
-def _pairs(corpus: Corpus, column: str, judged: Judged) -> tuple[list[tuple[str, str, str]], int, int]:
+def _pairs(corpus: Corpus, column: str, judged: JudgedDocuments) -> tuple[list[tuple[str, str, str]], int, int]:
     """Returns the pairs of a corpus as (question, answer, chapter or ""), and the numbers of judged and of other, not
     accepted pairs.
     """
@@ -266,7 +266,7 @@ def _pairs(corpus: Corpus, column: str, judged: Judged) -> tuple[list[tuple[str,
         raise HarnessError(f"key 'pairs': no document of corpus {corpus.name} has the column {column!r} of questions")
     if says:  # where other documents state acceptance, a document without it counts as not accepted
         return taken, left_out, refused + len(silent)
-    say(f"corpus {corpus.name} does not say which answer was accepted: all answers count")
+    log_line(f"corpus {corpus.name} does not say which answer was accepted: all answers count")
     return silent, left_out, 0
 
 
@@ -343,7 +343,7 @@ def asked(topic: Topic, task: str) -> Post:
     wanted = topic.formulas[0]
     if any(formula.id == wanted.id for formula in read_post(post).formulas):
         return post
-    say(f"topic {topic.id}: its formula is not in its text; it is asked at the end")
+    log_line(f"topic {topic.id}: its formula is not in its text; it is asked at the end")
     return replace(post, text=f"{post.text} ${wanted.latex}$", at_end=True)
 
 
@@ -356,12 +356,12 @@ def graphs_of(items: Sequence[Post], parser: Parser) -> dict[str, Graph]:
         given = parser.given()
         without = [post.id for post in items if post.id not in given]
         if without:
-            say(f"{parser.given_by['graphs of topics']}: none of {len(without)} topics, such as {without[0]}")
+            log_line(f"{parser.given_by['graphs of topics']}: none of {len(without)} topics, such as {without[0]}")
         return {post.id: given[post.id] for post in items if post.id in given}
     out: dict[str, Graph] = {}
     for name, graph in build.graphs(items, parser.parse, keep=parser.keep):
         if isinstance(graph, Graph):
             out[name] = graph
         else:
-            say(f"{name}: no graph: {graph.kind}: {graph.reason}")
+            log_line(f"{name}: no graph: {graph.kind}: {graph.reason}")
     return out

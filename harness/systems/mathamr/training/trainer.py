@@ -23,7 +23,7 @@ from harness.systems.dense.training.loop import (
     VALIDATION,
     Loop,
     Numbers,
-    finite,
+    finite_loss,
     is_memory,
     learning_rate,
     parameter_groups,
@@ -34,7 +34,7 @@ from harness.systems.dense.training.loop import (
 from harness.systems.mathamr.encoder import batch as batches
 from harness.systems.mathamr.encoder import loss
 from harness.systems.mathamr.encoder.batch import Batch
-from harness.systems.mathamr.encoder.model import Encoder, Settings
+from harness.systems.mathamr.encoder.model import GraphEncoder, GraphEncoderSettings
 from harness.systems.mathamr.encoder.pack import Pack
 from harness.systems.mathamr.encoder.virtual import formula_keys
 from harness.systems.mathamr.training import checkpoint
@@ -46,7 +46,7 @@ NODES = 10_000  # maximum total number of nodes of graphs encoded together
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class QuestionAnswerPairs:
     """Pairs of questions and answers, as indices into a pack.
 
     Attributes
@@ -66,14 +66,14 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.query)
 
-    def take(self, which: Numbers) -> Pairs:
+    def take(self, which: Numbers) -> QuestionAnswerPairs:
         """Returns some of the pairs."""
         more = (None if each is None else each[which] for each in (self.block, self.hard))
-        return Pairs(self.query[which], self.document[which], self.group[which], *more)
+        return QuestionAnswerPairs(self.query[which], self.document[which], self.group[which], *more)
 
 
 @dataclass(frozen=True)
-class Ranked:
+class HeldOutResult:
     """Effectiveness of a model on held-out queries.
 
     Attributes
@@ -89,7 +89,7 @@ class Ranked:
     chance: float
 
 
-def split(pairs: Pairs, share: float, seed: int) -> tuple[Pairs, Pairs]:
+def split(pairs: QuestionAnswerPairs, share: float, seed: int) -> tuple[QuestionAnswerPairs, QuestionAnswerPairs]:
     """Splits pairs into training and validation by block: questions, answers and chapters are on one side only.
 
     If a group spans several chapters and some of its pairs are trained on, its held-out pairs are dropped.
@@ -103,7 +103,7 @@ def split(pairs: Pairs, share: float, seed: int) -> tuple[Pairs, Pairs]:
     return pairs.take(np.flatnonzero(~out)), pairs.take(np.flatnonzero(out & alone))
 
 
-def excluded(pairs: Pairs) -> npt.NDArray[np.bool_]:
+def excluded(pairs: QuestionAnswerPairs) -> npt.NDArray[np.bool_]:
     """Returns a mask of documents in a batch that are not negatives of a query: other answers to it, and duplicates.
 
     Shape (pairs, pairs). The pack stores equal graphs once, so duplicates have equal indices.
@@ -115,7 +115,7 @@ def excluded(pairs: Pairs) -> npt.NDArray[np.bool_]:
     return same
 
 
-def extra_documents(pairs: Pairs) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+def extra_documents(pairs: QuestionAnswerPairs) -> tuple[Numbers, npt.NDArray[np.bool_]]:
     """Returns the hard negatives outside a batch's documents, once each, and a mask of queries they do not apply to.
 
     Returns
@@ -129,12 +129,14 @@ def extra_documents(pairs: Pairs) -> tuple[Numbers, npt.NDArray[np.bool_]]:
     return found, ~(pairs.hard[:, :, None] == found[None, None, :]).any(axis=1)
 
 
-def epoch_batches(pairs: Pairs, schedule: Schedule, epoch: int) -> list[Numbers]:
+def epoch_batches(pairs: QuestionAnswerPairs, schedule: Schedule, epoch: int) -> list[Numbers]:
     """Returns the batches of an epoch; a last batch of a single pair is dropped."""
     return shuffled(np.arange(len(pairs)), schedule.batch, schedule.seed, epoch, 2)
 
 
-def initial(settings: Settings, seed: int, embedding: npt.NDArray[np.float32] | None = None) -> Encoder:
+def initial(
+    settings: GraphEncoderSettings, seed: int, embedding: npt.NDArray[np.float32] | None = None
+) -> GraphEncoder:
     """Returns the untrained model for a seed; leaves the global random state unchanged.
 
     Parameters
@@ -143,7 +145,7 @@ def initial(settings: Settings, seed: int, embedding: npt.NDArray[np.float32] | 
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Encoder(settings)
+        model = GraphEncoder(settings)
     if embedding is not None:
         given = torch.from_numpy(embedding)
         with torch.no_grad():
@@ -151,7 +153,7 @@ def initial(settings: Settings, seed: int, embedding: npt.NDArray[np.float32] | 
     return model
 
 
-def optimizer_of(model: Encoder, schedule: Schedule) -> torch.optim.AdamW:
+def optimizer_of(model: GraphEncoder, schedule: Schedule) -> torch.optim.AdamW:
     """Returns the optimizer of a training; fused, it passes over the parameters once instead of seven times."""
     fused = model.t.device.type in {"cpu", "cuda"}
     return torch.optim.AdamW(parameter_groups(model, schedule.weight_decay), lr=schedule.rate, fused=fused)
@@ -171,9 +173,9 @@ class Trainer:
     """
 
     pack: Pack
-    train: Pairs
-    held: Pairs
-    settings: Settings
+    train: QuestionAnswerPairs
+    held: QuestionAnswerPairs
+    settings: GraphEncoderSettings
     schedule: Schedule
     folder: Path
     identity: Mapping[str, str]
@@ -219,7 +221,13 @@ class Trainer:
         with freed_memory_kept():
             return loop.run(say)
 
-    def step(self, model: Encoder, optimizer: torch.optim.Optimizer, pairs: Pairs, generator: torch.Generator) -> float:
+    def step(
+        self,
+        model: GraphEncoder,
+        optimizer: torch.optim.Optimizer,
+        pairs: QuestionAnswerPairs,
+        generator: torch.Generator,
+    ) -> float:
         """Trains on one batch and returns its loss before the update."""
         model.train()
         joined, keys = self._batch(pairs)
@@ -227,12 +235,12 @@ class Trainer:
         joined = batches.augment(joined, schedule.node_mask, schedule.edge_dropout, generator, schedule.together)
         optimizer.zero_grad(set_to_none=True)
         value = self._loss(model, joined.to(self.device), pairs, keys)
-        finite(value.item())
+        finite_loss(value.item())
         value.backward()  # type: ignore[no-untyped-call]
         update(model, optimizer, schedule.clip)
         return value.item()
 
-    def _batch(self, pairs: Pairs) -> tuple[Batch, torch.Tensor | None]:
+    def _batch(self, pairs: QuestionAnswerPairs) -> tuple[Batch, torch.Tensor | None]:
         """Returns queries, documents and hard negatives as one disconnected graph, and the keys of formulas."""
         extra, _ = extra_documents(pairs)
         items = [self.pack[i] for i in (*pairs.query.tolist(), *pairs.document.tolist(), *extra.tolist())]
@@ -246,7 +254,9 @@ class Trainer:
                 keys[row, place] = known.setdefault(key, len(known))
         return joined, torch.from_numpy(keys)
 
-    def _loss(self, model: Encoder, joined: Batch, pairs: Pairs, keys: torch.Tensor | None) -> torch.Tensor:
+    def _loss(
+        self, model: GraphEncoder, joined: Batch, pairs: QuestionAnswerPairs, keys: torch.Tensor | None
+    ) -> torch.Tensor:
         """Returns the loss of a batch; in training mode, with the formula and distillation terms."""
         kind = torch.device(self.device).type
         with torch.autocast(kind, torch.bfloat16, enabled=self.schedule.autocast):
@@ -271,7 +281,7 @@ class Trainer:
             value = value + schedule.distil * loss.divergence(scores, temperature, theirs, out)
         return value
 
-    def _entry(self, model: Encoder) -> dict[str, Any]:
+    def _entry(self, model: GraphEncoder) -> dict[str, Any]:
         ranked = self.validate(model)
         return {
             VALIDATION: ranked.loss,
@@ -280,7 +290,7 @@ class Trainer:
             "temperature": float(model.temperature().detach()),
         }
 
-    def validate(self, model: Encoder) -> Ranked:
+    def validate(self, model: GraphEncoder) -> HeldOutResult:
         """Returns the loss over held-out batches in a fixed order, and the MRR of each query's own document."""
         model.eval()
         losses, weights = [], []
@@ -291,12 +301,12 @@ class Trainer:
                     joined, _ = self._batch(pairs)
                     losses.append(self._loss(model, joined.to(self.device), pairs, None).item())
                     weights.append(len(pairs))
-        value = finite(float(np.average(losses, weights=weights)), VALIDATION)
+        value = finite_loss(float(np.average(losses, weights=weights)), VALIDATION)
         scores = self.held_scores(model)
         mrr, chance = reciprocal_rank(scores, excluded(self.held))
-        return Ranked(value, mrr, chance)
+        return HeldOutResult(value, mrr, chance)
 
-    def held_scores(self, model: Encoder) -> npt.NDArray[np.float64]:
+    def held_scores(self, model: GraphEncoder) -> npt.NDArray[np.float64]:
         """Returns the scores of all held-out documents for all held-out queries, shape (pairs, pairs)."""
         sides = [self.held.query.tolist(), self.held.document.tolist()]
         queries, documents = (
@@ -335,7 +345,12 @@ def reciprocal_rank(scores: npt.NDArray[np.float64], out: npt.NDArray[np.bool_])
 
 
 def encode(
-    model: Encoder, pack: Pack, numbers: Sequence[int], settings: Settings, device: str = "cpu", nodes: int = NODES
+    model: GraphEncoder,
+    pack: Pack,
+    numbers: Sequence[int],
+    settings: GraphEncoderSettings,
+    device: str = "cpu",
+    nodes: int = NODES,
 ) -> list[torch.Tensor]:
     """Encodes some graphs of a pack, in the given order; returns one tensor (vectors, p) per graph, on the CPU.
 

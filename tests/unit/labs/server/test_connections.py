@@ -21,8 +21,8 @@ from harness.io.files import data_root
 from harness.labs.lab import new_lab
 from harness.labs.remote import act_on, submit_to
 from harness.labs.server.app import application
-from harness.labs.server.live import SITE
-from harness.labs.server.patience import patient
+from harness.labs.server.connection_limits import patient
+from harness.labs.server.lab_snapshot import SITE
 from harness.labs.submit import Offer
 
 IDLE = 0.4  # seconds

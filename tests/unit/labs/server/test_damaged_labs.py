@@ -34,7 +34,7 @@ from harness.labs.server.accounts import hashed
 from harness.labs.server.mail import Outbox
 from harness.labs.server.processes import Place, run_server
 from harness.labs.server.queue import MOST_ATTEMPTS
-from harness.labs.server.worker import Limits, Worker
+from harness.labs.server.worker import Limits, UploadWorker
 from harness.labs.submissions import submissions
 from harness.labs.submit import Offer
 
@@ -65,7 +65,7 @@ def test_uploads_wait_while_the_lab_cannot_be_read(site: Served, tmp_path: Path,
     upload, whole = send(site, token), path.read_bytes()
     for damaged in (b"{not: [yaml\n", b""):
         path.write_bytes(damaged if name == FILE else whole[:-9] + damaged + b"\n")
-        worker = Worker(site.lab.folder, site.service.queue, Limits())
+        worker = UploadWorker(site.lab.folder, site.service.queue, Limits())
         assert not worker.ready()
         # Also if it was damaged after the upload was claimed.
         claimed = site.service.queue.claim(worker.name)
@@ -143,7 +143,7 @@ def test_what_waits_in_a_frozen_lab_waits_until_it_is_reopened(site: Served) -> 
     claimed = site.service.queue.claim("w")
     assert claimed is not None
     freeze(site.lab)
-    worker = Worker(site.lab.folder, site.service.queue, Limits())
+    worker = UploadWorker(site.lab.folder, site.service.queue, Limits())
     worker.name = "w"
     assert not worker.score(claimed)  # it was frozen after the upload was claimed
     site.score()
@@ -241,7 +241,7 @@ def test_a_file_that_its_team_has_submitted_is_refused_before_it_is_read(
         raise AssertionError
 
     with monkeypatch.context() as patched:
-        patched.setattr("harness.labs.server.worker.submit", unread)
+        patched.setattr("harness.labs.server.worker.submit_run", unread)
         again = site.submit(token, OVERLAP, label="b")
     assert again["state"] == "refused"
     assert again["errors"][0].startswith("my.run: the same rankings were submitted before as SRC / a on ")
@@ -305,7 +305,7 @@ def test_two_workers_score_each_upload_once(site: Served) -> None:
     sent = [
         send(site, token, run, f"r{n}") for n, (token, run) in enumerate(zip(tokens, (OVERLAP, SHUFFLE), strict=True))
     ]
-    workers = [Worker(site.lab.folder, site.service.queue, Limits()) for _ in range(2)]
+    workers = [UploadWorker(site.lab.folder, site.service.queue, Limits()) for _ in range(2)]
     claimed = [site.service.queue.claim(each.name) for each in workers]
     assert None not in claimed
     assert site.service.queue.claim("third") is None

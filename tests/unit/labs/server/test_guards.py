@@ -25,17 +25,17 @@ from harness.labs.roster import add_team, revoke_team, roster
 from harness.labs.server import api, guard, organising, pages, service, web
 from harness.labs.server.accounts import Accounts
 from harness.labs.server.app import Pages, application
-from harness.labs.server.guard import Guard, Rates, RefusedError
+from harness.labs.server.guard import Rates, RefusedRequestError, RequestLimits
+from harness.labs.server.lab_snapshot import SITE
 from harness.labs.server.lines import without_folders
-from harness.labs.server.live import SITE
-from harness.labs.server.service import Settings
+from harness.labs.server.service import ServerSettings
 from harness.render import html
 
 RUN = (data_root() / "runs/mini/mini-task1/overlap.run").read_bytes()
 SCRIPT = "<script>alert(1)</script>"
 
 
-def changed(**settings: float | str) -> Settings:
+def changed(**settings: float | str) -> ServerSettings:
     """Returns the settings of tests with others."""
     return replace(FAST, **settings)  # type: ignore[arg-type]
 
@@ -337,7 +337,7 @@ def sends_people_to_another_site_after_the_login(world: World) -> bool:
     return any(each.headers["location"] != "/team" for each in answers)
 
 
-@attack((Guard._check, 'raise RefusedError(400, "host: is not the address of this server")', "pass"))
+@attack((RequestLimits._check, 'raise RefusedError(400, "host: is not the address of this server")', "pass"))
 def is_answered_under_another_name(world: World) -> bool:
     names = ("evil.example", "evil@localhost", "localhost/evil", "localhost#", "localhost:x", "[::1", "")
     return any(world.client().get("/api/v1/lab", headers={"host": name}).status_code != 400 for name in names)
@@ -362,13 +362,13 @@ def _too_many(status: list[int]) -> bool:
     return 429 not in status
 
 
-@attack((Guard._check, 'raise RefusedError(429, "too many requests; wait a minute")', "pass"))
+@attack((RequestLimits._check, 'raise RefusedError(429, "too many requests; wait a minute")', "pass"))
 def asks_too_often(world: World) -> bool:
     client = world.client(rate=3)
     return _too_many([client.get("/api/v1/lab").status_code for _ in range(5)])
 
 
-@attack((guard.address, "return str(ipaddress.ip_network((found, 64), strict=False))", "return str(found)"))
+@attack((guard.client_address, "return str(ipaddress.ip_network((found, 64), strict=False))", "return str(found)"))
 def asks_too_often_from_all_addresses_of_a_network(world: World) -> bool:
     app = application(replace(world.site.service, settings=replace(FAST, rate=3)))
     clients = [TestClient(app, "http://localhost", client=(f"2001:db8::{n}", 1)) for n in range(1, 6)]
@@ -389,7 +389,9 @@ def uploads_too_often(world: World) -> bool:
     return _too_many([client.post("/api/v1/submissions", files={"other": b"x"}).status_code for _ in range(4)])
 
 
-@attack((Guard._check, 'raise RefusedError(413, f"the request is larger than {self._most(scope):,} bytes")', "pass"))
+@attack(
+    (RequestLimits._check, 'raise RefusedError(413, f"the request is larger than {self._most(scope):,} bytes")', "pass")
+)
 def announces_a_body_that_is_too_large(world: World) -> bool:
     lengths = (b"1000000000000", b"9" * 60, b"-1", b"+5", "\u0663".encode())
     heads = [{b"content-length": each} for each in lengths]
@@ -397,7 +399,7 @@ def announces_a_body_that_is_too_large(world: World) -> bool:
     return status != [413] * len(lengths)
 
 
-@attack((Guard._limited, "if got > most:", "if False:"))
+@attack((RequestLimits._limited, "if got > most:", "if False:"))
 def sends_a_body_that_is_too_large_in_parts(world: World) -> bool:
     def parts(many: int) -> Iterator[bytes]:
         yield from (b"team=" + b"x" * 1_000,) * many
@@ -411,7 +413,7 @@ def sends_a_body_that_is_too_large_in_parts(world: World) -> bool:
     return 413 not in (refused.status_code, large.status_code)
 
 
-@attack((Guard._check, 'raise RefusedError(400, "the request has two lengths")', "pass"))
+@attack((RequestLimits._check, 'raise RefusedError(400, "the request has two lengths")', "pass"))
 def sends_a_body_of_two_lengths(world: World) -> bool:
     heads = {"content-length": "1", "transfer-encoding": "chunked"}
     return world.client().post("/login", content=b"x", headers=heads).status_code != 400
@@ -431,7 +433,7 @@ def _received(world: World, receive: Callable[[], Any], **settings: float | str)
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         while (await receive()).get("more_body"):
             pass
-        raise RefusedError(200, "all was received")
+        raise RefusedRequestError(200, "all was received")
 
     async def send(message: Message) -> None:
         status.append(message.get("status", 0))
@@ -444,7 +446,7 @@ def _received(world: World, receive: Callable[[], Any], **settings: float | str)
         "headers": [(b"host", b"localhost")],
         "query_string": b"",
     }
-    guarded = Guard(app, changed(**settings), Rates(), frozenset({"localhost"}))
+    guarded = RequestLimits(app, changed(**settings), Rates(), frozenset({"localhost"}))
 
     async def answered() -> None:
         with suppress(TimeoutError):
@@ -454,12 +456,12 @@ def _received(world: World, receive: Callable[[], Any], **settings: float | str)
     return status[0] if status else 0
 
 
-@attack((Guard._limited, "await asyncio.wait_for(receive(), idle)", "await receive()"))
+@attack((RequestLimits._limited, "await asyncio.wait_for(receive(), idle)", "await receive()"))
 def sends_nothing_of_a_body(world: World) -> bool:
     return _received(world, lambda: asyncio.sleep(3600), idle=0.01) != 408
 
 
-@attack((Guard._limited, "if not ended and beyond > 0 and got < beyond * least:", "if False:"))
+@attack((RequestLimits._limited, "if not ended and beyond > 0 and got < beyond * least:", "if False:"))
 def sends_a_body_byte_by_byte(world: World) -> bool:
     sent = 0
 

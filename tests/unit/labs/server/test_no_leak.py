@@ -25,11 +25,11 @@ from harness.io.files import sha256
 from harness.labs.folders import PRIVATE
 from harness.labs.journal import Committed
 from harness.labs.lab import SEED, Lab, new_lab
-from harness.labs.published import halves
 from harness.labs.roster import real_names, roster
 from harness.labs.server.actions import ACTIONS
-from harness.labs.server.live import SITE
-from harness.labs.server.worker import Worker
+from harness.labs.server.lab_snapshot import SITE
+from harness.labs.server.worker import UploadWorker
+from harness.labs.shown_scores import public_and_held_out
 from harness.labs.submissions import events, scores_of, submissions
 
 ROLES = ("visitor", "team", "organiser")
@@ -196,7 +196,7 @@ def own_run(place: str) -> bool:
 def exact(lab: Lab) -> list[str]:
     """Exact scores and means, in all and of both halves of the topics, that no rounded mean may equal."""
     out = set()
-    public, held = halves(lab, events(lab), frozenset(TOPICS))
+    public, held = public_and_held_out(lab, events(lab), frozenset(TOPICS))
     for each in submissions(lab):
         scores = scores_of(lab, each)
         parts = [scores, *(scores.select(part) for part in (public, held) if part)]
@@ -268,7 +268,7 @@ def held_out_topics_are_unknown_until_the_end(world: World) -> None:
     lab = world.site.lab
     if not lab.held_out:
         return
-    _, held = halves(lab, events(lab), frozenset(TOPICS))
+    _, held = public_and_held_out(lab, events(lab), frozenset(TOPICS))
     for role in ROLES:
         assert not {place for place, _ in found_in(world, role, sorted(held), words=True) if not own_run(place)}
     assert world.clients["organiser"].post("/api/v1/publish", json={}).status_code == 200
@@ -284,7 +284,7 @@ def what_fails_while_scoring_says_nothing(world: World, tmp_path: Path) -> None:
         "/api/v1/submissions", files={"run": ("y.run", run_text(rankings(9)).encode())}, data={"label": "late"}
     )
     qrels.write_bytes(before + b"T.1 0 doc-100 high\n")
-    worker = Worker(world.site.lab.folder, world.site.service.queue, world.site.limits)
+    worker = UploadWorker(world.site.lab.folder, world.site.service.queue, world.site.limits)
     assert not worker.ready()
     shown = client.get(sent.headers["location"])
     assert shown.json()["state"] == "queued"

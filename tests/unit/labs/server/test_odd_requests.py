@@ -14,9 +14,9 @@ from site_tools import Seen, build
 from harness.io.files import data_root
 from harness.labs.lab import new_lab
 from harness.labs.server.actions import ACTIONS
-from harness.labs.server.live import SITE
+from harness.labs.server.lab_snapshot import SITE
 from harness.labs.server.queue import MOST_WAITING
-from harness.labs.server.worker import Worker
+from harness.labs.server.worker import UploadWorker
 from harness.labs.submissions import submissions
 
 RUN = (data_root() / "runs/mini/mini-task1/overlap.run").read_bytes()
@@ -235,7 +235,7 @@ def test_no_text_becomes_markup(site: Served) -> None:
 @pytest.mark.heavy
 def test_garbage_costs_no_worker(site: Served, capsys: pytest.CaptureFixture[str]) -> None:
     """1,000 uploads of garbage by 20 teams: each is refused with a reason, and a good run is scored after them."""
-    draw, worker = random.Random(2), Worker(site.lab.folder, site.service.queue, site.limits)
+    draw, worker = random.Random(2), UploadWorker(site.lab.folder, site.service.queue, site.limits)
     teams = [site.client(site.team(f"G{n}")) for n in range(20)]
     heads = (
         b"",

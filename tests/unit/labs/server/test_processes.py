@@ -16,9 +16,9 @@ import pytest
 from harness.errors import HarnessError
 from harness.labs.lab import new_lab
 from harness.labs.server import processes
-from harness.labs.server.live import make_private, state_folder
+from harness.labs.server.lab_snapshot import make_private, state_folder
 from harness.labs.server.processes import Place, run_server, service, until_stopped
-from harness.labs.server.service import Settings
+from harness.labs.server.service import ServerSettings
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def test_a_process_that_ends_is_started_again(tmp_path: Path, monkeypatch: pytes
 def test_a_port_that_is_taken_gets_a_line(tmp_path: Path) -> None:
     lab = new_lab(tmp_path / "lab", {"title": "Lab", "collection": "mini-task1"})
     place = Place(lab.folder, state_folder(lab.folder))
-    made = service(place, Settings(), None)
+    made = service(place, ServerSettings(), None)
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(HarnessError, match="cannot serve there"):
         run_server(made, place, "127.0.0.1", taken.getsockname()[1], lambda _: [], print)
 

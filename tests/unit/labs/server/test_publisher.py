@@ -11,7 +11,7 @@ import pytest
 
 from harness.labs.lab import new_lab
 from harness.labs.server import publisher
-from harness.labs.server.live import changed, set_site_state, site_state
+from harness.labs.server.lab_snapshot import lab_state, set_site_state, site_state
 
 
 class Builds:
@@ -37,7 +37,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(
     lab: Path, state: Path, builds: Builds, rounds: int, monkeypatch: pytest.MonkeyPatch, address: str = ""
 ) -> None:
-    monkeypatch.setattr(publisher, "build", builds)
+    monkeypatch.setattr(publisher, "build_pages", builds)
     left = iter(range(rounds))
     publisher.publish(lab, state, address, lambda: next(left, None) is None, pause=0.0)
 
@@ -46,7 +46,7 @@ def test_one_build_for_each_state_of_the_lab(lab: Path, tmp_path: Path, monkeypa
     builds = Builds(lab, [("made", True)] * 2)
     run(lab, tmp_path, builds, 20, monkeypatch)
     assert builds.made == 1
-    assert site_state(tmp_path)["of"] == changed(lab) and not site_state(tmp_path)["error"]
+    assert site_state(tmp_path)["of"] == lab_state(lab) and not site_state(tmp_path)["error"]
     (lab / "lab.yaml").write_text((lab / "lab.yaml").read_text() + "\n")
     run(lab, tmp_path, builds, 20, monkeypatch)
     assert builds.made == 2

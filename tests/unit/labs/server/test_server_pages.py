@@ -13,7 +13,7 @@ from server_tools import Served, served
 from starlette.testclient import TestClient
 
 from harness.labs.lab import Lab, new_lab
-from harness.labs.server.publisher import build
+from harness.labs.server.publisher import build_pages
 from harness.labs.submit import open_lab
 
 
@@ -175,7 +175,7 @@ def test_the_result_of_a_run_and_what_a_team_does_with_it(site: Served, lab: Lab
     assert "rank at the time of submission" not in done.said
     assert "page of the run is being built" in done.said and "SRC / first best ranked run, earlier run" in done.said
     seen = done.client.get(f"{page}/state").json()
-    ended = build(lab.folder, site.service.state / "site", "http://localhost", lambda: False)
+    ended = build_pages(lab.folder, site.service.state / "site", "http://localhost", lambda: False)
     assert ended is not None and ended[1]
     assert seen == {"state": "done", "version": "done"}
     assert done.client.get(f"{page}/state").json()["version"] == "done with page"
@@ -203,7 +203,7 @@ def test_the_first_page_of_a_lab_with_a_baseline_and_post_hoc_runs(tmp_path: Pat
     for name, baseline in (("past", None), ("based", tmp_path / "base.run")):
         late = served(open_lab(tmp_path / name, rules, baseline))
         assert late.submit(late.team("SRC"), run(1), label="first", kind="post-hoc")["state"] == "done"
-        built = build(late.lab.folder, late.service.state / "site", "http://localhost", lambda: False)
+        built = build_pages(late.lab.folder, late.service.state / "site", "http://localhost", lambda: False)
         assert built is not None and built[1]
         home = visitor(late).get("/").said
         assert "Runs 1 run by 1 team" in home
@@ -291,7 +291,7 @@ def test_the_first_page_leads_to_the_final_ranking_once_it_is_built(tmp_path: Pa
     for ended in (False, True):
         if ended:
             visitor(site, site.organiser()).send("/do/publish")
-        built = build(site.lab.folder, site.service.state / "site", "http://localhost", lambda: False)
+        built = build_pages(site.lab.folder, site.service.state / "site", "http://localhost", lambda: False)
         assert built is not None and built[1]
         home = visitor(site).get("/")
         assert ("The final ranking is by the means at the end" in home.said) == ended

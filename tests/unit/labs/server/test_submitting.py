@@ -14,13 +14,13 @@ from server_tools import Served, served
 
 from harness.errors import HarnessError
 from harness.io.files import data_root
-from harness.labs.journal import Joined, Submitted
+from harness.labs.journal import Submitted, TeamJoined
 from harness.labs.lab import Lab, new_lab
 from harness.labs.roster import add_team
 from harness.labs.server.queue import LEASE, MOST_ATTEMPTS, MOST_WAITING
-from harness.labs.server.worker import Limits, Worker
+from harness.labs.server.worker import Limits, UploadWorker
 from harness.labs.submissions import events, submissions
-from harness.labs.submit import Offer, submit
+from harness.labs.submit import Offer, submit_run
 from harness.store import sidecar
 
 RUNS = data_root() / "runs" / "mini" / "mini-task1"
@@ -49,7 +49,7 @@ def test_the_same_bytes_as_by_command(tmp_path: Path, monkeypatch: pytest.Monkey
     add_team(here, "SRC")
     run = tmp_path / "my.run"
     run.write_bytes(OVERLAP.read_bytes())
-    meta = sidecar.beside(run)
+    meta = sidecar.sidecar_path(run)
     meta.write_text("platform:\n  software:\n    python: '3'\nmethod:\n  retrieval: overlap\n")
     client = site.client(token)
     fields = {"label": "first", "description": "Overlap, ü.", "code": "https://example.org/x", "primary": "true"}
@@ -59,7 +59,7 @@ def test_the_same_bytes_as_by_command(tmp_path: Path, monkeypatch: pytest.Monkey
     found = client.get(answer.headers["location"]).json()
     now = datetime.fromisoformat(found["received"])
     offer = Offer(run, "SRC", "first", "Overlap, ü.", code="https://example.org/x", primary=True)
-    receipt = submit(here, offer, now=now)
+    receipt = submit_run(here, offer, now=now)
     assert found["state"] == "done"
     assert files(here) == files(there)
     by_command, by_http = ([each for each in events(lab) if isinstance(each, Submitted)] for lab in (here, there))
@@ -90,8 +90,8 @@ def test_an_archive_is_scored_like_its_run_and_its_own_metadata_holds(tmp_path: 
         site.score()
         found = client.get(answer.headers["location"]).json()
         assert found["state"] == "done", found["errors"]
-        sidecar.beside(path).write_bytes(other)
-        submit(here, Offer(path, "SRC", label), now=datetime.fromisoformat(found["received"]))
+        sidecar.sidecar_path(path).write_bytes(other)
+        submit_run(here, Offer(path, "SRC", label), now=datetime.fromisoformat(found["received"]))
         kept = (there.folder / f"submissions/SRC/{label}.v1/run.ir-metadata.yml").read_text()
         assert ("python: ours" in kept, "python: other" in kept) == (label == "with", label == "without")
     assert files(here) == files(there)
@@ -120,7 +120,7 @@ def test_faults_are_worded_as_by_command_and_name_no_path(tmp_path: Path) -> Non
     path = tmp_path / "my_bad.run"
     path.write_bytes(bad)
     with pytest.raises(HarnessError) as raised:
-        submit(lab_in(tmp_path / "other"), Offer(path, "SRC", "x"))
+        submit_run(lab_in(tmp_path / "other"), Offer(path, "SRC", "x"))
     assert [each.removeprefix(f"{tmp_path}/") for each in raised.value.lines] == found["errors"]
     assert site.client(token).get("/api/v1/team").json()["invalid"] == 1
     again = site.submit(token, bad, "my bad.run", label="y")
@@ -173,15 +173,15 @@ def test_the_time_of_submission_is_that_of_the_upload(tmp_path: Path) -> None:
     assert late["state"] == "refused" and "the deadline was" in late["errors"][0]
 
 
-def stopped_after(lab: Lab, site: Served, monkeypatch: pytest.MonkeyPatch) -> Worker:
+def stopped_after(lab: Lab, site: Served, monkeypatch: pytest.MonkeyPatch) -> UploadWorker:
     """A worker whose children leave right after the submission is in the journal, as if they were killed."""
 
     def then_die(*args: object, **more: object) -> None:
-        submit(*args, **more)  # type: ignore[arg-type]
+        submit_run(*args, **more)  # type: ignore[arg-type]
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr("harness.labs.server.worker.submit", then_die)
-    return Worker(lab.folder, site.service.queue, Limits())
+    monkeypatch.setattr("harness.labs.server.worker.submit_run", then_die)
+    return UploadWorker(lab.folder, site.service.queue, Limits())
 
 
 def test_a_submission_whose_worker_was_killed_is_neither_lost_nor_made_twice(
@@ -251,7 +251,7 @@ def test_a_run_that_exceeds_the_limits_harms_nobody_else_and_is_kept(
         return [bytearray(1 << 24) for _ in range(1_000)]
 
     with monkeypatch.context() as patched:
-        patched.setattr("harness.labs.server.worker.submit", greedy)
+        patched.setattr("harness.labs.server.worker.submit_run", greedy)
         found = site.submit(token, OVERLAP, label="a")
     assert (found["state"], found["errors"]) == ("queued", [])
     expected = {"time": "takes more than 2 s", "memory": "needs more than 256 MiB", "crash": "ended unexpectedly"}
@@ -302,4 +302,4 @@ def test_the_roster_is_needed_even_in_an_open_lab(tmp_path: Path) -> None:
     site = served(lab_in(tmp_path / "lab"))
     assert site.client().post("/api/v1/submissions", files={"run": OVERLAP.read_bytes()}).status_code == 401
     assert site.client("wrong").post("/api/v1/submissions", files={"run": OVERLAP.read_bytes()}).status_code == 401
-    assert not [each for each in events(site.lab) if isinstance(each, Joined)]
+    assert not [each for each in events(site.lab) if isinstance(each, TeamJoined)]

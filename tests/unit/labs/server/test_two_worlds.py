@@ -26,7 +26,7 @@ from typer.testing import CliRunner
 
 from harness.cli.main import app
 from harness.labs.lab import Lab
-from harness.labs.server.live import HIDDEN, SITE
+from harness.labs.server.lab_snapshot import HIDDEN, SITE
 
 CLOCKS = (
     *("labs.lab", "labs.submit", "labs.acts", "labs.roster", "labs.closing", "labs.site.field"),
@@ -71,7 +71,7 @@ def worlds(
     request: pytest.FixtureRequest, conf: Conf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> list[dict[str, bytes]]:
     """All that participants get of each world; both stand in the same folder, one after the other."""
-    monkeypatch.setattr("harness.labs.published.noise", swamping)
+    monkeypatch.setattr("harness.labs.shown_scores.noise", swamping)
     for module in CLOCKS:
         monkeypatch.setattr(f"harness.{module}.datetime", Still)
     monkeypatch.setattr("harness.labs.server.queue._utc", lambda *_: "2026-07-01T12:00:00+00:00")

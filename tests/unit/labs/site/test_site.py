@@ -26,8 +26,8 @@ from harness.labs.closing import extend, freeze
 from harness.labs.lab import Lab
 from harness.labs.site import home
 from harness.labs.submissions import scores_of, submissions
-from harness.labs.submit import withdraw
-from harness.render.folder import Folder
+from harness.labs.submit import withdraw_run
+from harness.render.folder import BuildFolder
 
 FOLDER = Path(harness.__file__).parent / "data" / "schemas"
 SCHEMAS = {path.stem: json.loads(path.read_text("utf-8")) for path in FOLDER.glob("*.json")}
@@ -46,7 +46,7 @@ def lab(conf: Conf, tmp_path: Path) -> Lab:
     sent(made, 3, "A", "first", NEURAL)
     sent(made, 4, "B", "only", LEXICAL, kind="manual")
     sent(made, 5, "C", "gone")
-    withdraw(made, "C", "gone", reason="wrong file")
+    withdraw_run(made, "C", "gone", reason="wrong file")
     return made
 
 
@@ -326,14 +326,14 @@ def test_refusals(
 def test_runs_that_the_harness_made_again_get_a_badge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import harness as h
     from harness.labs.lab import new_lab
-    from harness.labs.submit import Offer, submit
+    from harness.labs.submit import Offer, submit_run
 
     monkeypatch.chdir(tmp_path)
     found = h.task("mini-task1", "mini-answers")
     h.produce(h.load_system("bm25"), found, runs=tmp_path / "made")
     (path,) = (tmp_path / "made").rglob("bm25.run")
     lab = new_lab(tmp_path / "mini", {"title": "Mini", "collection": "mini-task1"})
-    submit(lab, Offer(path, "Ours"), bench=lab.task())
+    submit_run(lab, Offer(path, "Ours"), bench=lab.task())
     assert build(lab.folder, "-o", "one", "--reproduced", "made")[0] == 0
     run = json.loads(read(tmp_path / "one/mini/runs/ours/bm25.v1.json"))
     assert run["reproduced"]
@@ -402,13 +402,13 @@ def test_an_option_names_the_server_if_the_lab_does_not(lab: Lab, tmp_path: Path
 def test_pages_come_after_those_that_they_list(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A site that is built in place never has a list with links to pages that are not there yet."""
     written: list[str] = []
-    write = Folder.write
+    write = BuildFolder.write
 
-    def noted(folder: Folder, files: Mapping[str, str | bytes]) -> None:
+    def noted(folder: BuildFolder, files: Mapping[str, str | bytes]) -> None:
         written.extend(files)
         write(folder, files)
 
-    monkeypatch.setattr(Folder, "write", noted)
+    monkeypatch.setattr(BuildFolder, "write", noted)
     build(lab.folder, "-o", tmp_path / "site")
     at = {path: number for number, path in enumerate(written)}
     for folder, page in (("lab/runs/", "lab/index.html"), ("lab/topics/t", "lab/topics/index.html")):

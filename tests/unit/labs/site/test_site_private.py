@@ -20,10 +20,10 @@ from harness.errors import HarnessError
 from harness.labs.acts import act, reveal
 from harness.labs.journal import Appealed, Disqualified, Refunded, Reinstated
 from harness.labs.lab import Lab, read_lab
-from harness.labs.published import halves
 from harness.labs.roster import add_team
+from harness.labs.shown_scores import public_and_held_out
 from harness.labs.submissions import events, scores_of, submissions
-from harness.labs.submit import withdraw
+from harness.labs.submit import withdraw_run
 
 REAL = ("Zeppelin", "Quokka")
 OURS = {
@@ -201,7 +201,7 @@ def test_pseudonyms_are_everywhere_until_their_end(lab: Lab) -> None:
     sent(lab, 1, zeppelin, "old", OURS, code="https://example.org/a", description="By the team ZEPPELIN.")
     sent(lab, 2, zeppelin, "old", OURS, code="https://example.org/b", description="Better than before.")
     sent(lab, 3, zeppelin, "gone", description="As Quokka did.")
-    withdraw(lab, zeppelin, "gone", reason="Zeppelin's mistake")
+    withdraw_run(lab, zeppelin, "gone", reason="Zeppelin's mistake")
     sent(lab, 4, quokka, "other", OURS, external_data="data of quok-ka")
     sent(lab, 5, quokka, "out")
     act(lab, Disqualified, quokka, "out", reason="Quokka knew")
@@ -252,12 +252,12 @@ def test_a_baseline_of_a_team_with_a_pseudonym(lab: Lab) -> None:
 
 @pytest.mark.slow
 def test_held_out_topics(conf: Conf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.labs.published.noise", lambda *_: 0.0)
+    monkeypatch.setattr("harness.labs.shown_scores.noise", lambda *_: 0.0)
     collection(conf, tmp_path / "data", judgments(), private=True)
     lab = tiny_lab(tmp_path / "lab", cap=9, measures=["nDCG", "AP"], held_out=True)
     for seed, team in ((1, "A"), (2, "B"), (3, "DPRL")):
         sent(lab, seed, team, "one")
-    public, held = halves(lab, events(lab), TOPICS)
+    public, held = public_and_held_out(lab, events(lab), TOPICS)
     site = made(lab)
     assert telling(lab, site) == set()
     assert set(exact(lab, topics=held)).isdisjoint(re.findall(r"\d\.\d+", "\n".join(texts(site).values())))

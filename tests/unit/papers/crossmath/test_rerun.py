@@ -18,13 +18,21 @@ from scipy import stats
 from harness.data.topics import Topic
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
-from harness.papers.crossmath.rerun import Agreement, Pair, agreement, correlation, differences, query, swapped
+from harness.papers.crossmath.rerun import (
+    RerunAgreement,
+    ScorePair,
+    agreement,
+    correlation,
+    differences,
+    query,
+    swapped,
+)
 from harness.papers.crossmath.rerun_section import TITLE, agreement_section
 from harness.papers.paper import load_paper
 from harness.papers.paper_settings import RerunSettings
 from harness.papers.report.paper import paper_report
-from harness.papers.reproduce import reproduce
-from harness.render.model import Table, Text
+from harness.papers.reproduce import recompute_paper
+from harness.render.model import Prose, Table
 from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import Scorer
 from harness.store.provenance import provenance
@@ -51,8 +59,8 @@ RERUN = """rerun:
 """
 
 
-def pairs_of(rows: dict[str, list[tuple[float, float]]]) -> list[Pair]:
-    return [Pair(topic, f"{topic}{n}", *scores) for topic, found in rows.items() for n, scores in enumerate(found)]
+def pairs_of(rows: dict[str, list[tuple[float, float]]]) -> list[ScorePair]:
+    return [ScorePair(topic, f"{topic}{n}", *scores) for topic, found in rows.items() for n, scores in enumerate(found)]
 
 
 @given(ROWS)
@@ -127,7 +135,7 @@ ARCHIVED = Run.from_dict("old", {"T1": {"a": 0.9, "b": 0.5, "c": 0.4, "x": 0.3},
 OURS = {"T1": {"a": 0.91, "b": 0.4, "c": 0.5}, "T2": {"a": 0.3, "d": 0.8}, "T3": {"a": 0.2004}, "T4": {"a": 1.0}}
 
 
-def agreed() -> Agreement:
+def agreed() -> RerunAgreement:
     return agreement(
         ARCHIVED, "c1", Scorer(JUDGED, PROTOCOL), OURS, {"a": 0, "b": 3, "c": 1, "d": 2}, frozenset({"T3", "T9"})
     )
@@ -195,11 +203,11 @@ def test_the_table() -> None:
 
 def test_a_report_without_the_model_says_what_it_needs(tiny: Tiny) -> None:
     paper = load_paper(tiny(ENGLISH + RERUN, FILES))
-    found = reproduce(paper)
+    found = recompute_paper(paper)
     assert found.again == ()
     (section,) = (s for s in paper_report(found, provenance({})).sections if s.title == TITLE)
     assert section.blocks == (
-        Text(
+        Prose(
             (
                 "Not re-run: base-run, by a model over all.",
                 "A re-run needs the model no-such/model (harness fetch no-such/model) and takes a minute "
@@ -212,7 +220,7 @@ def test_a_report_without_the_model_says_what_it_needs(tiny: Tiny) -> None:
 def test_the_model_is_missing(tiny: Tiny) -> None:
     paper = load_paper(tiny(ENGLISH + RERUN, FILES))
     with pytest.raises(HarnessError, match=r"^needs the model no-such/model: "):
-        reproduce(paper, rerun=True)
+        recompute_paper(paper, rerun=True)
 
 
 @pytest.mark.parametrize(
@@ -250,8 +258,8 @@ def test_runs_are_made_again_once(
     part |= {f"runs/{name}_2.txt": "T5 Q0 d1 1 0.5 x\n" for name in ("base", "short", "tied")}
     english = FILES["eng.tsv"] + "T5\tTwo\tand two\tx\n"
     key = tiny(ENGLISH + settings.replace("mini-answers", "docs"), {**part, "eng.tsv": english})
-    found = reproduce(load_paper(key), rerun=True)
-    plain = sentence_transformers.SentenceTransformer(str(models.find("all-minilm-l6-v2").folder))
+    found = recompute_paper(load_paper(key), rerun=True)
+    plain = sentence_transformers.SentenceTransformer(str(models.find_model("all-minilm-l6-v2").folder))
     asked = {"T1": "What is even? I tried Two is.", "T2": "Odd What of three?", "T5": "Two and two"}
     wanted = {("c1", "T1", "d1"), ("c1", "T1", "d3"), ("c1", "T2", "d4"), ("c2", "T5", "d1")}
     pairs = {(one.collection, pair.topic, pair.doc): pair for one in found.again for pair in one.pairs}
@@ -265,4 +273,6 @@ def test_runs_are_made_again_once(
         raise AssertionError("the model is loaded again")
 
     monkeypatch.setattr(encoder, "load", loaded)
-    assert [one.pairs for one in reproduce(load_paper(key), rerun=True).again] == [one.pairs for one in found.again]
+    assert [one.pairs for one in recompute_paper(load_paper(key), rerun=True).again] == [
+        one.pairs for one in found.again
+    ]

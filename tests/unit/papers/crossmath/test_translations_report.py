@@ -15,11 +15,11 @@ import spoken_experiment as spoken
 from harness.data.topics import Topic
 from harness.experiments.experiment import Experiment, load_experiment
 from harness.experiments.parts import Condition
-from harness.experiments.results import POOLED, Outcome, Results
+from harness.experiments.results import POOLED, ExperimentResults, Outcome
 from harness.experiments.task import Task, task
 from harness.io import config
 from harness.papers.crossmath import translation_pages, translations
-from harness.render.model import Cell, Explorer, Section, Table, Text
+from harness.render.model import Cell, Explorer, Prose, Section, Table
 from harness.render.write import FORMATS
 from harness.reports.experiment import experiment_report
 from harness.scoring.protocol import Protocol
@@ -27,12 +27,12 @@ from harness.scoring.scores import Scores
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def results(tmp_path_factory: pytest.TempPathFactory) -> ExperimentResults:
     return spoken.results(tmp_path_factory.mktemp("spoken"))
 
 
-def sections(results: Results) -> dict[str, Section]:
-    return {section.title: section for section in translations.sections(results)}
+def sections(results: ExperimentResults) -> dict[str, Section]:
+    return {section.title: section for section in translations.translation_sections(results)}
 
 
 def table(section: Section | None) -> Table:
@@ -50,7 +50,7 @@ def values(row: dict[str, Cell]) -> list[float | None]:
 
 
 def texts(section: Section) -> list[str]:
-    return [line for block in section.blocks if isinstance(block, Text) for line in block.paragraphs]
+    return [line for block in section.blocks if isinstance(block, Prose) for line in block.paragraphs]
 
 
 def explorer(section: Section) -> Explorer:
@@ -59,7 +59,7 @@ def explorer(section: Section) -> Explorer:
 
 
 @pytest.mark.slow
-def test_formulas_are_counted_in_all_topics_and_in_those_evaluated(results: Results) -> None:
+def test_formulas_are_counted_in_all_topics_and_in_those_evaluated(results: ExperimentResults) -> None:
     (row,) = rows(table(sections(results)["Formula preservation"]))
     assert [cell.text for cell in row.values()][:3] == ["dictionary", "Foreign", "dictionary, formulas masked"]
     # M.1: three formulas, the second of its body lost; M.4: two, one lost; M.5: two, and its title has no word.
@@ -122,7 +122,7 @@ def test_unmasked_formulas_are_found_in_the_translation(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_quality_is_sacrebleus_and_formulas_are_counted_by_hand(results: Results) -> None:
+def test_quality_is_sacrebleus_and_formulas_are_counted_by_hand(results: ExperimentResults) -> None:
     metrics = pytest.importorskip("sacrebleu.metrics")
     found = table(sections(results)["Translation quality"])
     by_name = {row["condition"].text: row for row in rows(found)}
@@ -156,10 +156,12 @@ def test_quality_is_sacrebleus_and_formulas_are_counted_by_hand(results: Results
 
 
 @pytest.mark.slow
-def test_without_sacrebleu_the_column_says_how_to_get_it(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_sacrebleu_the_column_says_how_to_get_it(
+    results: ExperimentResults, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
-    found = table(translations.quality(translations.translations(results), translations.reference(results)))
+    found = table(translations.quality_section(translations.translations(results), translations.reference(results)))
     for row in rows(found):
         assert row["chrF"].value is None
         assert row["chrF"].note == "sacrebleu: pip install 'mathir-harness[translation]'"
@@ -180,7 +182,7 @@ UNTRANSLATED = "Untranslated text in the authors' pipelines"
 
 
 @pytest.mark.slow
-def test_what_the_authors_rule_leaves(results: Results) -> None:
+def test_what_the_authors_rule_leaves(results: ExperimentResults) -> None:
     section = sections(results)[UNTRANSLATED]
     found = rows(table(section))
     assert [[cell.text for cell in row.values()][:3] for row in found] == [
@@ -217,7 +219,7 @@ def test_crossmaths_experiments_have_these_sections() -> None:
     names = [name for name in config.names("experiment") if name.startswith("crossmath")]
     assert names
     for name in names:
-        assert f"{translations.__name__}.{translations.sections.__name__}" in load_experiment(name).sections
+        assert f"{translations.__name__}.{translations.translation_sections.__name__}" in load_experiment(name).sections
 
 
 # ---- shares: by scores that are given
@@ -248,7 +250,7 @@ AP = {
 }
 
 
-def scored(mini: Task, missing: tuple[str, ...] = ()) -> Results:
+def scored(mini: Task, missing: tuple[str, ...] = ()) -> ExperimentResults:
     outcomes = []
     for cell in PLAN.cells():
         condition, language, retriever, year = cell.labels
@@ -259,7 +261,7 @@ def scored(mini: Task, missing: tuple[str, ...] = ()) -> Results:
         column = np.array(AP[at][0 if year == "old" else 1])[:, None]
         scores = Scores("-".join(at), language, year, PROTOCOL, ("AP",), YEARS[year], column, year, "r")
         outcomes.append(Outcome(cell, {}, task=mini, scores=scores))
-    return Results("t", PLAN, tuple(outcomes))
+    return ExperimentResults("t", PLAN, tuple(outcomes))
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +271,7 @@ def mini() -> Task:
 
 def test_shares_are_ratios_of_means_over_all_topics_with_the_p_of_the_tests(mini: Task) -> None:
     results = scored(mini)
-    section = translations.shares(results)
+    section = translations.shares_section(results)
     assert section is not None
     near, far = (block for block in section.blocks if isinstance(block, Table))
     assert (near.id, near.caption) == ("shares-near", "Share of the baseline's MAP: near")
@@ -293,14 +295,14 @@ def test_shares_are_ratios_of_means_over_all_topics_with_the_p_of_the_tests(mini
 
 def test_no_shares_without_one_set_of_topics_or_a_baseline(mini: Task) -> None:
     results = scored(mini)
-    assert translations.shares(replace(results, experiment=replace(PLAN, baseline=None))) is None
-    assert translations.shares(scored(mini, missing=("new", "old"))) is None
+    assert translations.shares_section(replace(results, experiment=replace(PLAN, baseline=None))) is None
+    assert translations.shares_section(scored(mini, missing=("new", "old"))) is None
 
 
 # ---- pages of topics
 
 
-def test_pages_have_each_step_in_its_language_and_direction(results: Results) -> None:
+def test_pages_have_each_step_in_its_language_and_direction(results: ExperimentResults) -> None:
     block = explorer(sections(results)["Per-topic results"])
     (pages,) = block.collections
     assert block.pair[1] == "as they are, English"
@@ -342,7 +344,7 @@ def test_persian_is_written_from_the_right(tmp_path: Path) -> None:
     assert steps["formulas, Foreign"] == [("fa", "rtl"), ("en", "ltr")]
 
 
-def test_what_has_no_room_is_named(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_no_room_is_named(results: ExperimentResults, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translation_pages, "MOST_RUNS", 3)
     monkeypatch.setattr(translation_pages, "MOST_TEXT", 130)
     section = sections(results)["Per-topic results"]
@@ -359,15 +361,19 @@ def test_what_has_no_room_is_named(results: Results, monkeypatch: pytest.MonkeyP
     assert long <= 130
 
 
-def test_a_report_can_be_written_in_all_formats_and_no_text_is_markup(results: Results, tmp_path: Path) -> None:
-    report = experiment_report(results, [translations.sections])
+def test_a_report_can_be_written_in_all_formats_and_no_text_is_markup(
+    results: ExperimentResults, tmp_path: Path
+) -> None:
+    report = experiment_report(results, [translations.translation_sections])
     written = report.write(tmp_path / "report", [name for name in FORMATS if name != "pdf"])
     for name in ("html", "md"):
         assert "<script>alert(1)" not in written[name].read_text(encoding="utf-8")
     assert (written["csv"] / "integrity.csv").is_file()
 
 
-def test_a_translation_that_cannot_be_had_again_is_named(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_translation_that_cannot_be_had_again_is_named(
+    results: ExperimentResults, monkeypatch: pytest.MonkeyPatch
+) -> None:
     broken = []
     for outcome in results.outcomes:
         made = dict(outcome.system)

@@ -13,13 +13,13 @@ import pytest
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.experiment import load_experiment
-from harness.experiments.results import Outcome, Results
+from harness.experiments.results import ExperimentResults, Outcome
 from harness.experiments.task import task
 from harness.io import config
 from harness.papers.mathamr import thesis
 from harness.papers.paper import load_paper
 from harness.render.heat_map import heat_map
-from harness.render.model import Figure, Table, Text
+from harness.render.model import Figure, Prose, Table
 from harness.scoring.scores import Scores
 from harness.store import cost, sidecar
 
@@ -29,7 +29,7 @@ REMARKS = {table: " ".join(lines) for table, lines in CONFIG.table_notes.items()
 VALUES = {"42": 0.30, "43": 0.36, "44": 0.33, "45": 0.33, "46": 0.33}
 
 
-def results(name: str, scale: str = "full") -> Results:
+def results(name: str, scale: str = "full") -> ExperimentResults:
     """Every cell with one value for all topics and measures, by its seed; those of formulas `None` are not there."""
     plan = load_experiment(name)
     side = {cost.EPOCHS: [2.0, 4.0], cost.PARAMETERS: 2_523_000}
@@ -44,7 +44,7 @@ def results(name: str, scale: str = "full") -> Results:
         scores: Scores = mini.scorer(_run(qrels.to_dict()))
         scores = replace(scores, values=scores.values * 0 + value)
         outcomes.append(Outcome(cell, {}, task=mini, scores=scores, run=Path(f"nowhere/{cell.seed}.run"), costs=side))
-    return Results(name, plan, tuple(outcomes), scale=scale)
+    return ExperimentResults(name, plan, tuple(outcomes), scale=scale)
 
 
 def _run(judged: Mapping[str, Mapping[str, float]]) -> Run:
@@ -52,7 +52,7 @@ def _run(judged: Mapping[str, Mapping[str, float]]) -> Run:
 
 
 def test_printed_values_stand_beside_those_here() -> None:
-    (section,) = thesis.beside(results("mathamr-formulas"))
+    (section,) = thesis.published_value_sections(results("mathamr-formulas"))
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     rows = {(row[0].text, row[1].text, row[2].text): [cell.text for cell in row[3:]] for row in table.rows}
     full = "full scale, CPU"
@@ -70,7 +70,7 @@ def test_printed_values_stand_beside_those_here() -> None:
 
 
 def test_a_scale_is_said_with_the_values() -> None:
-    (section,) = thesis.beside(results("mathamr-formulas", "here"))
+    (section,) = thesis.published_value_sections(results("mathamr-formulas", "here"))
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     assert table.notes[0].startswith(
         "Scaled down: dependency graphs in place of AMR; 7,000 pairs of mse-pages and MATH"
@@ -78,12 +78,12 @@ def test_a_scale_is_said_with_the_values() -> None:
 
 
 def test_notes_of_cells_are_shown_once() -> None:
-    (section,) = thesis.beside(results("mathamr-loss"))
-    (text,) = (block for block in section.blocks if isinstance(block, Text))
+    (section,) = thesis.published_value_sections(results("mathamr-loss"))
+    (text,) = (block for block in section.blocks if isinstance(block, Prose))
     assert "4.17, β = 1: HNSW; k = 1000" in text.paragraphs
     assert any(line.startswith("4.17: The text has re-ranking gain 0.079") for line in text.paragraphs)
     assert len(set(text.paragraphs)) == len(text.paragraphs)
-    assert thesis.beside(replace(results("mathamr-formulas"), name="mini")) == []
+    assert thesis.published_value_sections(replace(results("mathamr-formulas"), name="mini")) == []
 
 
 @pytest.mark.slow
@@ -109,8 +109,8 @@ def test_where_the_thesis_contradicts_itself_is_said_at_each_of_its_tables() -> 
 
 
 def _remarks(name: str) -> tuple[str, ...]:
-    (section,) = thesis.beside(results(name))
-    return tuple(line for block in section.blocks if isinstance(block, Text) for line in block.paragraphs)
+    (section,) = thesis.published_value_sections(results(name))
+    return tuple(line for block in section.blocks if isinstance(block, Prose) for line in block.paragraphs)
 
 
 def test_every_printed_row_of_effectiveness_has_its_row() -> None:
@@ -126,7 +126,7 @@ def test_every_printed_row_of_effectiveness_has_its_row() -> None:
             assert cell.metric in thesis.COSTS or cell.metric in scored.measures
             if cell.table in ("4.19", "4.21") and not cell.system.startswith("Ours"):
                 continue
-            places = [row for _, _, row in thesis._matching(Results(name, plan, outcomes[name]), [cell])]
+            places = [row for _, _, row in thesis._matching(ExperimentResults(name, plan, outcomes[name]), [cell])]
             assert len(places) == 1, (cell.table, cell.system, cell.group)
 
 
@@ -171,7 +171,7 @@ def test_heat_maps_are_of_the_first_seed_of_each_row(monkeypatch: pytest.MonkeyP
         return {"similarities of vectors": [NOTED]} if path.name.startswith(("42", "43")) else {}
 
     monkeypatch.setattr(sidecar, "costs", costs)
-    (section,) = thesis.heat_maps(results("mathamr-edges"))
+    (section,) = thesis.heat_map_sections(results("mathamr-edges"))
     figures = [block for block in section.blocks if isinstance(block, Figure)]
     spread = statistics.pstdev([0.5, -1, 1, 0])
     assert [figure.caption for figure in figures] == [
@@ -182,7 +182,7 @@ def test_heat_maps_are_of_the_first_seed_of_each_row(monkeypatch: pytest.MonkeyP
     assert table is not None
     assert [[cell.text for cell in row] for row in table.rows] == [["F1", "0.500", "-1.000"], ["D", "1.000", "0.000"]]
     monkeypatch.setattr(sidecar, "costs", lambda path: {})
-    assert thesis.heat_maps(results("mathamr-edges")) == []
+    assert thesis.heat_map_sections(results("mathamr-edges")) == []
 
 
 def test_a_heat_map_is_a_drawing_of_all_values() -> None:

@@ -15,10 +15,10 @@ from harness.experiments.experiment import load_experiment
 from harness.experiments.task import task
 from harness.io import config
 from harness.io.files import sha256
-from harness.papers.brought import bring
 from harness.papers.cells import HEADER
 from harness.papers.paper import load_paper
-from harness.papers.reproduce import reproduce
+from harness.papers.reproduce import recompute_paper
+from harness.papers.user_runs import bring
 from harness.systems.states import system_state
 
 RUNS = Path(__file__).parents[4] / "runs" / "mini" / "mini-theorems"
@@ -146,7 +146,7 @@ def test_slices_are_means_over_the_topics_that_have_their_attributes(
     shutil.copyfile(source, folder / "mine.run")
     (folder / "map.yaml").write_text(yaml.safe_dump({"tables": {"1": {"mine": {"c1": "mine.run"}}}}))
     paper = load_paper("own")
-    got = {v.cell.slice: v for v in reproduce(paper, brought=bring(paper, folder, None)).verdicts}
+    got = {v.cell.slice: v for v in recompute_paper(paper, brought=bring(paper, folder, None)).verdicts}
     mini = task("mini-theorems", protocol="mathlib")
     scores = evaluate(mini, source).scores[0]
     names = [topic.id for topic in mini.topics if topic.attributes["form"] == "theorem name"]

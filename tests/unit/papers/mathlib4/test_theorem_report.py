@@ -13,17 +13,17 @@ from harness.errors import HarnessError
 from harness.experiments.evaluate import evaluate
 from harness.experiments.experiment import Experiment
 from harness.experiments.parts import Condition
-from harness.experiments.results import Outcome, Results
+from harness.experiments.results import ExperimentResults, Outcome
 from harness.experiments.task import task
 from harness.papers.mathlib4 import theorems
-from harness.render.model import Figure, Table, Text
+from harness.render.model import Figure, Prose, Table
 from harness.reports.comparison import report
 from harness.systems.dense import encoder
 
 RUNS = Path(__file__).parents[4] / "runs" / "mini" / "mini-theorems"
 
 
-def results(system: dict[str, object]) -> Results:
+def results(system: dict[str, object]) -> ExperimentResults:
     """An experiment of two rows on the mini theorems: every judged document, and a run that found nothing."""
     mini = task("mini-theorems", measures=["nDCG@20"])
     judged = mini.scorer.qrels.to_dict()
@@ -33,7 +33,7 @@ def results(system: dict[str, object]) -> Results:
     ]
     plan = Experiment("t", {run.name: Condition((f"system={run.name}",)) for run in runs}, ("nDCG@20",))
     outcomes = (Outcome(c, system, task=mini, scores=mini.scorer(r)) for c, r in zip(plan.cells(), runs, strict=True))
-    return Results("t", plan, tuple(outcomes), seed=3)
+    return ExperimentResults("t", plan, tuple(outcomes), seed=3)
 
 
 def test_a_report_has_the_means_of_groups_whose_queries_are_one_sample() -> None:
@@ -54,7 +54,7 @@ def test_a_report_has_the_means_of_groups_whose_queries_are_one_sample() -> None
 
 
 def test_an_experiment_shows_its_rows_by_group() -> None:
-    section = theorems.groups(results({}))
+    section = theorems.query_groups_section(results({}))
     assert section is not None
     (figure,) = section.blocks
     assert isinstance(figure, Figure)
@@ -81,7 +81,7 @@ def test_places_are_those_of_the_seed_and_neighbours_stay_together() -> None:
 @pytest.mark.slow
 def test_a_picture_says_how_it_was_made(tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-    if lines := encoder.missing():
+    if lines := encoder.missing_encoder_packages():
         pytest.skip(lines[0])
     from encoder_models import save
 
@@ -92,16 +92,16 @@ def test_a_picture_says_how_it_was_made(tmp_path: Path) -> None:
         "device": "cpu",
     }
     outer = {"_target_": "x", "augment": False, "system": system}
-    section = theorems.maps(results(outer))
+    section = theorems.query_maps_section(results(outer))
     assert section is not None
     (figure,) = section.blocks  # both rows have the same vectors
     assert isinstance(figure, Figure)
     assert "t-SNE of cosines (scikit-learn" in figure.caption
     assert "perplexity 13, seed 3)" in figure.caption
     assert figure.svg.count(": theorem name, group ") == 10
-    assert theorems.maps(results({**outer, "augment": True})) is None
+    assert theorems.query_maps_section(results({**outer, "augment": True})) is None
     lost = results(outer)
     lost = replace(lost, outcomes=tuple(replace(o, system={**system, "model": "no/model"}) for o in lost.outcomes))
-    section = theorems.maps(lost)
+    section = theorems.query_maps_section(lost)
     assert section is not None
-    assert isinstance(section.blocks[0], Text)
+    assert isinstance(section.blocks[0], Prose)

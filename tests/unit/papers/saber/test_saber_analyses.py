@@ -13,7 +13,7 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.papers.saber import analyses
 from harness.papers.saber import report as reports
-from harness.papers.saber.databank import Problem
+from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.orders import study
 from harness.papers.saber.people import Choice, people_agreement
 from harness.papers.saber.rate import Rating, Ratings
@@ -96,10 +96,10 @@ def test_formulas_and_words_apart() -> None:
 
 
 def test_tokens_by_domain() -> None:
-    problems = [Problem("p", r"Find $\frac{12}{x}$ now.", "Yes."), Problem("q", "No formula", "at all here")]
+    problems = [MathProblem("p", r"Find $\frac{12}{x}$ now.", "Yes."), MathProblem("q", "No formula", "at all here")]
     found = analyses.token_counts(problems, {"p": ["Algebra", "Geometry"], "q": ["Algebra"]})
-    assert found["Geometry"] == analyses.Tokens(1, 3.0, 3.0)  # \frac, 12, x; Find, now, Yes
-    assert found["Algebra"] == found["all"] == analyses.Tokens(2, 1.5, 4.0)
+    assert found["Geometry"] == analyses.TokenMeans(1, 3.0, 3.0)  # \frac, 12, x; Find, now, Yes
+    assert found["Algebra"] == found["all"] == analyses.TokenMeans(2, 1.5, 4.0)
 
 
 def test_the_five_best_rated_candidates() -> None:
@@ -162,7 +162,7 @@ def test_reports_show_all_of_it(tmp_path: Path) -> None:
     tables = (
         reports.domains_table({("Algebra", "Polynomials"): 3}, 4),
         reports.retrieved_table("t", found),
-        reports.tokens_table(analyses.token_counts([Problem("p", "Find $x$.", "")], {})),
+        reports.tokens_table(analyses.token_counts([MathProblem("p", "Find $x$.", "")], {})),
         reports.preference_table({"bm25": analyses.preference(formulas, words, {"q": ["a"]}, {})}),
         reports.correlation_table(
             [("here", "there", analyses.leaderboards({"a": 1, "b": 2, "c": 3}, {"a": 1, "b": 3, "c": 2}, resamples=20))]

@@ -15,7 +15,7 @@ from llm_server import Server, serving
 from harness.errors import HarnessError
 from harness.papers.saber import local, model
 from harness.papers.saber.annotate import AnnotateSettings, Annotation, read_annotations, write_annotations
-from harness.papers.saber.databank import Problem
+from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.ontology import Ontology
 from harness.store.llm import Client, sample
 
@@ -65,10 +65,10 @@ def well(body: dict[str, Any]) -> str:
     return json.dumps({title: 1.0 if title in chosen else 0.25 for title in titles})
 
 
-def problems(count: int) -> list[Problem]:
+def problems(count: int) -> list[MathProblem]:
     rng = random.Random(5)
     return [
-        Problem(
+        MathProblem(
             f"p{i}",
             f"Problem {i}: {' '.join(rng.choices(WORDS, k=rng.randint(8, 40)))}",
             " ".join(rng.choices(WORDS, k=rng.randint(20, 120))),
@@ -77,7 +77,7 @@ def problems(count: int) -> list[Problem]:
     ]
 
 
-def annotated(part: list[Problem], client: Client) -> tuple[dict[str, Annotation], Counter[str]]:
+def annotated(part: list[MathProblem], client: Client) -> tuple[dict[str, Annotation], Counter[str]]:
     found: dict[str, Annotation] = {}
     bad: Counter[str] = Counter()
     for name, annotation, counts in model.annotated(part, TREE, client, 0.85):
@@ -192,9 +192,9 @@ def test_dollars_by_the_model_are_taken_only_if_nothing_else_changed(server: Ser
     server.answer = lambda body: next(
         a for q, a in texts.items() if body["messages"][0]["content"].rstrip().endswith(q)
     )
-    given = [Problem("a", "Find x.", "Take y = 2."), Problem("b", "So 5.", "Do it.")]
+    given = [MathProblem("a", "Find x.", "Take y = 2."), MathProblem("b", "So 5.", "Do it.")]
     found, counts = model.rewriter(Client(server.endpoint(timeout=60.0)))(given)
-    assert found == [Problem("a", "Find $x$.", "Take $y = 2$."), Problem("b", "So $5$.", "Do it.")]
+    assert found == [MathProblem("a", "Find $x$.", "Take $y = 2$."), MathProblem("b", "So $5$.", "Do it.")]
     assert counts == {"texts rewritten by the model": 2, "bad answers, rewritten by rule": 2}
 
 
@@ -212,13 +212,15 @@ def test_the_local_annotator_is_deterministic_and_finds_titles() -> None:
         }
     )
     given = [
-        Problem(
+        MathProblem(
             "a",
             "Find the radius of the inscribed circle.",
             "The tangents from each vertex are equal, which gives the radius.",
         ),
-        Problem("b", "Which square is largest?", "Add $1$. So $x=2$."),
-        Problem("c", "Solve it.", "Note that adding all three equations removes every unknown but the first one, $x$."),
+        MathProblem("b", "Which square is largest?", "Add $1$. So $x=2$."),
+        MathProblem(
+            "c", "Solve it.", "Note that adding all three equations removes every unknown but the first one, $x$."
+        ),
     ]
     found = dict(local.annotated(given, tree))
     assert found == dict(local.annotated(given, tree))

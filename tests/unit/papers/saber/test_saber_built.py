@@ -37,10 +37,10 @@ def built(**changed: object) -> tuple[dict[str, Path], list[str]]:
     settings, where = pipeline.load_settings("saber-mini")
     made: list[str] = []
 
-    def begun(step: steps.Step, kept: bool) -> None:
+    def begun(step: steps.BuilderStep, kept: bool) -> None:
         made.extend([] if kept else [step.name])
 
-    return steps.build(pipeline.steps(replace(settings, **changed), where), begun), made  # type: ignore[arg-type]
+    return steps.build_steps(pipeline.steps(replace(settings, **changed), where), begun), made  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_an_oracle_and_a_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
     planned = steps.dry(pipeline.steps(oracle, where))
     counts = next(each for each in planned if each.step == "judge").plan.counts
     assert counts == {"comparisons at most": 4 * 5 * 3}
-    folders = steps.build(pipeline.steps(oracle, where))
+    folders = steps.build_steps(pipeline.steps(oracle, where))
     for each in read_games(folders["judge"] / GAMES):
         pairs = {frozenset((game.first, game.second)) for game in each.games}
         assert len(pairs) == len(each.games) == 15 - sum(map(len, each.sat_out)) // 2
@@ -162,7 +162,7 @@ def test_a_replay_that_lacks_answers_says_how_they_are_asked_for(conf: Callable[
     asked = replace(settings, judge=JudgeSettings("llm", endpoint="mine", rounds=2, explain=False))
     said = "12 of 12 answers are not in .*: the same command without --replay requests them"
     with pytest.raises(HarnessError, match=said):
-        steps.build(pipeline.steps(asked, where, "replay"))
+        steps.build_steps(pipeline.steps(asked, where, "replay"))
 
 
 def test_settings_that_are_wrong(conf: Callable[[str, str, str], Path]) -> None:

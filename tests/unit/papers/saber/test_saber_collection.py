@@ -13,14 +13,14 @@ import harness as h
 from harness.collections import accept
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
+from harness.data.run_writers import write_qrels
 from harness.data.trec import Qrels, Run, read_qrels
-from harness.data.written import write_qrels
 from harness.errors import HarnessError
 from harness.io import config
 from harness.papers.paper import load_paper
 from harness.papers.saber import readers as saber
 from harness.papers.saber.collection import write_collection
-from harness.papers.saber.databank import Problem
+from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.judges import Oracle
 from harness.papers.saber.rate import Ratings, rate
 from harness.papers.saber.select import Candidate, Target
@@ -39,7 +39,7 @@ DOMAINS = {"t1": ("Algebra", "Geometry"), "t2": ("Geometry",), "t3": ("Algebra",
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Ratings]:
     """The collection `built` of three targets with six candidates each; its ratings by target."""
     names = [f"d{n}" for n in range(8)]
-    problems = {name: Problem(name, f"Find $x_{name[1:]}$, {name}.", f"By {name}.") for name in (*names, *DOMAINS)}
+    problems = {name: MathProblem(name, f"Find $x_{name[1:]}$, {name}.", f"By {name}.") for name in (*names, *DOMAINS)}
     targets, rated = [], []
     for place, (name, domains) in enumerate(DOMAINS.items()):
         of = names[place : place + 6]

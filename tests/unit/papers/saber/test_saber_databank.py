@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis_tools import examples
 
 from harness.errors import HarnessError
-from harness.formulas.text.delimiters import spans
+from harness.formulas.text.delimiters import formula_spans
 from harness.papers.saber.databank import (
     Balance,
     DatabankSettings,
     Duplicates,
-    Problem,
-    Source,
+    MathProblem,
+    ProblemSource,
     databank,
     read_problems,
     read_source,
@@ -27,7 +27,7 @@ from harness.papers.saber.databank import (
 from harness.papers.saber.dollars import in_dollars, without_dollars
 from harness.papers.saber.duplicates import earlier, jaccard, shingles
 
-SOURCES = (Source("s", corpus="c"),)
+SOURCES = (ProblemSource("s", corpus="c"),)
 PLAIN = DatabankSettings(SOURCES, delimiters="none")
 PIECES = st.sampled_from(
     [r"\(", r"\)", r"\[", r"\]", "$", "$$", "x", " ", "12", " + ", "=", "is ", "f(x)", "n^2", r"\$", "\n", "a ", "I ",
@@ -46,7 +46,7 @@ def test_dollars_change_nothing_else_and_are_put_once(text: str) -> None:
         assert out == text
         return
     assert in_dollars(out) == (out, True)
-    assert not [span for span in spans(out) if span.kind in ("round", "square")]
+    assert not [span for span in formula_spans(out) if span.kind in ("round", "square")]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_duplicates_are_those_of_all_pairs(threshold: float) -> None:
 
 
 def test_texts_that_are_equal_but_for_blanks_dollars_and_case_are_one_problem() -> None:
-    problems = [Problem("a", "Find $x$  now, please.", "1"), Problem("b", "find x now, please.", "2")]
+    problems = [MathProblem("a", "Find $x$  now, please.", "1"), MathProblem("b", "find x now, please.", "2")]
     kept, counts = databank(problems, PLAIN)
     assert [each.id for each in kept] == ["a"]
     assert counts["exact duplicates"] == 1
@@ -117,9 +117,9 @@ def test_texts_that_are_equal_but_for_blanks_dollars_and_case_are_one_problem() 
 def test_near_duplicates_keep_the_first() -> None:
     text = "Find the number of ways to put eight rooks on a board so that no two of them attack each other at all"
     problems = [
-        Problem("a", text, "1"),
-        Problem("b", text.replace("Find", "Give"), "2"),
-        Problem("c", "Other one", "3"),
+        MathProblem("a", text, "1"),
+        MathProblem("b", text.replace("Find", "Give"), "2"),
+        MathProblem("c", "Other one", "3"),
     ]
     kept, counts = databank(problems, PLAIN)
     assert [each.id for each in kept] == ["a", "c"]
@@ -131,10 +131,10 @@ def test_near_duplicates_keep_the_first() -> None:
 # ---- balance ----------------------------------------------------------------------------------------------------
 
 
-def many(source: str, count: int) -> list[Problem]:
+def many(source: str, count: int) -> list[MathProblem]:
     rng = random.Random(source)
     words = ["".join(rng.choice("abcdefgh") for _ in range(6)) for _ in range(400)]
-    return [Problem(f"{source}{i}", " ".join(rng.sample(words, 12)), "s", source) for i in range(count)]
+    return [MathProblem(f"{source}{i}", " ".join(rng.sample(words, 12)), "s", source) for i in range(count)]
 
 
 def test_balance_draws_from_the_large_source_alone() -> None:
@@ -154,8 +154,8 @@ def test_balance_draws_from_the_large_source_alone() -> None:
 
 
 def test_every_problem_read_is_counted_once() -> None:
-    problems = [*many("a", 30), Problem("e", " ", "s"), Problem("f", "A statement alone", "")]
-    kept, counts = databank([*problems, Problem("g", problems[0].statement, "s")], PLAIN)
+    problems = [*many("a", 30), MathProblem("e", " ", "s"), MathProblem("f", "A statement alone", "")]
+    kept, counts = databank([*problems, MathProblem("g", problems[0].statement, "s")], PLAIN)
     assert counts["read"] == 33
     left = counts["without statement or solution"] + counts["exact duplicates"] + counts["near duplicates"]
     assert counts["kept"] == len(kept) == 33 - left == 30
@@ -163,9 +163,9 @@ def test_every_problem_read_is_counted_once() -> None:
 
 def test_ids_that_come_twice_and_nothing_left() -> None:
     with pytest.raises(HarnessError, match="problem 'a' occurs twice"):
-        databank([Problem("a", "x", "y"), Problem("a", "z", "w")], PLAIN)
+        databank([MathProblem("a", "x", "y"), MathProblem("a", "z", "w")], PLAIN)
     with pytest.raises(HarnessError, match="no problem was kept"):
-        databank([Problem("a", "", "y")], PLAIN)
+        databank([MathProblem("a", "", "y")], PLAIN)
 
 
 # ---- sources ----------------------------------------------------------------------------------------------------
@@ -175,9 +175,9 @@ def test_a_file_of_json_lines_and_back(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     rows = [{"no": 1, "q": "What?", "a": "That.", "contest": "IMO"}, {"no": "2", "q": "Who?", "a": "She."}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    source = Source("mine", file={"file": str(path)}, id="no", statement="q", solution="a", source="contest")
+    source = ProblemSource("mine", file={"file": str(path)}, id="no", statement="q", solution="a", source="contest")
     problems = list(read_source(source))
-    assert problems == [Problem("1", "What?", "That.", "IMO"), Problem("2", "Who?", "She.", "mine")]
+    assert problems == [MathProblem("1", "What?", "That.", "IMO"), MathProblem("2", "Who?", "She.", "mine")]
     write_problems(tmp_path / "out.jsonl", problems)
     assert list(read_problems(tmp_path / "out.jsonl").values()) == problems
 
@@ -197,24 +197,26 @@ def test_ids_that_are_none_are_said_with_their_line(tmp_path: Path, line: str, s
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": 1, "statement": "x", "solution": "y"}\n' + line + "\n")
     with pytest.raises(HarnessError, match=rf"^[^ ]*p\.jsonl:2: (unexpected value: )?{said}"):
-        list(read_source(Source("mine", file={"file": str(path)})))
+        list(read_source(ProblemSource("mine", file={"file": str(path)})))
 
 
 def test_half_a_character_does_not_stop_what_is_written(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": 1, "statement": "x \\ud800", "solution": "\\ud835\\udd38"}\n')
-    (problem,) = read_source(Source("mine", file={"file": str(path)}))
+    (problem,) = read_source(ProblemSource("mine", file={"file": str(path)}))
     assert (problem.statement, problem.solution) == ("x ?", "\U0001d538")
     write_problems(tmp_path / "out.jsonl", [problem])
     assert list(read_problems(tmp_path / "out.jsonl").values()) == [problem]
 
 
 def test_a_corpus_gives_problems_under_its_name() -> None:
-    found = list(read_source(Source("mini", corpus="mini-answers", statement="title", solution="body", subject="tags")))
+    found = list(
+        read_source(ProblemSource("mini", corpus="mini-answers", statement="title", solution="body", subject="tags"))
+    )
     assert len(found) > 10
     assert all(each.id.startswith("mini-") and each.source == "mini" and each.solution for each in found)
     with pytest.raises(HarnessError, match="no document of mini-answers has 'titel'; did you mean 'title'"):
-        list(read_source(Source("mini", corpus="mini-answers", statement="titel", solution="body")))
+        list(read_source(ProblemSource("mini", corpus="mini-answers", statement="titel", solution="body")))
 
 
 @pytest.mark.parametrize(
@@ -231,6 +233,6 @@ def test_a_line_that_is_no_problem_is_named(line: str, said: str, tmp_path: Path
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": "z", "statement": "x", "solution": "y"}\n\n' + line + "\n")
     with pytest.raises(HarnessError) as found:
-        list(read_source(Source("s", file={"file": str(path)})))
+        list(read_source(ProblemSource("s", file={"file": str(path)})))
     assert f"{path}:3: " in str(found.value)
     assert said in str(found.value)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from harness.errors import HarnessError
-from harness.papers.saber.databank import Problem
-from harness.papers.saber.judges import Comparison, Embedding, LanguageModel, decision, judged_text
+from harness.papers.saber.databank import MathProblem
+from harness.papers.saber.judges import CandidatePair, Embedding, LanguageModel, decision, judged_text
 from harness.papers.saber.people import Choice, ask, pairs_to_judge, people_agreement, read_choices
 from harness.papers.saber.swiss import tournament
 from harness.store.llm import Answer, Ask, Client, Endpoint
 
 PROBLEMS = {
-    name: Problem(name, f"Statement of {name}: $x_{n}$", f"Solution of {name}") for n, name in enumerate("tabcd")
+    name: MathProblem(name, f"Statement of {name}: $x_{n}$", f"Solution of {name}") for n, name in enumerate("tabcd")
 }
 
 
@@ -52,7 +52,7 @@ def test_decisions(text: str, preferred: int) -> None:
 def test_an_unclear_answer_is_asked_for_once_more() -> None:
     client = Scripted(["$\\boxed{2}$", "Both are nice.", "No idea", "$\\boxed{1}$", "Still none"])
     judge = LanguageModel(client, PROBLEMS)
-    comparisons = [Comparison("t", "a", "b"), Comparison("t", "c", "d"), Comparison("t", "b", "c")]
+    comparisons = [CandidatePair("t", "a", "b"), CandidatePair("t", "c", "d"), CandidatePair("t", "b", "c")]
     assert judge.prefer(comparisons) == [2, 1, 0]
     assert [len(each.messages) for each in client.asked] == [1, 1, 1, 3, 3]
     assert [message.role for message in client.asked[3].messages] == ["user", "assistant", "user"]
@@ -61,7 +61,7 @@ def test_an_unclear_answer_is_asked_for_once_more() -> None:
 
 def test_what_the_model_sees() -> None:
     long, short = (
-        LanguageModel(Scripted([]), PROBLEMS, explain).ask(Comparison("t", "b", "a")).messages[0].content
+        LanguageModel(Scripted([]), PROBLEMS, explain).ask(CandidatePair("t", "b", "a")).messages[0].content
         for explain in (True, False)
     )
     for text in (long, short):
@@ -84,7 +84,7 @@ def test_a_dry_client_decides_nothing_and_counts_every_comparison(tmp_path: Path
 def test_a_problem_that_is_not_there() -> None:
     judge = LanguageModel(Scripted([]), PROBLEMS)
     with pytest.raises(HarnessError, match="judge: problem 'z' is not in the databank"):
-        judge.prefer([Comparison("t", "a", "z")])
+        judge.prefer([CandidatePair("t", "a", "z")])
 
 
 def test_embeddings_prefer_the_larger_cosine() -> None:
@@ -95,9 +95,13 @@ def test_embeddings_prefer_the_larger_cosine() -> None:
         "c": np.array([3.0, 3.0], np.float32),
     }
     judge = Embedding(vectors)
-    assert judge.prefer([Comparison("t", "a", "b"), Comparison("t", "b", "a"), Comparison("t", "b", "b")]) == [2, 1, 0]
+    assert judge.prefer([CandidatePair("t", "a", "b"), CandidatePair("t", "b", "a"), CandidatePair("t", "b", "b")]) == [
+        2,
+        1,
+        0,
+    ]
     with pytest.raises(HarnessError, match="judge: problem 'z' has no vector"):
-        judge.prefer([Comparison("t", "a", "z")])
+        judge.prefer([CandidatePair("t", "a", "z")])
     assert judged_text(PROBLEMS["a"]) == "Problem: Statement of a: $x_1$\n\nSolution: Solution of a"
 
 

@@ -19,7 +19,7 @@ from llm_server import Server, serving
 from harness.cli import build
 from harness.errors import HarnessError
 from harness.papers.saber import databank, judging, pipeline, steps
-from harness.papers.saber.databank import Problem
+from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.judges import LanguageModel
 from harness.papers.saber.judging import JudgeSettings, judge_step
 from harness.papers.saber.select import TARGETS, Candidate, Target, write_targets
@@ -27,7 +27,7 @@ from harness.papers.saber.swiss import GAMES, position_bias, read_games, tournam
 from harness.store.llm import Client
 
 NAMES = [f"c{n}" for n in range(8)]
-PROBLEMS = {name: Problem(name, f"Statement {name}.", f"Solution {name}.") for name in ("t", *NAMES)}
+PROBLEMS = {name: MathProblem(name, f"Statement {name}.", f"Solution {name}.") for name in ("t", *NAMES)}
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_dry_run_after_a_pilot_tells_the_cost_within_five_percent(
 
     server.answer = answer
     conf("llm", "mine", f"model: tiny-1\nurl: {server.url}\nprice_in: 10.0\nprice_out: 30.0\n")
-    problems = [Problem(f"p{n}", text(), text()) for n in range(16 * 13)]
+    problems = [MathProblem(f"p{n}", text(), text()) for n in range(16 * 13)]
     folders = {name: tmp_path / name for name in ("databank", "select")}
     databank.write_problems(folders["databank"] / databank.PROBLEMS, problems)
     names = [problem.id for problem in problems]
@@ -141,7 +141,7 @@ def test_the_dollars_of_a_databank_have_a_pilot_too(
     assert pipeline.pilot_dollars(settings, where, 50).startswith("50 texts: 50 calls, ")
     paid = server.tokens_in * 10 + server.tokens_out * 30
     planned = step.plan({})
-    steps.build([step])
+    steps.build_steps([step])
     assert planned.cost == pytest.approx((server.tokens_in * 10 + server.tokens_out * 30 - paid) / 1e6, rel=0.05)
     assert set(server.charged.values()) == {1}
 

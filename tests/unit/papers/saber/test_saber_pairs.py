@@ -137,7 +137,7 @@ def test_what_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "second"))
     begun: list[int] = []
 
-    def stops(features: Features, start: int, block: int, limits: Thresholds) -> under_test.Found:
+    def stops(features: Features, start: int, block: int, limits: Thresholds) -> under_test.SimilarPairs:
         begun.append(start)
         if len(begun) == 4:
             raise KeyboardInterrupt

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.papers.saber.databank import Problem
-from harness.papers.saber.judges import Comparison
+from harness.papers.saber.databank import MathProblem
+from harness.papers.saber.judges import CandidatePair
 from harness.papers.saber.people import Choice, ask, pairs_to_judge, people_agreement, read_choices
 
-PROBLEMS = {name: Problem(name, f"Statement {name}.", f"Solution {name}.") for name in "tabcdé"}
-PAIRS = [Comparison("t", first, second) for first, second in itertools.combinations("abcdé", 2)]
+PROBLEMS = {name: MathProblem(name, f"Statement {name}.", f"Solution {name}.") for name in "tabcdé"}
+PAIRS = [CandidatePair("t", first, second) for first, second in itertools.combinations("abcdé", 2)]
 
 
 def session(path: Path, *answers: str, person: str = "me") -> list[str]:

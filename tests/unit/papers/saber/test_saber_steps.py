@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.papers.saber.steps import Folders, Plan, Planned, Step, build, content, dry, total, upto
+from harness.papers.saber.steps import (
+    BuilderStep,
+    Folders,
+    PlannedBuild,
+    StepEstimate,
+    artefact_hash,
+    build_steps,
+    dry,
+    total,
+    upto,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +36,7 @@ class Line:
         self.interrupted = ""
         self.setting = {"read": 0, "lower": 0, "count": 0, "report": 0}
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[BuilderStep, ...]:
         return (
             self.step("read", (), lambda _: self.text, free=True),
             self.step("lower", ("read",), lambda folders: taken(folders, "read").lower()),
@@ -34,7 +44,9 @@ class Line:
             self.step("report", ("read", "count"), lambda f: taken(f, "read") + taken(f, "count")),
         )
 
-    def step(self, name: str, needs: tuple[str, ...], says: Callable[[Folders], str], free: bool = False) -> Step:
+    def step(
+        self, name: str, needs: tuple[str, ...], says: Callable[[Folders], str], free: bool = False
+    ) -> BuilderStep:
         def make(folders: Folders, out: Path) -> None:
             self.made.append(name)
             (out / "half").write_text("half")
@@ -44,13 +56,13 @@ class Line:
             (out / "text").write_text(says(folders))
 
         settings = {"setting": self.setting[name], **({"text": self.text} if name == "read" else {})}
-        return Step(
+        return BuilderStep(
             name,
             needs,
             settings,
             ("harness.errors",),
             make,
-            lambda f: Plan({"inputs": len(f)}, 2, 3, 4, 5.0, 0.1),
+            lambda f: StepEstimate({"inputs": len(f)}, 2, 3, 4, 5.0, 0.1),
             free,
         )
 
@@ -61,24 +73,24 @@ def taken(folders: Folders, name: str) -> str:
 
 def test_a_change_makes_what_depends_on_its_content_and_nothing_else() -> None:
     line = Line()
-    first = build(line.steps())
+    first = build_steps(line.steps())
     assert line.made == ["read", "lower", "count", "report"]
     assert (first["report"] / "text").read_text() == "one two2"
     line.made.clear()
-    assert build(line.steps()) == first
+    assert build_steps(line.steps()) == first
     assert line.made == []
     line.text = "ONE two"  # the second step gives the same content as before
-    again = build(line.steps())
+    again = build_steps(line.steps())
     assert line.made == ["read", "lower", "report"]
     assert again["count"] == first["count"]
     line.made.clear()
     line.setting["count"] = 1
-    build(line.steps())
+    build_steps(line.steps())
     assert line.made == ["count"]  # whose content did not change
     line.made.clear()
     line.text = "one two"
     line.setting["count"] = 0
-    assert build(line.steps()) == first
+    assert build_steps(line.steps()) == first
     assert line.made == []
 
 
@@ -87,12 +99,12 @@ def test_interrupted_at_any_step_it_goes_on_there(at: str) -> None:
     line = Line()
     line.interrupted = at
     with pytest.raises(KeyboardInterrupt):
-        build(line.steps())
+        build_steps(line.steps())
     done = line.made[:-1]
     assert line.made[-1] == at
     line.made.clear()
     line.interrupted = ""
-    folders = build(line.steps())
+    folders = build_steps(line.steps())
     assert [*done, *line.made] == ["read", "lower", "count", "report"]
     assert (folders["report"] / "text").read_text() == "one two2"
     assert not list((folders["report"]).glob("half"))
@@ -100,13 +112,13 @@ def test_interrupted_at_any_step_it_goes_on_there(at: str) -> None:
 
 def test_damage_is_made_anew_and_what_depends_on_it_is_not() -> None:
     line = Line()
-    folders = build(line.steps())
-    before = content(folders["lower"])
+    folders = build_steps(line.steps())
+    before = artefact_hash(folders["lower"])
     (folders["lower"] / "text").write_text("other")
     line.made.clear()
-    build(line.steps())
+    build_steps(line.steps())
     assert line.made == ["lower"]
-    assert content(folders["lower"]) == before
+    assert artefact_hash(folders["lower"]) == before
 
 
 def test_a_dry_run_makes_free_steps_only_and_says_what_is_made() -> None:
@@ -115,15 +127,18 @@ def test_a_dry_run_makes_free_steps_only_and_says_what_is_made() -> None:
     assert line.made == ["read"]
     assert [each.made for each in planned] == [False] * 4
     assert [each.plan.counts["inputs"] for each in planned] == [0, 1, 0, 1]
-    build(line.steps()[:2])
+    build_steps(line.steps()[:2])
     line.made.clear()
     assert [each.made for each in dry(line.steps())] == [True, True, False, False]
     assert line.made == []
 
 
 def test_totals_and_steps_up_to_one() -> None:
-    planned = [Planned("a", False, Plan({}, 1, 10, 20, 3.0, 0.1)), Planned("b", False, Plan({}, 2, 30, 40, 4.0, 0.1))]
-    assert total(planned) == Plan({}, 3, 40, 60, 7.0, total(planned).within)
+    planned = [
+        PlannedBuild("a", False, StepEstimate({}, 1, 10, 20, 3.0, 0.1)),
+        PlannedBuild("b", False, StepEstimate({}, 2, 30, 40, 4.0, 0.1)),
+    ]
+    assert total(planned) == StepEstimate({}, 3, 40, 60, 7.0, total(planned).within)
     assert total(planned).within == pytest.approx(0.5 / 7)
     line = Line()
     assert [step.name for step in upto(line.steps(), "count")] == ["read", "lower", "count"]
@@ -139,7 +154,9 @@ def test_the_text_of_what_makes_a_step_is_part_of_its_key(tmp_path: Path) -> Non
     def two(folders: Folders, out: Path) -> None:
         (out / "text").write_text("two")
 
-    one_step, two_step = (Step("s", (), {}, ("harness.errors",), make, lambda _: Plan()) for make in (one, two))
+    one_step, two_step = (
+        BuilderStep("s", (), {}, ("harness.errors",), make, lambda _: StepEstimate()) for make in (one, two)
+    )
     for step, said in ((one_step, "one"), (two_step, "two"), (one_step, "one")):
-        assert (build([step])["s"] / "text").read_text() == said
+        assert (build_steps([step])["s"] / "text").read_text() == said
     assert one_step.spec({}) == replace(two_step, make=one).spec({})

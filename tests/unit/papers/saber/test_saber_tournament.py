@@ -16,7 +16,7 @@ from hypothesis_tools import examples
 
 from harness.errors import HarnessError
 from harness.papers.saber.draws import draw
-from harness.papers.saber.judges import Comparison, Oracle
+from harness.papers.saber.judges import CandidatePair, Oracle
 from harness.papers.saber.orders import agreement, first_rounds, known_strengths, means, study
 from harness.papers.saber.rate import rate, read_ratings, strengths, won_against, write_ratings
 from harness.papers.saber.swiss import (
@@ -66,7 +66,7 @@ def test_every_round(n: int, data: st.DataObject, noise: float, seed: int) -> No
 
 def test_a_game_without_a_decision_gives_nothing() -> None:
     class Undecided:
-        def prefer(self, comparisons: Sequence[Comparison]) -> Sequence[int]:
+        def prefer(self, comparisons: Sequence[CandidatePair]) -> Sequence[int]:
             return [0 if "a" in (each.first, each.second) else 1 for each in comparisons]
 
     games = tournament("t", ["a", "b", "c"], Undecided(), 3)
@@ -109,7 +109,7 @@ def test_what_is_no_tournament(candidates: list[str], rounds: int, said: str) ->
 
 def test_a_judge_that_answers_otherwise_is_refused() -> None:
     class Odd:
-        def prefer(self, comparisons: Sequence[Comparison]) -> Sequence[int]:
+        def prefer(self, comparisons: Sequence[CandidatePair]) -> Sequence[int]:
             return [3] * len(comparisons)
 
     assert message(lambda: tournament("t", ["a", "b"], Odd(), 1)) == (
@@ -153,14 +153,14 @@ def test_a_drawn_order_keeps_a_position_bias_from_ids() -> None:
 def test_the_oracle_answers_a_pair_alike_whichever_is_first() -> None:
     names, judge = oracle(30, 1.0)
     for a, b in itertools.pairwise(names):
-        one, two = judge.prefer([Comparison("t", a, b), Comparison("t", b, a)])
+        one, two = judge.prefer([CandidatePair("t", a, b), CandidatePair("t", b, a)])
         assert {one, two} == {1, 2}
 
 
 @pytest.mark.slow
 def test_the_oracle_errs_as_its_model_says() -> None:
     judge = Oracle({f"t{n}": {"a": 1.0, "b": 0.0} for n in range(4000)}, 1.0)
-    asked = [Comparison(f"t{n}", "a", "b") for n in range(4000)]
+    asked = [CandidatePair(f"t{n}", "a", "b") for n in range(4000)]
     share = judge.prefer(asked).count(1) / 4000
     assert share == pytest.approx(1 / (1 + math.exp(-1)), abs=0.025)
 

@@ -12,7 +12,7 @@ from lexical_tools import message
 
 from harness.cli.findings import findings
 from harness.errors import HarnessError
-from harness.formulas.text.masking import mask, unmask
+from harness.formulas.text.masking import mask_formulas, unmask_formulas
 from harness.io import config
 from harness.systems.crosslingual import apertium
 from harness.systems.crosslingual.apertium import Apertium
@@ -144,9 +144,9 @@ def test_what_decides_its_translations(program: Program, tmp_path: Path) -> None
 @real
 def test_real_spanish() -> None:
     texts = ["Sea $x$ un número primo. ¿Es $x^2$ par?", "", "la casa blanca", "zzyzx"]
-    masked = [mask(text, blanks=True) for text in texts]
+    masked = [mask_formulas(text, blanks=True) for text in texts]
     found = Apertium().translate([there.text for there in masked], "spa", "eng")
-    back = [unmask(text, there) for text, there in zip(found, masked, strict=True)]
+    back = [unmask_formulas(text, there) for text, there in zip(found, masked, strict=True)]
     assert all(integrity.intact for _, integrity in back)
     assert [text for text, _ in back][1:] == ["", "The white house", "zzyzx"]
     assert "prime number" in back[0][0]

@@ -16,15 +16,15 @@ from harness.systems.crosslingual.authors import (
     Script,
     Untranslated,
     leaves,
-    mask,
+    mask_as_authors,
     reason,
     sentences,
-    translate,
-    unmask,
+    translate_as_authors,
+    unmask_as_authors,
     untranslated,
 )
 from harness.systems.crosslingual.pipeline import compared, counts
-from harness.systems.crosslingual.translators import Passage
+from harness.systems.crosslingual.translators import TranslatedText
 
 
 @dataclass
@@ -40,14 +40,14 @@ class Ask:
         return {text: self.function(text) for text in different}
 
 
-def run(text: str, script: Script, ask: Ask | None = None, prefix: str | None = "QZ") -> Passage:
+def run(text: str, script: Script, ask: Ask | None = None, prefix: str | None = "QZ") -> TranslatedText:
     def count(original: str, restored: str) -> dict[str, int]:
         return counts(compared(original, restored))
 
-    return translate([text], script, ask or Ask(), count, prefix)[0]
+    return translate_as_authors([text], script, ask or Ask(), count, prefix)[0]
 
 
-def facts(passage: Passage) -> dict[str, int]:
+def facts(passage: TranslatedText) -> dict[str, int]:
     names = ("formulas", "kept", "duplicated", "moved", "altered", "appended", "sentences", "untranslated")
     return {name: getattr(passage, name) for name in names if getattr(passage, name)}
 
@@ -62,28 +62,30 @@ def facts(passage: Passage) -> dict[str, int]:
 )
 def test_masks(row: tuple[str, ...]) -> None:
     text, masked, *formulas = row
-    found = mask(text)
+    found = mask_as_authors(text)
     assert (found.text, found.formulas) == (masked, tuple(formulas))
     assert found.numbers == tuple(range(1, len(formulas) + 1))
 
 
 @given(st.text(alphabet="$a \\()[]1.", max_size=24))
 def test_masking_ends_and_leaves_no_formula(text: str) -> None:
-    found = mask(text)
-    assert mask(found.text).formulas == ()
+    found = mask_as_authors(text)
+    assert mask_as_authors(found.text).formulas == ()
     # Unmasking first replaces QZ1, then what QZ2 put in stays: a formula inside another one does not come back.
     nested = any("QZ" in formula for formula in found.formulas)
     if not nested and "QZ" not in text and len(found.formulas) < 10:
-        restored = unmask(found.text, found)
+        restored = unmask_as_authors(found.text, found)
         assert restored == text or "QZ" in restored or any(digit in restored for digit in "0123456789")
 
 
 def test_unmasking_replaces_letters_wherever_they_are() -> None:
     ten = " ".join(f"${letter}$" for letter in "abcdefghij")
-    assert unmask(mask(ten).text, mask(ten)) == ten.replace("$j$", "$a$0")
-    nested = mask(r"\begin{a} $x$ \end{a}")
-    assert unmask(nested.text, nested) == r"\begin{a} QZ1 \end{a}"  # QZ1 was replaced before QZ2 brought it back
-    assert unmask("qz1 QZ 1", Masked("", ("$a$",), (1,))) == "qz1 QZ 1"
+    assert unmask_as_authors(mask_as_authors(ten).text, mask_as_authors(ten)) == ten.replace("$j$", "$a$0")
+    nested = mask_as_authors(r"\begin{a} $x$ \end{a}")
+    assert (
+        unmask_as_authors(nested.text, nested) == r"\begin{a} QZ1 \end{a}"
+    )  # QZ1 was replaced before QZ2 brought it back
+    assert unmask_as_authors("qz1 QZ 1", Masked("", ("$a$",), (1,))) == "qz1 QZ 1"
 
 
 def test_sentences_lose_their_marks() -> None:
@@ -96,7 +98,7 @@ def test_sentences_lose_their_marks() -> None:
     [("\n$x$", ""), *table("systems/untranslated")],
 )
 def test_why_a_text_stays_untranslated(text: str, expected: str) -> None:
-    assert (reason(mask(text)) or "") == expected
+    assert (reason(mask_as_authors(text)) or "") == expected
 
 
 def test_nllb_translates_sentence_by_sentence() -> None:

@@ -31,7 +31,7 @@ from harness.systems.build import build_system, load_system
 from harness.systems.crosslingual import system as crosslingual
 from harness.systems.crosslingual import translations
 from harness.systems.crosslingual.system import CrossLingual
-from harness.systems.crosslingual.translators import Passage
+from harness.systems.crosslingual.translators import TranslatedText
 
 WORDS = {"Sea": "Let", "primo.": "prime.", "un": "a", "y": "and", "pierde": "lose"}
 CONTROLS = "harness.systems.crosslingual.controls."
@@ -163,7 +163,7 @@ def test_what_became_of_formulas_is_noted(tmp_path: Path) -> None:
     none = dict.fromkeys(("repaired", "moved", "altered", "invented", "untranslated"), 0)
     assert meter.notes["cross-lingual: translation"] == kept | none
     found = made.translated(TOPICS)["T1"]
-    assert found.body == Passage(
+    assert found.body == TranslatedText(
         "Sea $p$ y $q$.", "Sea QZ1 y QZ2 .", "Let QZ1 and QZ1 .", "Let $p$ and $p$ . $q$", 2, 1, 1, 0, 0, 1, 1, 0
     )
     assert (found.total("formulas"), found.total("lost")) == (3, 1)

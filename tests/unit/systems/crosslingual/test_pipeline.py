@@ -17,9 +17,9 @@ from spoken import Careless, check_accounted
 
 from harness.data.topics import Topic
 from harness.errors import HarnessError
-from harness.systems.crosslingual.pipeline import PIPELINES, translate
+from harness.systems.crosslingual.pipeline import PIPELINES, translate_texts
 from harness.systems.crosslingual.translations import translated
-from harness.systems.crosslingual.translators import Passage, Translator
+from harness.systems.crosslingual.translators import TranslatedText, Translator
 
 
 @dataclass
@@ -54,11 +54,13 @@ def same(text: str) -> str:
     return text
 
 
-def run(text: str, function: Callable[[str], str], pipeline: str = "ours", masking: str | None = "QZ") -> Passage:
-    return translate([text], Fake(function), "spa", "eng", masking=masking, pipeline=pipeline)[0]
+def run(
+    text: str, function: Callable[[str], str], pipeline: str = "ours", masking: str | None = "QZ"
+) -> TranslatedText:
+    return translate_texts([text], Fake(function), "spa", "eng", masking=masking, pipeline=pipeline)[0]
 
 
-def counts(passage: Passage) -> dict[str, int]:
+def counts(passage: TranslatedText) -> dict[str, int]:
     names = ("formulas", "kept", "repaired", "duplicated", "moved", "altered", "appended", "sentences", "untranslated")
     return {name: getattr(passage, name) for name in names if getattr(passage, name)}
 
@@ -107,7 +109,7 @@ def test_what_a_translator_does_to_placeholders(changes: str, restored: str, fou
 def test_sentences_without_words_are_not_given() -> None:
     fake = Fake(str.upper)
     texts = ["$x=1$. 3.5! hola. $y$", "hola. $z$", "", "  ", "$a$", "12"]
-    passages = translate(texts, fake, "spa", "eng")
+    passages = translate_texts(texts, fake, "spa", "eng")
     assert [passage.restored for passage in passages] == ["$x=1$. 3.5! HOLA. $y$", "HOLA. $z$", "", "  ", "$a$", "12"]
     assert (fake.asked, fake.calls) == (["hola."], 1)  # a sentence twice is translated once
     assert [(passage.sentences, passage.untranslated) for passage in passages] == [
@@ -119,16 +121,16 @@ def test_sentences_without_words_are_not_given() -> None:
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_nothing_to_translate_asks_nobody(pipeline: str) -> None:
     fake = Fake(str.upper)
-    assert translate(["$x$ $y$"], fake, "spa", "eng", pipeline=pipeline)[0].restored == "$x$ $y$"
-    assert translate([], fake, "spa", "eng", pipeline=pipeline) == []
+    assert translate_texts(["$x$ $y$"], fake, "spa", "eng", pipeline=pipeline)[0].restored == "$x$ $y$"
+    assert translate_texts([], fake, "spa", "eng", pipeline=pipeline) == []
     assert fake.calls == 0
-    assert translate([""], fake, "spa", "eng", pipeline=pipeline)[0].restored == ""
+    assert translate_texts([""], fake, "spa", "eng", pipeline=pipeline)[0].restored == ""
     assert fake.asked == ([] if pipeline == "ours" else [""])  # the authors ask for empty texts too
 
 
 def test_a_translator_of_whole_texts_gets_them_whole() -> None:
     fake = Fake(str.upper, whole=True)
-    (passage,) = translate([" uno $x$. dos\ntres \n"], fake, "spa", "eng")
+    (passage,) = translate_texts([" uno $x$. dos\ntres \n"], fake, "spa", "eng")
     assert fake.asked == ["uno QZ1 . dos\ntres"]
     assert passage.restored == " UNO $x$. DOS\nTRES \n"
     assert passage.sentences == 1
@@ -136,7 +138,7 @@ def test_a_translator_of_whole_texts_gets_them_whole() -> None:
 
 def test_without_masks_the_translator_sees_the_formulas_and_nothing_is_repaired() -> None:
     fake = Fake(lambda text: text.replace("$a$", "").replace("$b$", "$b$ $b$").upper())
-    (passage,) = translate(["si $a$ o $B$ es $C$ y $C$"], fake, "spa", "eng", masking=None)
+    (passage,) = translate_texts(["si $a$ o $B$ es $C$ y $C$"], fake, "spa", "eng", masking=None)
     assert fake.asked == ["si $a$ o $B$ es $C$ y $C$"]
     assert passage.restored == passage.received == "SI  O $B$ ES $C$ Y $C$"
     assert counts(passage) == {"formulas": 4, "kept": 3, "sentences": 1}
@@ -156,7 +158,7 @@ def test_another_number_of_translations_is_an_error(change: Callable[[list[str]]
             return change(super().translate(texts, source, target))
 
     with pytest.raises(HarnessError, match=r"^translator fake: gave [13] translations of 2 texts$"):
-        translate(["uno", "dos"], Wrong(same), "spa", "eng", pipeline=pipeline)
+        translate_texts(["uno", "dos"], Wrong(same), "spa", "eng", pipeline=pipeline)
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
@@ -168,18 +170,18 @@ def test_what_is_no_list_of_texts_is_an_error(given: Any, pipeline: str) -> None
             return strange
 
     with pytest.raises(HarnessError, match=r"^translator fake: gave something else than a list of texts$"):
-        translate(["Sea"], Strange(same), "spa", "eng", pipeline=pipeline)
+        translate_texts(["Sea"], Strange(same), "spa", "eng", pipeline=pipeline)
 
 
 def test_texts_without_a_translation_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    passages = translate(["Sea $p$.", "Hola."], Fake(lambda text: text * ("QZ" not in text)), "spa", "eng")
+    passages = translate_texts(["Sea $p$.", "Hola."], Fake(lambda text: text * ("QZ" not in text)), "spa", "eng")
     assert [passage.restored for passage in passages] == ["$p$", "Hola."]
     assert capsys.readouterr().err == "translator fake: gave nothing for 1 of 2 texts\n"
 
 
 def test_an_unknown_pipeline() -> None:
     with pytest.raises(HarnessError, match="key 'pipeline' is 'theirs'"):
-        translate(["uno"], Fake(same), "spa", "eng", pipeline="theirs")
+        translate_texts(["uno"], Fake(same), "spa", "eng", pipeline="theirs")
 
 
 _PIECES = r"$x$ \(a\) \begin{a}b\end{a} QZ1 QZ palabra Z . ? ! 3 ، ۔ क $"
@@ -193,7 +195,9 @@ PIECES = [*_PIECES.split(), "$$y. z$$", " ", "  ", "\n"]
     st.sampled_from(["QZ", None]),
 )
 def test_an_identity_gives_the_text_byte_for_byte(texts: list[str], whole: bool, masking: str | None) -> None:
-    for text, passage in zip(texts, translate(texts, Fake(same, whole), "spa", "eng", masking=masking), strict=True):
+    for text, passage in zip(
+        texts, translate_texts(texts, Fake(same, whole), "spa", "eng", masking=masking), strict=True
+    ):
         assert passage.original == passage.restored == text
         assert passage.kept == passage.formulas
         assert (passage.duplicated, passage.moved, passage.altered, passage.appended) == (0, 0, 0, 0)
@@ -204,7 +208,7 @@ def test_an_identity_gives_the_text_byte_for_byte(texts: list[str], whole: bool,
 def test_whatever_is_done_to_ten_thousand_texts_every_formula_is_accounted_for(whole: bool) -> None:
     draw = random.Random(1)
     texts = ["".join(draw.choices(PIECES, k=draw.randint(0, 30))) for _ in range(10_000)]
-    passages = translate(texts, Careless(whole, draw), "spa", "eng")
+    passages = translate_texts(texts, Careless(whole, draw), "spa", "eng")
     for passage in passages:
         check_accounted(passage)
     assert min(sum(getattr(passage, name) > 0 for passage in passages) for name in ("lost", "duplicated")) > 1_000
@@ -238,7 +242,7 @@ def test_authors_is_the_function_of_the_translator() -> None:
     text = "Sea $x$. $y$ es"
     for script in ("nllb", "mbart"):
         fake, named = Fake(str.upper, script=script), Fake(str.upper, script="")
-        assert translate([text], fake, "spa", "eng", pipeline="authors") == translate(
+        assert translate_texts([text], fake, "spa", "eng", pipeline="authors") == translate_texts(
             [text], named, "spa", "eng", pipeline=f"authors-{script}"
         )
         assert fake.asked == named.asked
@@ -247,6 +251,6 @@ def test_authors_is_the_function_of_the_translator() -> None:
         r"expected authors-nllb or authors-mbart$"
     )
     with pytest.raises(HarnessError, match=line):
-        translate([text], Fake(same, script=""), "spa", "eng", pipeline="authors")
+        translate_texts([text], Fake(same, script=""), "spa", "eng", pipeline="authors")
     with pytest.raises(HarnessError, match=r"^key 'pipeline' is 'authors-nlb'; did you mean 'authors-nllb'\?"):
-        translate([text], Fake(same), "spa", "eng", pipeline="authors-nlb")
+        translate_texts([text], Fake(same), "spa", "eng", pipeline="authors-nlb")

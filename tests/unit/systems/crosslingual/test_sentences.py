@@ -9,9 +9,9 @@ from case_tables import table
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.formulas.text.delimiters import spans
-from harness.formulas.text.masking import mask
-from harness.systems.crosslingual.sentences import halves, split
+from harness.formulas.text.delimiters import formula_spans
+from harness.formulas.text.masking import mask_formulas
+from harness.systems.crosslingual.sentences import halves_of_text, split
 
 
 def parts(text: str) -> list[str]:
@@ -54,16 +54,18 @@ def test_nothing_is_lost_and_no_formula_is_cut(text: str) -> None:
     at = 0
     for sentence, blank in found:
         at += len(sentence)
-        assert not any(span.start < at < span.end for span in spans(text))
+        assert not any(span.start < at < span.end for span in formula_spans(text))
         at += len(blank)
-    assert not any("\n" in sentence for sentence in parts(mask(text).text))
+    assert not any("\n" in sentence for sentence in parts(mask_formulas(text).text))
 
 
 @given(TEXTS)
 def test_a_text_is_taken_apart_at_blanks_only(text: str) -> None:
-    found = halves(text)
+    found = halves_of_text(text)
     inner = [blank for blank in re.finditer(r"\s+", text) if blank.start() > 0 and blank.end() < len(text)]
-    outside = [blank for blank in inner if not any(span.start <= blank.start() < span.end for span in spans(text))]
+    outside = [
+        blank for blank in inner if not any(span.start <= blank.start() < span.end for span in formula_spans(text))
+    ]
     assert (found is None) == (not outside)
     if found is None:
         return
@@ -72,11 +74,11 @@ def test_a_text_is_taken_apart_at_blanks_only(text: str) -> None:
     assert before
     assert after
     assert blank.isspace()
-    assert not any(span.start < len(before) < span.end for span in spans(text))
+    assert not any(span.start < len(before) < span.end for span in formula_spans(text))
 
 
 def test_halves() -> None:
-    assert halves("a bb ccc dddd") == ("a bb", " ", "ccc dddd")
-    assert halves(" one ") is None
-    assert halves("$a + b$") is None
-    assert halves("$a + b$ is") == ("$a + b$", " ", "is")
+    assert halves_of_text("a bb ccc dddd") == ("a bb", " ", "ccc dddd")
+    assert halves_of_text(" one ") is None
+    assert halves_of_text("$a + b$") is None
+    assert halves_of_text("$a + b$ is") == ("$a + b$", " ", "is")

@@ -56,7 +56,7 @@ def test_what_is_not_installed(make: Callable[..., Seq2Seq], monkeypatch: pytest
     line = "transformers is not installed: pip install 'mathir-harness[translation]'"
     assert make().missing() == [line]
     for name in ("cross-lingual-nllb", "cross-lingual-mbart"):
-        assert states.missing_modules(states.parts(config.load("system", name)[0])) == line
+        assert states.missing_modules(states.nested_configurations(config.load("system", name)[0])) == line
     with pytest.raises(HarnessError, match=r"^transformers is not installed: pip install"):
         make().translate(["w1"], "hrv", "eng")
 

@@ -25,9 +25,9 @@ from harness.systems.base import Request
 from harness.systems.build import build_system, load_system
 from harness.systems.dense import encoder, texts, vectors
 from harness.systems.dense.bi_encoder import BiEncoder
-from harness.systems.dense.engines import Encoded
+from harness.systems.dense.engines import EncodedTexts
 
-if lines := encoder.missing():
+if lines := encoder.missing_encoder_packages():
     pytest.skip(lines[0], allow_module_level=True)
 
 TOPICS = Topics((Topic("T1", "w1 w2", "w3", ("w90",)), Topic("T2", "w40 w41"), Topic("T3", "", "w7 $w8$")))
@@ -300,12 +300,12 @@ def test_wrong_keys_are_one_line(keys: dict[str, Any], line: str) -> None:
 # ---- vectors that are kept --------------------------------------------------------------------------------------
 
 
-def counted(calls: list[int]) -> Callable[[Sequence[str]], Encoded]:
+def counted(calls: list[int]) -> Callable[[Sequence[str]], EncodedTexts]:
     """Encodes a text as its length and its first character; counts what it is asked."""
 
-    def encode(some: Sequence[str]) -> Encoded:
+    def encode(some: Sequence[str]) -> EncodedTexts:
         calls.append(len(some))
-        return Encoded(
+        return EncodedTexts(
             np.array([[len(text), ord(text[0])] for text in some], np.float32), np.array([len(t) > 5 for t in some])
         )
 
@@ -335,12 +335,12 @@ def test_vectors_stand_beside_their_ids() -> None:
 FULL = """
 import resource, sys, numpy as np
 from harness.systems.dense import vectors
-from harness.systems.dense.engines import Encoded
+from harness.systems.dense.engines import EncodedTexts
 
 vectors.SHARD = 50
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))  # the shards are smaller, their vectors together are not
 texts = [(f"d{n}", chr(97 + n % 26) * (1 + n % 40)) for n in range(5000)]
-vectors.made(lambda: texts, lambda some: Encoded(np.ones((len(some), 3)), np.zeros(len(some), bool)), {"x": 1})
+vectors.made(lambda: texts, lambda some: EncodedTexts(np.ones((len(some), 3)), np.zeros(len(some), bool)), {"x": 1})
 """
 
 

@@ -25,7 +25,7 @@ from harness.store.cost import measuring
 from harness.systems.base import MARK, Request
 from harness.systems.build import build_system
 from harness.systems.dense.cross_encoder import CrossEncoder, tiered, whole
-from harness.systems.dense.models import find
+from harness.systems.dense.models import find_model
 
 COUNT = 30
 TOPICS = Topics((Topic("T1", "w1 w2", "w3"), Topic("T2", "w40", "w41 w42 w43 w44"), Topic("T3", "w7")))
@@ -343,7 +343,7 @@ def test_pairs_that_were_scored_are_kept(tmp_path: Path, folder: Path, capsys: p
     assert said in capsys.readouterr().err.splitlines()
     count = len(artefacts.artefacts())
     # Weights that cannot be read any more are not asked for.
-    identity = find(str(copy)).identity
+    identity = find_model(str(copy)).identity
     with measuring() as again:
         after = CrossEncoder("mine", str(copy), first=first, tiers=[3, 20])(asked_of)
         other = CrossEncoder("mine", str(copy), first=first, tiers=[5, 11, 20])(asked_of)
@@ -353,7 +353,7 @@ def test_pairs_that_were_scored_are_kept(tmp_path: Path, folder: Path, capsys: p
     assert after.to_dict() == before.to_dict()
     assert order(other, "T1")[11:20] != order(before, "T1")[11:20]
     assert set(order(flat, "T1")[:20]) == set(FIRST["T1"][:20])
-    assert find(str(copy)).identity == identity
+    assert find_model(str(copy)).identity == identity
     for keys in (
         {"length": 20},
         {"truncation": "only_second"},

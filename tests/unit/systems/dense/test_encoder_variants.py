@@ -16,9 +16,9 @@ from harness.errors import HarnessError
 from harness.systems.base import Request
 from harness.systems.dense import encoder
 from harness.systems.dense.bi_encoder import BiEncoder
-from harness.systems.dense.engines import Settings
+from harness.systems.dense.engines import EncoderSettings
 
-if lines := encoder.missing():
+if lines := encoder.missing_encoder_packages():
     pytest.skip(lines[0], allow_module_level=True)
 
 SOME = ["w1 w2 w3", "w4", "w5 w6 " * 20, "w7 w8 w9 w10"]
@@ -36,20 +36,20 @@ def plain(folder: Path) -> np.ndarray[Any, Any]:
 
 @pytest.mark.slow
 def test_vectors_are_cut_and_normalised_again(folder: Path, plain: np.ndarray[Any, Any]) -> None:
-    loaded = encoder.load(str(folder), Settings(dimensions=8))
+    loaded = encoder.load(str(folder), EncoderSettings(dimensions=8))
     assert loaded.dimensions == 8
     expected = plain[:, :8] / np.linalg.norm(plain[:, :8], axis=1, keepdims=True)
     np.testing.assert_allclose(loaded.encode(SOME), expected, atol=1e-6)
-    raw = encoder.load(str(folder), Settings(dimensions=8, pooling="mean", normalise=False)).encode(SOME)
-    whole = encoder.load(str(folder), Settings(pooling="mean", normalise=False)).encode(SOME)
+    raw = encoder.load(str(folder), EncoderSettings(dimensions=8, pooling="mean", normalise=False)).encode(SOME)
+    whole = encoder.load(str(folder), EncoderSettings(pooling="mean", normalise=False)).encode(SOME)
     np.testing.assert_allclose(raw, whole[:, :8], atol=1e-6)
     with pytest.raises(HarnessError, match=r"^key 'dimensions' is 33, and model .* has 32$"):
-        encoder.load(str(folder), Settings(dimensions=33))
+        encoder.load(str(folder), EncoderSettings(dimensions=33))
 
 
 @pytest.mark.parametrize(("precision", "within"), [("float16", 2e-3), ("bfloat16", 2e-2)])
 def test_16_bits_are_near(folder: Path, plain: np.ndarray[Any, Any], precision: str, within: float) -> None:
-    half = encoder.load(str(folder), Settings(precision=precision)).encode(SOME)
+    half = encoder.load(str(folder), EncoderSettings(precision=precision)).encode(SOME)
     assert half.dtype == np.float32
     np.testing.assert_allclose(half, plain, atol=within)
     assert not np.array_equal(half, plain)
@@ -57,7 +57,7 @@ def test_16_bits_are_near(folder: Path, plain: np.ndarray[Any, Any], precision: 
 
 @pytest.mark.heavy
 def test_several_devices_give_the_same_vectors(folder: Path, plain: np.ndarray[Any, Any]) -> None:
-    loaded = encoder.load(str(folder), Settings(devices=("cpu", "cpu")))
+    loaded = encoder.load(str(folder), EncoderSettings(devices=("cpu", "cpu")))
     found = loaded.encoded(SOME, "document")
     np.testing.assert_allclose(found.vectors, plain, atol=1e-6)
     assert found.cut.tolist() == [False, False, True, False]
@@ -96,4 +96,4 @@ def test_bad_settings_get_one_line(keys: dict[str, Any], said: str) -> None:
 
 def test_a_device_that_is_not_there(folder: Path) -> None:
     with pytest.raises(HarnessError, match="key 'devices' names 'cuda:77': this machine or this PyTorch has no such"):
-        encoder.load(str(folder), Settings(devices=["cuda:77"]))
+        encoder.load(str(folder), EncoderSettings(devices=["cuda:77"]))

@@ -21,18 +21,18 @@ from harness.store import artefacts
 from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.dense import encoder, models
-from harness.systems.dense.documents import Source
-from harness.systems.dense.endpoints import Calls
-from harness.systems.dense.engines import Settings
+from harness.systems.dense.documents import EncoderSource
+from harness.systems.dense.endpoints import EndpointCalls
+from harness.systems.dense.engines import EncoderSettings
 
 pytest.importorskip("openai", reason="openai is not installed")
-LIVE = Calls("live")
+LIVE = EndpointCalls("live")
 Conf = Callable[[str, str, str], Path]
 ENDPOINT = "title: T\nmodel: tiny-1\nurl: {url}\nprice_in: 1\nprice_out: 0\nkey: TINY_KEY\nbatch: 2\n"
 
 
 def test_vectors_are_paid_for_once_and_repeat_without_a_key(conf: Conf, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings(prefixes={"query": "Q: ", "document": "D: "}, normalise=True)
+    settings = EncoderSettings(prefixes={"query": "Q: ", "document": "D: "}, normalise=True)
     texts = ["one", "three", "one"]
     expected = {text: np.array(vector(f"D: {text}")) for text in texts}
     with serving() as server:
@@ -44,7 +44,7 @@ def test_vectors_are_paid_for_once_and_repeat_without_a_key(conf: Conf, monkeypa
         query = loaded.encode(["one"], "query")
         again = loaded.encode(texts[:2])
         assert sorted(text for body in server.bodies for text in body["input"]) == ["D: one", "D: three", "Q: one"]
-        cut = Source("tiny", settings, "cpu", characters=6, calls=LIVE).load().encoded(texts, "document")
+        cut = EncoderSource("tiny", settings, "cpu", characters=6, calls=LIVE).load().encoded(texts, "document")
     for row, text in zip(first, texts, strict=True):
         assert row == pytest.approx(expected[text] / np.linalg.norm(expected[text]), abs=1e-6)
     assert not np.array_equal(query[0], first[0])
@@ -113,9 +113,9 @@ def test_a_key_alone_pays_for_nothing_and_the_pipeline_hands_down_its_mode(
 
 def test_what_the_server_decides_cannot_be_set() -> None:
     with pytest.raises(HarnessError, match="key 'pooling': model openai-3-large is an endpoint, which has its own"):
-        encoder.load("openai-3-large", Settings(pooling="cls"))
+        encoder.load("openai-3-large", EncoderSettings(pooling="cls"))
 
 
 def test_endpoints_of_other_models_have_other_vectors() -> None:
     names = ("openai-3-large", "openai-ada-002")
-    assert len({str(encoder.identity(name, Settings())) for name in names}) == 2
+    assert len({str(encoder.identity(name, EncoderSettings())) for name in names}) == 2

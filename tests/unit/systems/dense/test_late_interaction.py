@@ -25,7 +25,7 @@ from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.dense import late_interaction, maxsim, search, token_encoder
 from harness.systems.dense.late_interaction import LateInteraction
-from harness.systems.dense.token_encoder import Settings, load
+from harness.systems.dense.token_encoder import TokenSettings, load_token_encoder
 
 if lines := token_encoder.missing():
     pytest.skip(lines[0], allow_module_level=True)
@@ -62,7 +62,7 @@ def run(corpus: Corpus, tmp_path: Path, model: Path, *, pool: Any = None, exclud
 def test_token_vectors_are_those_of_the_papers(tmp_path: Path, form: Any) -> None:  # noqa: ANN401
     folder = form(tmp_path / "model")
     some = ["w1 w2 w3", "w0 w4 w0 w7", "w5 w6 " * 20]
-    loaded = load(str(folder))
+    loaded = load_token_encoder(str(folder))
     for role in ("document", "query"):
         found = loaded.encoded(some, role)
         assert found.start is not None
@@ -74,20 +74,20 @@ def test_token_vectors_are_those_of_the_papers(tmp_path: Path, form: Any) -> Non
 @pytest.mark.slow
 def test_lengths_prefixes_and_precision_can_be_set(colbert: Path) -> None:
     some = ["w1 w2 w3 w4 w5 w6 w7 w8"]
-    short = load(str(colbert), Settings(length=6, query_length=12))
+    short = load_token_encoder(str(colbert), TokenSettings(length=6, query_length=12))
     assert [len(short.encoded(some, role).vectors) for role in ("document", "query")] == [6, 12]
-    other = load(str(colbert), Settings(prefixes={"document": "w9 "}))
-    plain = load(str(colbert))
+    other = load_token_encoder(str(colbert), TokenSettings(prefixes={"document": "w9 "}))
+    plain = load_token_encoder(str(colbert))
     assert not np.allclose(other.encoded(some, "document").vectors, plain.encoded(some, "document").vectors, atol=1e-3)
-    half = load(str(colbert), Settings(precision="bfloat16")).encoded(some, "document").vectors
+    half = load_token_encoder(str(colbert), TokenSettings(precision="bfloat16")).encoded(some, "document").vectors
     np.testing.assert_allclose(half, plain.encoded(some, "document").vectors, atol=0.05)
     np.testing.assert_allclose(np.linalg.norm(half, axis=1), 1, atol=1e-6)
 
 
 def test_a_model_without_a_projection_is_refused_or_taken_as_it_is(tmp_path: Path) -> None:
     folder = save(tmp_path / "single")
-    refuses(r"has no projection of token vectors.*say projection=none", lambda: load(str(folder)))
-    found = load(str(folder), Settings(projection="none")).encoded(["w1 w2"], "document")
+    refuses(r"has no projection of token vectors.*say projection=none", lambda: load_token_encoder(str(folder)))
+    found = load_token_encoder(str(folder), TokenSettings(projection="none")).encoded(["w1 w2"], "document")
     assert found.vectors.shape == (4, 32)
 
 
@@ -98,7 +98,7 @@ def expected(folder: Path, topic: str, documents: Sequence[Mapping[str, str]]) -
     """MaxSim by the library's own function; documents without text are left out."""
     from sentence_transformers.util.similarity import maxsim as theirs
 
-    loaded = load(str(folder))
+    loaded = load_token_encoder(str(folder))
     asked = loaded.encoded([topic], "query").vectors
     worded = [row for row in documents if row["body"]]
     found = loaded.encoded([row["body"] for row in worded], "document")
@@ -192,12 +192,12 @@ def test_memory_of_a_pass_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     values /= np.linalg.norm(values, axis=1, keepdims=True)
     ids = np.array([f"d{n:05}".encode() for n in range(count)])
     vectors = maxsim.Vectors(ids, np.arange(count + 1), values, np.full(count, -1))
-    queries = [search.Query(values[[n]]) for n in range(32)]
-    found = search.search(queries, vectors, k=5)
+    queries = [search.VectorQuery(values[[n]]) for n in range(32)]
+    found = search.search_vectors(queries, vectors, k=5)
 
     def peak() -> int:
         tracemalloc.start()
-        again = search.search(queries, vectors, k=5)
+        again = search.search_vectors(queries, vectors, k=5)
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert all(np.array_equal(a.rows, b.rows) for a, b in zip(found, again, strict=True))
@@ -231,11 +231,11 @@ def test_bad_settings_get_one_line(keys: dict[str, Any], said: str) -> None:
 
 def test_lengths_beyond_the_model(colbert: Path) -> None:
     with pytest.raises(HarnessError, match=r"key 'query_length' is 17, and model .* reads 16 word pieces at most"):
-        load(str(colbert), Settings(query_length=17))
+        load_token_encoder(str(colbert), TokenSettings(query_length=17))
 
 
 def test_a_damaged_model_gets_one_line(tmp_path: Path, colbert: Path) -> None:
     folder = tmp_path / "damaged"
     shutil.copytree(colbert, folder)
     (folder / "1_Dense" / "config.json").write_text("{}")
-    refuses("cannot be loaded", lambda: load(str(folder)))
+    refuses("cannot be loaded", lambda: load_token_encoder(str(folder)))

@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.systems.dense import maxsim
 from harness.systems.dense.maxsim import Rows, Vectors, scores_many, stack
 from harness.systems.dense.ragged import SLACK, blocks, padded
-from harness.systems.dense.search import STRATEGIES, Hits, Query, best_among, search
+from harness.systems.dense.search import STRATEGIES, Hits, VectorQuery, best_among, search_vectors
 
 
 class Everything:
@@ -126,7 +126,7 @@ def test_duplicates_tie_by_id() -> None:
     vectors = stack((f"x{n:03d}", values[which], 0) for n, which in enumerate(order))
     asked = queries([3, 4, 7, 1, 8], dimensions=32)
     for strategy in STRATEGIES:
-        for hits in search(asked, vectors, strategy, k=200):
+        for hits in search_vectors(asked, vectors, strategy, k=200):
             assert len(hits.rows) == 200
             for which in range(4):
                 rows = [row for row in hits.rows.tolist() if row % 4 == which]
@@ -136,15 +136,15 @@ def test_duplicates_tie_by_id() -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_hits_are_the_same_in_any_company(corpus: Vectors, strategy: str) -> None:
     asked = queries([3, 4, 7, 1, 8])
-    for query, together in zip(asked, search(asked, corpus, strategy, k=30), strict=True):
-        alone = search([query], corpus, strategy, k=30)[0]
+    for query, together in zip(asked, search_vectors(asked, corpus, strategy, k=30), strict=True):
+        alone = search_vectors([query], corpus, strategy, k=30)[0]
         assert np.array_equal(alone.rows, together.rows)
         assert np.array_equal(alone.scores, together.scores)
 
 
 def test_scores_of_hits_are_those_of_float64(corpus: Vectors) -> None:
     query = queries([9])[0]
-    hits = search([query], corpus, k=50)[0]
+    hits = search_vectors([query], corpus, k=50)[0]
     exact = reference(query.values, corpus)
     assert hits.rows.tolist() == sorted_rows(exact, corpus, 50)
     assert np.array_equal(hits.scores, exact[hits.rows].astype(np.float32))
@@ -160,7 +160,7 @@ def corpus() -> Vectors:
 
 
 def test_single(corpus: Vectors) -> None:
-    for query, hits in zip(asked := queries([3, 8]), search(asked, corpus, "single", k=15), strict=True):
+    for query, hits in zip(asked := queries([3, 8]), search_vectors(asked, corpus, "single", k=15), strict=True):
         there = corpus.document >= 0
         scores = np.full(len(corpus), -np.inf)
         scores[there] = corpus.values[corpus.document[there]].astype(float) @ query.values[-1].astype(float)
@@ -169,8 +169,10 @@ def test_single(corpus: Vectors) -> None:
 
 def test_rerank(corpus: Vectors) -> None:
     asked = queries([3, 8])
-    first = search(asked, corpus, "single", k=12)
-    for query, candidates, hits in zip(asked, first, search(asked, corpus, "rerank", depth=12, k=5), strict=True):
+    first = search_vectors(asked, corpus, "single", k=12)
+    for query, candidates, hits in zip(
+        asked, first, search_vectors(asked, corpus, "rerank", depth=12, k=5), strict=True
+    ):
         scores = reference(query.values, corpus)
         scores[np.setdiff1d(np.arange(len(corpus)), candidates.rows)] = -np.inf
         agree(hits, scores, corpus, 5)
@@ -179,15 +181,15 @@ def test_rerank(corpus: Vectors) -> None:
 @pytest.mark.slow
 def test_colbert(corpus: Vectors) -> None:
     asked = queries([3, 8] * 40)  # more than one pass
-    for query, hits in zip(asked, search(asked, corpus, "colbert", k=10), strict=True):
+    for query, hits in zip(asked, search_vectors(asked, corpus, "colbert", k=10), strict=True):
         agree(hits, reference(query.values, corpus), corpus, 10)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_an_index_that_finds_all_is_exact(corpus: Vectors, strategy: str) -> None:
     asked = queries([3, 8, 1])
-    exact = search(asked, corpus, strategy, k=20)
-    near = search(asked, corpus, strategy, "approximate", k=20, index=Everything(corpus))
+    exact = search_vectors(asked, corpus, strategy, k=20)
+    near = search_vectors(asked, corpus, strategy, "approximate", k=20, index=Everything(corpus))
     for a, b in zip(exact, near, strict=True):
         assert np.allclose(a.scores, b.scores, atol=1e-6)
         assert len(set(a.rows.tolist()) & set(b.rows.tolist())) == 20
@@ -198,7 +200,7 @@ def test_colbert_approximate_scores_only_owners(corpus: Vectors) -> None:
         def vectors(self, queries: maxsim.Floats32, k: int, ef: int) -> Rows:
             return np.full((len(queries), k), corpus.start[4])
 
-    hits = search(queries([3]), corpus, "colbert", "approximate", depth=2, index=Few(corpus))[0]
+    hits = search_vectors(queries([3]), corpus, "colbert", "approximate", depth=2, index=Few(corpus))[0]
     assert hits.rows.tolist() == corpus.owner(corpus.start[4:5]).tolist()
     assert hits.scores[0] == pytest.approx(reference(queries([3])[0].values, corpus)[hits.rows[0]], abs=1e-5)
 
@@ -206,7 +208,7 @@ def test_colbert_approximate_scores_only_owners(corpus: Vectors) -> None:
 @pytest.mark.parametrize("strategy", ["single", "colbert"])
 def test_a_pool(corpus: Vectors, strategy: str) -> None:
     query = queries([3])[0]
-    every = search([query], corpus, strategy, k=len(corpus))[0]
+    every = search_vectors([query], corpus, strategy, k=len(corpus))[0]
     pool = np.arange(0, len(corpus), 7)
     hits = best_among(query, corpus, pool, 50, strategy)
     assert hits.rows.tolist() == [row for row in every.rows.tolist() if row % 7 == 0]
@@ -215,7 +217,7 @@ def test_a_pool(corpus: Vectors, strategy: str) -> None:
 
 
 def test_no_queries(corpus: Vectors) -> None:
-    assert search([], corpus) == []
+    assert search_vectors([], corpus) == []
     assert scores_many([], corpus).shape == (0, len(corpus))
 
 
@@ -316,10 +318,10 @@ def test_queries_that_are_refused(query: maxsim.Floats32, message: str) -> None:
     ],
 )
 def test_arguments_that_are_refused(arguments: dict[str, Any], message: str) -> None:
-    refuses(message, lambda: search(queries([2]), documents([2]), **arguments))
+    refuses(message, lambda: search_vectors(queries([2]), documents([2]), **arguments))
 
 
 @pytest.mark.parametrize("strategy", ["single", "rerank"])
 def test_query_without_a_single_vector(strategy: str) -> None:
     with pytest.raises(HarnessError, match="query 2 has no vector for the whole query"):
-        search([*queries([2]), Query(queries([2])[0].values)], documents([2]), strategy)
+        search_vectors([*queries([2]), VectorQuery(queries([2])[0].values)], documents([2]), strategy)

@@ -10,7 +10,7 @@ from refusals import refuses
 from vector_tools import COUNTS, LENGTHS, documents, queries
 
 from harness.systems.dense.maxsim import scores_many
-from harness.systems.dense.search import search
+from harness.systems.dense.search import search_vectors
 
 
 @pytest.mark.slow
@@ -39,8 +39,8 @@ def test_what_is_found_is_the_same_by_torch(
 
     vectors, asked = documents(lengths, seed=seed), queries(counts, seed=seed + 1)
     rough = maxsim_torch.rough(vectors, "cpu", mean=mean)
-    by_torch = search(asked, vectors, k=k, mean=mean, rough=rough)
-    for found, expected in zip(by_torch, search(asked, vectors, k=k, mean=mean), strict=True):
+    by_torch = search_vectors(asked, vectors, k=k, mean=mean, rough=rough)
+    for found, expected in zip(by_torch, search_vectors(asked, vectors, k=k, mean=mean), strict=True):
         assert found.rows.tolist() == expected.rows.tolist()
         assert found.scores.tolist() == expected.scores.tolist()
 

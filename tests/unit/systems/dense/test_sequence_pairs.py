@@ -19,10 +19,10 @@ from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.dense import encoder, models, sequence_pairs
 from harness.systems.dense.cross_encoder import CrossEncoder
-from harness.systems.dense.pairs import Settings
-from harness.systems.dense.sequence_pairs import Reading
+from harness.systems.dense.pairs import PairScorerSettings
+from harness.systems.dense.sequence_pairs import PairReading
 
-if lines := encoder.missing():
+if lines := encoder.missing_encoder_packages():
     pytest.skip(lines[0], allow_module_level=True)
 
 TEMPLATE = "Query: {query} Document: {document} Relevant:"
@@ -69,7 +69,7 @@ def by_hand(folder: Path, query: str, document: str) -> np.ndarray[Any, Any]:
 
 
 def test_scores_are_the_logits_of_two_words(folder: Path) -> None:
-    scorer = sequence_pairs.load(models.find(str(folder)), Reading())
+    scorer = sequence_pairs.load(models.find_model(str(folder)), PairReading())
     documents = ["w1 w2 w3", "w4", "w5 w6 w7 w8 w9 w10 w11"]
     found = scorer.scored(["w1 w2"] * 3, documents)
     assert scorer.labels == ("false", "true")
@@ -80,7 +80,7 @@ def test_scores_are_the_logits_of_two_words(folder: Path) -> None:
 
 
 def test_only_the_document_is_truncated(folder: Path) -> None:
-    scorer = sequence_pairs.load(models.find(str(folder)), Reading(), Settings(length=10))
+    scorer = sequence_pairs.load(models.find_model(str(folder)), PairReading(), PairScorerSettings(length=10))
     long = " ".join(f"w{n}" for n in range(30))
     found = scorer.scored(["w1 w2", "w1 w2"], [long, "w0 w1 w2 w3"])
     assert found.cut.tolist() == [True, False]
@@ -109,20 +109,24 @@ def test_a_run_is_ranked_by_the_log_probability(tmp_path: Path, folder: Path) ->
 
 def test_no_more_word_pieces_than_positions(tmp_path: Path, folder: Path) -> None:
     """T5 has no positions of its own, so that any length is allowed; a model that states their number has a limit."""
-    assert sequence_pairs.load(models.find(str(folder)), Reading(), Settings(length=900)).length == 900
+    assert (
+        sequence_pairs.load(models.find_model(str(folder)), PairReading(), PairScorerSettings(length=900)).length == 900
+    )
     limited = tmp_path / "limited"
     shutil.copytree(folder, limited)
     config = json.loads((limited / "config.json").read_text())
     (limited / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 16}))
     with pytest.raises(HarnessError, match=r"^key 'length' is 17, and model .* has 16 positions; lower it$"):
-        sequence_pairs.load(models.find(str(limited)), Reading(), Settings(length=17))
-    assert sequence_pairs.load(models.find(str(limited)), Reading()).length == 16
+        sequence_pairs.load(models.find_model(str(limited)), PairReading(), PairScorerSettings(length=17))
+    assert sequence_pairs.load(models.find_model(str(limited)), PairReading()).length == 16
 
 
 def test_other_models_and_words_are_refused(tmp_path: Path, folder: Path) -> None:
-    refuses("cannot be loaded", lambda: sequence_pairs.load(models.find(str(save(tmp_path / "bert"))), Reading()))
+    refuses(
+        "cannot be loaded", lambda: sequence_pairs.load(models.find_model(str(save(tmp_path / "bert"))), PairReading())
+    )
     with pytest.raises(HarnessError, match=r"key 'words': 'no way' is not a single word piece of model .*, but 2"):
-        sequence_pairs.load(models.find(str(folder)), Reading(words=["no way", "true"]))
+        sequence_pairs.load(models.find_model(str(folder)), PairReading(words=["no way", "true"]))
 
 
 @pytest.mark.parametrize(

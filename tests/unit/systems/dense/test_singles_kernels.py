@@ -15,7 +15,7 @@ from harness.io.kernels import kernel
 from harness.systems.dense import search
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Hits, nearest
-from harness.systems.dense.singles import Parts, Scan, grouped
+from harness.systems.dense.single_vectors import DocumentParts, Scan, grouped
 
 pytestmark = pytest.mark.skipif(kernel("harness_dense_exact") is None, reason="kernels are not compiled")
 
@@ -78,7 +78,7 @@ def test_search(seed: int, count: int, dimensions: int, kind: str, queries: int,
 @given(*CASE, st.sampled_from(["sum", "max"]))
 def test_exact_scores(seed: int, count: int, dimensions: int, kind: str, combine: str) -> None:
     generator = np.random.default_rng(seed)
-    parts = Parts((vectors(generator, count, dimensions, kind),), (float(generator.choice([1, 0.3])),), combine)
+    parts = DocumentParts((vectors(generator, count, dimensions, kind),), (float(generator.choice([1, 0.3])),), combine)
     (query,) = asked(generator, 1, dimensions)
     rows = generator.integers(count, size=int(generator.integers(0, 50)))
     compiled, plain = both(lambda: parts.exact(query, rows).tobytes())
@@ -91,7 +91,7 @@ def test_a_scan_keeps_what_reaches_the_floor(seed: int, count: int, dimensions: 
     """Scores are those of float64 within the bound, and no pair is lost that reaches the floor by more than it."""
     generator = np.random.default_rng(seed)
     held, wanted = vectors(generator, count, dimensions, kind), asked(generator, queries, dimensions)
-    parts = Parts((held,), (1.0,), "sum")
+    parts = DocumentParts((held,), (1.0,), "sum")
     rows, wrong = parts.some(), parts.wrong(wanted)
     exact = np.array([parts.exact(query, rows) for query in wanted])
     floor = np.array([generator.choice([-np.inf, np.median(row) if row.size else 0]) for row in exact], np.float32)
@@ -127,7 +127,7 @@ def test_each_number_of_16_bits_is_made_wide_as_by_numpy() -> None:
 
 def test_rows_outside_the_array_are_refused() -> None:
     held = Vectors(np.array([b"a", b"b"]), np.array([0, 1, 1]), np.ones((1, 4), np.float32), np.array([0, 7]))
-    parts = Parts((held,), (1.0,), "sum")
+    parts = DocumentParts((held,), (1.0,), "sum")
     query = np.ones((1, 4), np.float32)
     with pytest.raises(ValueError, match="outside"):
         parts.exact(query[0], np.array([0, 1]))

@@ -24,7 +24,7 @@ from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.dense import models, sparse_vectors
 from harness.systems.dense.sparse_encoder import SparseEncoder
-from harness.systems.dense.sparse_vectors import Settings, load
+from harness.systems.dense.sparse_vectors import SparseSettings, load_sparse_model
 
 if lines := sparse_vectors.missing():
     pytest.skip(lines[0], allow_module_level=True)
@@ -76,7 +76,7 @@ def test_weights_are_the_library_s(name: str, request: pytest.FixtureRequest) ->
     folder = request.getfixturevalue(name)
     some = ["w1 w2 w3", "w0 w4", "w5 w6 " * 20, "w9 w9"]
     for role in ("query", "document"):
-        found = load(str(folder)).encoded(some, role)
+        found = load_sparse_model(str(folder)).encoded(some, role)
         assert found.cut.tolist() == [False, False, True, False]
         wanted = dense(folder, some, role)
         got = np.zeros_like(wanted)
@@ -84,7 +84,7 @@ def test_weights_are_the_library_s(name: str, request: pytest.FixtureRequest) ->
             got[row, found.dimension[begin:end]] = found.weight[begin:end]
         np.testing.assert_allclose(got, wanted, atol=1e-5)
         assert np.count_nonzero(wanted) < wanted.size * 0.9
-    few = load(str(folder), Settings(active=5)).encoded(some, "document")
+    few = load_sparse_model(str(folder), SparseSettings(active=5)).encoded(some, "document")
     assert np.diff(few.start).tolist() == [5, 5, 5, 5]
 
 
@@ -105,7 +105,7 @@ def test_search_is_brute_force(
     assert index
     documents = rows()
     worded = [row for row in documents if row["body"]]
-    loaded = load(str(folder))
+    loaded = load_sparse_model(str(folder))
     read, asked = loaded.encoded([row["body"] for row in worded], "document"), loaded.encoded(ASKED, "query")
     assert found.keys() == {"T1", "T2"}
     for at, topic in enumerate(("T1", "T2")):
@@ -144,10 +144,13 @@ def test_pool_statistics_and_configuration(tmp_path: Path, splade: Path) -> None
 
 
 def test_other_models_are_refused(tmp_path: Path, free: Path) -> None:
-    refuses("is not a sparse encoder; expected a model of word pieces", lambda: load(str(save(tmp_path / "single"))))
+    refuses(
+        "is not a sparse encoder; expected a model of word pieces",
+        lambda: load_sparse_model(str(save(tmp_path / "single"))),
+    )
     assert models.transformer_folder(free).name == "document_0_MLMTransformer"
     with pytest.raises(HarnessError, match=r"key 'length' is 99, and model .* reads 16 word pieces at most"):
-        load(str(free), Settings(length=99))
+        load_sparse_model(str(free), SparseSettings(length=99))
 
 
 @pytest.mark.parametrize(

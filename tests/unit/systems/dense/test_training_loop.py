@@ -52,18 +52,20 @@ def test_what_is_random_is_decided_by_the_numbers_and_leaves_the_rest_alone() ->
 
 def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     content: dict[str, Any] = {"a": torch.arange(5), "b": {"c": [1.5, "d"], "e": torch.randn(3, 70_000)}, "f": None}
-    checkpoint.write(tmp_path / "x.pt", content)
-    found = checkpoint.read(tmp_path / "x.pt")
+    checkpoint.write_checkpoint(tmp_path / "x.pt", content)
+    found = checkpoint.read_checkpoint(tmp_path / "x.pt")
     assert found.keys() == content.keys()
     assert torch.equal(found["a"], torch.arange(5))
     assert torch.equal(found["b"]["e"], content["b"]["e"])
     assert (found["b"]["c"], found["f"]) == ([1.5, "d"], None)
-    assert checkpoint.whole(tmp_path / "x.pt")
+    assert checkpoint.is_intact_checkpoint(tmp_path / "x.pt")
     data = (tmp_path / "x.pt").read_bytes()
     (tmp_path / "x.pt").write_bytes(data[:-1])
-    assert not checkpoint.whole(tmp_path / "x.pt")
-    refuses(r"x\.pt: not a checkpoint, or damaged: it ends otherwise", lambda: checkpoint.read(tmp_path / "x.pt"))
-    refuses("no such checkpoint", lambda: checkpoint.read(tmp_path / "none.pt"))
+    assert not checkpoint.is_intact_checkpoint(tmp_path / "x.pt")
+    refuses(
+        r"x\.pt: not a checkpoint, or damaged: it ends otherwise", lambda: checkpoint.read_checkpoint(tmp_path / "x.pt")
+    )
+    refuses("no such checkpoint", lambda: checkpoint.read_checkpoint(tmp_path / "none.pt"))
 
 
 FULL = """
@@ -73,11 +75,11 @@ import torch
 from harness.errors import HarnessError
 from harness.systems.dense.training import checkpoint
 path = Path(sys.argv[1])
-checkpoint.write(path, {"a": torch.arange(5)})
+checkpoint.write_checkpoint(path, {"a": torch.arange(5)})
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
-    checkpoint.write(path, {"a": torch.zeros(100_000)})
+    checkpoint.write_checkpoint(path, {"a": torch.zeros(100_000)})
 except HarnessError as error:
     print(error)
 """
@@ -92,4 +94,4 @@ def test_a_full_disk_is_one_line_and_keeps_the_checkpoint_before(tmp_path: Path)
     assert done.stdout.startswith(f"{path}: cannot be written: ")
     assert done.stdout.count("\n") == 1
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.pt"]
-    assert torch.equal(checkpoint.read(path)["a"], torch.arange(5))
+    assert torch.equal(checkpoint.read_checkpoint(path)["a"], torch.arange(5))

@@ -79,7 +79,7 @@ def test_a_tuned_model_is_a_folder_that_is_found_and_loaded(kind: str, base: Pat
     folder = make(kind, base, tmp_path)
     assert kept(kind) == [folder]
     assert list((tmp_path / "workspace").iterdir()) == []
-    found = models.find(str(folder))
+    found = models.find_model(str(folder))
     assert found.engine == "transformers"
     before = content(folder)
     assert make(kind, base, tmp_path) == folder
@@ -90,7 +90,7 @@ def test_a_tuned_model_is_a_folder_that_is_found_and_loaded(kind: str, base: Pat
 def test_the_card_says_what_it_is(base: Path, tmp_path: Path) -> None:
     folder = make("cross", base, tmp_path, seed=7)
     found = card(folder)
-    assert found["base"] == {"name": "base", **models.find(str(base)).identity}
+    assert found["base"] == {"name": "base", **models.find_model(str(base)).identity}
     assert found["settings"]["collections"] == ["past"]
     assert found["settings"]["leave_out"] == ["future"]
     assert found["settings"]["seed"] == 7

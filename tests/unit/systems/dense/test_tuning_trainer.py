@@ -19,7 +19,7 @@ from tuning_tools import tokenizer as tuning_tokenizer
 
 from harness.errors import HarnessError
 from harness.systems.dense import encoder, models
-from harness.systems.dense.engines import Settings
+from harness.systems.dense.engines import EncoderSettings
 from harness.systems.dense.training.data import Examples
 
 __all__ = ["courses", "one_thread"]  # fixtures
@@ -83,7 +83,7 @@ def made(folder: Path, kind: str = "cross", dropout: float = 0.1, family: str = 
         (sentence_transformer if kind == "bi" else transformer)(where, kind=family, dropout=dropout)
     tuning = settings(kind, **changes)
     examples = of_kind(kind, pairs(tuning.epochs))
-    return trainer.learner(kind, models.find(str(where)), examples, tuning, "cpu")
+    return trainer.learner(kind, models.find_model(str(where)), examples, tuning, "cpu")
 
 
 def scores_of(learner: Learner) -> Any:  # noqa: ANN401
@@ -282,7 +282,7 @@ def test_memory_that_runs_out_is_one_line_and_keeps_the_checkpoint(
     ) as error:
         trainer.train(learner, tmp_path / "work", {}, silent)
     assert "\n" not in str(error.value)
-    assert checkpoint.read(tmp_path / "work" / loop.LAST)["state"]["step"] == 3
+    assert checkpoint.read_checkpoint(tmp_path / "work" / loop.LAST)["state"]["step"] == 3
 
 
 def test_a_loss_that_is_no_number_is_one_line(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_a_saved_cross_encoder_is_loaded_by_its_library_and_scores_the_same(tmp_
     found = loaded.predict(texts, activation_fn=torch.nn.Identity(), show_progress_bar=False)
     assert np.allclose(found, expected, atol=1e-5)
     assert len(set(np.round(expected, 6).tolist())) > 20
-    again, _ = trainer.cross_encoder(models.find(str(tmp_path / "saved")), seed=99)
+    again, _ = trainer.cross_encoder(models.find_model(str(tmp_path / "saved")), seed=99)
     assert equal(again.state_dict(), learner.model.state_dict())  # a head that is there is kept
 
 
@@ -338,13 +338,13 @@ def test_a_bi_encoder_learns_with_the_prompts_that_it_is_read_with(tmp_path: Pat
     folder = sentence_transformer(tmp_path / "base")
     prompts = {"prompts": {"query": "what is ", "passage": "see ", "other": "the "}, "default_prompt_name": "other"}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts), encoding="utf-8")
-    learner = trainer.learner("bi", models.find(str(folder)), of_kind("bi", pairs()), settings("bi"), "cpu")
+    learner = trainer.learner("bi", models.find_model(str(folder)), of_kind("bi", pairs()), settings("bi"), "cpu")
     examples = learner.examples
     with torch.no_grad():
         expected = scores_of(learner)
     learner.save(tmp_path / "saved")
     for place in (folder, tmp_path / "saved"):
-        read = encoder.load(str(place), Settings(length=32))
+        read = encoder.load(str(place), EncoderSettings(length=32))
         queries = read.encode([examples.texts[i] for i in examples.query], "query")
         documents = read.encode([examples.texts[i] for i in examples.document])
         assert np.allclose((queries * documents).sum(1), expected, atol=1e-5)
@@ -382,7 +382,7 @@ def test_models_that_cannot_be_tuned_are_one_line(tmp_path: Path) -> None:
     refuses(r"key 'length' is 65, and model .* reads 64 word pieces", lambda: made(tmp_path, "bi", length=65))
     folder = transformer(tmp_path / "strange")
     (folder / "config.json").write_text('{"model_type": "no-such-type"}', encoding="utf-8")
-    refuses(r"model .*strange: cannot be loaded: ", lambda: trainer.cross_encoder(models.find(str(folder)), 1))
+    refuses(r"model .*strange: cannot be loaded: ", lambda: trainer.cross_encoder(models.find_model(str(folder)), 1))
 
 
 def test_a_file_that_lacks_a_layer_is_not_filled_up_with_random_numbers(tmp_path: Path) -> None:
@@ -394,7 +394,7 @@ def test_a_file_that_lacks_a_layer_is_not_filled_up_with_random_numbers(tmp_path
         del found[name]
     save_file(found, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(HarnessError, match=r"its file lacks 'bert.encoder.layer.1.attention.self.query"):
-        trainer.cross_encoder(models.find(str(folder)), 1)
+        trainer.cross_encoder(models.find_model(str(folder)), 1)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from vector_tools import agree, documents, queries, reference, unit
 from harness.errors import HarnessError
 from harness.systems.dense import ann as adapters
 from harness.systems.dense.maxsim import Floats32, Vectors, scores_many, stack
-from harness.systems.dense.search import STRATEGIES, Hits, Query, first_stage, recall, search
+from harness.systems.dense.search import STRATEGIES, Hits, VectorQuery, first_stage, recall, search_vectors
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def corpus() -> Vectors:
 
 
 @pytest.fixture(scope="module")
-def asked() -> list[Query]:
+def asked() -> list[VectorQuery]:
     return queries([16, 1, 5], dimensions=16)
 
 
@@ -49,7 +49,7 @@ def faiss() -> Any:  # noqa: ANN401
 
 
 @pytest.mark.usefixtures("faiss")
-def test_a_wide_search_of_the_graph_finds_the_nearest(corpus: Vectors, asked: list[Query]) -> None:
+def test_a_wide_search_of_the_graph_finds_the_nearest(corpus: Vectors, asked: list[VectorQuery]) -> None:
     index = adapters.faiss_index(corpus)
     near = index.vectors(asked[0].values, 5, 4000)
     best = np.argsort(-(asked[0].values @ corpus.values.T), axis=1)[:, :5]
@@ -73,7 +73,7 @@ def test_graph_of_neighbours_is_the_same_every_time(corpus: Vectors, faiss: Any,
 
 
 @pytest.mark.usefixtures("faiss")
-def test_faiss_files(corpus: Vectors, asked: list[Query], tmp_path: Path) -> None:
+def test_faiss_files(corpus: Vectors, asked: list[VectorQuery], tmp_path: Path) -> None:
     index = adapters.faiss_index(corpus)
     index.save(tmp_path)
     again = adapters.Faiss.load(tmp_path, corpus)
@@ -91,15 +91,15 @@ def test_faiss_files(corpus: Vectors, asked: list[Query], tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("faiss")
-def test_no_single_vectors(asked: list[Query]) -> None:
+def test_no_single_vectors(asked: list[VectorQuery]) -> None:
     vectors = documents([3, 4], dimensions=16)
     vectors = replace(vectors, document=np.full(2, -1))
     index = adapters.faiss_index(vectors)
     assert (index.documents(asked[0].values, 3, 800) == -1).all()
-    assert search(asked, vectors, "single", "approximate", index=index)[0].rows.size == 0
+    assert search_vectors(asked, vectors, "single", "approximate", index=index)[0].rows.size == 0
 
 
-def clustered(count: int, per: int, centres: int, seed: int = 3) -> tuple[Vectors, list[Query]]:
+def clustered(count: int, per: int, centres: int, seed: int = 3) -> tuple[Vectors, list[VectorQuery]]:
     """Documents of so many vectors each around some centres (0: anywhere), and queries drawn in the same way."""
     generator = np.random.default_rng(seed)
     middle = unit(generator, max(centres, 1), 16)
@@ -111,7 +111,7 @@ def clustered(count: int, per: int, centres: int, seed: int = 3) -> tuple[Vector
         return np.asarray(values / np.linalg.norm(values, axis=1, keepdims=True), np.float32)
 
     vectors = stack((f"d{number}", draw(), 0) for number in range(count))
-    return vectors, [Query(draw(), 0) for _ in range(5)]
+    return vectors, [VectorQuery(draw(), 0) for _ in range(5)]
 
 
 @pytest.mark.slow
@@ -121,10 +121,10 @@ def clustered(count: int, per: int, centres: int, seed: int = 3) -> tuple[Vector
 def test_recall_of_the_first_thousand(strategy: str, per: int, centres: int) -> None:
     vectors, asked = clustered(6000 if per == 1 else 2000, per, centres)
     index = adapters.faiss_index(vectors)
-    exact = search(asked, vectors, strategy, k=1000)
-    assert recall(search(asked, vectors, strategy, "approximate", k=1000, index=index), exact).mean() >= 0.99
+    exact = search_vectors(asked, vectors, strategy, k=1000)
+    assert recall(search_vectors(asked, vectors, strategy, "approximate", k=1000, index=index), exact).mean() >= 0.99
     # Less than is asked for cannot be held: an `ef` of 128 does not cut what is found, as it does in FAISS alone.
-    few = search(asked, vectors, strategy, "approximate", k=1000, ef=128, index=index)
+    few = search_vectors(asked, vectors, strategy, "approximate", k=1000, ef=128, index=index)
     assert [len(hits.rows) for hits in few] == [1000] * len(asked)
     assert recall(few, exact).mean() >= 0.97
 
@@ -134,9 +134,9 @@ def test_ef_is_of_the_search_not_of_the_index(tmp_path: Path) -> None:
     vectors, asked = clustered(3000, 1, 0)
     adapters.faiss_index(vectors).save(tmp_path)
     loaded = adapters.Faiss.load(tmp_path, vectors)
-    exact = search(asked, vectors, "single", k=5)
+    exact = search_vectors(asked, vectors, "single", k=5)
     shares = [
-        recall(search(asked, vectors, "single", "approximate", k=5, ef=ef, index=loaded), exact).mean()
+        recall(search_vectors(asked, vectors, "single", "approximate", k=5, ef=ef, index=loaded), exact).mean()
         for ef in (5, 100, 3000)
     ]
     assert shares[0] < shares[1] <= shares[2]
@@ -184,8 +184,8 @@ def collection(corpus: Vectors) -> adapters.Qdrant:
 
 
 @pytest.mark.slow
-def test_three_ways_agree(corpus: Vectors, asked: list[Query], collection: adapters.Qdrant) -> None:
-    ragged = search(asked, corpus, k=10)
+def test_three_ways_agree(corpus: Vectors, asked: list[VectorQuery], collection: adapters.Qdrant) -> None:
+    ragged = search_vectors(asked, corpus, k=10)
     for query, ours, theirs in zip(asked, ragged, adapters.qdrant_search(asked, collection, k=10), strict=True):
         brute_force = reference(query.values, corpus)
         agree(ours, brute_force, corpus, 10, within=1e-5)
@@ -196,9 +196,9 @@ def test_three_ways_agree(corpus: Vectors, asked: list[Query], collection: adapt
 @pytest.mark.parametrize("precision", ["exact", "approximate"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_six_strategies(
-    corpus: Vectors, asked: list[Query], collection: adapters.Qdrant, strategy: str, precision: str
+    corpus: Vectors, asked: list[VectorQuery], collection: adapters.Qdrant, strategy: str, precision: str
 ) -> None:
-    ours = search(asked, corpus, strategy, k=10, depth=30, mean=True)
+    ours = search_vectors(asked, corpus, strategy, k=10, depth=30, mean=True)
     theirs = adapters.qdrant_search(asked, collection, strategy, precision, k=10, depth=30, mean=True)
     for a, b in zip(ours, theirs, strict=True):  # the embedded client is exact in both
         assert np.array_equal(a.rows, b.rows)
@@ -216,7 +216,7 @@ def test_points_hold_ids(corpus: Vectors, collection: adapters.Qdrant) -> None:
 
 
 def test_search_parameters_reach_the_server(
-    asked: list[Query], collection: adapters.Qdrant, monkeypatch: pytest.MonkeyPatch
+    asked: list[VectorQuery], collection: adapters.Qdrant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[dict[str, Any]] = []
     plain = collection.client.query_points
@@ -242,7 +242,7 @@ def test_qdrant_finds_the_first_thousand(strategy: str) -> None:
     vectors, asked = clustered(1500, 2, 20)
     held = adapters.upload(embedded(), "posts", vectors)
     found = adapters.qdrant_search(asked, held, strategy, "approximate", k=1000)
-    assert recall(found, search(asked, vectors, strategy, k=1000)).min() >= 0.99
+    assert recall(found, search_vectors(asked, vectors, strategy, k=1000)).min() >= 0.99
 
 
 def test_formulas() -> None:
@@ -251,9 +251,9 @@ def test_formulas() -> None:
     parts = [(f"f{n}", unit(generator, 1, 16), 0) for n in range(90)]
     vectors = stack(parts, context=[f"p{n // 9}" for n in range(90)])
     collection = adapters.upload(embedded(), "formulas", vectors, formulas=True)
-    asked = [Query(unit(generator, 1, 16), 0) for _ in range(4)]
+    asked = [VectorQuery(unit(generator, 1, 16), 0) for _ in range(4)]
     found = adapters.qdrant_search(asked, collection, "single", k=12)
-    for query, ours, theirs in zip(asked, search(asked, vectors, "single", k=12), found, strict=True):
+    for query, ours, theirs in zip(asked, search_vectors(asked, vectors, "single", k=12), found, strict=True):
         agree(theirs, (vectors.values @ query.values[0]).astype(float), vectors, 12)
         assert np.array_equal(ours.rows, theirs.rows)
         assert np.allclose(scores_many([query.values], vectors)[0][theirs.rows], theirs.scores, atol=1e-6)
@@ -263,7 +263,7 @@ def test_formulas() -> None:
         adapters.qdrant_search(asked, collection, "colbert")
 
 
-def test_upload_replaces(asked: list[Query]) -> None:
+def test_upload_replaces(asked: list[VectorQuery]) -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     client = embedded()
     adapters.upload(client, "posts", documents([2] * 9, dimensions=16))
@@ -272,7 +272,7 @@ def test_upload_replaces(asked: list[Query]) -> None:
     assert len(adapters.qdrant_search(asked, collection)[0].rows) == 4
 
 
-def test_ties_in_the_protocols_order(asked: list[Query]) -> None:
+def test_ties_in_the_protocols_order(asked: list[VectorQuery]) -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     values = unit(np.random.default_rng(0), 3, 16)
     vectors = stack((f"d{n}", values, 0) for n in (2, 0, 3, 1))
@@ -281,7 +281,7 @@ def test_ties_in_the_protocols_order(asked: list[Query]) -> None:
 
 
 def test_vectors_that_the_server_has_are_not_uploaded_again(
-    asked: list[Query], monkeypatch: pytest.MonkeyPatch
+    asked: list[VectorQuery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     client, vectors = embedded(), documents([2] * 5, dimensions=16)
@@ -310,18 +310,18 @@ def test_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         adapters.connect()
 
 
-def test_collection_that_is_not_there(corpus: Vectors, asked: list[Query]) -> None:
+def test_collection_that_is_not_there(corpus: Vectors, asked: list[VectorQuery]) -> None:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
     with pytest.raises(HarnessError, match="Qdrant at absent: ") as caught:
         adapters.qdrant_search(asked, adapters.Qdrant(embedded(), "absent", corpus))
     assert "\n" not in str(caught.value)
 
 
-def test_qdrant_refuses(corpus: Vectors, asked: list[Query], collection: adapters.Qdrant) -> None:
+def test_qdrant_refuses(corpus: Vectors, asked: list[VectorQuery], collection: adapters.Qdrant) -> None:
     with pytest.raises(HarnessError, match="one vector and a post for each formula"):
         adapters.upload(collection.client, "f", corpus, formulas=True)
     with pytest.raises(HarnessError, match="query 1 has no vector for the whole query"):
-        adapters.qdrant_search([Query(asked[0].values)], collection, "rerank")
+        adapters.qdrant_search([VectorQuery(asked[0].values)], collection, "rerank")
     with pytest.raises(HarnessError, match="vector of 16 dimensions"):
         adapters.qdrant_search(queries([2], dimensions=8), collection)
     with pytest.raises(HarnessError, match="'ef' is 0"):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from refusals import refuses
 
-from harness.systems.dense.maxsim import stack, write
+from harness.systems.dense.maxsim import stack, write_vectors
 
 Item = tuple[str, Any, int, str]
 
@@ -27,7 +27,7 @@ def _items(count: int) -> Iterator[Item]:
 def test_files_are_those_of_a_stack(tmp_path: Path, posts: bool) -> None:
     context = [post for _, _, _, post in _items(30)] if posts else None
     stack(((name, values, single) for name, values, single, _ in _items(30)), context).save(tmp_path / "stacked")
-    assert write(_items(30), tmp_path / "written", posts=posts) == 30
+    assert write_vectors(_items(30), tmp_path / "written", posts=posts) == 30
     names = sorted(path.name for path in (tmp_path / "stacked").iterdir())
     assert names == sorted(path.name for path in (tmp_path / "written").iterdir())
     assert len(names) == 4 + posts
@@ -48,14 +48,14 @@ def test_files_are_those_of_a_stack(tmp_path: Path, posts: bool) -> None:
     ],
 )
 def test_what_a_stack_refuses_is_refused(tmp_path: Path, items: list[Item], fault: str) -> None:
-    refuses(fault, lambda: write(items, tmp_path / "vectors"))
+    refuses(fault, lambda: write_vectors(items, tmp_path / "vectors"))
 
 
 def test_memory_does_not_hold_the_vectors(tmp_path: Path) -> None:
     values = np.ones((100, 128), np.float32)
     tracemalloc.start()
     try:
-        write(((f"d{number}", values, 0, "") for number in range(1000)), tmp_path / "vectors")
+        write_vectors(((f"d{number}", values, 0, "") for number in range(1000)), tmp_path / "vectors")
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -156,9 +156,9 @@ def double(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Mapping[str,
         return {"found": {"A": [["d1", 2.0], ["d3", 2.0]], "B": []}, "seconds": {"A": 0.1, "B": 0.1}}
 
     java = tmp_path / "java" / "bin" / "java"
-    monkeypatch.setattr(pyserini, "answer", answer)
+    monkeypatch.setattr(pyserini, "process_answer", answer)
     monkeypatch.setattr(pyserini, "missing", lambda *_: ())
-    engine = runtime.Engine(java, "21", tmp_path / "anserini.jar", "sha")
+    engine = runtime.JavaRuntime(java, "21", tmp_path / "anserini.jar", "sha")
     monkeypatch.setattr(runtime, "engine", lambda *_: engine)
     return jobs
 
@@ -224,7 +224,7 @@ class LuceneImpactSearcher(LuceneSearcher): pass
     }  # fmt: skip
 
     def found(**how: object) -> object:
-        made = process.answer("p", pyserini_process.__name__, job | how)["found"]["A"]
+        made = process.process_answer("p", pyserini_process.__name__, job | how)["found"]["A"]
         return [*made[0], len(made)]
 
     assert found() == [repr(["F", ("bm25", 0.9, 0.4), ("rm3", {"fb_docs": 3}), "x", 2]), 1.5, 1]

@@ -78,7 +78,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, Any]]:
                     scores[topic][doc] += score
         return {"scores": scores, "params": {"k": 7}}
 
-    monkeypatch.setattr(adapter, "answer", answer)
+    monkeypatch.setattr(adapter, "process_answer", answer)
     monkeypatch.setattr(adapter, "missing", lambda: ())
     return jobs
 
@@ -105,12 +105,12 @@ def answered(monkeypatch: pytest.MonkeyPatch, calls: Sequence[Callable[[], Run]]
         jobs.append(job)
         raise LaterError
 
-    monkeypatch.setattr(adapter, "answer", recorded)
+    monkeypatch.setattr(adapter, "process_answer", recorded)
     for call in calls:
         with pytest.raises(LaterError):
             call()
     answers = iter(worked(jobs))
-    monkeypatch.setattr(adapter, "answer", lambda *_: next(answers))
+    monkeypatch.setattr(adapter, "process_answer", lambda *_: next(answers))
     return [call() for call in calls]
 
 
@@ -139,7 +139,7 @@ def test_rankings_are_ours_where_both_have_a_method(monkeypatch: pytest.MonkeyPa
 @pytest.mark.heavy
 def test_all_methods_and_norms_and_the_order_of_sets() -> None:
     """Each gives every document of the runs a score, which does not depend on Python's seed of hashes."""
-    gathered = candidates.gather(made(2, ties=True))
+    gathered = candidates.align_results(made(2, ties=True))
     rankings = adapter._rankings(gathered, gathered.topics)
     judged = {topic: {doc: 1 for doc, _ in rankings[0][topic][:2]} or {"d01": 1} for topic in gathered.topics}
     training = {"runs": rankings, "qrels": judged, "metric": "ndcg"}
@@ -201,7 +201,7 @@ def test_equal_scores_are_ordered_by_id_and_no_score_is_refused(monkeypatch: pyt
     runs = [Run.from_dict(n, {"T": docs}) for n, docs in (("a", {"x": third, "y": 0.1}), ("b", {"x": 0.1, "y": third}))]
     run = FusionRanx(["a", "b"], "sum").fused(runs)
     assert (run.doc.tolist(), len(set(run.score.tolist()))) == ([b"y", b"x"], 1)
-    monkeypatch.setattr(adapter, "answer", lambda *_: {"scores": {"T": {"x": 1.0}}, "params": {}})
+    monkeypatch.setattr(adapter, "process_answer", lambda *_: {"scores": {"T": {"x": 1.0}}, "params": {}})
     said = message(lambda: FusionRanx(["a", "b"], "sum", "zmuv").fused(runs))
     assert said == "system fusion-ranx: ranx's sum and norm=zmuv gives no finite score: topic 'T', document 'y'"
 

@@ -21,7 +21,7 @@ from lexical_tools import message
 from harness.data.columns import Floats
 from harness.data.trec import Run
 from harness.systems.fusion import candidates, methods
-from harness.systems.fusion.candidates import Candidates, fuse, gather, to_run
+from harness.systems.fusion.candidates import FusionCandidates, align_results, fuse, to_run
 
 Scores = Mapping[str, Mapping[str, float]]
 
@@ -31,7 +31,7 @@ def scored(name: str, **docs: float) -> Run:
     return Run.from_dict(name, {"T": docs})
 
 
-def of(candidates: Candidates, values: Floats) -> dict[str, float]:
+def of(candidates: FusionCandidates, values: Floats) -> dict[str, float]:
     """The values of a single topic by document."""
     assert len(candidates.topics) == 1
     return dict(zip((candidates.docs[candidates.doc]).astype(str).tolist(), values.tolist(), strict=True))
@@ -41,7 +41,7 @@ def of(candidates: Candidates, values: Floats) -> dict[str, float]:
 
 
 def test_rrf_by_hand() -> None:
-    candidates = gather([ranked("a", T="abc"), ranked("b", T="bd")])
+    candidates = align_results([ranked("a", T="abc"), ranked("b", T="bd")])
     found = of(candidates, methods.rrf(candidates))
     assert found == pytest.approx({"a": 1 / 61, "b": 1 / 62 + 1 / 61, "c": 1 / 63, "d": 1 / 62})
     assert order(to_run(candidates, methods.rrf(candidates), "x")) == "badc"
@@ -49,12 +49,12 @@ def test_rrf_by_hand() -> None:
 
 
 def test_rank_biased_centroids_by_hand() -> None:
-    candidates = gather([ranked("a", T="abc"), ranked("b", T="bd")])
+    candidates = align_results([ranked("a", T="abc"), ranked("b", T="bd")])
     found = of(candidates, methods.rank_biased_centroids(candidates, 0.5))
     assert found == pytest.approx({"a": 0.5, "b": 0.25 + 0.5, "c": 0.125, "d": 0.25})
 
 
-def medians(candidates: Candidates, values: Floats) -> dict[str, float]:
+def medians(candidates: FusionCandidates, values: Floats) -> dict[str, float]:
     """Scores without what breaks ties: the median ranks."""
     n = candidates.depth
     # Ties add less than half a rank, and medians are multiples of half a rank.
@@ -63,18 +63,18 @@ def medians(candidates: Candidates, values: Floats) -> dict[str, float]:
 
 def test_ibc_by_hand() -> None:
     runs = [ranked("a", T="abcd"), ranked("b", T="badc"), ranked("c", T="caeb")]
-    candidates = gather(runs, depth=10)
+    candidates = align_results(runs, depth=10)
     # a: 1, 2, 2; b: 2, 1, 4; c: 3, 4, 1; d: 4, 3, none; e: none, none, 3.
     assert medians(candidates, methods.ibc(candidates)) == {"a": 2, "b": 2, "c": 3, "d": 4, "e": 10}
-    two = gather(runs[:2], depth=10)
+    two = align_results(runs[:2], depth=10)
     assert medians(two, methods.ibc(two)) == {"a": 1.5, "b": 1.5, "c": 3.5, "d": 3.5}
-    two = gather(runs[1:], depth=10)
+    two = align_results(runs[1:], depth=10)
     # b: 1, 4; a: 2, 2; d: 3, none; c: 4, 1; e: none, 3.
     assert medians(two, methods.ibc(two)) == {"a": 2, "b": 2.5, "c": 2.5, "d": 6.5, "e": 6.5}
 
 
 def test_ties_of_ibc_are_broken_by_one_of_the_document_s_own_ratings() -> None:
-    candidates = gather([ranked("a", T="abcd"), ranked("b", T="badc"), ranked("c", T="caeb")], depth=10)
+    candidates = align_results([ranked("a", T="abcd"), ranked("b", T="badc"), ranked("c", T="caeb")], depth=10)
     own = {"a": {1, 2}, "b": {1, 2, 4}, "c": {1, 3, 4}, "d": {3, 4, 10}, "e": {3, 10}}
     drawn: dict[str, set[float]] = {doc: set() for doc in own}
     for seed in range(60):
@@ -90,7 +90,7 @@ def test_ratings_are_drawn_by_weight(weights: tuple[float, float], share: float)
     """Of many documents that the first run alone retrieved, as many keep its rating as it has weight."""
     count = 4000
     topics = {f"T{n}": {"x": 1.0} for n in range(count)}
-    candidates = gather([Run.from_dict("a", topics), Run.from_dict("b", {"other": {"y": 1.0}})], depth=10)
+    candidates = align_results([Run.from_dict("a", topics), Run.from_dict("b", {"other": {"y": 1.0}})], depth=10)
     mine = np.array([topic != "other" for topic in candidates.topics])
     values = methods.wibc(candidates, weights)[mine]
     assert len(np.unique(values)) == (2 if share else 1)
@@ -105,14 +105,14 @@ def test_weighted_medians_by_hand(weights: str, median: str) -> None:
     given = [float(weight) for weight in weights.split()]
     runs = [ranked("a", T="x"), ranked("b", T="abcdx"), ranked("c", T="abcdefghx")]
     for chosen in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
-        candidates = gather([runs[n] for n in chosen], depth=20)
+        candidates = align_results([runs[n] for n in chosen], depth=20)
         values = methods.wibc(candidates, [given[n] for n in chosen])
         assert medians(candidates, values)["x"] == float(median)
 
 
 def test_normalizations_by_hand() -> None:
     runs = [scored("a", a=5, b=2, c=1), scored("b", c=-1, d=-3)]
-    candidates = gather(runs)
+    candidates = align_results(runs)
     nan = math.nan
     deviation = math.sqrt((49 + 4 + 25) / 27)  # of 5, 2, 1: distances 7/3, -2/3, -5/3
     for how, first, second in (
@@ -130,7 +130,7 @@ def test_normalizations_by_hand() -> None:
 
 def test_lists_of_equal_scores_count_as_all_best_average_or_equal_parts() -> None:
     runs = [scored("a", a=0.1, b=0.1, c=0.1), scored("b", d=7)]
-    candidates = gather(runs)
+    candidates = align_results(runs)
     for how, first, second in (("min-max", 1, 1), ("z-score", 0, 0), ("sum", 1 / 3, 1), ("none", 0.1, 7)):
         found = methods.normalize(candidates, how)
         assert found[:3, 0] == pytest.approx([first] * 3), how
@@ -138,7 +138,7 @@ def test_lists_of_equal_scores_count_as_all_best_average_or_equal_parts() -> Non
 
 
 def test_sums_of_scores_by_hand() -> None:
-    candidates = gather([scored("a", a=5, b=2, c=1), scored("b", c=3, d=2, b=1)])
+    candidates = align_results([scored("a", a=5, b=2, c=1), scored("b", c=3, d=2, b=1)])
     assert of(candidates, methods.combsum(candidates)) == pytest.approx({"a": 1, "b": 0.25, "c": 1, "d": 0.5})
     assert of(candidates, methods.combsum(candidates, "none")) == {"a": 5, "b": 3, "c": 4, "d": 2}
     assert of(candidates, methods.combmnz(candidates, "none")) == {"a": 5, "b": 6, "c": 8, "d": 2}
@@ -174,7 +174,7 @@ def test_runs_that_leave_out_topics() -> None:
     fused = fuse(runs, methods.rrf, "x").to_dict()
     assert {topic: "".join(docs) for topic, docs in fused.items()} == {"T1": "ba", "T2": "cd"}
     assert fused["T2"]["d"] == pytest.approx(1 / 61)
-    candidates = gather(runs, depth=10)
+    candidates = align_results(runs, depth=10)
     by_pair = dict(zip(zip(candidates.topic.tolist(), candidates.doc.tolist(), strict=True), range(4), strict=True))
     values = methods.ibc(candidates)
     # Where a run does not answer, its ranks are those of the unretrieved: b of T1 has 2, 1, 10.
@@ -184,7 +184,7 @@ def test_runs_that_leave_out_topics() -> None:
 
 def test_only_the_first_results_count() -> None:
     runs = [ranked("a", T="abcd"), ranked("b", T="dcba")]
-    candidates = gather(runs, depth=2)
+    candidates = align_results(runs, depth=2)
     assert of(candidates, candidates.rank[:, 0]) == {"a": 1, "b": 2, "c": math.inf, "d": math.inf}
     assert fuse(runs, methods.rrf, "x", depth=2).to_dict() == {"T": pytest.approx({"d": 1 / 61, "a": 1 / 61})}
     assert order(fuse(runs, methods.rrf, "x", depth=2)) == "da"
@@ -193,7 +193,7 @@ def test_only_the_first_results_count() -> None:
 
 def test_tied_results_of_a_run_are_ranked_as_trec_eval_does() -> None:
     run = scored("a", b=1.0, a=1.0 + 1e-12, c=1.0, d=0.5)  # as 32-bit floats three are equal
-    candidates = gather([run])
+    candidates = align_results([run])
     assert of(candidates, candidates.rank[:, 0]) == {"c": 1, "b": 2, "a": 3, "d": 4}
 
 
@@ -210,7 +210,7 @@ def test_sums_that_are_equal_are_tied_though_rounding_differs() -> None:
 
 def test_nothing_to_fuse_is_an_error() -> None:
     empty = replace(ranked("a", T="a"), topic=np.zeros(0, np.int32), doc=np.zeros(0, "S1"), score=np.zeros(0))
-    assert message(lambda: gather([empty, empty])) == "fusion: the runs to fuse hold no results"
+    assert message(lambda: align_results([empty, empty])) == "fusion: the runs to fuse hold no results"
     assert order(fuse([empty, ranked("b", T="xy")], methods.rrf, "x")) == "xy"
 
 
@@ -236,7 +236,7 @@ def test_trec_eval_sees_the_order_that_is_meant(values: list[list[float]]) -> No
     alphabet = "abcdefghijkl"
     run = Run.from_dict("a", {f"T{n}": dict.fromkeys(alphabet[: len(row)], 1.0) for n, row in enumerate(values)})
     given_scores = np.array([value for row in values for value in row])
-    fused = to_run(gather([run]), given_scores, "x")
+    fused = to_run(align_results([run]), given_scores, "x")
     meant = {
         f"T{n}": [doc for value, doc in sorted(zip(row, alphabet, strict=False), reverse=True)]
         for n, row in enumerate(values)
@@ -278,7 +278,7 @@ def made(runs: Sequence[Scores]) -> list[Run]:
 @settings(max_examples=examples(150), deadline=None)
 @given(RUNS, st.lists(st.integers(0, 4), min_size=5, max_size=5).filter(lambda weights: weights[0] > 0))
 def test_methods_agree_with_a_plain_reference(runs: list[Scores], weights: list[int]) -> None:
-    candidates = gather(made(runs), depth=9)
+    candidates = align_results(made(runs), depth=9)
     weights = weights[: len(runs)]
     found = {
         "rrf": methods.rrf(candidates, 3),
@@ -369,9 +369,9 @@ def test_draws_depend_on_seed_topic_and_document_alone() -> None:
 
 def test_equal_weights_are_ibc_and_runs_without_weight_do_not_exist() -> None:
     runs = [ranked("a", T="abcd"), ranked("b", T="badc"), ranked("c", T="caeb")]
-    candidates = gather(runs)
+    candidates = align_results(runs)
     assert (methods.wibc(candidates, [0.3] * 3) == methods.ibc(candidates)).all()
-    without = gather([*runs, ranked("d", T="edcba")])
+    without = align_results([*runs, ranked("d", T="edcba")])
     assert (methods.wibc(without, [1, 1, 1, 0]) == methods.ibc(candidates)).all()
 
 
@@ -379,7 +379,7 @@ def test_the_draw_is_even() -> None:
     """All ratings of a document come up about equally often (chi-square of 3 degrees of freedom: 16 is p = .001)."""
     rotated = ["abcd", "dabc", "cdab", "bcda"]  # every document has the ranks 1 to 4
     runs = [ranked(f"r{n}", **{f"T{topic}": docs for topic in range(500)}) for n, docs in enumerate(rotated)]
-    candidates = gather(runs, depth=10)
+    candidates = align_results(runs, depth=10)
     mine = candidates.doc == 0
     values = methods.ibc(candidates)[mine]
     counts = Counter(np.round(values, 9).tolist())

@@ -15,17 +15,17 @@ from lexical_tools import message
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
+from harness.data.run_writers import write_run
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels, Run
-from harness.data.written import write_run
 from harness.errors import FormatError
 from harness.io import config
 from harness.scoring.protocol import Protocol
-from harness.scoring.scorer import score as scores_of
+from harness.scoring.scorer import score_run as scores_of
 from harness.systems.base import Request
 from harness.systems.build import build_system, load_system
 from harness.systems.fusion import candidates, methods
-from harness.systems.fusion.candidates import fuse, gather
+from harness.systems.fusion.candidates import align_results, fuse
 from harness.systems.fusion.methods import training_ndcg
 from harness.systems.fusion.system import Fusion
 
@@ -53,7 +53,7 @@ def test_training_weights_are_what_scoring_gives() -> None:
 def test_rbc_is_ridge_regression() -> None:
     """Against the same problem as ordinary least squares with a row more for each penalized coefficient."""
     qrels = judgments()
-    candidates = gather([noisy(qrels, "a", 0.3), noisy(qrels, "b", 2, "AB")], depth=20)
+    candidates = align_results([noisy(qrels, "a", 0.3), noisy(qrels, "b", 2, "AB")], depth=20)
     found = methods.rbc_fit(candidates, qrels, ridge=2.5)
     rating = pairs_of(candidates, np.arange(candidates.topic.size, dtype=np.float64))
     rows, gains = [], []
@@ -76,7 +76,7 @@ def test_rbc_is_ridge_regression() -> None:
 def test_rbc_predicts_what_is_linear_and_with_a_great_penalty_the_mean() -> None:
     run = ranked("a", A="abcdefghij")
     qrels = Qrels.from_dict("q", {"A": {doc: 9.0 - n for n, doc in enumerate("abcdefghij")}})
-    candidates = gather([run], depth=10)
+    candidates = align_results([run], depth=10)
     exact = methods.rbc(candidates, methods.rbc_fit(candidates, qrels, 1e-9))
     assert exact == pytest.approx(np.arange(9, -1, -1), abs=1e-6)
     assert methods.rbc(candidates, methods.rbc_fit(candidates, qrels, 1e12)) == pytest.approx(4.5, abs=1e-6)
@@ -86,11 +86,11 @@ def test_rbc_bears_runs_that_say_nothing_or_the_same() -> None:
     qrels = judgments()
     good = noisy(qrels, "a", 0.3)
     constant = Run.from_dict("c", {"Z": {"d1": 1.0}})  # no judged topic: all ratings 0
-    alone = methods.rbc_fit(gather([good]), qrels, 1.0)
-    assert methods.rbc_fit(gather([good, constant]), qrels, 1.0) == pytest.approx([*alone, 0])
-    twice = methods.rbc_fit(gather([good, good]), qrels, 1.0)
+    alone = methods.rbc_fit(align_results([good]), qrels, 1.0)
+    assert methods.rbc_fit(align_results([good, constant]), qrels, 1.0) == pytest.approx([*alone, 0])
+    twice = methods.rbc_fit(align_results([good, good]), qrels, 1.0)
     assert twice[1] == pytest.approx(twice[2])
-    stranger = gather([constant])
+    stranger = align_results([constant])
     expected = "fusion: none of the training judgments' topics is answered by the training runs"
     assert message(lambda: methods.rbc_fit(stranger, qrels)) == expected
 
@@ -100,7 +100,7 @@ def test_the_order_of_judgments_does_not_matter() -> None:
     turned = {topic: dict(reversed(docs.items())) for topic, docs in reversed(qrels.to_dict().items())}
     other = Qrels.from_dict("q", turned)
     runs = [noisy(qrels, "a", 0.3), noisy(qrels, "b", 2)]
-    assert (methods.rbc_fit(gather(runs), qrels) == methods.rbc_fit(gather(runs), other)).all()
+    assert (methods.rbc_fit(align_results(runs), qrels) == methods.rbc_fit(align_results(runs), other)).all()
     assert training_ndcg(runs[1], qrels) == training_ndcg(runs[1], other)
 
 
@@ -225,7 +225,7 @@ def test_weights_and_regressions_are_learned_from_training_runs(files: Mapping[s
     assert same(found, fuse(runs, partial(methods.interpolation, weights=weights), "x"))
     found = learning(files, "rbc", ridge=3.0)(Request(TOPICS, None, WORK, qrels))
     assert same(
-        found, fuse(runs, partial(methods.rbc, coefficients=methods.rbc_fit(gather(training), qrels, 3.0)), "x")
+        found, fuse(runs, partial(methods.rbc, coefficients=methods.rbc_fit(align_results(training), qrels, 3.0)), "x")
     )
     assert found.name == "rbc"
 

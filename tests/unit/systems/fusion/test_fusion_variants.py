@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 from fusion_tools import judgments, noisy, pairs_of, ranked
 
+from harness.data.run_writers import write_run
 from harness.data.trec import Qrels, Run
-from harness.data.written import write_run
 from harness.io import config
 from harness.papers.paper import load_paper
 from harness.systems.fusion import methods
-from harness.systems.fusion.candidates import fuse, gather
+from harness.systems.fusion.candidates import align_results, fuse
 from harness.systems.fusion.system import Fusion
 
 RUNS = [ranked("a", T="XYU"), ranked("b", T="VYW"), ranked("c", T="RSY")]
 
 
 def scores(method: str, runs: Sequence[Run], depth: int = 3, **how: object) -> dict[str, float]:
-    candidates = gather(runs, depth)
+    candidates = align_results(runs, depth)
     return {doc: score for (_, doc), score in pairs_of(candidates, getattr(methods, method)(candidates, **how)).items()}
 
 
@@ -100,7 +100,7 @@ def test_the_authors_medians_on_random_runs(seed: int) -> None:
     ranks = [{doc: n for n, doc in enumerate(each, 1)} for each in lists]
     n = len(lists[-1])
     for weights in (None, [float(chance.randint(1, 4)) for _ in lists]):
-        candidates = gather(runs, 30)
+        candidates = align_results(runs, 30)
         if weights is None:
             values = methods.ibc(candidates, seed, "authors")
         else:
@@ -115,7 +115,7 @@ def test_rbc_is_least_squares_on_relevant_or_not() -> None:
     """Against plain least squares over all retrieved documents: unjudged ones are 0, and so is grade 1."""
     qrels = judgments()
     runs = [noisy(qrels, "a", 0.3), noisy(qrels, "b", 2, "AB")]
-    candidates = gather(runs, depth=20)
+    candidates = align_results(runs, depth=20)
     found = methods.rbc_fit(candidates, qrels, variant="authors")
     known, rows, labels = qrels.to_dict(), [], []
     for topic in "ABC":
@@ -135,8 +135,8 @@ def test_rbc_is_least_squares_on_relevant_or_not() -> None:
 def test_a_run_twice_shares_its_slope() -> None:
     """Least squares have no one solution then: the shortest is taken, and nothing fails."""
     qrels = judgments()
-    alone = methods.rbc_fit(gather([noisy(qrels, "a", 0.3)]), qrels, variant="authors")
-    twice = methods.rbc_fit(gather([noisy(qrels, "a", 0.3)] * 2), qrels, variant="authors")
+    alone = methods.rbc_fit(align_results([noisy(qrels, "a", 0.3)]), qrels, variant="authors")
+    twice = methods.rbc_fit(align_results([noisy(qrels, "a", 0.3)] * 2), qrels, variant="authors")
     assert twice == pytest.approx([alone[0], alone[1] / 2, alone[1] / 2])
 
 
@@ -153,7 +153,7 @@ def test_the_system_learns_and_ranks_by_its_variant(tmp_path: Path) -> None:
     for variant in methods.VARIANTS:
         system = Fusion(files, "rbc", training_runs=files, variant=variant)
         found[variant] = system.fused(tested, (training, half)).to_dict()["C"]
-        coefficients = methods.rbc_fit(gather(training), half, variant=variant)
+        coefficients = methods.rbc_fit(align_results(training), half, variant=variant)
         expected = fuse(tested, partial(methods.rbc, coefficients=coefficients, variant=variant), "x").to_dict()["C"]
         assert found[variant] == expected
     assert found["paper"] != found["authors"]

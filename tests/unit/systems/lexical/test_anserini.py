@@ -22,7 +22,7 @@ from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.lexical import anserini, runtime
 from harness.systems.lexical.anserini import Anserini
-from harness.systems.lexical.runtime import GET_JAR, GET_JAVA, Engine
+from harness.systems.lexical.runtime import GET_JAR, GET_JAVA, JavaRuntime
 from harness.systems.lexical.system import BM25
 
 # Stands in Java's place: keeps what it was called with, then does as Anserini was seen to do.
@@ -59,7 +59,7 @@ print({out!r})
 print({err!r}, file=sys.stderr)
 sys.exit({status})
 """
-Make = Callable[..., Engine]
+Make = Callable[..., JavaRuntime]
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def fake(tmp_path: Path) -> Make:
 
     def make(
         *, version: str = "21.0.2", lost: int = 0, segments: bool = True, out: str = "", err: str = "", status: int = 0
-    ) -> Engine:
+    ) -> JavaRuntime:
         folder = tmp_path / "fake"
         (folder / "bin").mkdir(parents=True, exist_ok=True)
         program, jar = folder / "bin" / "java", folder / "anserini-1.0-fatjar.jar"
@@ -76,7 +76,7 @@ def fake(tmp_path: Path) -> Make:
         program.write_text(FAKE.format(python=sys.executable, version=version, **told))
         program.chmod(0o755)
         jar.write_bytes(b"a jar")
-        return Engine(program, version, jar, hashlib.sha256(b"a jar").hexdigest())
+        return JavaRuntime(program, version, jar, hashlib.sha256(b"a jar").hexdigest())
 
     return make
 
@@ -90,12 +90,12 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
 
 
-def system_of(engine: Engine, **how: object) -> Anserini:
+def system_of(engine: JavaRuntime, **how: object) -> Anserini:
     settings = {"view": PLAIN, "document": {"body": 1}, "java": str(engine.java), "jar": str(engine.jar)}
     return Anserini(**(settings | {"jar_sha256": engine.sha256} | how))  # type: ignore[arg-type]
 
 
-def calls(engine: Engine) -> list[str]:
+def calls(engine: JavaRuntime) -> list[str]:
     path = engine.java.parent / "calls.txt"
     return path.read_text().splitlines() if path.exists() else []
 

@@ -23,9 +23,9 @@ from harness.errors import HarnessError
 from harness.store import artefacts
 from harness.systems.base import Request
 from harness.systems.lexical import postings, tokens, weighting
-from harness.systems.lexical.postings import Counts, Postings
+from harness.systems.lexical.postings import Postings, WordCounts
 from harness.systems.lexical.system import BM25
-from harness.systems.lexical.tokens import Tokens
+from harness.systems.lexical.tokens import CorpusTokens
 from harness.systems.theorems.declarations import Declarations
 
 FIELDS = ("body", "title")
@@ -51,10 +51,10 @@ def corpus_of(folder: Path, texts: Texts) -> Corpus:
     return field_corpus(folder, *({name: " ".join(words) for name, words in text.items()} for text in texts))
 
 
-def tokens_of(folder: Path, texts: Texts, fields: Iterable[str] = FIELDS) -> Tokens:
+def tokens_of(folder: Path, texts: Texts, fields: Iterable[str] = FIELDS) -> CorpusTokens:
     (folder / "tokens").mkdir()
-    tokens.write(corpus_of(folder, texts), sorted(fields), str.split, folder / "tokens")
-    return Tokens.load(folder / "tokens")
+    tokens.write_tokens(corpus_of(folder, texts), sorted(fields), str.split, folder / "tokens")
+    return CorpusTokens.load(folder / "tokens")
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -107,9 +107,9 @@ def test_every_limit_gives_the_bytes_of_the_plain_way(
                     postings.count(known, weights, first, min_count=least, max_share=share, limit=limit)
                 continue
             postings.count(known, weights, first, min_count=least, max_share=share, limit=limit)
-            counts = Counts.load(first, known.ids)
+            counts = WordCounts.load(first, known.ids)
             assert counts.lengths.tolist() == [len(doc) for doc in docs]
-            weighting.BM25(variant, 1.2, 0.75, 0.5).write(counts, second, limit)
+            weighting.BM25Weights(variant, 1.2, 0.75, 0.5).write(counts, second, limit)
             equal(Postings.load(second, counts), reference.bm25(words, docs, variant, 1.2, 0.75, 0.5))
             weighting.tfidf(counts, letters, third, limit)
             equal(Postings.load(third, counts), reference.tfidf(words, docs, letters))
@@ -130,7 +130,7 @@ def test_bm25f_in_parts(seed: int, b: float, k1: float, weight: float) -> None:
             fields, places = {}, {name: new() for name in weights}
             for name, place in places.items():
                 postings.count(known, {name: 1}, place, limit=limit)
-                fields[name] = Counts.load(place, known.ids)
+                fields[name] = WordCounts.load(place, known.ids)
             written = new()
             weighting.bm25f(fields, weights, lengths, k1, written, limit)
             equal(Postings.load(written, fields["body"]), expected)
@@ -201,7 +201,7 @@ def test_damaged_files_are_one_line(tmp_path: Path) -> None:
     postings.count(known, {"body": 1}, tmp_path / "counts")
     (tmp_path / "counts" / "tf.npy").write_bytes(b"?")
     with pytest.raises(HarnessError, match="not the counts of words"):
-        Counts.load(tmp_path / "counts", known.ids)
+        WordCounts.load(tmp_path / "counts", known.ids)
 
 
 def test_declarations_with_an_empty_field(tmp_path: Path) -> None:
@@ -221,14 +221,16 @@ def test_memory_grows_with_documents_and_words_only(tmp_path: Path) -> None:
     start = np.arange(0, count * length + 1, length)
     token = rng.integers(0, words, count * length).astype(np.int32)
     ids = np.array([b"d%d" % number for number in range(count)])
-    known = Tokens(ids, tuple(f"w{number}" for number in range(words)), {"body": tokens.Field(start, token)})
+    known = CorpusTokens(
+        ids, tuple(f"w{number}" for number in range(words)), {"body": tokens.FieldTokens(start, token)}
+    )
 
     def peak(limit: int) -> int:
         folder = tmp_path / str(limit)
         (folder / "weights").mkdir(parents=True)
         tracemalloc.start()
         postings.count(known, {"body": 1}, folder, limit=limit)
-        weighting.BM25("lucene", 1.2, 0.75, 1.0).write(Counts.load(folder, ids), folder / "weights", limit)
+        weighting.BM25Weights("lucene", 1.2, 0.75, 1.0).write(WordCounts.load(folder, ids), folder / "weights", limit)
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found

@@ -22,7 +22,7 @@ from lexical_tools import field_corpus
 from harness.io.kernels import VARIABLE
 from harness.systems.lexical import postings, text, tokens, weighting
 from harness.systems.lexical.numbering import Numbering
-from harness.systems.lexical.postings import Counts, Postings
+from harness.systems.lexical.postings import Postings, WordCounts
 from harness.systems.ranking import Best
 
 Query = Mapping[str, float]
@@ -149,13 +149,13 @@ def test_bounds_are_the_largest_weights(variant: str, tmp_path: Path) -> None:
     texts = [" ".join(rng.choices("abcdefgh", range(1, 9), k=rng.randint(1, 30))) for _ in range(50)]
     for name in "tcp":
         (tmp_path / name).mkdir()
-    tokens.write(
+    tokens.write_tokens(
         field_corpus(tmp_path, *({"body": each, "title": ""} for each in texts)), ["body"], str.split, tmp_path / "t"
     )
-    known = tokens.Tokens.load(tmp_path / "t")
+    known = tokens.CorpusTokens.load(tmp_path / "t")
     postings.count(known, {"body": 1}, tmp_path / "c")
-    counts = Counts.load(tmp_path / "c", known.ids)
-    weighting.BM25(variant, 1.2, 0.75, 0.5).write(counts, tmp_path / "p")
+    counts = WordCounts.load(tmp_path / "c", known.ids)
+    weighting.BM25Weights(variant, 1.2, 0.75, 0.5).write(counts, tmp_path / "p")
     index = Postings.load(tmp_path / "p", counts)
     lists = [index.weight[a:z].tolist() for a, z in pairwise(index.start)]
     assert index.most.tolist() == [max(each) for each in lists]
@@ -239,8 +239,8 @@ def test_files_of_several_fields(texts: list[tuple[str, str]], some: bool) -> No
             folder = Path(name)
             corpus = field_corpus(folder, *({"title": a, "body": f"{b} x"} for a, b in texts))
             (folder / "t").mkdir()
-            tokens.write(corpus, ["body", "title"], view, folder / "t")
-            known = tokens.Tokens.load(folder / "t")
+            tokens.write_tokens(corpus, ["body", "title"], view, folder / "t")
+            known = tokens.CorpusTokens.load(folder / "t")
             words = [
                 [[known.words[n] for n in field.token[a:z]] for a, z in pairwise(field.start)]
                 for field in known.fields.values()

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from lexical_tools import PLAIN, corpus_of, found, message, random_texts, topics_of
 
 from harness.collections.corpus import Corpus
+from harness.data.run_writers import write_run
 from harness.data.topics import Topic, Topics
-from harness.data.written import write_run
 from harness.store import artefacts
 from harness.systems.base import Request
 from harness.systems.build import build_system

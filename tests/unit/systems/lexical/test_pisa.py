@@ -26,7 +26,7 @@ from harness.systems.lexical import tokens as token_files
 from harness.systems.lexical.pisa import Pisa
 from harness.systems.lexical.system import BM25
 from harness.systems.lexical.text import configured
-from harness.systems.lexical.tokens import Tokens
+from harness.systems.lexical.tokens import CorpusTokens
 
 MISSING = "pyterrier-pisa is not installed: pip install 'mathir-harness[pisa]'"
 
@@ -215,8 +215,8 @@ def test_an_index_is_kept_and_a_damaged_one_is_made_again(
 def test_postings_are_the_same_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = corpus_of(tmp_path, texts(60), extra={"d3": "w1 w1 new"})
     (tmp_path / "tokens").mkdir()
-    token_files.write(corpus, ["body", "extra"], configured(PLAIN), tmp_path / "tokens")
-    tokens = Tokens.load(tmp_path / "tokens")
+    token_files.write_tokens(corpus, ["body", "extra"], configured(PLAIN), tmp_path / "tokens")
+    tokens = CorpusTokens.load(tmp_path / "tokens")
     made = []
     for most in (1 << 20, 50, 1):
         monkeypatch.setattr(pisa_engine, "_TOGETHER", most)
@@ -244,14 +244,14 @@ def test_postings_are_the_same_in_parts(tmp_path: Path, monkeypatch: pytest.Monk
 @with_pisa
 def test_a_process_that_breaks_off_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "empty").mkdir()
-    index = pisa_engine.Index(tmp_path / "empty", np.array([b"d1"]), {"a": 0}, 1.2, 0.75)
+    index = pisa_engine.PisaIndex(tmp_path / "empty", np.array([b"d1"]), {"a": 0}, 1.2, 0.75)
     assert message(lambda: pisa_engine.search(index, [{"a": 1}], [1])).startswith("PISA: search failed: ")
     broken = tmp_path / "module.so"
     broken.write_bytes(b"nothing")
     monkeypatch.setattr(pisa_engine, "native", lambda: broken)
     said = message(lambda: pisa_engine.search(index, [{"a": 1}], [1]))
     assert said.startswith("PISA: search failed: ImportError: ")
-    tokens = Tokens(np.array([b"d1"]), (), {})
+    tokens = CorpusTokens(np.array([b"d1"]), (), {})
     (tmp_path / "index").mkdir()
     monkeypatch.setattr(pisa_engine, "_invert", lambda *_: None)
     said = message(lambda: pisa_engine.build(tokens, {"body": 1}, tmp_path / "index", k1=1, b=0))

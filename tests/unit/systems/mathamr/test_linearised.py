@@ -23,10 +23,10 @@ from harness.systems import hardware
 from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.dense import encoder, models
-from harness.systems.dense.engines import Encoded, Encoder, Matrix
-from harness.systems.dense.models import Model
+from harness.systems.dense.engines import EncodedTexts, Matrix, TextEncoder
+from harness.systems.dense.models import AvailableModel
 from harness.systems.mathamr.graphs import parsers
-from harness.systems.mathamr.graphs.graph import FORMULA, MODES, OPT, ROOT, SLT, TEXT, Graph, restrict
+from harness.systems.mathamr.graphs.graph import FORMULA, MODES, OPT, ROOT, SLT, TEXT, Graph, restrict_graph
 from harness.systems.mathamr.linearised import Linearised, linearise, linearise_formula, word_of
 
 __all__ = ["world"]
@@ -62,9 +62,9 @@ def test_order_by_hand(graph: Graph, text: str) -> None:
 
 def test_a_post_by_hand() -> None:
     assert linearise(POST) == "solve-01 plus x 2 x + 2 add-02 twice"
-    assert linearise(restrict(POST, "opt")) == "solve-01 plus x 2 add-02 twice"
-    assert linearise(restrict(POST, "slt")) == "solve-01 x + 2 add-02 twice"
-    assert linearise(restrict(POST, "none")) == "solve-01 add-02 twice"
+    assert linearise(restrict_graph(POST, "opt")) == "solve-01 plus x 2 add-02 twice"
+    assert linearise(restrict_graph(POST, "slt")) == "solve-01 x + 2 add-02 twice"
+    assert linearise(restrict_graph(POST, "none")) == "solve-01 add-02 twice"
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,11 @@ def words(monkeypatch: pytest.MonkeyPatch) -> Words:
 
     monkeypatch.setattr(parsers, "load", lambda name: parser(found))
     monkeypatch.setattr(hardware, "device", lambda name: "cpu")
-    made = Encoder("words", 0, 64, lambda texts, role: Encoded(counted(texts), np.zeros(len(texts), bool)))
+    made = TextEncoder("words", 0, 64, lambda texts, role: EncodedTexts(counted(texts), np.zeros(len(texts), bool)))
     monkeypatch.setattr(encoder, "load", lambda model, device: made)
-    monkeypatch.setattr(models, "find", lambda name: Model(name, Path(name), "transformers", {"model": name}))
+    monkeypatch.setattr(
+        models, "find_model", lambda name: AvailableModel(name, Path(name), "transformers", {"model": name})
+    )
     return found
 
 
@@ -181,7 +183,9 @@ def test_only_the_pool_is_ranked(world: World, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("words")
 def test_parser_weights_and_device_decide_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     weights = {"files": "a"}
-    monkeypatch.setattr(models, "find", lambda name: Model(name, tmp_path, "transformers", dict(weights)))
+    monkeypatch.setattr(
+        models, "find_model", lambda name: AvailableModel(name, tmp_path, "transformers", dict(weights))
+    )
     system = Linearised("lin", model=str(tmp_path))
     first = system.reads()
     assert system.reads() == first
@@ -264,7 +268,7 @@ def test_parsers_by_name() -> None:
 def test_a_formula_in_its_sentence_by_hand() -> None:
     # "Solve FORMULA_0. Add FORMULA_1 twice." FORMULA_0 has trees, FORMULA_1 has none, FORMULA_2 is in no sentence.
     assert linearise_formula(POST, 0) == "solve-01 plus x 2 x + 2"
-    assert linearise_formula(restrict(POST, "opt"), 0) == "solve-01 plus x 2"
+    assert linearise_formula(restrict_graph(POST, "opt"), 0) == "solve-01 plus x 2"
     assert linearise_formula(POST, 1) == "add-02 twice"
     assert linearise_formula(POST, 2) == ""
 

@@ -15,7 +15,7 @@ from refusals import refuses
 
 from harness.errors import FormatError, HarnessError
 from harness.systems.mathamr.graphs import amr
-from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence, check
+from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence, check_graph
 
 penman = pytest.importorskip("penman", reason="penman is not installed")
 
@@ -162,7 +162,7 @@ def test_published_topics(tmp_path: Path) -> None:
     assert str(found[1][1]).startswith(f"{path}: graph 2 (B.2): ")
     graph = found[0][1]
     assert isinstance(graph, Graph)
-    check(graph)
+    check_graph(graph)
     assert graph.labels == ("find-01", "string-entity", "FORMULA_0", "U!plus", "V!x", "O!SUP", "E!", "N!2", "cause-01")
     assert graph.formulas[0].opt == (3, 8)
     assert graph.sentences == ((0, 1, 2, 8),)
@@ -277,7 +277,7 @@ def test_a_parser_of_amr_reads_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
         return ["(x / " if "bad" in text else f"(x / n{text.count(chr(10)) + 1})" for text in texts]
 
     monkeypatch.setattr(amr, "loaded", lambda package, model: parse)
-    monkeypatch.setattr(amr, "sentences", lambda texts: (text.split("|") if text else [] for text in texts))
+    monkeypatch.setattr(amr, "parsed_sentences", lambda texts: (text.split("|") if text else [] for text in texts))
     found = amr.AMRParser(limit=4)(["a b|c d|e f", "bad", ""])
     assert seen == ["a b\nc d", "e f", "bad"]
     assert found[0] == [Sentence(("n2",), (), 0), Sentence(("n1",), (), 0)]
@@ -296,7 +296,7 @@ def test_a_chunk_that_cannot_be_read_is_left_out(
         return [made.get(text, f"(x / {text})") for text in texts]
 
     monkeypatch.setattr(amr, "loaded", lambda package, model: parse)
-    monkeypatch.setattr(amr, "sentences", lambda texts: (text.split("|") for text in texts))
+    monkeypatch.setattr(amr, "parsed_sentences", lambda texts: (text.split("|") for text in texts))
     parser = amr.AMRParser(limit=1)
     found = parser(["one|more|three", "bad|more", "bad|none", "none", "bad|six", "none|seven"])
     assert [each.reason if isinstance(each, Failure) else [s.labels[0] for s in each] for each in found] == [

@@ -56,7 +56,7 @@ class Missing:
 
 def _made(
     folder: Path, posts: Iterable[Post] = POSTS, parse: build.Parse = Words(), workers: int = 1, batch: int = 4
-) -> build.Built:
+) -> build.BuildStatistics:
     """Builds graphs; shards are known by the parser alone."""
     folder.mkdir(exist_ok=True)
     return build.build_graphs(posts, parse, folder, f"graphs/{parse}", workers, batch)[0]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
 from harness.systems.mathamr.encoder.convolution import RelationalConv  # noqa: E402
-from harness.systems.mathamr.encoder.plan import Plan, plan  # noqa: E402
+from harness.systems.mathamr.encoder.plan import EdgePlan, plan_edges  # noqa: E402
 
 
 def conv(relations: int = 7, chunks: bool | None = None, dim_in: int = 5, dim_out: int = 4) -> RelationalConv:
@@ -24,7 +24,7 @@ def conv(relations: int = 7, chunks: bool | None = None, dim_in: int = 5, dim_ou
 def test_both_ways_agree_on_relations_of_every_size() -> None:
     relation = torch.cat([torch.full((2**n + n,), n) for n in range(12)])
     source, target = torch.randint(0, 900, (2, len(relation)))
-    groups = plan(source, relation, target, 15)
+    groups = plan_edges(source, relation, target, 15)
     x = torch.randn(900, 5, dtype=torch.float64)
     torch.testing.assert_close(conv(15, False)(x, groups), conv(15, True)(x, groups), atol=1e-12, rtol=0)
     assert sum(groups.blocks.rows) < 2 * len(groups.target) + 4 * len(groups.present)
@@ -35,7 +35,7 @@ def test_both_ways_agree_on_relations_of_every_size() -> None:
 
 def test_the_plan_is_sorted_and_complete() -> None:
     source, relation, target = torch.randint(0, 9, (3, 200))
-    groups = plan(source, relation, target, 9)
+    groups = plan_edges(source, relation, target, 9)
     kept = sorted(
         zip(
             groups.source.tolist(),
@@ -54,16 +54,16 @@ def test_the_plan_is_sorted_and_complete() -> None:
 def test_relations_out_of_range_are_refused() -> None:
     one = torch.tensor([0])
     with pytest.raises(ValueError, match="relations from 7 to 7, expected 0 to 6"):
-        plan(one, torch.tensor([7]), one, 7)
+        plan_edges(one, torch.tensor([7]), one, 7)
     with pytest.raises(ValueError, match="from -1"):
-        plan(one, torch.tensor([-1]), one, 7)
+        plan_edges(one, torch.tensor([-1]), one, 7)
 
 
 @pytest.mark.parametrize("chunks", [False, True])
 def test_bf16_autocast_is_near(chunks: bool) -> None:
     layer = conv(chunks=chunks).float()
     source, relation, target = torch.randint(0, 6, (3, 30))
-    groups = plan(source, relation, target, 7)
+    groups = plan_edges(source, relation, target, 7)
     x = torch.randn(6, 5, requires_grad=True)
     exact = layer(x, groups)
     with torch.autocast("cpu", torch.bfloat16):
@@ -75,7 +75,7 @@ def test_bf16_autocast_is_near(chunks: bool) -> None:
 
 
 def gradients(
-    layer: RelationalConv, x: Tensor, groups: Plan, vectors: Tensor | None = None
+    layer: RelationalConv, x: Tensor, groups: EdgePlan, vectors: Tensor | None = None
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Output and the gradients of a weighted sum of it."""
     x = x.clone().requires_grad_()
@@ -96,7 +96,7 @@ def test_gradients_derived_by_hand_are_those_of_autograd(some: bool, with_vector
     """In float32; chunks are differentiated by torch."""
     relation = torch.cat([torch.full((3 * n + 1,), n) for n in range(15)])
     source, target = torch.randint(0, 60, (2, len(relation)))
-    groups = plan(source, relation, target, 17)
+    groups = plan_edges(source, relation, target, 17)
     groups = groups.towards(torch.tensor([3, 7, 20, 59]), 60) if some else groups
     x = torch.randn(60, 5)
     vectors = torch.randn(17, 5) if with_vectors else None
@@ -112,7 +112,7 @@ def test_gradients_derived_by_hand_are_those_of_autograd(some: bool, with_vector
 def test_values_of_some_nodes_are_those_of_all(chunks: bool) -> None:
     source, relation, target = torch.randint(0, 6, (3, 50))
     layer, x = conv(chunks=chunks), torch.randn(8, 5, dtype=torch.float64)
-    groups = plan(source, relation, target, 7)
+    groups = plan_edges(source, relation, target, 7)
     for nodes in ([], [2], [0, 4, 7], list(range(8))):  # node 7 has no edge
         chosen = torch.tensor(nodes, dtype=torch.int64)
         part = groups.towards(chosen, len(x))
@@ -123,7 +123,7 @@ def test_values_of_some_nodes_are_those_of_all(chunks: bool) -> None:
 def test_nodes_after_the_last_edge_and_graphs_without_edges_get_their_own_value() -> None:
     one = torch.tensor([1])
     x = torch.randn(4, 5, dtype=torch.float64)
-    for groups in (plan(one, one, one - 1, 7), plan(one[:0], one[:0], one[:0], 7)):
+    for groups in (plan_edges(one, one, one - 1, 7), plan_edges(one[:0], one[:0], one[:0], 7)):
         for layer in (conv(chunks=False), conv(chunks=True)):
             out, found = gradients(layer, x, groups)
             torch.testing.assert_close(out[1:], x[1:] @ layer.root + layer.bias, atol=1e-12, rtol=0)
@@ -135,7 +135,7 @@ def test_parameters_without_an_edge_have_a_gradient_of_zero(chunks: bool) -> Non
     """None would leave them out of weight decay."""
     one = torch.tensor([1])
     layer, x = conv(chunks=chunks), torch.randn(4, 5, dtype=torch.float64)
-    out, found = gradients(layer, x, plan(one, one, one, 7).towards(one - 1, 4))
+    out, found = gradients(layer, x, plan_edges(one, one, one, 7).towards(one - 1, 4))
     torch.testing.assert_close(out, x[:1] @ layer.root + layer.bias, atol=1e-12, rtol=0)
     assert not found["comp"].any()
     assert not found["weight"].any()
@@ -146,4 +146,4 @@ def test_parameters_without_an_edge_have_a_gradient_of_zero(chunks: bool) -> Non
 def test_edges_of_nodes_that_do_not_exist_are_refused(ends: tuple[int, int]) -> None:
     source, target = (torch.tensor([end]) for end in ends)
     with pytest.raises((ValueError, RuntimeError)):
-        conv(chunks=False)(torch.randn(4, 5, dtype=torch.float64), plan(source, source[:1] * 0, target, 7))
+        conv(chunks=False)(torch.randn(4, 5, dtype=torch.float64), plan_edges(source, source[:1] * 0, target, 7))

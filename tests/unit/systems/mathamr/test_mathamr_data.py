@@ -10,7 +10,7 @@ from mathamr_world import Conf, Words, World, parser, row, rows, topics, world
 from refusals import refusal
 
 from harness.collections.corpus import Corpus, Document
-from harness.collections.judged import Judged, judged
+from harness.collections.judged_documents import JudgedDocuments, judged
 from harness.store import artefacts
 from harness.systems.mathamr.graphs import data
 from harness.systems.mathamr.graphs.build import read_graphs
@@ -18,10 +18,12 @@ from harness.systems.mathamr.graphs.data import PairGraphs
 from harness.systems.mathamr.graphs.posts import question
 
 __all__ = ["world"]
-NOBODY = Judged(frozenset(), frozenset())
+NOBODY = JudgedDocuments(frozenset(), frozenset())
 
 
-def made(sources: dict[str, str], folder: Path, leave_out: Judged = NOBODY, words: Words | None = None) -> PairGraphs:
+def made(
+    sources: dict[str, str], folder: Path, leave_out: JudgedDocuments = NOBODY, words: Words | None = None
+) -> PairGraphs:
     return data.pair_graphs(sources, leave_out, parser(words or Words()))
 
 
@@ -179,7 +181,7 @@ def test_only_accepted_answers_where_a_corpus_says(
         document["accepted"] = accepted  # null is as a column that is not there: not known to be accepted
     world.corpus("qa", documents, keep=KEPT)
     world.corpus("qb", rows(2, 1))
-    judge = Judged(frozenset({"A1.0", "A1.1"}), frozenset())  # counted once, accepted or not
+    judge = JudgedDocuments(frozenset({"A1.0", "A1.1"}), frozenset())  # counted once, accepted or not
     found = made({"qa": "question", "qb": "question"}, tmp_path, judge)
     assert named(found) == [("qa/Q0", "qa/A0.1"), ("qa/Q3", "qa/A3.0"), ("qa/Q0", "qb/A0.0")]
     assert (found.left_out, found.not_accepted, found.without) == (3, 4, 0)
@@ -228,7 +230,9 @@ def test_pairs_that_there_are_not_are_one_line(
 ) -> None:
     words = Words()
     world.corpus("qa", documents, keep=KEPT)
-    assert line in refusal(lambda: made({"qa": column}, tmp_path, Judged(frozenset(out.split()), frozenset()), words))
+    assert line in refusal(
+        lambda: made({"qa": column}, tmp_path, JudgedDocuments(frozenset(out.split()), frozenset()), words)
+    )
     assert out or not words.calls  # what is wrong with the corpus is said before its posts are parsed
 
 

@@ -32,36 +32,36 @@ SMALL = Graph(
 
 
 def test_modes_drop_trees_and_renumber() -> None:
-    assert g.restrict(SMALL, "both") is SMALL
-    opt = g.restrict(SMALL, "opt")
+    assert g.restrict_graph(SMALL, "both") is SMALL
+    opt = g.restrict_graph(SMALL, "opt")
     assert opt.labels == SMALL.labels[:6]
     assert opt.formulas[0] == FormulaNodes("7", 2, (4, 6), (0, 0))
-    slt = g.restrict(SMALL, "slt")
+    slt = g.restrict_graph(SMALL, "slt")
     assert slt.labels == (*SMALL.labels[:4], "V!x")
     assert slt.edges == ((0, ":snt1", 1), (1, ":ARG1", 2), (0, ":math", 3), (2, ":slt", 4))
     assert slt.formulas[0] == FormulaNodes("7", 2, (0, 0), (4, 5))
-    none = g.restrict(SMALL, "none")
+    none = g.restrict_graph(SMALL, "none")
     assert none == Graph(("multi-sentence", "solve-01"), b"\0\0", ((0, ":snt1", 1),), 0, ((1,),), ())
     for mode in g.MODES:
-        g.check(g.restrict(SMALL, mode))
+        g.check_graph(g.restrict_graph(SMALL, mode))
 
 
 def test_without_formulas_something_is_left() -> None:
     only = Graph(
         ("FORMULA_0", "V!x"), bytes([1, 3]), ((0, ":slt", 1),), 0, ((0,),), (FormulaNodes("", 0, (0, 0), (1, 2)),)
     )
-    assert g.restrict(only, "none") == Graph(("multi-sentence",), b"\0", (), 0, (), ())
+    assert g.restrict_graph(only, "none") == Graph(("multi-sentence",), b"\0", (), 0, (), ())
 
 
 def test_the_root_moves_when_it_is_a_placeholder() -> None:
     start = Graph(
         ("FORMULA_0", "hold"), bytes([1, 0]), ((0, ":dep", 1),), 0, ((0, 1),), (FormulaNodes("", 0, (0, 0), (0, 0)),)
     )
-    assert g.restrict(start, "none") == Graph(("hold",), b"\0", (), 0, ((0,),), ())
+    assert g.restrict_graph(start, "none") == Graph(("hold",), b"\0", (), 0, ((0,),), ())
 
 
 def test_an_unknown_mode_is_refused() -> None:
-    refuses("formula mode 'opts' is unknown; did you mean 'opt'", lambda: g.restrict(SMALL, "opts"))
+    refuses("formula mode 'opts' is unknown; did you mean 'opt'", lambda: g.restrict_graph(SMALL, "opts"))
 
 
 @given(graphs())
@@ -97,7 +97,7 @@ def test_what_is_no_graph_is_one_line(text: str) -> None:
     ],
 )
 def test_faults_are_told(broken: Graph, reason: str) -> None:
-    refuses(reason, lambda: g.check(broken, "post 5"))
+    refuses(reason, lambda: g.check_graph(broken, "post 5"))
 
 
 def test_inversions_of_amr() -> None:

@@ -10,7 +10,7 @@ from tuning_tools import one_thread
 
 from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.batch import Batch, collate
-from harness.systems.mathamr.encoder.settings import INITS, Settings
+from harness.systems.mathamr.encoder.settings import INITS, GraphEncoderSettings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,33 +19,33 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra graph
 
 from harness.systems.dense.training.loop import parameter_groups  # noqa: E402
 from harness.systems.mathamr.encoder import loss  # noqa: E402
-from harness.systems.mathamr.encoder.model import Encoder, groups_of  # noqa: E402
+from harness.systems.mathamr.encoder.model import GraphEncoder, groups_of  # noqa: E402
 
 __all__ = ["one_thread"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def model(**changes: object) -> Encoder:
+def model(**changes: object) -> GraphEncoder:
     torch.manual_seed(0)
-    return Encoder(replace(SMALL, **changes))  # type: ignore[arg-type]
+    return GraphEncoder(replace(SMALL, **changes))  # type: ignore[arg-type]
 
 
 def batch(count: int, structure: str = "hierarchy", first: int = 0) -> Batch:
     return collate([encoded(n, 6 + 2 * n, structure=structure) for n in range(first, first + count)], SMALL)
 
 
-def number(encoder: Encoder) -> int:
+def number(encoder: GraphEncoder) -> int:
     return sum(p.numel() for p in encoder.parameters())
 
 
 def test_parameters_of_the_thesis_experiments() -> None:
-    encoder = Encoder(Settings(nodes=20_000, relations=262 + 4, reserved=False))
+    encoder = GraphEncoder(GraphEncoderSettings(nodes=20_000, relations=262 + 4, reserved=False))
     assert encoder.settings.directed == 532
     assert encoder.embedding.weight.numel() == 1_280_000
     assert [number(layer) for layer in encoder.layers] == [64**3 + 532 * 64 + 64 * 64 + 64 + 128] * 4  # type: ignore[arg-type]
     assert number(encoder.head) == 6_432  # type: ignore[arg-type]
     assert number(encoder) == 2_488_545
-    assert number(Encoder(Settings())) == 2_488_545 + 4 * 2 * 64
+    assert number(GraphEncoder(GraphEncoderSettings())) == 2_488_545 + 4 * 2 * 64
 
 
 def test_node_embeddings_are_xavier_uniform() -> None:
@@ -183,4 +183,4 @@ def test_wrong_settings_are_one_line() -> None:
         ({"reserved": 1}, "'reserved' is 1"),
     ):
         with pytest.raises(HarnessError, match=message):
-            Settings(**{**asdict(SMALL), **changes})
+            GraphEncoderSettings(**{**asdict(SMALL), **changes})

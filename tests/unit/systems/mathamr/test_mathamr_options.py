@@ -17,14 +17,14 @@ from harness.errors import HarnessError
 from harness.systems.dense import encoder
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts
 from harness.systems.mathamr.encoder.virtual import encode, formula_keys
-from harness.systems.mathamr.encoder.vocabulary import Vocabulary
+from harness.systems.mathamr.encoder.vocabulary import NodeVocabulary
 from harness.systems.mathamr.graphs import data
 from harness.systems.mathamr.training import options
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
 from harness.systems.mathamr.encoder import loss  # noqa: E402
-from harness.systems.mathamr.encoder.settings import Settings  # noqa: E402
+from harness.systems.mathamr.encoder.settings import GraphEncoderSettings  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
 __all__ = ["place", "world"]
@@ -49,7 +49,7 @@ def test_hard_negatives_are_those_of_bm25() -> None:
     words = [f"w{letter}" for letter in "abcdefghijklmno"]
     texts = [rng.choice(words, rng.integers(2, 9)).tolist() for _ in range(24)]
     graphs = [text_graph(tuple(text)) for text in texts]
-    vocabulary = Vocabulary.learn(graphs, 60)
+    vocabulary = NodeVocabulary.learn(graphs, 60)
     pack = Pack.memory(encode_posts(((f"p{i}", graph) for i, graph in enumerate(graphs)), vocabulary))
     # Two answers of the first question; the last two questions share an answer, and so a group.
     query = np.array([0, 0, 1, 2, 3, 4, 5, 6])
@@ -68,7 +68,7 @@ def test_hard_negatives_are_those_of_bm25() -> None:
 
 def test_hard_negatives_of_a_query_that_shares_no_word() -> None:
     graphs = [text_graph(("one",)), text_graph(("two",)), text_graph(("three",)), text_graph(("four",))]
-    vocabulary = Vocabulary.learn(graphs, 20)
+    vocabulary = NodeVocabulary.learn(graphs, 20)
     pack = Pack.memory(encode_posts(((f"p{i}", graph) for i, graph in enumerate(graphs)), vocabulary))
     found = options.hard_negatives(pack, np.array([0, 1]), np.array([2, 3]), np.array([0, 1]), 2, vocabulary.size)
     assert found.tolist() == [[-1, -1], [-1, -1]]
@@ -77,10 +77,10 @@ def test_hard_negatives_of_a_query_that_shares_no_word() -> None:
 def test_a_hard_negative_counts_once_and_for_its_own_queries() -> None:
     numbers = np.array([0, 1, 2])
     hard = np.array([[11, 20], [20, 21], [-1, 21]])
-    extra, none = training.extra_documents(training.Pairs(numbers, numbers + 10, numbers, None, hard))
+    extra, none = training.extra_documents(training.QuestionAnswerPairs(numbers, numbers + 10, numbers, None, hard))
     assert extra.tolist() == [20, 21]  # 11 is a document of the batch already
     assert none.tolist() == [[False, True], [False, False], [True, False]]
-    extra, none = training.extra_documents(training.Pairs(numbers, numbers + 10, numbers))
+    extra, none = training.extra_documents(training.QuestionAnswerPairs(numbers, numbers + 10, numbers))
     assert (extra.shape, none.shape) == ((0,), (3, 0))
 
 
@@ -96,7 +96,7 @@ def test_the_loss_counts_more_documents_than_queries() -> None:
 
 
 def test_formulas_of_equal_trees_have_equal_keys() -> None:
-    vocabulary = Vocabulary.learn([POST], 100)
+    vocabulary = NodeVocabulary.learn([POST], 100)
     keys = formula_keys(encode(POST, vocabulary), vocabulary.count)
     types = [vocabulary.node(label, kind) for label, kind in zip(POST.labels[7:], POST.kinds[7:], strict=True)]
     assert keys == [np.array(types, np.uint16).tobytes(), b"", b""]  # two formulas have no trees
@@ -150,7 +150,7 @@ def test_types_of_nodes_begin_as_their_word_pieces(monkeypatch: pytest.MonkeyPat
     pieces = {"prove": [0], "have rel role": [1, 2, 3], "x": [4]}
     monkeypatch.setattr(options, "_pieces", lambda _: (lambda texts: [pieces.get(t, []) for t in texts], table))
     graph = text_graph(("prove-01", "have-rel-role-91", "x", "qqq"))
-    vocabulary = Vocabulary.learn([graph], 20)
+    vocabulary = NodeVocabulary.learn([graph], 20)
     found = options.token_embeddings(vocabulary, "any", 2)
     names = {name: row for row, name in enumerate(vocabulary.nodes)}
     rows = [names[name] for name in ("prove-01", "have-rel-role-91", "x")]
@@ -158,8 +158,8 @@ def test_types_of_nodes_begin_as_their_word_pieces(monkeypatch: pytest.MonkeyPat
     assert sorted(np.flatnonzero(~np.isnan(found[:, 0])).tolist()) == sorted(rows)
     means = np.array([table[0], table[1:4].mean(axis=0), table[4]])
     assert found[rows] == pytest.approx(options.main_axes(means, 2, math.sqrt(2 / 22)), abs=1e-6)
-    model = training.initial(Settings(20, 9, dim=2, out=2, layers=1, bases=1), 3, found)
-    plain = training.initial(Settings(20, 9, dim=2, out=2, layers=1, bases=1), 3)
+    model = training.initial(GraphEncoderSettings(20, 9, dim=2, out=2, layers=1, bases=1), 3, found)
+    plain = training.initial(GraphEncoderSettings(20, 9, dim=2, out=2, layers=1, bases=1), 3)
     weights = model.embedding.weight.detach().numpy()
     assert weights[rows] == pytest.approx(found[rows])
     rest = [row for row in range(20) if row not in rows]

@@ -13,12 +13,12 @@ from mathamr_tools import NAMES, POST, graphs, message, same, text_graph
 from refusals import refuses
 
 from harness.errors import HarnessError
-from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write
+from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write_pack
 from harness.systems.mathamr.encoder.virtual import AUXILIARY, STRUCTURES, encode
-from harness.systems.mathamr.encoder.vocabulary import Vocabulary
+from harness.systems.mathamr.encoder.vocabulary import NodeVocabulary
 from harness.systems.mathamr.graphs.graph import Graph
 
-VOCABULARY = Vocabulary.learn([POST], size=500)
+VOCABULARY = NodeVocabulary.learn([POST], size=500)
 ITEM = encode(POST, VOCABULARY)
 
 
@@ -40,7 +40,7 @@ def test_what_is_written_is_read(posts: dict[str, Graph], auxiliary: str) -> Non
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_a_file_is_what_a_pack_in_memory_is(tmp_path: Path, structure: str) -> None:
     posts, path = some_posts(20), tmp_path / "new" / "a.pack"
-    assert write(path, encode_posts(posts, VOCABULARY, structure)).posts == 20
+    assert write_pack(path, encode_posts(posts, VOCABULARY, structure)).posts == 20
     on_disk, in_memory = Pack(path), Pack.memory(encode_posts(posts, VOCABULARY, structure))
     others = Pack.memory(encode_posts(posts[:19], VOCABULARY, structure))
     assert (on_disk.digest, on_disk.ids) == (in_memory.digest, in_memory.ids)
@@ -62,7 +62,7 @@ def test_refused_posts_are_left_out_and_reported(tmp_path: Path) -> None:
     path, huge = tmp_path / "a.pack", text_graph(("a",) * 70_000)
     empty = Graph((), b"", (), 0, (), ())
     posts = [("fine", POST), ("huge", huge), ("empty", empty), ("fine", POST), ("", POST), ("later", POST)]
-    report = write(path, encode_posts(posts, VOCABULARY), keep_going=True)
+    report = write_pack(path, encode_posts(posts, VOCABULARY), keep_going=True)
     assert report.posts == 2
     assert [post for post, _ in report.refused] == ["huge", "empty", "fine", ""]
     reasons = [reason for _, reason in report.refused]
@@ -72,7 +72,7 @@ def test_refused_posts_are_left_out_and_reported(tmp_path: Path) -> None:
     assert Pack(path).ids == ("fine", "later")
     assert all(same(item, ITEM) for item in Pack(path))
     with pytest.raises(HarnessError, match=r"post huge: 70,000 nodes and 2 virtual ones: more than 65,532") as error:
-        write(path, encode_posts(posts, VOCABULARY))
+        write_pack(path, encode_posts(posts, VOCABULARY))
     message(error)
 
 
@@ -107,7 +107,7 @@ def test_an_unknown_option_is_told_before_any_post_is_read() -> None:
 
 def test_files_that_are_no_packs(tmp_path: Path) -> None:
     path = tmp_path / "a.pack"
-    write(path, encode_posts(some_posts(3), VOCABULARY))
+    write_pack(path, encode_posts(some_posts(3), VOCABULARY))
     for data in (b"x", b"SQLite format 3\0" * 100, path.read_bytes()[:-1]):
         path.write_bytes(data)
         with pytest.raises(HarnessError, match="not a pack of graphs, or cut short") as error:
@@ -118,5 +118,5 @@ def test_files_that_are_no_packs(tmp_path: Path) -> None:
         with pytest.raises(HarnessError, match="cannot be read"):
             Pack(other)
     with pytest.raises(HarnessError) as error:
-        write(path / "below" / "a.pack", [("a", ITEM)])
+        write_pack(path / "below" / "a.pack", [("a", ITEM)])
     message(error)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.collections.corpus import Document
 from harness.data.topics import Formula, Topic
 from harness.systems.mathamr.graphs import posts
-from harness.systems.mathamr.graphs.graph import FORMULA, OPT, SLT, TEXT, FormulaNodes, Sentence, check, connected
+from harness.systems.mathamr.graphs.graph import FORMULA, OPT, SLT, TEXT, FormulaNodes, Sentence, check_graph, connected
 from harness.systems.mathamr.graphs.posts import assemble, merge, post_text
 
 
@@ -41,7 +41,7 @@ def test_placeholders_stand_between_blanks(text: str, known: str, expected: str,
 
 def test_an_answer_has_the_last_formulas() -> None:
     document = Document("9", "On $x$", "So $x$ is $y$.", formulas=tuple(_formulas("x", "x", "y", "x", "y")))
-    found = posts.read_post(posts.answer(document))
+    found = posts.read_post(posts.answer_post(document))
     assert [f.id for f in found.formulas] == ["f3", "f4"]
     asked = Document("9", "On $x$", "", (), document.formulas, {"question": "Is $x$ a $y$?"})
     found = posts.read_post(posts.question_of(asked))
@@ -114,7 +114,7 @@ def test_merging_keeps_what_sentences_share() -> None:
 
 def test_a_graph_by_hand() -> None:
     """x^2 + y: OPT U!plus(O!SUP(x, 2), y), SLT x -a- 2, x -n- + -n- y."""
-    graph = check(assemble([ONE, TWO], [Formula("f7", "x^2+y")]))
+    graph = check_graph(assemble([ONE, TWO], [Formula("f7", "x^2+y")]))
     assert graph.labels == (
         *("multi-sentence", "go-02", "boy", "hold", "FORMULA_0", "FORMULA_9"),
         *("U!plus", "O!SUP", "V!𝑥", "N!2", "V!𝑦"),
@@ -138,7 +138,7 @@ def test_a_graph_by_hand() -> None:
 
 
 def test_a_dropped_placeholder_hangs_on_the_root() -> None:
-    graph = check(assemble([ONE], _formulas("a", "b")))
+    graph = check_graph(assemble([ONE], _formulas("a", "b")))
     dropped = [(source, target) for source, relation, target in graph.edges if relation == ":math"]
     assert dropped == [(0, 2), (0, 3)]
     assert [graph.labels[target] for _, target in dropped] == ["FORMULA_0", "FORMULA_1"]
@@ -149,7 +149,7 @@ def test_a_dropped_placeholder_hangs_on_the_root() -> None:
 
 def test_a_repeated_placeholder_is_one_node() -> None:
     again = Sentence(("and", "formula_0", "FORMULA_0"), ((0, ":op1", 1), (0, ":op2", 2), (0, ":op1", 2)), 0)
-    graph = check(assemble([again], _formulas("a")))
+    graph = check_graph(assemble([again], _formulas("a")))
     assert graph.labels[:2] == ("and", "FORMULA_0")
     assert graph.kinds.count(FORMULA) == 1
     assert graph.edges[:2] == ((0, ":op1", 1), (0, ":op2", 1))
@@ -157,7 +157,7 @@ def test_a_repeated_placeholder_is_one_node() -> None:
 
 
 def test_formulas_that_cannot_be_read_have_no_trees() -> None:
-    graph = check(assemble([ONE], _formulas("", r"\frac{")))
+    graph = check_graph(assemble([ONE], _formulas("", r"\frac{")))
     assert graph.formulas[0] == FormulaNodes("f0", 2, (0, 0), (0, 0))
 
 
@@ -170,7 +170,7 @@ def test_any_post_becomes_a_graph(latex: list[str], data: st.DataObject) -> None
         labels = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=5))
         edges = tuple((0, ":dep", node) for node in range(1, len(labels)))
         sentences.append(Sentence(tuple(labels), edges, 0))
-    graph = check(assemble(sentences, _formulas(*latex)))
+    graph = check_graph(assemble(sentences, _formulas(*latex)))
     assert connected(graph)
     assert [graph.labels[f.node] for f in graph.formulas] == names[: len(latex)]
     assert graph.kinds.count(FORMULA) == len(latex)

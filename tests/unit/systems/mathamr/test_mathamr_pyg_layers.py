@@ -14,7 +14,7 @@ from tuning_tools import one_thread
 from harness.errors import HarnessError
 from harness.systems.build import load_system
 from harness.systems.mathamr.encoder.batch import Batch, collate
-from harness.systems.mathamr.encoder.settings import Settings, check_package
+from harness.systems.mathamr.encoder.settings import GraphEncoderSettings, check_package
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,15 +23,15 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra graph
 pytest.importorskip("torch_geometric", reason="torch_geometric is not installed (extra pyg)")
 
 from harness.systems.mathamr.encoder import loss  # noqa: E402
-from harness.systems.mathamr.encoder.model import Encoder  # noqa: E402
+from harness.systems.mathamr.encoder.model import GraphEncoder  # noqa: E402
 
 __all__ = ["one_thread"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def model(**changes: Any) -> Encoder:  # noqa: ANN401
+def model(**changes: Any) -> GraphEncoder:  # noqa: ANN401
     torch.manual_seed(3)
-    made = Encoder(replace(SMALL, **changes))
+    made = GraphEncoder(replace(SMALL, **changes))
     torch.nn.init.normal_(made.get_parameter("layers.0.conv.bias"))
     return made.double()
 
@@ -40,7 +40,7 @@ def batch(structure: str) -> Batch:
     return collate([encoded(n, 6 + 2 * n, structure=structure) for n in range(6)], SMALL)
 
 
-def outcome(encoder: Encoder, data: Batch) -> tuple[Tensor, dict[str, Tensor | None]]:
+def outcome(encoder: GraphEncoder, data: Batch) -> tuple[Tensor, dict[str, Tensor | None]]:
     vectors = encoder(data)
     loss.objective(vectors, data, 3, encoder.temperature()).backward()  # type: ignore[no-untyped-call]
     return vectors.detach(), {name: value.grad for name, value in encoder.named_parameters()}
@@ -80,10 +80,10 @@ def test_initial_values_are_equal_and_weights_can_be_exchanged() -> None:
 
 
 def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    refuses(r"^key 'model.convolution' is 'dgl'; known: own, pyg$", lambda: Settings(convolution="dgl"))
+    refuses(r"^key 'model.convolution' is 'dgl'; known: own, pyg$", lambda: GraphEncoderSettings(convolution="dgl"))
     built = load_system("mathamr-dependency-pyg").system
     assert built.settings(10, 9).convolution == "pyg"  # type: ignore[attr-defined]
     assert built.settings(10, 9).init == "zero-embedding"  # type: ignore[attr-defined]
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(HarnessError, match=r"^torch-geometric is not installed: pip install 'mathir-harness\[pyg\]'"):
-        check_package(Settings(convolution="pyg"))
+        check_package(GraphEncoderSettings(convolution="pyg"))

@@ -13,7 +13,7 @@ import yaml
 from mathamr_world import ASKED, Place, Words, kept, place, world
 from refusals import refuses
 
-from harness.cli.run import said_of
+from harness.cli.run import run_remarks
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.produce import Produced
@@ -42,7 +42,7 @@ def test_recall_of_approximate_search_stands_in_the_side_file_and_in_the_report(
         with measuring() as meter:
             found = place.run(ASKED, strategy="colbert", precision=precision, depth=6, **keys).to_dict()
         meters.append(meter)
-        made = sidecar.Made("", {}, meter, provenance.provenance({}))
+        made = sidecar.RunOrigin("", {}, meter, provenance.provenance({}))
         text = sidecar.text(made, name="tiny", sha256="", layout="trec", collection="asked")
         side = yaml.safe_load(text)["harness"]
         told = side[f"recall of tiny, {precision} against exact"]
@@ -51,11 +51,11 @@ def test_recall_of_approximate_search_stands_in_the_side_file_and_in_the_report(
         assert told["mean"] == pytest.approx(sum(shares) / len(shares), abs=1e-4)
         assert (told["least"], told["topics"]) == (pytest.approx(min(shares), abs=1e-4), 3)
         assert told["first documents"] == 6
-        path = sidecar.beside(tmp_path / "tiny.run")
+        path = sidecar.sidecar_path(tmp_path / "tiny.run")
         path.write_text(text)
         settings: Any = SimpleNamespace(training=None, rerank=False)
         produced = Produced(Run.from_dict("tiny", {"T1": {"d": 1.0}}), tmp_path / "tiny.run", "", reused=True, basis="")
-        (sentence,) = said_of(settings, load_system("bm25"), produced)
+        (sentence,) = run_remarks(settings, load_system("bm25"), produced)
         start = f"Recall of tiny, {precision} against exact: {told['mean']:.4f} of the first 6 documents, the mean of 3"
         assert sentence.startswith(start)
         path.write_text(text.replace("topics: 3", "topics: 4"))

@@ -22,7 +22,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra graph
 
 from harness.systems.dense.training import loop  # noqa: E402
 from harness.systems.mathamr.encoder import loss  # noqa: E402
-from harness.systems.mathamr.encoder.model import Encoder, groups_of  # noqa: E402
+from harness.systems.mathamr.encoder.model import GraphEncoder, groups_of  # noqa: E402
 from harness.systems.mathamr.training import checkpoint  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
@@ -37,7 +37,7 @@ def made(folder: Path, **changes: object) -> training.Trainer:
     return replace(one, train=train, held=held)
 
 
-def by_hand(one: training.Trainer) -> Encoder:
+def by_hand(one: training.Trainer) -> GraphEncoder:
     """The weights after the first epoch."""
     schedule, settings = one.schedule, one.settings
     model = training.initial(settings, schedule.seed).train()
@@ -64,7 +64,7 @@ def by_hand(one: training.Trainer) -> Encoder:
     return model
 
 
-def equal(first: Encoder, second: Encoder) -> bool:
+def equal(first: GraphEncoder, second: GraphEncoder) -> bool:
     return all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
 
 
@@ -142,7 +142,7 @@ def _score(q: Tensor, d: Tensor, beta: float) -> float:
 
 def test_a_layer_and_the_head_by_hand() -> None:
     torch.manual_seed(0)
-    encoder = Encoder(replace(SMALL, edge_vectors=True)).double()
+    encoder = GraphEncoder(replace(SMALL, edge_vectors=True)).double()
     for parameter in encoder.parameters():  # also what begins as 0 or 1
         torch.nn.init.normal_(parameter)
     batch = collate([encoded(n, 9) for n in range(3)], SMALL)

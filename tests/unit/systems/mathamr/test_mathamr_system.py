@@ -36,15 +36,15 @@ from harness.systems.dense import ann
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.mathamr.configured import DIFFERENCES
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts
-from harness.systems.mathamr.encoder.vocabulary import Vocabulary
+from harness.systems.mathamr.encoder.vocabulary import NodeVocabulary
 from harness.systems.mathamr.graphs import data
 from harness.systems.mathamr.graphs.build import read_graphs
-from harness.systems.mathamr.graphs.graph import restrict
+from harness.systems.mathamr.graphs.graph import restrict_graph
 from harness.systems.mathamr.system import MathAMR
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr.encoder.model import Encoder  # noqa: E402
+from harness.systems.mathamr.encoder.model import GraphEncoder  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
 __all__ = ["place", "world"]
@@ -60,7 +60,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         calls["steps"] += 1
         return step(trainer, *rest)  # type: ignore[arg-type]
 
-    def counted_encode(model: Encoder, pack: Pack, numbers: Sequence[int], *rest: object) -> list[Any]:
+    def counted_encode(model: GraphEncoder, pack: Pack, numbers: Sequence[int], *rest: object) -> list[Any]:
         calls["encoded"] += len(numbers)
         return encode(model, pack, numbers, *rest)  # type: ignore[arg-type]
 
@@ -145,8 +145,8 @@ def test_structures_and_formulas(place: Place, structure: str, formulas: str) ->
 def test_without_formulas_there_are_vectors_of_sentences_and_document_only(place: Place) -> None:
     graphs = dict(read_graphs(data.graphs(place.corpus, "answers", parser(place.words))))
     assert all(graph.formulas for graph in graphs.values())
-    restricted = {name: restrict(graph, "none") for name, graph in graphs.items()}
-    vocabulary = Vocabulary.learn(restricted.values(), 200)
+    restricted = {name: restrict_graph(graph, "none") for name, graph in graphs.items()}
+    vocabulary = NodeVocabulary.learn(restricted.values(), 200)
     for name, item in encode_posts(restricted.items(), vocabulary):
         assert not isinstance(item, HarnessError)
         assert item.types.tolist() == [1] * len(graphs[name].sentences) + [2]
@@ -186,14 +186,14 @@ def test_judged_posts_are_not_in_the_vocabulary(place: Place) -> None:
     keys: dict[str, Any] = {"pairs": {"qc": "question"}, "training": SHORT | {"validation": 0.2}}
     place.run(leave_out=["judges", "judges-formulas"], **keys)
     (folder,) = kept("mathamr-model")
-    nodes = Vocabulary.load(folder / "vocabulary.json").nodes
+    nodes = NodeVocabulary.load(folder / "vocabulary.json").nodes
     assert "openword" in nodes
     assert not {"secretword", "hiddenword"} & set(nodes)
     seen = set()
     for seed in range(3):  # held-out questions are not in the vocabulary either, so not with every seed
         place.run(leave_out=["asked"], **(keys | {"training": SHORT | {"validation": 0.2, "seed": seed}}))
         for folder in kept("mathamr-model"):
-            seen |= set(Vocabulary.load(folder / "vocabulary.json").nodes)
+            seen |= set(NodeVocabulary.load(folder / "vocabulary.json").nodes)
     assert {"secretword", "hiddenword"} <= seen
 
 
@@ -204,7 +204,7 @@ def test_held_out_questions_are_not_in_the_vocabulary(place: Place) -> None:
     place.world.corpus("qc", documents)
     place.run(pairs={"qc": "question"}, leave_out=[])
     (folder,) = kept("mathamr-model")
-    nodes = Vocabulary.load(folder / "vocabulary.json").nodes
+    nodes = NodeVocabulary.load(folder / "vocabulary.json").nodes
     assert sum(name.startswith("zq") for name in nodes) == 9  # a quarter of twelve questions is held out
 
 

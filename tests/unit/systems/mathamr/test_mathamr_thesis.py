@@ -15,7 +15,7 @@ from mathamr_world import ASKED, SHORT, TINY, Place, asking, kept, parser, place
 from refusals import refusal, refuses
 
 from harness.collections.corpora import load_corpus
-from harness.collections.judged import judged
+from harness.collections.judged_documents import judged
 from harness.data.topics import Topics
 from harness.errors import HarnessError
 from harness.io import config
@@ -24,7 +24,7 @@ from harness.store import cost
 from harness.store.cost import measuring
 from harness.systems.base import Request
 from harness.systems.build import build_system
-from harness.systems.mathamr.encoder.vocabulary import VIRTUAL, Vocabulary
+from harness.systems.mathamr.encoder.vocabulary import VIRTUAL, NodeVocabulary
 from harness.systems.mathamr.graphs import build, data, parsers
 from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence, connected
 from harness.systems.mathamr.graphs.posts import Post, assemble, by_chunks, merge
@@ -33,7 +33,7 @@ from harness.systems.mathamr.system import MathAMR
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
 from harness.systems.dense.training import checkpoint  # noqa: E402
-from harness.systems.mathamr.encoder.model import Encoder  # noqa: E402
+from harness.systems.mathamr.encoder.model import GraphEncoder  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
 __all__ = ["place", "world"]
@@ -67,7 +67,7 @@ def test_the_tables_are_two_configurations(name: str) -> None:
     assert (system.parser, system.disconnected) == ("transition-amr", "fail")
     assert (system.ef, system.candidates) == (128, 128)  # vectors that each of a query's finds (section 4.4.1)
     with torch.device("meta"):
-        model = Encoder(settings)
+        model = GraphEncoder(settings)
     layer = bases * 64 * 64 + 532 * bases + 64 * 64 + 64 + 2 * 64
     head = 64 * 64 + 64 + 2 * 64 + 64 * 32 + 32 + 2 * 32
     expected = 20_000 * 64 + 3 * 64 + 532 * 64 + 4 * layer + head + 1
@@ -78,11 +78,11 @@ def test_the_tables_are_two_configurations(name: str) -> None:
 
 def test_rarer_relations_than_the_model_has_are_unknown(place: Place) -> None:
     graphs = [Graph(("a", "b"), bytes(2), ((0, f":r{min(n, 3)}", 1),), 0, ((0, 1),), ()) for n in range(9)]
-    assert Vocabulary.learn(graphs, 20, 1, 6).relations == (":r3", ":r0", *VIRTUAL)
-    assert Vocabulary.learn(graphs, 20, 1).count == 4 + 4
+    assert NodeVocabulary.learn(graphs, 20, 1, 6).relations == (":r3", ":r0", *VIRTUAL)
+    assert NodeVocabulary.learn(graphs, 20, 1).count == 4 + 4
     place.run(model=TINY | {"relations": 266, "reserved": False})
     (folder,) = kept("mathamr-model")
-    content = checkpoint.read(folder / "best.pt")
+    content = checkpoint.read_checkpoint(folder / "best.pt")
     assert content["settings"]["relations"] == 266
     assert content["model"]["layers.0.conv.comp"].shape == (532, 2)
     few = place.run(model=TINY | {"relations": 5, "reserved": False})
@@ -196,7 +196,7 @@ def test_pairs_of_a_chapter_are_held_out_together(place: Place) -> None:
     blocks = list(dict.fromkeys(found.block.tolist()))
     assert [blocks.index(each) for each in found.block.tolist()] == [0] * 6 + [1] * 6 + [2, 3, 4, 5, 6, 7]
     assert len(set(found.group.tolist())) == 18  # and are negatives of each other
-    pairs = training.Pairs(found.query, found.document, found.group, found.block)
+    pairs = training.QuestionAnswerPairs(found.query, found.document, found.group, found.block)
     for seed in range(5):
         train, held = training.split(pairs, 0.25, seed)
         assert train.block is not None
@@ -278,7 +278,7 @@ def test_a_run_notes_what_its_training_cost(place: Place) -> None:
     assert mean == pytest.approx(notes[cost.LOG][1]["training loss"], abs=1e-5)
     assert notes[cost.VECTORS] == 24 * 3  # a formula, a sentence and the whole of each
     (folder,) = kept("mathamr-model")
-    content = checkpoint.read(folder / "best.pt")["model"]
+    content = checkpoint.read_checkpoint(folder / "best.pt")["model"]
     assert notes[cost.PARAMETERS] == sum(value.numel() for value in content.values())
     with measuring() as untrained:
         place.run(training=None)
@@ -345,7 +345,7 @@ def test_published_graphs_of_topics_are_fetched_when_they_are_read(monkeypatch: 
         asked.extend(resources)
         raise HarnessError("no network")
 
-    monkeypatch.setattr(parsers, "fetch", fetch)
+    monkeypatch.setattr(parsers, "fetch_resources", fetch)
     found = parsers.load("penman-file")
     assert found.given_by["graphs of topics"] == "mathamr_topics.tsv"
     assert re.fullmatch("[0-9a-f]{64}", found.given_by["sha256"])

@@ -13,15 +13,15 @@ from refusals import refuses
 
 from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts
-from harness.systems.mathamr.encoder.settings import Settings
-from harness.systems.mathamr.encoder.vocabulary import Vocabulary
+from harness.systems.mathamr.encoder.settings import GraphEncoderSettings
+from harness.systems.mathamr.encoder.vocabulary import NodeVocabulary
 from harness.systems.mathamr.graphs.graph import TEXT, Graph
 from harness.systems.mathamr.training.schedule import Schedule
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
 from harness.systems.dense.training import loop  # noqa: E402
-from harness.systems.dense.training.checkpoint import read, write  # noqa: E402
+from harness.systems.dense.training.checkpoint import read_checkpoint, write_checkpoint  # noqa: E402
 from harness.systems.mathamr.training import checkpoint  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
@@ -34,22 +34,22 @@ def line_graph(words: list[str]) -> Graph:
     return Graph(tuple(words), bytes([TEXT] * len(words)), edges, 0, (tuple(range(len(words))),), ())
 
 
-def world() -> tuple[Pack, Vocabulary, training.Pairs]:
+def world() -> tuple[Pack, NodeVocabulary, training.QuestionAnswerPairs]:
     """Questions and answers that share most of their words."""
     rng = np.random.default_rng(3)
     graphs = []
     for _ in range(MANY):
         words = rng.choice(WORDS, 6, replace=False).tolist()
         graphs += [line_graph(words[:5]), line_graph(words[1:])]
-    vocabulary = Vocabulary.learn(graphs, 100)
+    vocabulary = NodeVocabulary.learn(graphs, 100)
     pack = Pack.memory(encode_posts(((f"p{i}", graph) for i, graph in enumerate(graphs)), vocabulary))
     numbers = np.arange(MANY)
-    return pack, vocabulary, training.Pairs(2 * numbers, 2 * numbers + 1, numbers)
+    return pack, vocabulary, training.QuestionAnswerPairs(2 * numbers, 2 * numbers + 1, numbers)
 
 
 def trainer(folder: Path, epochs: int = 3, **changes: object) -> training.Trainer:
     pack, vocabulary, pairs = world()
-    settings = Settings(vocabulary.size, vocabulary.count, dim=16, out=8, layers=2, bases=4)
+    settings = GraphEncoderSettings(vocabulary.size, vocabulary.count, dim=16, out=8, layers=2, bases=4)
     schedule = Schedule(batch=4, epochs=epochs, rate=5e-3, validation=0.25, every=1)
     schedule = replace(schedule, **changes)  # type: ignore[arg-type]
     train, held = training.split(pairs, schedule.validation, schedule.seed)
@@ -57,11 +57,11 @@ def trainer(folder: Path, epochs: int = 3, **changes: object) -> training.Traine
 
 
 def weights(path: Path) -> dict[str, Any]:
-    return dict(read(path)["model"])
+    return dict(read_checkpoint(path)["model"])
 
 
 def test_split_by_question_is_a_partition_and_depends_on_the_seed() -> None:
-    pairs = training.Pairs(np.arange(40), np.arange(40) + 40, np.repeat(np.arange(20), 2))
+    pairs = training.QuestionAnswerPairs(np.arange(40), np.arange(40) + 40, np.repeat(np.arange(20), 2))
     train, held = training.split(pairs, 0.25, 1)
     assert len(held) == 10
     assert not set(train.group.tolist()) & set(held.group.tolist())
@@ -74,7 +74,7 @@ def test_split_by_question_is_a_partition_and_depends_on_the_seed() -> None:
 def test_a_group_in_two_chapters_is_not_on_both_sides() -> None:
     """Pairs 0 to 3 are of one chapter, 4 to 7 of another; 3 and 4 have the same question."""
     group = np.array([0, 1, 2, 3, 3, 5, 6, 7])
-    pairs = training.Pairs(np.arange(8), np.arange(8) + 8, group, np.repeat([0, 1], 4))
+    pairs = training.QuestionAnswerPairs(np.arange(8), np.arange(8) + 8, group, np.repeat([0, 1], 4))
     halves = []
     for seed in range(8):
         train, held = training.split(pairs, 0.5, seed)
@@ -89,7 +89,9 @@ def test_a_group_in_two_chapters_is_not_on_both_sides() -> None:
 
 def test_other_answers_and_duplicates_are_no_negatives() -> None:
     # Pairs 0 and 1 are of one question, pair 2 has the document of pair 0, pair 3 the query graph of pair 2.
-    pairs = training.Pairs(np.array([0, 0, 2, 2, 4]), np.array([10, 11, 10, 13, 14]), np.array([0, 0, 2, 3, 4]))
+    pairs = training.QuestionAnswerPairs(
+        np.array([0, 0, 2, 2, 4]), np.array([10, 11, 10, 13, 14]), np.array([0, 0, 2, 3, 4])
+    )
     out = training.excluded(pairs)
     expected = {(0, 1), (1, 0), (0, 2), (2, 0), (2, 3), (3, 2)}
     assert {(int(i), int(j)) for i, j in np.argwhere(out)} == expected
@@ -160,9 +162,9 @@ def test_no_flipped_bit_is_read(tmp_path: Path) -> None:
 def test_a_checkpoint_of_something_else_is_one_line(tmp_path: Path) -> None:
     made = trainer(tmp_path, epochs=1)
     made.run(lambda _: None)
-    write(tmp_path / loop.LAST, read(tmp_path / loop.LAST) | {"model": {}})
+    write_checkpoint(tmp_path / loop.LAST, read_checkpoint(tmp_path / loop.LAST) | {"model": {}})
     refuses(r"last\.pt: no checkpoint of a training", lambda: made.run(lambda _: None))
-    write(tmp_path / "x.pt", {"identity": {}, "model": {}})
+    write_checkpoint(tmp_path / "x.pt", {"identity": {}, "model": {}})
     refuses(r"x\.pt: no checkpoint of this model", lambda: checkpoint.load_model(tmp_path / "x.pt", {}))
 
 

@@ -17,17 +17,17 @@ from harness.systems.mathamr.encoder.virtual import (
     STRUCTURES,
     TYPES,
     UNKNOWN_RELATION,
-    Encoded,
+    EncodedGraph,
     document_order,
     encode,
 )
-from harness.systems.mathamr.encoder.vocabulary import UNK, Vocabulary
-from harness.systems.mathamr.graphs.graph import FORMULA, OPT, TEXT, FormulaNodes, Graph, restrict
+from harness.systems.mathamr.encoder.vocabulary import UNK, NodeVocabulary
+from harness.systems.mathamr.graphs.graph import FORMULA, OPT, TEXT, FormulaNodes, Graph, restrict_graph
 
-VOCABULARY = Vocabulary.learn([POST], size=500)
+VOCABULARY = NodeVocabulary.learn([POST], size=500)
 
 
-def virtual_edges(item: Encoded) -> list[tuple[int, str, int]]:
+def virtual_edges(item: EncodedGraph) -> list[tuple[int, str, int]]:
     at = item.content_edges
     triples = zip(item.source[at:].tolist(), item.relation[at:].tolist(), item.target[at:].tolist(), strict=True)
     return [(source, VOCABULARY.relations[relation], target) for source, relation, target in triples]
@@ -123,7 +123,7 @@ def test_circles_of_few_virtual_nodes(count: int) -> None:
     graphs(), st.sampled_from(STRUCTURES), st.sampled_from(AUXILIARY), st.sampled_from(["both", "opt", "slt", "none"])
 )
 def test_what_holds_for_all_posts(graph: Graph, structure: str, auxiliary: str, mode: str) -> None:
-    graph = restrict(graph, mode)
+    graph = restrict_graph(graph, mode)
     formulas, sentences, content = len(graph.formulas), len(graph.sentences), len(graph.labels)
     if auxiliary != "none" and structure != "hierarchy":
         refuses("auxiliary", lambda: encode(graph, VOCABULARY, structure, auxiliary))

@@ -23,7 +23,7 @@ from harness.systems.mathamr.encoder.vocabulary import (
     UNKNUM_RAT,
     URL,
     VIRTUAL,
-    Vocabulary,
+    NodeVocabulary,
     normalise,
     number_class,
 )
@@ -91,7 +91,7 @@ def test_very_long_labels_have_types_like_others() -> None:
 def test_numbers_are_kept_from_five_on_and_fall_back_to_their_kind() -> None:
     training = [text_graph(("5",) * 5 + ("6",) * 4 + ("0.5",) * 4 + ("3/4",) * 4 + ("word",))]
     training.append(text_graph(("N!5",) * 4 + ("N!6",) * 5, OPT))
-    vocabulary = Vocabulary.learn(training)
+    vocabulary = NodeVocabulary.learn(training)
     assert set(vocabulary.nodes) == {*SPECIALS, "5", "N!6", "word"}
     named = [vocabulary.nodes[vocabulary.node(label, TEXT)] for label in ("5", "6", "0.5", "3/4", "77", "8.25")]
     assert named == ["5", "[UNKNUM_INT]", "[UNKNUM_DEC]", "[UNKNUM_RAT]", "[UNKNUM_INT]", "[UNKNUM_DEC]"]
@@ -100,26 +100,26 @@ def test_numbers_are_kept_from_five_on_and_fall_back_to_their_kind() -> None:
         vocabulary.nodes.index("N!6"),
         UNK,
     ]
-    one = Vocabulary.learn(training, least_number=1)
+    one = NodeVocabulary.learn(training, least_number=1)
     assert {"6", "0.5", "3/4", "N!5"} <= set(one.nodes)
 
 
 def test_counts_add_up_over_spellings_of_a_type_and_over_graphs() -> None:
-    vocabulary = Vocabulary.learn([text_graph(("equation", "½", "½")), text_graph(("equations", "1⁄2", "½", "½"))])
+    vocabulary = NodeVocabulary.learn([text_graph(("equation", "½", "½")), text_graph(("equations", "1⁄2", "½", "½"))])
     assert vocabulary.nodes[6:] == ("1⁄2", "equat")
 
 
 def test_the_rarest_beyond_the_size_are_unknown_and_ties_go_by_name() -> None:
     training = [text_graph(("b", "c", "c", "a", "d", "7", "7", "7", "7", "7"))]
-    vocabulary = Vocabulary.learn(training, size=9)
+    vocabulary = NodeVocabulary.learn(training, size=9)
     assert vocabulary.nodes == (*SPECIALS, "7", "c", "a")
     assert [vocabulary.node(label, TEXT) for label in "7cabd"] == [6, 7, 8, UNK, UNK]
-    assert Vocabulary.learn(training, size=6).nodes == SPECIALS
-    assert Vocabulary.learn(training, size=6).node("7", TEXT) == UNKNUM_INT  # cut off, but a number still
+    assert NodeVocabulary.learn(training, size=6).nodes == SPECIALS
+    assert NodeVocabulary.learn(training, size=6).node("7", TEXT) == UNKNUM_INT  # cut off, but a number still
 
 
 def test_relations_by_frequency_then_name_with_the_virtual_ones_last() -> None:
-    vocabulary = Vocabulary.learn([POST])
+    vocabulary = NodeVocabulary.learn([POST])
     assert vocabulary.relations == (
         *(":ARG1", ":opt_0", ":slt_n", ":frequency", ":math", ":opt", ":slt", ":snt1", ":snt2"),
         *VIRTUAL,
@@ -131,7 +131,7 @@ def test_relations_by_frequency_then_name_with_the_virtual_ones_last() -> None:
 
 
 def test_placeholders_share_one_type_and_specials_are_met_by_themselves_only() -> None:
-    vocabulary = Vocabulary.learn([POST, text_graph(("see http://a.b", "MASK", "UNK"))])
+    vocabulary = NodeVocabulary.learn([POST, text_graph(("see http://a.b", "MASK", "UNK"))])
     assert vocabulary.node("FORMULA_0", FORMULA) == vocabulary.node("FORMULA_999", FORMULA) >= len(SPECIALS)
     assert vocabulary.node("www.x", TEXT) == URL
     assert MASK not in {vocabulary.node("MASK", kind) for kind in (TEXT, OPT, SLT)}
@@ -145,9 +145,9 @@ def test_what_is_learnt_does_not_depend_on_the_order(
     training: list[Graph],
     size: int,
 ) -> None:
-    vocabulary = Vocabulary.learn(training, size=size)
-    assert vocabulary == Vocabulary.learn(reversed(training), size=size)
-    assert vocabulary.digest == Vocabulary.learn(reversed(training), size=size).digest
+    vocabulary = NodeVocabulary.learn(training, size=size)
+    assert vocabulary == NodeVocabulary.learn(reversed(training), size=size)
+    assert vocabulary.digest == NodeVocabulary.learn(reversed(training), size=size).digest
     numbers = [number for graph in training for number in vocabulary.node_numbers(graph.labels, graph.kinds)]
     assert all(0 <= number < len(vocabulary.nodes) <= size for number in numbers)
     assert MASK not in numbers
@@ -156,7 +156,7 @@ def test_what_is_learnt_does_not_depend_on_the_order(
 
 @given(st.text(max_size=8), st.sampled_from([TEXT, FORMULA, OPT, SLT]))
 def test_every_label_has_a_type_and_a_number(label: str, kind: int) -> None:
-    vocabulary = Vocabulary.learn([text_graph((label,), kind)], least_number=1)
+    vocabulary = NodeVocabulary.learn([text_graph((label,), kind)], least_number=1)
     name = normalise(label, kind)
     assert vocabulary.nodes[vocabulary.node(label, kind)] == name
     assert vocabulary.node(label, kind) == vocabulary.node(label, kind)
@@ -164,9 +164,9 @@ def test_every_label_has_a_type_and_a_number(label: str, kind: int) -> None:
 
 
 def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
-    vocabulary = Vocabulary.learn([POST, text_graph(("naïveté", "𝔸", "\ud800"))], size=400)
+    vocabulary = NodeVocabulary.learn([POST, text_graph(("naïveté", "𝔸", "\ud800"))], size=400)
     vocabulary.save(tmp_path / "v.json")
-    loaded = Vocabulary.load(tmp_path / "v.json")
+    loaded = NodeVocabulary.load(tmp_path / "v.json")
     assert (loaded, loaded.digest) == (vocabulary, vocabulary.digest)
     vocabulary.node("remembered", TEXT)
     assert pickle.loads(pickle.dumps(vocabulary)) == vocabulary  # noqa: S301
@@ -176,14 +176,14 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
 
 
 def test_the_digest_tells_vocabularies_apart_and_another_one_is_told_in_one_line() -> None:
-    vocabulary = Vocabulary.learn([POST])
+    vocabulary = NodeVocabulary.learn([POST])
     others = [
-        Vocabulary.learn([POST], size=300),
-        Vocabulary(vocabulary.nodes[:-1], vocabulary.relations),
-        Vocabulary(vocabulary.nodes, (":more", *vocabulary.relations)),
+        NodeVocabulary.learn([POST], size=300),
+        NodeVocabulary(vocabulary.nodes[:-1], vocabulary.relations),
+        NodeVocabulary(vocabulary.nodes, (":more", *vocabulary.relations)),
     ]
     assert len({found.digest for found in (vocabulary, *others)}) == 4
-    assert vocabulary.digest == Vocabulary.learn([POST]).digest
+    assert vocabulary.digest == NodeVocabulary.learn([POST]).digest
 
 
 @pytest.mark.parametrize(
@@ -208,10 +208,10 @@ def test_a_file_that_is_no_vocabulary_is_told_in_one_line(
     tmp_path: Path, change: dict[str, object], reason: str
 ) -> None:
     path = tmp_path / "v.json"
-    Vocabulary.learn([POST], size=100).save(path)
+    NodeVocabulary.learn([POST], size=100).save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(HarnessError) as error:
-        Vocabulary.load(path)
+        NodeVocabulary.load(path)
     assert message(error).startswith(f"{path}: ")
     assert reason in message(error)
 
@@ -221,7 +221,7 @@ def test_broken_json_is_told_in_one_line(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "v.json"
     path.write_bytes(data)
     with pytest.raises(HarnessError, match="not a vocabulary") as error:
-        Vocabulary.load(path)
+        NodeVocabulary.load(path)
     assert message(error).startswith(str(path))
 
 
@@ -229,6 +229,6 @@ def test_what_cannot_be_learnt_from(tmp_path: Path) -> None:
     virtual = Graph(("a", "b"), bytes(2), ((0, ":virtual_document", 1),), 0, ((0, 1),), ())
     for training, size, reason in (([], 100, "no graphs"), ([POST], 5, "not between"), ([virtual], 100, "kept for")):
         with pytest.raises(HarnessError, match=reason) as error:
-            Vocabulary.learn(training, size=size)
+            NodeVocabulary.learn(training, size=size)
         message(error)
-    refuses("no such file", lambda: Vocabulary.load(tmp_path / "none.json"))
+    refuses("no such file", lambda: NodeVocabulary.load(tmp_path / "none.json"))

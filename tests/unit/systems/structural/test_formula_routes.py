@@ -14,8 +14,8 @@ from structural_tools import encode, formula_topics, posts_corpus
 from harness.collections.corpus import Corpus, Document
 from harness.formulas.mathml import latexml
 from harness.formulas.mathml.latexml import Markup
-from harness.formulas.trees.reading import Counts
-from harness.formulas.trees.tree import parse, show
+from harness.formulas.trees.reading import ParseCounts
+from harness.formulas.trees.tree import parse_tangent, tangent_string
 from harness.store import artefacts, shards
 from harness.systems.base import Request, System
 from harness.systems.structural import formulas
@@ -59,9 +59,9 @@ def test_a_corpus_is_read_by_latexml(
     corpus = posts_corpus(tmp_path, POSTS)
     for _ in range(2):  # the second time from the store
         known = formulas.read(corpus, kind, "latexml")
-        assert [show(tree) for tree in known.trees] == ["[V!x']", "[V!y']", "[V!z']"]
+        assert [tangent_string(tree) for tree in known.trees] == ["[V!x']", "[V!y']", "[V!z']"]
         assert known.tree.tolist() == [0, 1, 0, 2, -1, 1]
-        assert known.counts == Counts(5, {"LaTeXML: undefined": 1})
+        assert known.counts == ParseCounts(5, {"LaTeXML: undefined": 1})
         assert f"({kind}, LaTeXML 0.8.7); parsed without errors: 5; with errors: 1 (LaTeXML: undefined)" in (
             capsys.readouterr().err
         )
@@ -102,7 +102,7 @@ def test_interrupted_conversion_by_latexml_resumes(
     monkeypatch.setattr(latexml, "convert", convert)
     known = formulas.read(corpus, "opt", "latexml")
     assert calls == [["x", "y"], ["z", "bad"]]
-    assert known.counts == Counts(5, {"LaTeXML: undefined": 1})
+    assert known.counts == ParseCounts(5, {"LaTeXML: undefined": 1})
     assert [artefact.kind for artefact in artefacts.artefacts()] == ["formulas"]
 
 
@@ -134,13 +134,13 @@ def test_topics_are_read_at_once(calls: Calls, tmp_path: Path) -> None:
     asked = formulas.queries(
         formula_topics(A=["x", "y"], B=["x", "bad"], C=[]), posts_corpus(tmp_path, POSTS), "opt", "latexml"
     )
-    assert asked == {"A": (parse("[V!x']"), parse("[V!y']")), "B": (parse("[V!x']"),), "C": ()}
+    assert asked == {"A": (parse_tangent("[V!x']"), parse_tangent("[V!y']")), "B": (parse_tangent("[V!x']"),), "C": ()}
     assert calls == [["x", "y", "bad"]]
 
 
 def test_trees_that_a_corpus_has_are_not_read_from_latex(calls: Calls) -> None:
     known = encode([Document("1", columns={"opt": "[V!x]", "slt": "[V!x]"})], "opt", "latexml")
-    assert [show(tree) for tree in known.trees] == ["[V!x]"]
+    assert [tangent_string(tree) for tree in known.trees] == ["[V!x]"]
     assert calls == []
 
 

@@ -19,7 +19,7 @@ from test_tangent import LATEX, dice, operator_trees, read, shuffled
 
 from harness.collections.corpus import Corpus
 from harness.formulas.trees import forest
-from harness.formulas.trees.tree import Tree, parse
+from harness.formulas.trees.tree import Tree, parse_tangent
 from harness.systems.structural.l2l import L2L, leaf_paths, sequences
 from harness.systems.structural.tangent import Dice, Features, nodes
 
@@ -96,7 +96,7 @@ def test_large_trees_keep_their_short_paths(most: int) -> None:
 
 
 def test_a_large_sum_without_neighbouring_leaves_has_paths() -> None:
-    tree = parse("[U!plus" + "".join(f",{place}[O!sin,0[V!x]]" for place in "0123456789") + "]")
+    tree = parse_tangent("[U!plus" + "".join(f",{place}[O!sin,0[V!x]]" for place in "0123456789") + "]")
     assert len(features([tree], most=5)[0]) == 45
 
 
@@ -111,7 +111,10 @@ def test_the_order_of_unordered_arguments_changes_nothing(seed: int) -> None:
 
 def test_the_order_of_ordered_arguments_does() -> None:
     one, two, three = numbers(
-        features([parse(f"[{op},0[V!x],1[V!y]]") for op in ("O!minus", "U!plus")] + [parse("[O!minus,0[V!y],1[V!x]]")]),
+        features(
+            [parse_tangent(f"[{op},0[V!x],1[V!y]]") for op in ("O!minus", "U!plus")]
+            + [parse_tangent("[O!minus,0[V!y],1[V!x]]")]
+        ),
         3,
     )
     assert one != two

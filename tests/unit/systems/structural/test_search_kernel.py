@@ -24,8 +24,8 @@ from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import Tree
 from harness.io import kernels
-from harness.systems.structural.index import RANGE, Index, write
-from harness.systems.structural.tree import Query, Structural
+from harness.systems.structural.index import RANGE, PathIndex, write_path_index
+from harness.systems.structural.tree import FormulaQuery, Structural
 
 pytestmark = pytest.mark.skipif(kernels.kernel("harness_search") is None, reason=f"kernels: {kernels.state()[0]}")
 Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
@@ -38,10 +38,10 @@ def plain() -> Iterator[None]:
         yield
 
 
-def both(system: Structural, tree: Tree, index: Index, first: int | None = None) -> tuple[Found, Found]:
-    compiled = system.search(Query(tree, index), first)
+def both(system: Structural, tree: Tree, index: PathIndex, first: int | None = None) -> tuple[Found, Found]:
+    compiled = system.search(FormulaQuery(tree, index), first)
     with plain():
-        return compiled, system.search(Query(tree, index))
+        return compiled, system.search(FormulaQuery(tree, index))
 
 
 def same(compiled: Found, expected: Found) -> None:
@@ -76,13 +76,13 @@ def test_all_candidates(
     for tree in some[:6]:
         same(*both(system, tree, index))
         first = 1 + seed % limit
-        assert best(system.search(Query(tree, index), first), first) == best(both(system, tree, index)[1], first)
+        assert best(system.search(FormulaQuery(tree, index), first), first) == best(both(system, tree, index)[1], first)
         with plain():
-            expected = index.candidates(Query(tree, index).terms, limit, budget)
-        assert index.candidates(Query(tree, index).terms, limit, budget).tolist() == expected.tolist()
+            expected = index.candidates(FormulaQuery(tree, index).terms, limit, budget)
+        assert index.candidates(FormulaQuery(tree, index).terms, limit, budget).tolist() == expected.tolist()
 
 
-def large() -> Index:
+def large() -> PathIndex:
     """Three ranges of trees."""
     return indexed(forest.pack(dict.fromkeys(random_trees(2 * RANGE + 900, 5))), 2)
 
@@ -114,10 +114,10 @@ def test_a_pickled_index_is_searched() -> None:
     """The addresses of its arrays are not pickled."""
     index = indexed(forest.pack(random_trees(30)), 2)
     tree = index.trees[4]
-    expected = Structural().search(Query(tree, index))
+    expected = Structural().search(FormulaQuery(tree, index))
     copy = pickle.loads(pickle.dumps(index))  # noqa: S301
     assert set(vars(index)) - set(vars(copy)) >= {"given"}
-    same(Structural().search(Query(tree, copy)), expected)
+    same(Structural().search(FormulaQuery(tree, copy)), expected)
     assert copy.given[0].tolist() != index.given[0].tolist()
 
 
@@ -134,16 +134,16 @@ def test_a_budget_and_a_height_above_64_bits(number: int) -> None:
 def test_arrays_of_several_dimensions_are_refused(tmp_path: Path, name: str) -> None:
     """The length of an array with two dimensions says nothing of its memory."""
     trees = forest.pack(repeating_trees(9, 0))
-    write(trees, 2, tmp_path)
+    write_path_index(trees, 2, tmp_path)
     array = np.load(tmp_path / f"{name}.npy")
     np.save(tmp_path / f"{name}.npy", array[:, None][:, :0])
     with pytest.raises(HarnessError, match="not an index of these trees"):
-        Index.load(tmp_path, trees, 2)
+        PathIndex.load(tmp_path, trees, 2)
 
 
 def test_a_query_of_unknown_symbols_finds_nothing() -> None:
     index = indexed(forest.pack(random_trees(9)), 2)
-    trees, scores = Structural().search(Query(Tree(("T!unknown",), (-1,), ("",)), index))
+    trees, scores = Structural().search(FormulaQuery(Tree(("T!unknown",), (-1,), ("",)), index))
     assert (trees.tolist(), scores.tolist()) == ([], [])
 
 
@@ -188,7 +188,7 @@ def test_damaged_postings_are_refused_or_give_trees_of_the_index(seed: int, name
         array[rng.randrange(len(array))] = rng.choice((0, 1, largest, rng.randint(0, largest)))
     damaged = replace(index, **{name: array})
     for number in range(0, 40, 5):
-        query = Query(index.trees[number], index)
+        query = FormulaQuery(index.trees[number], index)
         searches = (partial(damaged.candidates, query.terms, 10, 10**9), partial(_trees_found, query.tree, damaged))
         for search in searches:
             try:
@@ -200,5 +200,5 @@ def test_damaged_postings_are_refused_or_give_trees_of_the_index(seed: int, name
                 assert all(0 <= tree < 40 for tree in found.tolist())
 
 
-def _trees_found(tree: Tree, index: Index) -> npt.NDArray[np.int64]:
-    return Structural().search(Query(tree, index))[0]
+def _trees_found(tree: Tree, index: PathIndex) -> npt.NDArray[np.int64]:
+    return Structural().search(FormulaQuery(tree, index))[0]

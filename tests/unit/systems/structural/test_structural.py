@@ -17,20 +17,28 @@ from lexical_tools import message
 from structural_reference import plain_score, plain_short
 from structural_tools import encode, formula_topics, indexed, posts_corpus
 
-from harness.collections.corpora import load_corpus, reader
+from harness.collections.corpora import corpus_reader, load_corpus
 from harness.collections.corpus import Corpus, Document
 from harness.collections.readers import tangent
 from harness.data import topic_files
 from harness.data.topics import Formula
 from harness.formulas.trees import forest
-from harness.formulas.trees.reading import Counts
-from harness.formulas.trees.tree import Nested, Tree, build, children, parse, place, sizes
+from harness.formulas.trees.reading import ParseCounts
+from harness.formulas.trees.tree import (
+    Nested,
+    Tree,
+    argument_edge,
+    children,
+    parse_tangent,
+    subtree_sizes,
+    tree_from_tuples,
+)
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas, paths
 from harness.systems.structural import index as structural
-from harness.systems.structural.index import RANGE, Index
-from harness.systems.structural.tree import Query, Structural, parts
+from harness.systems.structural.index import RANGE, PathIndex
+from harness.systems.structural.tree import FormulaQuery, Structural, parts
 
 WHOLE = 1 << 40  # a budget that reads every list
 INNER = ("U!plus", "U!times", "O!divide", "O!SUP", "F!sin")
@@ -45,11 +53,11 @@ def operator_tree(rng: random.Random, size: int) -> Tree:
         left = size - 1
         while left > 0:
             part = rng.randint(1, left)
-            below.append((place(len(below)), nested(part)))
+            below.append((argument_edge(len(below)), nested(part)))
             left -= part
         return rng.choice(INNER), below
 
-    return build(nested(size))
+    return tree_from_tuples(nested(size))
 
 
 def some_trees(number: int, seed: int) -> list[Tree]:
@@ -62,7 +70,7 @@ seeds = st.integers(0, 10**6)
 
 def part_of(tree: Tree, node: int) -> Tree:
     """The subtree below a node."""
-    end = node + sizes(tree)[node]
+    end = node + subtree_sizes(tree)[node]
     parents = (-1, *(parent - node for parent in tree.parents[node + 1 : end]))
     return Tree(tree.labels[node:end], parents, ("", *tree.edges[node + 1 : end]))
 
@@ -75,9 +83,9 @@ def shuffled(tree: Tree, rng: random.Random, kind: str = "U!") -> Tree:
         order = below[node].copy()
         if tree.labels[node].startswith(kind):
             rng.shuffle(order)
-        return tree.labels[node], [(place(n), nested(child)) for n, child in enumerate(order)]
+        return tree.labels[node], [(argument_edge(n), nested(child)) for n, child in enumerate(order)]
 
-    return build(nested(0))
+    return tree_from_tuples(nested(0))
 
 
 @pytest.mark.slow
@@ -89,7 +97,7 @@ def test_scores_are_those_of_a_plain_implementation(system: Structural, seed: in
     trees = some_trees(40, seed)
     index = indexed(forest.pack(trees), system.height)
     for query in [*trees[:3], *some_trees(3, seed + 100)]:
-        numbers, scores = system.search(Query(query, index))
+        numbers, scores = system.search(FormulaQuery(query, index))
         expected = [plain_score(query, trees[number], trees, system) for number in numbers.tolist()]
         assert scores.tolist() == pytest.approx(expected, abs=2e-6)
         common = [bool(plain_short(query, system.height) & plain_short(tree, system.height)) for tree in trees]
@@ -101,14 +109,17 @@ def test_deep_formulas_have_short_paths_too() -> None:
     """Long paths must not be taken for short ones, however deep a tree is."""
 
     def deep(name: str) -> Tree:
-        nested: Nested = ("U!plus", [(place(n), (label, [])) for n, label in enumerate(("V!x", name, "N!1"))])
+        nested: Nested = ("U!plus", [(argument_edge(n), (label, [])) for n, label in enumerate(("V!x", name, "N!1"))])
         for _ in range(190):
             nested = ("O!root", [("0", nested)])
-        return build(nested)
+        return tree_from_tuples(nested)
 
-    trees, system = [deep("V!y"), deep("V!z"), parse("[O!root,0[V!x],1[N!2]]")], Structural(budget=WHOLE, share=0.0)
+    trees, system = (
+        [deep("V!y"), deep("V!z"), parse_tangent("[O!root,0[V!x],1[N!2]]")],
+        Structural(budget=WHOLE, share=0.0),
+    )
     index = indexed(forest.pack(trees), system.height)
-    numbers, scores = system.search(Query(trees[0], index))
+    numbers, scores = system.search(FormulaQuery(trees[0], index))
     expected = [plain_score(trees[0], trees[number], trees, system) for number in numbers.tolist()]
     assert scores.tolist() == pytest.approx(expected, abs=2e-6)
     assert scores[0] > scores[1] + 1e-4
@@ -124,7 +135,7 @@ def test_a_formula_finds_itself_first(seed: int) -> None:
     index = indexed(forest.pack(trees), 2)
     written = [paths.canonical(tree) for tree in trees]
     for number, tree in enumerate(trees[:10]):
-        numbers, scores = Structural().search(Query(tree, index))
+        numbers, scores = Structural().search(FormulaQuery(tree, index))
         best = numbers[scores == scores.max()].tolist()
         assert scores.max() == 1
         assert best == [n for n, text in enumerate(written) if text == written[number]]
@@ -132,10 +143,11 @@ def test_a_formula_finds_itself_first(seed: int) -> None:
 
 def test_formulas_with_the_same_paths_are_not_the_same() -> None:
     query, other = (
-        parse(f"[U!times,0[U!plus,0[V!a],1[V!{b}]],1[U!plus,0[V!{c}],1[V!d]]]") for b, c in (("b", "c"), ("c", "b"))
+        parse_tangent(f"[U!times,0[U!plus,0[V!a],1[V!{b}]],1[U!plus,0[V!{c}],1[V!d]]]")
+        for b, c in (("b", "c"), ("c", "b"))
     )
     index = indexed(forest.pack([query, other]), 2)
-    found = parts(asked := Query(query, index), np.arange(2), 0.3)
+    found = parts(asked := FormulaQuery(query, index), np.arange(2), 0.3)
     assert found.overlap.tolist() == pytest.approx([1, 1])
     assert found.structure.tolist() == [1, 1]
     _, scores = Structural().search(asked)
@@ -150,7 +162,7 @@ def test_a_part_of_a_formula_has_the_full_structural_match(seed: int, data: st.D
     number = data.draw(st.integers(0, len(trees) - 1))
     node = data.draw(st.integers(0, len(trees[number]) - 1))
     index = indexed(forest.pack(trees), 2)
-    found = parts(Query(part_of(trees[number], node), index), np.array([number]), 0.3)
+    found = parts(FormulaQuery(part_of(trees[number], node), index), np.array([number]), 0.3)
     assert (found.structure[0], found.symbols[0]) == (1, 1)
     assert found.overlap[0] == pytest.approx(1) if node == 0 else found.overlap[0] < 1
 
@@ -165,11 +177,11 @@ def test_renamed_variables_keep_the_match_with_wildcards(seed: int, names: list[
     query = trees[0]
     renamed = Tree(tuple(other.get(label, label) for label in query.labels), query.parents, query.edges)
     numbers = np.arange(len(trees))
-    before, after = (parts(Query(tree, index), numbers, 0.0) for tree in (query, renamed))
+    before, after = (parts(FormulaQuery(tree, index), numbers, 0.0) for tree in (query, renamed))
     assert before.structure.tolist() == after.structure.tolist()
     assert after.structure[0] == 1
     # A part that has more of the same symbols may be chosen instead of the whole, if it is worth as much.
-    chosen = parts(Query(renamed, index), numbers[:1], credit)
+    chosen = parts(FormulaQuery(renamed, index), numbers[:1], credit)
     assert (1 - credit) * chosen.structure[0] + credit * chosen.symbols[0] >= 1 - credit - 1e-12
 
 
@@ -179,16 +191,16 @@ def test_the_order_of_unordered_arguments_means_nothing(seed: int) -> None:
     trees = some_trees(15, seed)
     index = indexed(forest.pack(trees), 2)
     other = shuffled(trees[-1], random.Random(seed))
-    results = [Structural().search(Query(tree, index)) for tree in (trees[-1], other)]
+    results = [Structural().search(FormulaQuery(tree, index)) for tree in (trees[-1], other)]
     assert results[0][0].tolist() == results[1][0].tolist()
     assert results[0][1].tolist() == pytest.approx(results[1][1].tolist(), abs=1e-12)
     assert results[1][1].max() == 1
 
 
 def test_the_order_of_ordered_arguments_counts() -> None:
-    query, other = parse("[O!divide,0[V!a],1[V!b]]"), parse("[O!divide,0[V!b],1[V!a]]")
+    query, other = parse_tangent("[O!divide,0[V!a],1[V!b]]"), parse_tangent("[O!divide,0[V!b],1[V!a]]")
     index = indexed(forest.pack([query, other]), 2)
-    found = parts(Query(query, index), np.arange(2), 0.3)
+    found = parts(FormulaQuery(query, index), np.arange(2), 0.3)
     assert (found.structure.tolist(), found.symbols.tolist()) == ([1, 1], [1, 0])
     assert found.overlap[1] < found.overlap[0]
 
@@ -196,7 +208,7 @@ def test_the_order_of_ordered_arguments_counts() -> None:
 # ---- the index -----------------------------------------------------------------------------------------------------
 
 
-def lists(index: Index) -> dict[int, list[tuple[int, int]]]:
+def lists(index: PathIndex) -> dict[int, list[tuple[int, int]]]:
     """Path -> tree and count."""
     which, tree, count = index.read(np.arange(len(index.path)))
     out: dict[int, list[tuple[int, int]]] = {}
@@ -210,13 +222,13 @@ def test_blocks_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     trees = forest.pack(some_trees(50, 3))
     whole = indexed(trees, 2)
     monkeypatch.setattr(structural, "BLOCK", 7)
-    structural.write(trees, 2, tmp_path, limit=1)
-    index = Index.load(tmp_path, trees, 2)
+    structural.write_path_index(trees, 2, tmp_path, limit=1)
+    index = PathIndex.load(tmp_path, trees, 2)
     assert lists(index) == lists(whole)
     assert index.weight.tolist() == whole.weight.tolist()
     assert whole.often(np.arange(len(whole.path))).tolist() == [len(entries) for entries in lists(whole).values()]
     (tmp_path / "posting.npy").write_bytes(b"?")
-    assert "not an index of paths" in message(lambda: Index.load(tmp_path, trees, 2))
+    assert "not an index of paths" in message(lambda: PathIndex.load(tmp_path, trees, 2))
 
 
 @given(
@@ -232,11 +244,11 @@ def test_lists_of_trees_come_back_from_their_blocks(entries: list[dict[int, int]
     end = np.cumsum([len(each) for each in wanted])
     at, sizes, postings = structural.encoded(tree, count, end)
     frequent = np.flatnonzero(count > 15)
-    nothing = forest.pack([parse("[V!x]")])
+    nothing = forest.pack([parse_tangent("[V!x]")])
     numbers = np.arange(len(wanted))
     blocks, of_block = np.searchsorted(at, end), (tree[at] // RANGE).astype(np.uint16)
     some = np.zeros(1, np.float32)
-    index = Index(
+    index = PathIndex(
         nothing, 0, numbers.astype(np.uint64), end, blocks, of_block, sizes, postings, frequent, count[frequent], some
     )
     assert list(lists(index).values()) == wanted
@@ -299,7 +311,7 @@ def test_a_formula_that_cannot_be_stored_does_not_stop_the_others(
     for kind, reason in (("opt", opt), ("slt", slt)):
         known = encode(documents, kind)
         if reason:
-            assert (known.tree.tolist(), known.counts) == ([0, -1], Counts(1, {reason: 1}))
+            assert (known.tree.tolist(), known.counts) == ([0, -1], ParseCounts(1, {reason: 1}))
         else:
             assert known.tree.tolist() == [0, 1]
         asked = formulas.queries(formula_topics(T=[latex]), posts_corpus(tmp_path, POSTS), kind)["T"]
@@ -320,17 +332,17 @@ def test_strings_of_tangent_and_trees_that_are_missing() -> None:
     ]
     known = encode(documents, "opt")
     reasons = {formulas.NO_TREE: 1, formulas.NO_STRING: 1, formulas.ALONE: 1}
-    assert (known.tree.tolist(), known.counts) == ([0, -1, -1, -1], Counts(1, reasons))
+    assert (known.tree.tolist(), known.counts) == ([0, -1, -1, -1], ParseCounts(1, reasons))
     assert encode(documents, "slt").tree.tolist() == [0, 1, 1, -1]
 
 
 def test_topics_ask_with_the_trees_of_the_corpus_or_their_latex(tmp_path: Path) -> None:
     for name, tree in (("opt", "[U!plus,0[V!a],1[V!b]]"), ("slt", "[V!a[+[V!b]]]")):
         (tmp_path / name).write_text(f"Q\tT1\nE\t{tree}\nR\t7\t0\t{tree}\t[1.0]\nQ\tT2\n")
-    corpus = Corpus("t", "T", "none", (tmp_path / "opt", tmp_path / "slt"), reader=reader("tangent"))
+    corpus = Corpus("t", "T", "none", (tmp_path / "opt", tmp_path / "slt"), reader=corpus_reader("tangent"))
     assert tangent.queries(tmp_path / "opt") == {"T1": "[U!plus,0[V!a],1[V!b]]"}
     asked = formulas.queries(formula_topics(T1=["x"], T2=["x", "x", "}", "2"]), corpus, "opt")
-    assert asked["T1"] == (parse("[U!plus,0[V!a],1[V!b]]"),)
+    assert asked["T1"] == (parse_tangent("[U!plus,0[V!a],1[V!b]]"),)
     assert [tree.labels for tree in asked["T2"]] == [("V!𝑥",), ("N!2",)]
 
 
@@ -361,7 +373,7 @@ def best_of_fraction(corpus: Corpus) -> float:
     """What the formula a/b alone is worth to x+y."""
     known = formulas.read(corpus, "opt")
     index = indexed(known.trees, 2)
-    numbers, scores = Structural().search(Query(known.trees[0], index))
+    numbers, scores = Structural().search(FormulaQuery(known.trees[0], index))
     return float(scores[numbers == 1].sum())
 
 

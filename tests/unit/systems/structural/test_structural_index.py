@@ -24,14 +24,14 @@ from harness.data.topics import Formula
 from harness.formulas.opt.read import read_latex
 from harness.formulas.trees import forest
 from harness.formulas.trees.reading import ERROR
-from harness.formulas.trees.tree import parse, show
+from harness.formulas.trees.tree import parse_tangent, tangent_string
 from harness.io import kernels
 from harness.systems.structural import formulas
 from harness.systems.structural import index as index_of_paths
 from harness.systems.structural.formulas import Formulas
-from harness.systems.structural.index import Index
+from harness.systems.structural.index import PathIndex
 from harness.systems.structural.known import Digests, Recent
-from harness.systems.structural.tree import Query, Structural
+from harness.systems.structural.tree import FormulaQuery, Structural
 
 LIMITS = (1, 3000, 1 << 30)  # bytes: one formula or path at a time, a few, all at once
 LATEX = (
@@ -91,10 +91,10 @@ def test_every_limit_gives_the_same_formulas(seed: int, posts: bool) -> None:
             reading = read_latex(formula.latex)
             alone = reading.tree.labels == (ERROR,)
             reasons[reading.reason or (formulas.ALONE if alone else "")] += 1
-            assert number == (-1 if alone else numbers.setdefault(show(reading.tree), len(numbers)))
+            assert number == (-1 if alone else numbers.setdefault(tangent_string(reading.tree), len(numbers)))
             if not alone:
                 expected.setdefault(number, []).append(row)
-    assert [show(each) for each in known.trees] == list(numbers)
+    assert [tangent_string(each) for each in known.trees] == list(numbers)
     assert known.counts.read == reasons.pop("", 0)
     assert known.counts.failed == reasons
     for number in range(len(known.trees)):
@@ -109,9 +109,9 @@ def test_every_limit_gives_the_index_of_the_plain_way(seed: int, height: int) ->
     expected = reference.index(trees, height)
     for limit in LIMITS:
         with tempfile.TemporaryDirectory() as name:
-            index_of_paths.write(trees, height, Path(name), limit=limit)
+            index_of_paths.write_path_index(trees, height, Path(name), limit=limit)
             assert sorted(files(Path(name))) == sorted(f"{each}.npy" for each in expected)
-            index = Index.load(Path(name), trees, height)
+            index = PathIndex.load(Path(name), trees, height)
             for each, array in expected.items():
                 found = getattr(index, each)
                 assert (found.dtype, found.tolist()) == (array.dtype, array.tolist()), (each, limit)
@@ -130,7 +130,7 @@ class Stopped(BaseException):
     """Stands for an interrupt."""
 
 
-@pytest.mark.parametrize("what", [formulas.write, index_of_paths.write])
+@pytest.mark.parametrize("what", [formulas.write, index_of_paths.write_path_index])
 def test_what_is_interrupted_leaves_no_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: Callable[..., None]
 ) -> None:
@@ -138,10 +138,10 @@ def test_what_is_interrupted_leaves_no_blocks(
         raise Stopped
 
     monkeypatch.setattr(index_of_paths, "encoded", stop)
-    monkeypatch.setattr(formulas, "show", stop)
+    monkeypatch.setattr(formulas, "tangent_string", stop)
     with pytest.raises(Stopped):
-        if what is index_of_paths.write:
-            index_of_paths.write(forest.pack(random_trees(9)), 2, tmp_path)
+        if what is index_of_paths.write_path_index:
+            index_of_paths.write_path_index(forest.pack(random_trees(9)), 2, tmp_path)
         else:
             formulas.write(documents_of(1, True), "opt", tmp_path)
     left = {path.name for path in tmp_path.iterdir()}
@@ -191,7 +191,7 @@ def test_memory_of_an_index_grows_with_trees_only(tmp_path: Path) -> None:
     def peak(limit: int) -> int:
         (tmp_path / str(limit)).mkdir()
         tracemalloc.start()
-        index_of_paths.write(trees, 2, tmp_path / str(limit), limit=limit)
+        index_of_paths.write_path_index(trees, 2, tmp_path / str(limit), limit=limit)
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found
@@ -225,7 +225,7 @@ def test_candidates_of_formulas_that_repeat_symbols_are_the_best(seed: int, heig
     index = indexed(forest.pack(trees), height)
     asked = [*trees[:3], trees[-2], *repeating_trees(2, seed + 1)]
     for query, dice in zip(asked, plain_dice(asked, trees, height), strict=True):
-        found = index.candidates(Query(query, index).terms, limit, WHOLE).tolist()
+        found = index.candidates(FormulaQuery(query, index).terms, limit, WHOLE).tolist()
         assert len(found) == min(limit, sum(each > 0 for each in dice))
         least = min(dice[number] for number in found)  # weights of trees are rounded to float32
         assert all(number in found for number, each in enumerate(dice) if each > least * (1 + 1e-6))
@@ -236,7 +236,7 @@ def test_a_long_sum_is_found_among_more_formulas_of_the_same_symbols_than_candid
     trees = [sums(terms) for terms in range(16, 136)]
     index = indexed(forest.pack(trees), 2)
     for terms in (16, 60, 135):
-        numbers, scores = Structural(candidates=100).search(Query(sums(terms), index))
+        numbers, scores = Structural(candidates=100).search(FormulaQuery(sums(terms), index))
         assert len(numbers) == 100
         assert [trees[number] for number in numbers[scores == 1].tolist()] == [sums(terms)]
 
@@ -250,12 +250,12 @@ def test_counts_of_the_largest_trees_are_exact(label: str, most: int, few: int) 
 
 
 def test_a_budget_reads_the_rarest_paths_and_candidates_are_the_best() -> None:
-    trees = [parse(f"[U!plus,0[V!x],1[V!{name}]]") for name in "abcdefgh"]
+    trees = [parse_tangent(f"[U!plus,0[V!x],1[V!{name}]]") for name in "abcdefgh"]
     index = indexed(forest.pack(trees), 2)
-    query = Query(trees[2], index)
+    query = FormulaQuery(trees[2], index)
     # What only the formula itself has comes first; a list is read as a whole.
     assert index.candidates(query.terms, 10, 1).tolist() == [2]
     assert index.candidates(query.terms, 10, WHOLE).tolist() == list(range(8))
     # The others tie: the first of them.
     assert index.candidates(query.terms, 3, WHOLE).tolist() == [0, 1, 2]
-    assert index.candidates(Query(parse("[O!minus,0[N!1]]"), index).terms, 10, WHOLE).tolist() == []
+    assert index.candidates(FormulaQuery(parse_tangent("[O!minus,0[N!1]]"), index).terms, 10, WHOLE).tolist() == []

@@ -22,10 +22,20 @@ from structural_tools import encode, formula_corpus, formula_topics
 
 from harness.collections.corpus import Corpus, Document
 from harness.formulas.trees import forest
-from harness.formulas.trees.tree import Nested, Tree, build, children, parse, show
+from harness.formulas.trees.tree import Nested, Tree, children, parse_tangent, tangent_string, tree_from_tuples
 from harness.formulas.trees.tuples import tuples
 from harness.systems.structural import formulas, tangent
-from harness.systems.structural.tangent import Candidates, Dice, Tangent, View, aligned, common, nodes, pairs, wildcards
+from harness.systems.structural.tangent import (
+    CandidateNodes,
+    Dice,
+    Tangent,
+    TupleIndex,
+    aligned,
+    common,
+    nodes,
+    pairs,
+    wildcards,
+)
 
 LABELS = ("V!x", "V!y", "V!z", "N!2", "U!plus", "O!minus", "O!SUP")
 
@@ -55,7 +65,7 @@ def operator_trees(number: int, seed: int, size: int = 12) -> list[Tree]:
             left -= part
         return rng.choice(LABELS[4:] if below else LABELS[:4]), below
 
-    return [build(nested(rng.randint(1, size))) for _ in range(number)]
+    return [tree_from_tuples(nested(rng.randint(1, size))) for _ in range(number)]
 
 
 def shuffled(tree: Tree, rng: random.Random) -> Tree:
@@ -70,16 +80,16 @@ def shuffled(tree: Tree, rng: random.Random) -> Tree:
             parts = [(str(place), part) for place, part in enumerate(arguments)]
         return tree.labels[node], parts
 
-    return build(nested(0))
+    return tree_from_tuples(nested(0))
 
 
 def read(some: Sequence[Tree], kind: str = "opt") -> formulas.Formulas:
-    return encode([Document(f"d{n}", columns={kind: show(tree)}) for n, tree in enumerate(some)], kind)
+    return encode([Document(f"d{n}", columns={kind: tangent_string(tree)}) for n, tree in enumerate(some)], kind)
 
 
 def shared(one: str, other: str, credit: float = 0.0) -> float:
-    packed = forest.pack([parse(other)])
-    return float(common(parse(one), Candidates.of(packed, nodes(packed), np.zeros(1, np.int64)), credit)[0])
+    packed = forest.pack([parse_tangent(other)])
+    return float(common(parse_tangent(one), CandidateNodes.of(packed, nodes(packed), np.zeros(1, np.int64)), credit)[0])
 
 
 # ---- tuples -----------------------------------------------------------------------------------------------------
@@ -120,18 +130,18 @@ def test_long_rows_have_near_tuples_only(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_wildcards_make_all_variables_alike() -> None:
     texts = ("[V!x[=[V!y]]]", "[V!a[=[V!a]]]", "[N!1[=[V!a]]]")
-    renamed = [tuples(parse(re.sub("V!.", "V!", text)), ends=True) for text in texts]
-    all_ = wildcards(nodes(forest.pack(map(parse, texts))))
-    scores = Dice.of(pairs(all_), 3).score(pairs(wildcards(nodes(forest.pack([parse(texts[0])])))))
+    renamed = [tuples(parse_tangent(re.sub("V!.", "V!", text)), ends=True) for text in texts]
+    all_ = wildcards(nodes(forest.pack(map(parse_tangent, texts))))
+    scores = Dice.of(pairs(all_), 3).score(pairs(wildcards(nodes(forest.pack([parse_tangent(texts[0])])))))
     assert scores.tolist() == pytest.approx(dice(renamed[0], renamed))
     assert scores[1] == 1 > scores[2]
 
 
 def test_unknown_features_count_in_the_length_of_the_query() -> None:
-    index = Dice.of(pairs(nodes(forest.pack([parse("[V!x]"), parse("[V!y]")]))), 2)
+    index = Dice.of(pairs(nodes(forest.pack([parse_tangent("[V!x]"), parse_tangent("[V!y]")]))), 2)
     # One tuple of each weighs ln 3; the query has another two that nothing has.
-    assert index.score(pairs(nodes(forest.pack([parse("[V!x[+]]")])))).tolist() == [0, 0]
-    asked = pairs(nodes(forest.pack([parse("[O!f,0[V!x],1[V!x]]")])))
+    assert index.score(pairs(nodes(forest.pack([parse_tangent("[V!x[+]]")])))).tolist() == [0, 0]
+    asked = pairs(nodes(forest.pack([parse_tangent("[O!f,0[V!x],1[V!x]]")])))
     assert index.score(asked) == pytest.approx([2 * 1 / (1 + 4), 0])
 
 
@@ -140,7 +150,7 @@ def test_unknown_features_count_in_the_length_of_the_query() -> None:
 
 @pytest.mark.parametrize(("one", "other", "credit", "paired"), table("systems/subtrees"))
 def test_common_subtree_by_hand(one: str, other: str, credit: str, paired: str) -> None:
-    share = 2 * float(paired) / (len(parse(one)) + len(parse(other)))
+    share = 2 * float(paired) / (len(parse_tangent(one)) + len(parse_tangent(other)))
     assert shared(one, other, float(credit)) == pytest.approx(share)
 
 
@@ -158,7 +168,7 @@ def largest(one: Tree, other: Tree) -> int:
 
 
 def test_common_subtree_is_the_largest() -> None:
-    some = [build(_ordered(tree)) for tree in operator_trees(60, seed=3)]
+    some = [tree_from_tuples(_ordered(tree)) for tree in operator_trees(60, seed=3)]
     packed = forest.pack(some)
     for query in some[:20]:
         expected = [2 * largest(query, tree) / (len(query) + len(tree)) for tree in some]
@@ -189,7 +199,7 @@ def test_many_trees_are_aligned_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
 @given(trees(), st.sampled_from([0.0, 0.5, 0.9]))
 @settings(max_examples=examples(100), deadline=None)
 def test_a_tree_covers_itself(tree: Tree, credit: float) -> None:
-    assert shared(show(tree), show(tree), credit) == pytest.approx(1)
+    assert shared(tangent_string(tree), tangent_string(tree), credit) == pytest.approx(1)
 
 
 # ---- the system -------------------------------------------------------------------------------------------------
@@ -243,7 +253,7 @@ def test_renamed_variables_keep_the_score_of_wildcards() -> None:
     some = operator_trees(40, seed=6)
     names = {"V!x": "V!a", "V!y": "V!b", "V!z": "V!c"}
     view = Tangent().view(read(some))
-    assert isinstance(view, View)
+    assert isinstance(view, TupleIndex)
     assert view.variables is not None
     for tree in some:
         renamed = Tree(tuple(names.get(label, label) for label in tree.labels), tree.parents, tree.edges)

@@ -15,7 +15,7 @@ from structural_tools import encode, formula_corpus, formula_topics
 
 from harness.collections.corpus import Corpus, Document
 from harness.formulas.trees import forest
-from harness.formulas.trees.tree import Tree, children, parse
+from harness.formulas.trees.tree import Tree, children, parse_tangent
 from harness.systems.structural.alignments import fits, similarities
 from harness.systems.structural.tangent import Dice, nodes, pairs
 from harness.systems.structural.tangent_s import TangentS, learn
@@ -24,7 +24,9 @@ Values = tuple[float, float, float]
 
 
 def values(query: str, candidate: str, kind: str) -> list[float]:
-    out: list[float] = similarities(parse(query), forest.pack([parse(candidate)]), np.array([0]), kind)[0].tolist()
+    out: list[float] = similarities(parse_tangent(query), forest.pack([parse_tangent(candidate)]), np.array([0]), kind)[
+        0
+    ].tolist()
     return out
 
 
@@ -96,7 +98,7 @@ def test_values_are_those_of_the_plain_definition(kind: str) -> None:
             parts = "".join(f",{edge}{text(child)}" for edge, child in zip(edges, below[node], strict=False))
             return f"[{labels[int(rng.integers(len(labels)))]}{parts}]"
 
-        return parse(text(0))
+        return parse_tangent(text(0))
 
     queries, candidates = [[random_tree() for _ in range(number)] for number in (25, 60)]
     trees = forest.pack(candidates)
@@ -109,7 +111,8 @@ def test_values_are_those_of_the_plain_definition(kind: str) -> None:
 def test_candidates_are_found_by_plain_dice() -> None:
     """x+1 has three tuples and, as its tree is flat, two end marks; only the pair of plus and 1 is shared by all."""
     some = [
-        parse(text) for text in ("[U!plus,0[V!x],1[N!1]]", "[U!plus,0[V!y],1[N!1]]", "[O!f,0[U!plus,0[V!x],1[N!1]]]")
+        parse_tangent(text)
+        for text in ("[U!plus,0[V!x],1[N!1]]", "[U!plus,0[V!y],1[N!1]]", "[O!f,0[U!plus,0[V!x],1[N!1]]]")
     ]
     index = Dice.of(pairs(nodes(forest.pack(some)), 4, flat=True), 3, weighted=False)
     query = pairs(nodes(forest.pack(some[:1])), 4, flat=True)
@@ -128,7 +131,7 @@ DOCUMENTS = {
 def features(system: TangentS) -> dict[str, list[float]]:
     some = [Document(name, columns={"slt": slt, "opt": opt}) for name, (slt, opt) in DOCUMENTS.items()]
     known = [system.index(encode(some, kind)) for kind in system.kinds]
-    query = tuple(parse(DOCUMENTS["same"][0 if kind == "slt" else 1]) for kind in system.kinds)
+    query = tuple(parse_tangent(DOCUMENTS["same"][0 if kind == "slt" else 1]) for kind in system.kinds)
     rows, columns = system.features(query, known)
     return {list(DOCUMENTS)[row]: column for row, column in zip(rows.tolist(), columns.tolist(), strict=True)}
 

@@ -18,7 +18,7 @@ from lexical_tools import found, message, topics_of
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
-from harness.data.written import write_run
+from harness.data.run_writers import write_run
 from harness.io import config
 from harness.store import artefacts
 from harness.systems.base import Request

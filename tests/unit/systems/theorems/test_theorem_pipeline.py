@@ -18,25 +18,25 @@ from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.collections.readers import lean
+from harness.data.run_writers import run_text
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
-from harness.data.written import run_text
 from harness.errors import HarnessError
 from harness.experiments.task import task
 from harness.sources.checkout import Checkout
 from harness.store import artefacts, prompts
 from harness.store.llm import Ask, Client
+from harness.store.llm.answer_cache import AnswerCache, Reply
 from harness.store.llm.answers import worded
 from harness.store.llm.endpoint import request
-from harness.store.llm.kept import Kept, Reply
 from harness.systems.base import Request
-from harness.systems.build import Built, load_system
+from harness.systems.build import BuiltSystem, load_system
 from harness.systems.theorems import augment, informalise
 from harness.systems.theorems.augment import augmented
-from harness.systems.theorems.informalise import Columns, Informal, asks, informal
+from harness.systems.theorems.informalise import DeclarationColumns, Informal, asks, informal
 
 LEAN = Path(__file__).parents[3] / "data" / "lean"
-MINI = Columns(statement="formal")
+MINI = DeclarationColumns(statement="formal")
 
 
 def answer(body: Mapping[str, Any]) -> str:
@@ -69,7 +69,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wanted += [Ask(prompts.messages("augment", query=query), augment.SCHEMA) for query in queries]
     for ask in wanted:
         body = request(endpoint, worded(ask, endpoint.schemas), ask.schema)
-        Kept(folder).keep(body, Reply(answer(body), model=endpoint.model, tokens_in=9, tokens_out=9))
+        AnswerCache(folder).keep(body, Reply(answer(body), model=endpoint.model, tokens_in=9, tokens_out=9))
     assert sum(1 for _ in folder.rglob("*.json")) == 131
     return folder
 
@@ -95,12 +95,12 @@ def tree(tmp_path: Path) -> Corpus:
 READER = lean.DECLARATIONS
 
 
-def pipeline(endpoint: str, cache: Path, **settings: object) -> Built:
+def pipeline(endpoint: str, cache: Path, **settings: object) -> BuiltSystem:
     given = {"llm": endpoint, "cache": {"file": str(cache)}, "system": "bm25", "name": "piped", **settings}
     return load_system("theorem-pipeline-mini", **given)
 
 
-def produced(system: Built, folder: Path) -> str:
+def produced(system: BuiltSystem, folder: Path) -> str:
     mini = task("mini-theorems", "mini-theorems")
     return run_text(system(Request(mini.topics, mini.corpus, folder)))
 
@@ -109,7 +109,7 @@ def produced(system: Built, folder: Path) -> str:
 
 
 def test_an_ask_shows_what_the_paper_says_it_shows(tree: Corpus) -> None:
-    said = {name: ask.messages[1].content for name, ask in asks(tree, Columns())}
+    said = {name: ask.messages[1].content for name, ask in asks(tree, DeclarationColumns())}
     shown = said["Product.Alike.map_mul"]
     assert "`Product.Alike.map_mul`, of kind theorem" in shown
     assert "theorem Product.Alike.map_mul {M : Type u}" in shown
@@ -123,7 +123,7 @@ def test_an_ask_shows_what_the_paper_says_it_shows(tree: Corpus) -> None:
 
 
 def test_what_a_statement_refers_to_is_found_without_a_column_of_it(tree: Corpus) -> None:
-    named = Columns(references="no such column")
+    named = DeclarationColumns(references="no such column")
     said = {name: ask.messages[1].content for name, ask in asks(tree, named)}
     assert re.search(r"^structure Product\.RespectsProduct ", said["Product.Alike.map_mul"], re.MULTILINE)
     few = {name: ask.messages[1].content for name, ask in asks(tree, named, most=0)}
@@ -131,7 +131,7 @@ def test_what_a_statement_refers_to_is_found_without_a_column_of_it(tree: Corpus
 
 
 def test_kinds_and_faults_of_columns(tree: Corpus) -> None:
-    kinds = [name for name, _ in asks(tree, Columns(), ["lemma"])]
+    kinds = [name for name, _ in asks(tree, DeclarationColumns(), ["lemma"])]
     assert kinds == ["with_braces", "with_parentheses"]
     refuses("has no column 'formal'", lambda: list(asks(tree, MINI)))
 

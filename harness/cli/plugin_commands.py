@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from harness.errors import HarnessError
 from harness.io import extensions
-from harness.io.console import out, say
+from harness.io.console import log_line, print_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ def _first(command: Any) -> str:  # noqa: ANN401
     return " ".join(text.partition("\n\n")[0].split())
 
 
-class Group(TyperGroup):
+class HelpGroup(TyperGroup):
     """Command group whose help shows whole descriptions; without a command it prints its help."""
 
     unnamed: ClassVar[str] = "Commands"  # heading of commands that name none
@@ -55,7 +55,7 @@ class Group(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  (its type is private to typer)
         """Parses the arguments; without any, prints the help, as `--help` does."""
         if args in ([], ["--"]) and not ctx.resilient_parsing:
-            out(ctx.get_help())
+            print_line(ctx.get_help())
             ctx.exit()
         return super().parse_args(ctx, args)
 
@@ -73,7 +73,7 @@ class Group(TyperGroup):
                 formatter.write_dl(rows)
 
 
-class Commands(Group):
+class Commands(HelpGroup):
     """The harness's commands, then those of installed packages, which are imported when they are called."""
 
     unnamed = "Added by packages"
@@ -94,7 +94,9 @@ class Commands(Group):
         """Writes the list of commands; a package's command with a name of the harness is excluded with a warning."""
         for name in sorted(_added().keys() & self.commands.keys()):
             for entry in _added()[name]:
-                say(f"{entry.distribution}: command {name!r} is a command of the harness; the package's is ignored")
+                log_line(
+                    f"{entry.distribution}: command {name!r} is a command of the harness; the package's is ignored"
+                )
         super().format_commands(ctx, formatter)
 
 

@@ -11,12 +11,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from harness.errors import counted
+from harness.errors import counted_text
 from harness.labs.lab import Lab
 from harness.labs.names import zoned
 from harness.labs.server.accounts import Caller
-from harness.labs.server.guard import RefusedError
-from harness.labs.server.live import SITE, UnreadableError
+from harness.labs.server.guard import RefusedRequestError
+from harness.labs.server.lab_snapshot import SITE, UnreadableError
 from harness.labs.server.service import Service
 from harness.labs.server.web import caller, service_of
 from harness.labs.submissions import Submission
@@ -114,7 +114,7 @@ def known(request: Request) -> Caller | None:
     """Returns who calls; None also for a token that is refused, or if the lab cannot be read."""
     try:
         return caller(request)
-    except (RefusedError, UnreadableError):
+    except (RefusedRequestError, UnreadableError):
         return None
 
 
@@ -128,7 +128,10 @@ def facts_of(service: Service, lab: Lab) -> list[tuple[str, str]]:
         ("Measures", ", ".join(load_protocol(lab.protocol).label(each) for each in lab.measures)),
         ("State", state),
         ("Deadline", "none" if lab.deadline is None else f"{zoned(lab.deadline)}{until(lab.deadline)}"),
-        ("Runs", f"{counted(len(current), 'run')} by {counted(len({each.team for each in current}), 'team')}"),
+        (
+            "Runs",
+            f"{counted_text(len(current), 'run')} by {counted_text(len({each.team for each in current}), 'team')}",
+        ),
         *([("Contact", lab.contact)] if lab.contact else []),
     ]
 
@@ -158,7 +161,7 @@ def until(time: datetime, now: datetime | None = None) -> str:
         return ""
     for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
         if seconds >= 2 * size or name == "minute":
-            return f", in {counted(int(seconds // size), name)}"
+            return f", in {counted_text(int(seconds // size), name)}"
     raise AssertionError
 
 
@@ -183,7 +186,7 @@ def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
         "version": run.version,
         "title": run.title,
         "kind": run.kind,
-        "submitted": short(run.submitted),
+        "submitted": shown_time(run.submitted),
         "means": ["n/a" if math.isnan(run.means[each]) else lab.text(run.means[each], each) for each in lab.measures],
         "state": ", ".join(states),
         "reasons": [f"{name}: {reason}" for name, reason in reasons if reason],
@@ -197,6 +200,6 @@ def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
     }
 
 
-def short(time: str) -> str:
+def shown_time(time: str) -> str:
     """Returns a time of the journal for readers."""
     return time.replace("T", " ").replace("+00:00", " UTC")

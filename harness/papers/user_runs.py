@@ -13,27 +13,27 @@ from harness.collections.corpora import load_corpus
 from harness.collections.keys import read_keys
 from harness.collections.load import load_collection
 from harness.data.trec import Run, read_run
-from harness.errors import HarnessError, counted, gather, refuse
+from harness.errors import HarnessError, counted_text, gather, refuse
 from harness.experiments.task import training_judgments
 from harness.io.files import read_bytes, sha256
 from harness.papers.experiment_runs import CellRun, runs_of_rows
 from harness.papers.map import (
     MAP,
-    Entry,
     KeyColumns,
     PaperRow,
-    label_of,
+    RunLocation,
     paper_rows,
     read_map,
     recognised,
+    row_labels,
     write_map,
 )
-from harness.papers.paper import Paper, Scored
-from harness.papers.rows import Row
-from harness.papers.steps import HERE, steps
-from harness.papers.steps import Run as PaperRun
+from harness.papers.paper import Paper, ScoredRows
+from harness.papers.rows import SystemRow
+from harness.papers.steps import HERE, paper_steps
+from harness.papers.steps import PlannedRun as PaperRun
 from harness.scoring.protocol import load_protocol
-from harness.sources.fetch import fetch
+from harness.sources.fetch import fetch_resources
 from harness.store import sidecar
 from harness.systems.build import load_system
 from harness.systems.fusion.system import Fusion
@@ -47,7 +47,7 @@ Origin = Literal["brought", "made here", "fused"]
 
 @dataclass(frozen=True)
 class BroughtRun:
-    """A run for a row of a paper on a collection (a key in `Scored.collections`).
+    """A run for a row of a paper on a collection (a key in `ScoredRows.collections`).
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ def bring(
     if scored is None and folder is None:
         return Brought()
     scored = _scored(paper)
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[RunLocation, ...] = ()
     columns: KeyColumns | None = None
     faults: list[str] = []
     if folder is not None:
@@ -129,7 +129,7 @@ def bring(
     given = {(entry.row.name, entry.collection) for entry in entries}
     local = [] if runs is None else _made_here(paper, runs, say, seeds, scale)
     for each in runs_of_rows(paper, experiments):
-        local.append(Entry(each.row, each.collection, each.paths, str(each.paths[0]), "made here"))
+        local.append(RunLocation(each.row, each.collection, each.paths, str(each.paths[0]), "made here"))
     local = [entry for entry in local if _place(entry) not in given]
     if not entries and not local:
         refuse(faults)
@@ -138,7 +138,7 @@ def bring(
     collections = {key: load_collection(scored.collections[key].collection) for key in used}
     wanted = [file for collection in collections.values() for file in collection.files()]
     try:
-        fetch(wanted, progress=say)
+        fetch_resources(wanted, progress=say)
     except HarnessError as error:
         raise HarnessError(*faults, *error.lines) from None
     for key, collection in collections.items():
@@ -157,14 +157,14 @@ def bring(
             found += _read(paper, entry, collections[entry.collection].known_topics())
     refuse(faults)
     fused, absent = _fusions(paper, found, in_part=scale == HERE)
-    known, labels = paper_rows(paper), label_of(paper)
+    known, labels = paper_rows(paper), row_labels(paper)
     by_cell = {cell: known[cell[0], label] for cell, label in labels.items() if (cell[0], label) in known}
     counts = {run.row.name: run.row.seeds for run in found if run.origin == "made here"}
     by_cell = {cell: replace(row, seeds=counts.get(row.name, row.seeds)) for cell, row in by_cell.items()}
     return Brought((*found, *fused), absent, notes, keys, by_cell)
 
 
-def _scored(paper: Paper) -> Scored:
+def _scored(paper: Paper) -> ScoredRows:
     if paper.scored is None:
         why = str(paper.config.state or "its numbers do not come from runs").strip()
         raise HarnessError(f"key 'brought': runs cannot be scored for paper {paper.key} ({why})")
@@ -186,30 +186,31 @@ def mapped_rows(paper: Paper, folder: Path, say: Say = lambda _: None) -> set[tu
     return {(*at, where) for at, row in paper_rows(paper).items() for name, where in places if row.name == name}
 
 
-def _place(entry: Entry) -> tuple[str, str]:
+def _place(entry: RunLocation) -> tuple[str, str]:
     return entry.row.name, entry.collection
 
 
 def _mapped_entries(
     paper: Paper, folder: Path, say: Say, faults: list[str]
-) -> tuple[tuple[Entry, ...], KeyColumns | None]:
+) -> tuple[tuple[RunLocation, ...], KeyColumns | None]:
     """Reads the map of a folder (see `read_map`); writes the map first if it is missing."""
     if not folder.is_dir():
         raise HarnessError(f"key 'brought': {folder}: no such folder")
     if not (folder / MAP).exists():
         path, fitted, rest = write_map(paper, folder)
         left = (
-            f"; {counted(len(rest), 'file matches', 'files match')} no row, such as {rest[0].relative_to(folder)}; "
+            f"; {counted_text(len(rest), 'file matches', 'files match')} no row, such as "
+            f"{rest[0].relative_to(folder)}; "
             f"{recognised(paper)}"
             if rest
             else ""
         )
-        matched = counted(fitted, "file was matched by its name", "files were matched by their names")
+        matched = counted_text(fitted, "file was matched by its name", "files were matched by their names")
         say(f"{path}: written; {matched}{left}")
     return read_map(paper, folder / MAP, faults)
 
 
-def _shared_files(entries: Iterable[Entry]) -> tuple[str, ...]:
+def _shared_files(entries: Iterable[RunLocation]) -> tuple[str, ...]:
     """Returns a note for each file that is the run of several rows, which may be intended."""
     by_file: dict[Path, list[str]] = {}
     for entry in entries:
@@ -218,14 +219,16 @@ def _shared_files(entries: Iterable[Entry]) -> tuple[str, ...]:
     return tuple(f"{file}: is the run of several rows: {', '.join(rows)}" for file, rows in by_file.items() if rows[1:])
 
 
-def _read(paper: Paper, entry: Entry, known_topics: frozenset[str] | None) -> list[BroughtRun]:
+def _read(paper: Paper, entry: RunLocation, known_topics: frozenset[str] | None) -> list[BroughtRun]:
     """Reads the runs of an entry; checks their topics, and their metadata files against the paper's corpus."""
     faults: list[str] = []
     found = []
     for name, path in zip(entry.row.runs(), entry.files, strict=False):
         with gather(faults):
             run = read_run(path, name=name, known_topics=known_topics)
-            said = None if entry.origin == "made here" else sidecar.said(sidecar.beside(path))  # which is proven
+            said = (
+                None if entry.origin == "made here" else sidecar.read_sidecar(sidecar.sidecar_path(path))
+            )  # which is proven
             if said is not None and said.sha256 == run.sha256 and (why := _partial(paper, said)):
                 raise HarnessError(f"{entry.where}: {path}: {why}, so its numbers cannot be the paper's")
             found.append(BroughtRun(entry.row, entry.collection, run, entry.origin, str(path)))
@@ -242,15 +245,15 @@ def _partial(paper: Paper, said: sidecar.Said) -> str:
     return ""
 
 
-def _made_here(paper: Paper, runs: Path, say: Say, seeds: int | None, scale: str) -> list[Entry]:
+def _made_here(paper: Paper, runs: Path, say: Say, seeds: int | None, scale: str) -> list[RunLocation]:
     """Finds runs below `runs` made by the rows' commands on the whole collection; reports other runs to `say`."""
     scored = paper.scored
     if scored is None or not runs.is_dir():
         return []
     keys = {judged.collection: key for key, judged in scored.collections.items()}
     known = paper_rows(paper)
-    found: dict[tuple[str, str], Entry] = {}
-    for step in steps(paper, scale=scale, seeds=seeds or 1)[0]:
+    found: dict[tuple[str, str], RunLocation] = {}
+    for step in paper_steps(paper, scale=scale, seeds=seeds or 1)[0]:
         path = runs / step.file
         # Fusions are computed from their inputs, and the runs of experiments have names of their own.
         if step.experiment or step.reads() or not path.is_file() or step.runs[0].collection not in keys:
@@ -262,7 +265,7 @@ def _made_here(paper: Paper, runs: Path, say: Say, seeds: int | None, scale: str
         for place in places:
             if place not in known:
                 continue
-            entry = Entry(known[place], keys[step.runs[0].collection], (path,), str(path), "made here")
+            entry = RunLocation(known[place], keys[step.runs[0].collection], (path,), str(path), "made here")
             before = found.setdefault(_place(entry), entry)
             if path not in before.files:  # of another seed
                 files = (*before.files, path)
@@ -272,7 +275,7 @@ def _made_here(paper: Paper, runs: Path, say: Say, seeds: int | None, scale: str
 
 def unproven(run: PaperRun, path: Path) -> str:
     """Returns why a metadata file does not prove that a file is a run's, made on its whole corpus; empty if it does."""
-    said = sidecar.said(sidecar.beside(path))
+    said = sidecar.read_sidecar(sidecar.sidecar_path(path))
     if said is None:
         return "its metadata file, which says how it was made, is missing or damaged"
     if said.sha256 != sha256(read_bytes(path)):
@@ -348,7 +351,7 @@ def _fusions(
 
 def _fused(
     paper: Paper,
-    row: Row,
+    row: SystemRow,
     name: str,
     names: Mapping[str, str],
     runs: Mapping[tuple[str, str], Run],

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from harness.papers.cells import Verdict
-from harness.papers.effects import Column as TableColumn
+from harness.papers.cells import CellVerdict
+from harness.papers.effects import EffectColumn as TableColumn
 from harness.papers.effects import columns
-from harness.papers.making import Result
 from harness.papers.rows import Here
-from harness.render.model import Block, Cell, Column, Section, Table, Text, number_cell
+from harness.papers.step_runner import StepOutcome
+from harness.render.model import Block, Cell, Column, Prose, Section, Table, number_cell
 
 _MB = 1e6
 _EFFECT_NOTES = (
@@ -21,7 +21,7 @@ _EFFECT_NOTES = (
 
 
 def order_section(
-    verdicts: Sequence[Verdict], names: Callable[[str], str], title: str = "Order and effects"
+    verdicts: Sequence[CellVerdict], names: Callable[[str], str], title: str = "Order and effects"
 ) -> Section | None:
     """Returns how well the order of the rows and the effects of tables are reproduced; None without such tables.
 
@@ -82,7 +82,7 @@ def _effects(found: Sequence[TableColumn], names: Callable[[str], str], ident: s
     return Table(f"{ident}-effects", "Effects, printed and recomputed", heads, rows, row_headers=4, collapsed=True)
 
 
-def small_section(verdicts: Sequence[Verdict], here: Here, names: Callable[[str], str]) -> Section | None:
+def small_scale_section(verdicts: Sequence[CellVerdict], here: Here, names: Callable[[str], str]) -> Section | None:
     """Returns the values made at the scale `here` beside the printed ones, and how to read them; None without any."""
     made = [verdict for verdict in verdicts if verdict.value is not None]
     if not made:
@@ -114,10 +114,10 @@ def small_section(verdicts: Sequence[Verdict], here: Here, names: Callable[[str]
     )
     whole = [verdict for verdict in made if not verdict.in_part]
     order = order_section(whole, names, "Order at small scale")
-    return Section("Values at small scale", (Text(said), table, *(order.blocks if order else ())))
+    return Section("Values at small scale", (Prose(said), table, *(order.blocks if order else ())))
 
 
-def took_section(results: Sequence[Result]) -> Section | None:
+def durations_section(results: Sequence[StepOutcome]) -> Section | None:
     """Returns what the steps of `make=true` took, measured; None if none was carried out."""
     if not results:
         return None
@@ -136,4 +136,4 @@ def took_section(results: Sequence[Result]) -> Section | None:
     seconds, cpu = (sum(getattr(result, name) for result in results) for name in ("seconds", "cpu"))
     said = f"{len(results)} steps took {seconds / 3600:.2f} hours of wall-clock time and {cpu / 3600:.2f} CPU hours."
     table = Table("took", "Steps that were carried out", heads, rows, collapsed=True)
-    return Section("What it took", (Text((said,)), table))
+    return Section("What it took", (Prose((said,)), table))

@@ -18,7 +18,7 @@ from harness.io.files import read_bytes, sha256
 from harness.labs.draw import drawn, largest, least_width, noise, seed_from
 from harness.labs.folders import PRIVATE
 from harness.labs.journal import FILE as JOURNAL
-from harness.labs.journal import Chosen, Committed, Event, Revealed, Withdrawn
+from harness.labs.journal import Committed, Event, PrimaryRunChosen, Revealed, Withdrawn
 from harness.labs.lab import FILE as LAB
 from harness.labs.lab import SEED, Lab
 from harness.labs.submissions import Submission, from_events
@@ -69,7 +69,7 @@ def shown_means(
     Parameters
     ----------
     events : of the journal, which begins with the lab's commitment.
-    scores : of the topics whose means are public; see `halves`.
+    scores : of the topics whose means are public; see `public_and_held_out`.
     digest : SHA-256 of the run's canonical text.
     before : means shown of the team's submission before, for labs with a ladder; empty for the first one.
     """
@@ -78,7 +78,7 @@ def shown_means(
         return {measure: None if math.isnan(mean) else mean for measure, mean in means.items()}
     out: dict[str, float | None] = dict.fromkeys(means)
     first = scores.measures[0]
-    if lab.feedback == "none" or math.isnan(means[first]) or not (key := key_of(lab, events)):
+    if lab.feedback == "none" or math.isnan(means[first]) or not (key := verified_noise_key(lab, events)):
         return out
     width = width_of(lab, scores)
     mean = round(means[first] + width * noise(key, scores.qrels_sha256, team, digest, first), lab.decimals)
@@ -107,7 +107,7 @@ def protection(lab: Lab, width: float) -> str:
     )
 
 
-def spent(lab: Lab, found: Sequence[Submission]) -> str:
+def spent_budget(lab: Lab, found: Sequence[Submission]) -> str:
     """Returns how much of the budget of submissions is spent, in words; empty if the judgments are public."""
     if not lab.private or lab.feedback == "none":
         return ""
@@ -136,7 +136,7 @@ def _stored(lab: Lab) -> str:
     return read_bytes(path, most=1 << 10).decode("utf-8", "replace").strip() if path.is_file() else ""
 
 
-def key_of(lab: Lab, events: Sequence[Event]) -> str:
+def verified_noise_key(lab: Lab, events: Sequence[Event]) -> str:
     """Returns the key of the noise, verified; empty if the lab is of an earlier version, which committed to none.
 
     Raises
@@ -210,7 +210,7 @@ def final_runs(lab: Lab, events: Sequence[Event]) -> tuple[Submission, ...]:
     if at is None:
         reason = "has not ended; end it with 'harness lab reveal'"
         raise HarnessError(f"{lab.folder}: {reason}")
-    before = [*events[:at], *(event for event in events[at:] if not isinstance(event, Chosen | Withdrawn))]
+    before = [*events[:at], *(event for event in events[at:] if not isinstance(event, PrimaryRunChosen | Withdrawn))]
     gone = {each.place for each in from_events(events, lab.folder) if each.withdrawn}
     found = from_events(before, lab.folder)
     return tuple(
@@ -220,7 +220,9 @@ def final_runs(lab: Lab, events: Sequence[Event]) -> tuple[Submission, ...]:
     )
 
 
-def halves(lab: Lab, events: Sequence[Event], topics: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
+def public_and_held_out(
+    lab: Lab, events: Sequence[Event], topics: Iterable[str]
+) -> tuple[frozenset[str], frozenset[str]]:
     """Returns the public and the held-out ones of some topics; all are public in a lab without held-out topics.
 
     Raises

@@ -1,4 +1,4 @@
-"""The report of runs with private judgments that participants may see; see `harness.experiments.redacted`."""
+"""The report of runs with private judgments that participants may see; see `harness.experiments.redacted_scores`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 
 from harness.experiments.evaluate import Evaluation, inputs
-from harness.experiments.redacted import Redacted, redacted_to_json
-from harness.render.model import Cell, Column, Records, Section, Table, Text, number_cell
+from harness.experiments.redacted_scores import Redacted, redacted_to_json
+from harness.render.model import Cell, Column, Prose, Records, Section, Table, number_cell
 from harness.render.write import Report
 from harness.reports.parts import protocol_text, provenance_section
 
@@ -18,7 +18,7 @@ def redacted_report(found: Redacted, evaluation: Evaluation) -> Report:
     Examples
     --------
     >>> import harness as h
-    >>> from harness.experiments.redacted import redact
+    >>> from harness.experiments.redacted_scores import redact
     >>> seen = h.evaluate(h.task("mini-task1"), "runs/mini/mini-task1/overlap.run")
     >>> redacted_report(redact(seen), seen).headline
     '1 run on mini-task1 (edition official): nDCG′ 0.85 by overlap'
@@ -30,7 +30,7 @@ def redacted_report(found: Redacted, evaluation: Evaluation) -> Report:
     runs = f"{len(found.means)} run{'s' if len(found.means) > 1 else ''}"
     headline = f"{runs} on {found.collection} (edition {found.edition}): {label} {shown} by {best.run}"
     title = collection.edition(found.edition).title
-    what = Text((f"{collection.title}; judgments: {title}.", *collection.notes))
+    what = Prose((f"{collection.title}; judgments: {title}.", *collection.notes))
     full = inputs(evaluation)
     # Checksums of judgments would confirm guesses; the runs are the participants' own.
     kept = {run.source or run.name for run in evaluation.runs}
@@ -38,7 +38,7 @@ def redacted_report(found: Redacted, evaluation: Evaluation) -> Report:
     sections = (
         Section("Results", (_means(found),)),
         Section("Data and protocol", (what, protocol_text(evaluation.scores[0].protocol))),
-        Section("Redactions", (Text((found.left_out,)),)),
+        Section("Redactions", (Prose((found.left_out,)),)),
         provenance_section(replace(full, files=files)),
     )
     return Report(

@@ -48,7 +48,7 @@ def default_folder() -> Path:
     return cache_root() / "llm"
 
 
-class Kept:
+class AnswerCache:
     """Cached replies: a folder with one file `MODEL/KIND/xx/KEY.json` each, or a file NAME.jsonl with one line each.
 
     Either may be copied and published.

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.io.console import tell
+from harness.io.console import log_text
 from harness.io.files import write_atomic
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Event, Journal
@@ -129,7 +129,7 @@ class Live:
         except HarnessError as error:
             if self._said != str(error):
                 self._said = str(error)
-                tell(self._said)
+                log_text(self._said)
             raise UnreadableError from None
 
     def size(self) -> int:
@@ -144,7 +144,7 @@ def _stamp(path: Path) -> tuple[int, int]:
     return 0, 0
 
 
-def changed(folder: Path) -> list[int]:
+def lab_state(folder: Path) -> list[int]:
     """Returns what the pages of a lab depend on: time of the settings, and size of the journal."""
     return [_stamp(folder / FILE)[0], _stamp(folder / JOURNAL)[1]]
 

@@ -29,7 +29,7 @@ from harness.experiments.engines import BASIC
 from harness.io import config
 from harness.io.files import sha256_file, write_atomic
 from harness.papers.needs import asked_by
-from harness.papers.steps import Step, file_name
+from harness.papers.steps import RunStep, file_name
 from harness.store import sidecar
 from harness.systems.resources import declared
 
@@ -38,7 +38,7 @@ _FAULT = re.compile(r"^(?:harness: |not run: )(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Result:
+class StepOutcome:
     """Outcome of a step.
 
     Attributes
@@ -88,7 +88,7 @@ class Making:
     budget: float | None = None
 
 
-def carry_out(making: Making, steps: Sequence[Step]) -> Iterator[tuple[Step, list[Result]]]:
+def carry_out(making: Making, steps: Sequence[RunStep]) -> Iterator[tuple[RunStep, list[StepOutcome]]]:
     """Yields each step with its results: its own and, if it failed, those of its parts.
 
     A launcher of Hydra, if the command line chose one, makes the runs of steps that do not read each other's at the
@@ -102,7 +102,7 @@ def carry_out(making: Making, steps: Sequence[Step]) -> Iterator[tuple[Step, lis
                 lost = [failed[file] for file in step.reads() if file in failed]
                 why = f"not run: the step{'s' * (len(lost) > 1)} {', '.join(lost)} failed"
                 failed[step.file] = step.title
-                yield step, [Result(step.name, step.command, why, 0, 0, 0, {}, code())]
+                yield step, [StepOutcome(step.name, step.command, why, 0, 0, 0, {}, code())]
         paying = [step for step in able if budget_keys(step) and finished(making, step) is None]
         share = None if making.budget is None else making.budget / max(1, len(paying))
         for step, results in _wave(replace(making, budget=share), able):
@@ -110,12 +110,12 @@ def carry_out(making: Making, steps: Sequence[Step]) -> Iterator[tuple[Step, lis
                 failed[step.file] = step.title
             if making.budget is not None and share is not None and step in paying:
                 runs = [making.work / run for result in results for run in result.runs]
-                taken = math.fsum(map(spent, runs)) if results[0].passed else share
+                taken = math.fsum(map(spent_dollars, runs)) if results[0].passed else share
                 making = replace(making, budget=max(making.budget - taken, 0.0))
             yield step, results
 
 
-def _wave(making: Making, wave: Sequence[Step]) -> Iterator[tuple[Step, list[Result]]]:
+def _wave(making: Making, wave: Sequence[RunStep]) -> Iterator[tuple[RunStep, list[StepOutcome]]]:
     """Yields the results of steps that do not read each other's runs."""
     if launch.chosen() == BASIC:
         yield from ((step, list(results_of(making, step))) for step in wave)
@@ -126,20 +126,22 @@ def _wave(making: Making, wave: Sequence[Step]) -> Iterator[tuple[Step, list[Res
         waiting = [step for step in single if step.name not in known]
         ended = launch.launch([_job(making, step) for step in waiting], _work, making.folder / "launched", "steps")
         made = {
-            step.name: [Result(**each) for each in end.made["results"]] if end.state == "made" else [_lost(step, end)]
+            step.name: [StepOutcome(**each) for each in end.made["results"]]
+            if end.state == "made"
+            else [_lost(step, end)]
             for step, end in zip(waiting, ended, strict=True)
         }
         for step in wave:
             yield step, made.get(step.name) or list(results_of(making, step, _launcher_words()))
 
 
-def spent(run: Path) -> float:
+def spent_dollars(run: Path) -> float:
     """Returns the dollars that the calls of a run took, from its metadata file."""
-    notes = sidecar.costs(sidecar.beside(run)).values()
+    notes = sidecar.costs(sidecar.sidecar_path(run)).values()
     return math.fsum(float(note["cost"]) for note in notes if isinstance(note, Mapping) and "cost" in note)
 
 
-def budget_keys(step: Step) -> list[str]:
+def budget_keys(step: RunStep) -> list[str]:
     """Returns the key that limits what calls cost, once for each model that it limits; none for a step without calls.
 
     The systems of experiments use answers that are there.
@@ -155,20 +157,20 @@ def budget_keys(step: Step) -> list[str]:
     return ["system.calls.budget"] if paid else []
 
 
-def waves(steps: Sequence[Step]) -> list[list[Step]]:
+def waves(steps: Sequence[RunStep]) -> list[list[RunStep]]:
     """Returns the steps in groups; a step reads only runs of earlier groups."""
     by_file = {step.file: step for step in steps if step.file}
 
-    def depth(step: Step) -> int:
+    def depth(step: RunStep) -> int:
         return max((1 + depth(by_file[file]) for file in step.reads() if file in by_file), default=0)
 
-    found: dict[int, list[Step]] = {}
+    found: dict[int, list[RunStep]] = {}
     for step in steps:
         found.setdefault(depth(step), []).append(step)
     return [found[level] for level in sorted(found)]
 
 
-def results_of(making: Making, step: Step, more: Sequence[str] = ()) -> Iterator[Result]:
+def results_of(making: Making, step: RunStep, more: Sequence[str] = ()) -> Iterator[StepOutcome]:
     """Yields the result of a step, run only if it has to be, and of its parts if it fails."""
     known = finished(making, step)
     if known is not None:
@@ -182,7 +184,7 @@ def results_of(making: Making, step: Step, more: Sequence[str] = ()) -> Iterator
             yield from results_of(making, part, more)
 
 
-def finished(making: Making, step: Step) -> Result | None:
+def finished(making: Making, step: RunStep) -> StepOutcome | None:
     """Returns the record of a step that passed and need not be run again; None if there is none.
 
     An experiment, which knows by itself which of its runs are finished, and what makes no run are always run again.
@@ -197,15 +199,15 @@ def finished(making: Making, step: Step) -> Result | None:
 
 def _unchanged(run: Path, sha: str, corpus: str) -> bool:
     """Returns whether a run has a checksum, and a metadata file that says that it searched a version of a corpus."""
-    said = sidecar.said(sidecar.beside(run))
+    said = sidecar.read_sidecar(sidecar.sidecar_path(run))
     there = said is not None and run.is_file() and sha256_file(run) == sha
     return there and said is not None and (said.sha256, said.digest) == (sha, corpus)
 
 
-def recorded(making: Making, step: Step) -> Result | None:
+def recorded(making: Making, step: RunStep) -> StepOutcome | None:
     """Returns the last record of a step; None if there is none, or it is damaged."""
     try:
-        result = Result(**json.loads(_record(making, step).read_text(encoding="utf-8")))
+        result = StepOutcome(**json.loads(_record(making, step).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
     return result if isinstance(result.runs, dict) else None
@@ -222,14 +224,14 @@ def code() -> str:
     return total.hexdigest()[:16]
 
 
-def _record(making: Making, step: Step) -> Path:
+def _record(making: Making, step: RunStep) -> Path:
     return making.folder / "steps" / f"{file_name(step.name)}.json"
 
 
 # ---- one command ------------------------------------------------------------------------------------------------
 
 
-def _command(making: Making, step: Step, more: Sequence[str]) -> Result:
+def _command(making: Making, step: RunStep, more: Sequence[str]) -> StepOutcome:
     log, start = making.folder / "logs" / f"{file_name(step.name)}.txt", time.monotonic()
     log.unlink(missing_ok=True)  # a command whose caller was killed may still write to it
     with log.open("wb") as stream:
@@ -243,10 +245,12 @@ def _command(making: Making, step: Step, more: Sequence[str]) -> Result:
     if not fault and step.file and not runs:
         fault = "ended with exit code 0 and made no run"
     seconds, cpu = time.monotonic() - start, usage.ru_utime + usage.ru_stime
-    return Result(step.name, step.command, fault, seconds, cpu, usage.ru_maxrss * 1024, runs, code(), str(log))
+    return StepOutcome(step.name, step.command, fault, seconds, cpu, usage.ru_maxrss * 1024, runs, code(), str(log))
 
 
-def _waited(making: Making, step: Step, more: Sequence[str], stream: IO[bytes]) -> tuple[int, resource.struct_rusage]:
+def _waited(
+    making: Making, step: RunStep, more: Sequence[str], stream: IO[bytes]
+) -> tuple[int, resource.struct_rusage]:
     """Runs a command to its end; returns its exit code and what it used."""
     words = step.words if step.words[0] != "run" else (*step.located(making.runs), *making.words, *more)
     if making.budget is not None and (keys := budget_keys(step)):
@@ -285,7 +289,7 @@ def _last(said: str) -> str:
 # ---- launchers --------------------------------------------------------------------------------------------------
 
 
-def _job(making: Making, step: Step) -> launch.Job:
+def _job(making: Making, step: RunStep) -> launch.Job:
     need = declared(step.systems(), f"step {step.name}")
     (run,) = step.runs
     alike = json.dumps([run.system, run.corpus])
@@ -300,12 +304,12 @@ def _work(content: Mapping[str, Any]) -> dict[str, Any]:
     plain = content["making"]
     making = Making(**{**plain, "folder": Path(plain["folder"]), "work": Path(plain["work"])})
     name, words = content["step"]
-    return {"results": [asdict(result) for result in results_of(making, Step(name, tuple(words), ()))]}
+    return {"results": [asdict(result) for result in results_of(making, RunStep(name, tuple(words), ()))]}
 
 
-def _lost(step: Step, end: launch.Ended) -> Result:
+def _lost(step: RunStep, end: launch.Ended) -> StepOutcome:
     log = "" if end.log is None else str(end.log)
-    return Result(step.name, step.command, end.lines[0], 0.0, 0.0, 0, {}, code(), log)
+    return StepOutcome(step.name, step.command, end.lines[0], 0.0, 0.0, 0, {}, code(), log)
 
 
 def _launcher_words() -> list[str]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.experiments.redacted import DECIMALS
+from harness.experiments.redacted_scores import DECIMALS
 from harness.io.files import sha256, write_all, write_atomic
 from harness.io.names import PLAIN_NAME
 from harness.labs.folders import ENTRY, PLACE, PRIVATE, SCORES, STAGING, SUBMISSIONS, SUMS, folder_of
@@ -38,7 +38,7 @@ _PLACE = re.compile(rf"{PLAIN_NAME.pattern}/{PLAIN_NAME.pattern}\.v[1-9][0-9]*")
 
 
 @dataclass(frozen=True)
-class Files:
+class SubmissionFiles:
     """Files of a submission, name -> content; only organisers may read `private`."""
 
     public: Mapping[str, str]
@@ -52,7 +52,7 @@ class Files:
 
 def files_of(
     lab: Lab, details: Details, text: str, metadata: str, scores: Scores, means: Mapping[str, float | None]
-) -> Files:
+) -> SubmissionFiles:
     """Returns the files of a submission.
 
     Parameters
@@ -71,7 +71,7 @@ def files_of(
             public[TOPICS] = _topics_text(scores)
     else:
         public[SCORES] = kept_scores(scores)
-    return Files({**public, SUMS: sums_text(public)}, private)
+    return SubmissionFiles({**public, SUMS: sums_text(public)}, private)
 
 
 def _topics_text(scores: Scores) -> str:
@@ -88,7 +88,7 @@ def _topics_text(scores: Scores) -> str:
 
 
 @contextmanager
-def staged(lab: Lab, files: Files) -> Iterator[Path]:
+def staged(lab: Lab, files: SubmissionFiles) -> Iterator[Path]:
     """Writes the files to a locked staging folder; deletes the folder at the end of the block.
 
     Raises

@@ -12,7 +12,7 @@ from harness.scoring.protocol import load_protocol
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedDocuments:
     """Ids judged in at least one edition.
 
     Attributes
@@ -39,12 +39,12 @@ class JudgedBy:
 
     collections: tuple[str, ...]
 
-    def read(self) -> Judged:
+    def read(self) -> JudgedDocuments:
         """Returns the ids."""
         return judged(self.collections)
 
 
-def judged(names: Iterable[str]) -> Judged:
+def judged(names: Iterable[str]) -> JudgedDocuments:
     """Returns the ids judged by collections: in all their editions, or in one edition for `COLLECTION/EDITION`.
 
     Raises
@@ -60,4 +60,4 @@ def judged(names: Iterable[str]) -> Judged:
         into = keys if load_protocol(collection.protocol).deduplicate else documents
         for edition in (only,) if only else collection.editions:
             into.update(doc.decode() for doc in collection.qrels(edition).doc.tolist())
-    return Judged(frozenset(documents), frozenset(keys))
+    return JudgedDocuments(frozenset(documents), frozenset(keys))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from harness.io import staged
+from harness.io import staging_names
 from harness.store import artefacts
 
 T = TypeVar("T")
@@ -39,6 +39,6 @@ def stored(kind: str, spec: Spec | None, build: Callable[[Path], None], load: Ca
     """
     if spec is not None:
         return Stored(load(artefacts.get_or_build(kind, spec, build)), spec)
-    with staged.folder(kind) as folder:
+    with staging_names.folder(kind) as folder:
         build(folder)
         return Stored(load(folder), None)

@@ -1,7 +1,7 @@
 """Inner products of queries with documents' single vectors, of one or several parts: in float32, and exact.
 
 The functions of `singles.c` do the same for float32 and float16 vectors of one part: exact scores are equal bit by bit,
-rough scores within the error that `Parts.wrong` bounds.
+rough scores within the error that `DocumentParts.wrong` bounds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from harness.data.columns import Bools
 from harness.errors import HarnessError
-from harness.io.checks import number
+from harness.io.checks import check_number
 from harness.io.kernels import kernel
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.hardware import cores
@@ -30,7 +30,7 @@ Asked = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class DocumentParts:
     """Vectors of several parts of the same documents, such as answers and titles, and how they are combined.
 
     Attributes
@@ -44,7 +44,7 @@ class Parts:
     combine: str
 
     @staticmethod
-    def of(vectors: Sequence[Vectors], weights: Sequence[float] | None, combine: str) -> Parts:
+    def of(vectors: Sequence[Vectors], weights: Sequence[float] | None, combine: str) -> DocumentParts:
         """Combines parts with their weights, 1 by default; drops parts of weight 0.
 
         Raises
@@ -52,7 +52,7 @@ class Parts:
         HarnessError
             Parts differ in documents or dimensions; or weights are negative, too few, too many, or all 0.
         """
-        given = [1.0] * len(vectors) if weights is None else [number("weights", weight) for weight in weights]
+        given = [1.0] * len(vectors) if weights is None else [check_number("weights", weight) for weight in weights]
         if len(given) != len(vectors) or not any(given):
             raise HarnessError(f"key 'weights' is {given}, expected one for each of {len(vectors)} parts, not all 0")
         for place, part in enumerate(vectors[1:], 2):
@@ -62,7 +62,7 @@ class Parts:
             if part.ids is not vectors[0].ids and not np.array_equal(part.ids, vectors[0].ids):
                 raise HarnessError(f"vectors of part {place} are of other documents than those of part 1")
         kept = [(part, weight) for part, weight in zip(vectors, given, strict=True) if weight]
-        return Parts(tuple(part for part, _ in kept), tuple(weight for _, weight in kept), combine)
+        return DocumentParts(tuple(part for part, _ in kept), tuple(weight for _, weight in kept), combine)
 
     @property
     def dimensions(self) -> int:
@@ -132,7 +132,7 @@ class Scan:
     most : documents in one call at most.
     """
 
-    def __init__(self, parts: Parts, queries: Floats32, block: int, out: Bools | None = None) -> None:
+    def __init__(self, parts: DocumentParts, queries: Floats32, block: int, out: Bools | None = None) -> None:
         self._parts, self._queries, self._out = parts, queries, out
         self._kernel = kernel("harness_dense_scan") if _fit(parts.vectors[0]) and parts.weights == (1.0,) else None
         able = kernel("harness_dense_able")

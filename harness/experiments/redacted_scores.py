@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 from harness.experiments.evaluate import Evaluation
 from harness.scoring.measures import without_private
 from harness.scoring.protocol import telling
-from harness.scoring.rounding import decimals_of, least_step, rounded
+from harness.scoring.rounding import decimals_of, least_step, rounded_to_step
 from harness.scoring.scores import Scores
 
 DECIMALS = 2
@@ -106,7 +106,7 @@ def redact(evaluation: Evaluation, *, decimals: int = DECIMALS) -> Redacted:
 
 
 def _rounded(value: float, step: float) -> float | None:
-    return None if math.isnan(value) else rounded(value, step)
+    return None if math.isnan(value) else rounded_to_step(value, step)
 
 
 def redacted_to_json(found: Redacted) -> dict[str, Any]:

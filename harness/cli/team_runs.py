@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.added import TASKS, Group
-from harness.cli.asked import find_readers, labelled, measure_list, note_unless
 from harness.cli.leaderboard import LAB
 from harness.cli.options import CollectionName, Edition, Format, Keys, Measures, Output, ProtocolName, Quiet, to_path
+from harness.cli.plugin_commands import TASKS, HelpGroup
+from harness.cli.scoring_options import find_readers, labelled, measure_list, note_unless
 from harness.cli.tables import print_table
-from harness.errors import HarnessError, counted, gather, refuse, suggestion
-from harness.io.console import out
+from harness.errors import HarnessError, counted_text, gather, refuse, suggestion
+from harness.io.console import print_line
 
 if TYPE_CHECKING:
     from harness.data.trec import Run
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harness.scoring.scores import Scores
 
 organise_app = typer.Typer(
-    cls=Group,
+    cls=HelpGroup,
     rich_help_panel=TASKS,
     help="For organisers: pools, difficulty of topics, pool bias, agreement of assessors.",
 )
@@ -45,7 +45,7 @@ PrimaryDepth = Annotated[int | None, typer.Option(min=1, help="Pool depth of pri
 
 
 @dataclass(frozen=True)
-class Entry:
+class TeamRun:
     """A run with its team, named `team / label`, or by the run's own name without a team."""
 
     team: str
@@ -118,7 +118,7 @@ def pool(
         name = entry.run.name
         rankings[name], lacking = pools.first_results(entry.run, chosen, mapping, depths[name], excluded)
         if lacking:
-            note(f"{entry.run.name}: {counted(lacking, 'result has', 'results have')} no key, passed over")
+            note(f"{entry.run.name}: {counted_text(lacking, 'result has', 'results have')} no key, passed over")
     before = [read_qrels(path).judged() for path in judged or []]
     pairs = (
         (part.topics[at], doc.decode())
@@ -127,7 +127,7 @@ def pool(
     )
     made = pools.pool(rankings, depths, cap=cap, judged=pairs, seed=seed)
     if known and (silent := sorted(known - made.topics.keys())):
-        note(f"{counted(len(silent), 'topic has', 'topics have')} no document in the pool, such as {silent[0]}")
+        note(f"{counted_text(len(silent), 'topic has', 'topics have')} no document in the pool, such as {silent[0]}")
     kind = "keys" if chosen.deduplicate else "documents"
     how = [f"The first {depth} {kind} of each topic of each run"]
     if primary_depth is not None:
@@ -139,9 +139,9 @@ def pool(
     report = pool_report(made, "Pool" if found is None else f"Pool of {found.name}", how, provenance(files))
     lines = [f"{topic}\t{doc}\n" for topic, docs in made.topics.items() for doc in docs]
     write_atomic(output / "pool.tsv", "".join(["topic\tdocument\n", *lines]))
-    out(report.headline)
+    print_line(report.headline)
     print_table(pool_tables(made)[0])
-    out(f"for assessors: {output / 'pool.tsv'}")
+    print_line(f"for assessors: {output / 'pool.tsv'}")
     _write(report, output)
 
 
@@ -210,10 +210,10 @@ def analyse(
     else:
         note("no pool bias without --depth, the depth of the judged pool")
     report = analysis_report(evaluation, bias, alpha, said)
-    out(report.headline)
+    print_line(report.headline)
     for table in report.tables():
         if not table.collapsed:
-            out("")
+            print_line("")
             print_table(replace(table, rows=table.rows[:LISTED]) if table.id == "difficulty" else table)
     if output is not None:
         _write(report, output)
@@ -272,7 +272,7 @@ def _entries(
     known: frozenset[str] | None,
     output: Path | None,
     declared: Mapping[str, object],
-) -> tuple[list[Entry], Task | None]:
+) -> tuple[list[TeamRun], Task | None]:
     """Reads the runs with their teams, and the task of a lab; raises HarnessError with the faults of all files.
 
     `declared` are the options that a lab's settings stand for.
@@ -288,12 +288,12 @@ def _entries(
                 raise HarnessError(f"{name}: {Path(runs[0]) / LAB} says this for the lab's runs; leave it out")
         return _of_lab(Path(runs[0]), output)
     faults: list[str] = []
-    entries: list[Entry] = []
+    entries: list[TeamRun] = []
     names, paths = labelled(runs)
     if paths:
         with gather(faults):
             read = read_runs(paths, names=names, format=format, known_topics=known)
-            entries += [Entry(run.name, run) for run in read]
+            entries += [TeamRun(run.name, run) for run in read]
     for text in teams:
         with gather(faults):
             name, _, file = text.partition("=")
@@ -301,7 +301,7 @@ def _entries(
                 raise HarnessError(f"--team {text}: expected TEAM=FILE or TEAM=NAME=FILE, no '/' in the team")
             (label,), (path,) = labelled([file])
             run = read_run(path, name=label or None, format=format, known_topics=known)
-            entries.append(Entry(name, replace(run, name=f"{name} / {run.name}")))
+            entries.append(TeamRun(name, replace(run, name=f"{name} / {run.name}")))
     refuse(faults)
     if not entries:
         raise HarnessError(
@@ -311,7 +311,7 @@ def _entries(
     return entries, None
 
 
-def _of_lab(folder: Path, output: Path | None) -> tuple[list[Entry], Task]:
+def _of_lab(folder: Path, output: Path | None) -> tuple[list[TeamRun], Task]:
     """Returns the latest version of each submission that was not withdrawn, and the lab's task."""
     from harness.collections.load import load_collection
     from harness.labs.lab import read_lab
@@ -330,12 +330,14 @@ def _of_lab(folder: Path, output: Path | None) -> tuple[list[Entry], Task]:
     entries = []
     for each in current:
         with gather(faults):
-            entries.append(Entry(each.team, stored_run(each), each.primary))
+            entries.append(TeamRun(each.team, stored_run(each), each.primary))
     refuse(faults)
     return entries, lab.task()
 
 
-def _depths(entries: Sequence[Entry], depth: int, primary_depth: int | None, primary: Sequence[str]) -> dict[str, int]:
+def _depths(
+    entries: Sequence[TeamRun], depth: int, primary_depth: int | None, primary: Sequence[str]
+) -> dict[str, int]:
     """Returns run -> pool depth."""
     names = [entry.run.name for entry in entries]
     for name in primary:
@@ -374,14 +376,14 @@ def _scores_of(path: Path) -> list[Scores]:
 
 def _show(report: Report, output: Path | None) -> None:
     """Prints the headline and the tables; writes the report, if one is requested."""
-    out(report.headline)
+    print_line(report.headline)
     for table in report.tables():
         if not table.collapsed:
-            out("")
+            print_line("")
             print_table(table)
     if output is not None:
         _write(report, output)
 
 
 def _write(report: Report, output: Path) -> None:
-    out(f"report: {report.write(output)['html']}")
+    print_line(f"report: {report.write(output)['html']}")

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.added import Group
-from harness.cli.asked import find_readers
 from harness.cli.options import to_path
+from harness.cli.plugin_commands import HelpGroup
+from harness.cli.scoring_options import find_readers
 from harness.errors import HarnessError
-from harness.io.console import out, out_table
+from harness.io.console import out_table, print_line
 
 team_app = typer.Typer(
-    cls=Group,
+    cls=HelpGroup,
     add_completion=False,
     rich_markup_mode=None,
     help="The roster of a lab: teams that may submit, each with a token.",
@@ -36,7 +36,7 @@ def add(folder: Folder, team: TeamName) -> None:
 
     name, token = add_team(read_lab(folder), team)
     known = f", in this lab {name}" if name != team else ""
-    out(f"team {team}{known}: may submit with {VARIABLE}={token}")
+    print_line(f"team {team}{known}: may submit with {VARIABLE}={token}")
 
 
 @team_app.command()
@@ -46,7 +46,7 @@ def revoke(folder: Folder, team: TeamName, reason: Reason = "") -> None:
     from harness.labs.roster import revoke_team
 
     revoke_team(read_lab(folder), team, reason)
-    out(f"team {team}: its token is revoked")
+    print_line(f"team {team}: its token is revoked")
 
 
 @team_app.command("list")
@@ -69,7 +69,7 @@ def list_(folder: Folder) -> None:
         state = "valid" if team in known else "none"
         rows.append([team, names.get(team, team), state, str(len(mine)), str(refunded), str(sent)])
     if len(rows) == 1:
-        out(f"{folder}: no team was added yet")
+        print_line(f"{folder}: no team was added yet")
         return
     out_table(rows)
 
@@ -81,7 +81,7 @@ def refund(folder: Folder, team: TeamName, label: LabelName, version: Version = 
     from harness.labs.lab import read_lab
 
     done = act(read_lab(folder), Refunded, team, label, version, reason)
-    out(f"{done.title}: does not count towards the caps of {done.team}")
+    print_line(f"{done.title}: does not count towards the caps of {done.team}")
 
 
 def disqualify(folder: Folder, team: TeamName, label: LabelName, version: Version = None, reason: Reason = "") -> None:
@@ -91,7 +91,7 @@ def disqualify(folder: Folder, team: TeamName, label: LabelName, version: Versio
     from harness.labs.lab import read_lab
 
     done = act(read_lab(folder), Disqualified, team, label, version, reason)
-    out(f"{done.title}: disqualified; the team can appeal with 'harness lab appeal'")
+    print_line(f"{done.title}: disqualified; the team can appeal with 'harness lab appeal'")
 
 
 def reinstate(folder: Folder, team: TeamName, label: LabelName, version: Version = None, reason: Reason = "") -> None:
@@ -101,7 +101,7 @@ def reinstate(folder: Folder, team: TeamName, label: LabelName, version: Version
     from harness.labs.lab import read_lab
 
     done = act(read_lab(folder), Reinstated, team, label, version, reason)
-    out(f"{done.title}: reinstated")
+    print_line(f"{done.title}: reinstated")
 
 
 def rejudge(
@@ -118,7 +118,7 @@ def rejudge(
     lab = read_lab(folder)
     find_readers(load_collection(lab.collection), lab.corpus)
     made = rejudge(lab, new, edition, reason)
-    out(f"{made.folder}: the submissions of {folder}, scored by edition {made.edition}")
+    print_line(f"{made.folder}: the submissions of {folder}, scored by edition {made.edition}")
 
 
 def reveal(folder: Folder) -> None:
@@ -128,8 +128,8 @@ def reveal(folder: Folder) -> None:
 
     lab = read_lab(folder)
     seed = reveal(lab)
-    out(f"seed of the held-out topics: {seed}" if lab.held_out else f"{folder}: has ended")
-    out(f"next: harness leaderboard {folder} --final")
+    print_line(f"seed of the held-out topics: {seed}" if lab.held_out else f"{folder}: has ended")
+    print_line(f"next: harness leaderboard {folder} --final")
 
 
 def freeze(folder: Folder, reason: Reason = "") -> None:
@@ -137,7 +137,7 @@ def freeze(folder: Folder, reason: Reason = "") -> None:
     from harness.labs.closing import freeze
     from harness.labs.lab import read_lab
 
-    out(f"{folder}: frozen since {freeze(read_lab(folder), reason).at}; reopen it with 'harness lab reopen'")
+    print_line(f"{folder}: frozen since {freeze(read_lab(folder), reason).at}; reopen it with 'harness lab reopen'")
 
 
 def reopen(folder: Folder, reason: Reason = "") -> None:
@@ -145,7 +145,7 @@ def reopen(folder: Folder, reason: Reason = "") -> None:
     from harness.labs.closing import reopen
     from harness.labs.lab import read_lab
 
-    out(f"{folder}: reopened at {reopen(read_lab(folder), reason).at}")
+    print_line(f"{folder}: reopened at {reopen(read_lab(folder), reason).at}")
 
 
 def extend(
@@ -161,7 +161,7 @@ def extend(
     from harness.labs.settings import moment
 
     lab = extend(read_lab(folder), moment("deadline", deadline), reason)
-    out(f"{folder}: the deadline is {'' if lab.deadline is None else lab.deadline.isoformat()}")
+    print_line(f"{folder}: the deadline is {'' if lab.deadline is None else lab.deadline.isoformat()}")
 
 
 def topics(folder: Folder) -> None:
@@ -170,7 +170,7 @@ def topics(folder: Folder) -> None:
     from harness.experiments.task import task
     from harness.labs.journal import Revealed
     from harness.labs.lab import read_lab
-    from harness.labs.published import commitment, halves, seed_of
+    from harness.labs.shown_scores import commitment, public_and_held_out, seed_of
     from harness.labs.submissions import events
 
     lab = read_lab(folder)
@@ -184,11 +184,11 @@ def topics(folder: Folder) -> None:
     if collection.withheld(lab.edition):
         raise HarnessError(f"{folder}: the judgments are not here, and with them the list of judged topics")
     judged = task(lab.collection, lab.corpus, edition=lab.edition, protocol=lab.protocol).scorer.qrels.topics
-    public, held = halves(lab, journal, judged)
+    public, held = public_and_held_out(lab, journal, judged)
     shown = seed if any(isinstance(event, Revealed) for event in journal) else "not revealed yet"
-    out(f"seed: {shown}; its SHA-256 is that in the journal: {committed.seed_sha256 if committed else ''}")
-    out(f"public ({len(public)}): {' '.join(sorted(public))}")
-    out(f"held out ({len(held)}): {' '.join(sorted(held))}")
+    print_line(f"seed: {shown}; its SHA-256 is that in the journal: {committed.seed_sha256 if committed else ''}")
+    print_line(f"public ({len(public)}): {' '.join(sorted(public))}")
+    print_line(f"held out ({len(held)}): {' '.join(sorted(held))}")
 
 
 def add_to(app: typer.Typer) -> None:

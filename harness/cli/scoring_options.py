@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.options import to_path
-from harness.errors import HarnessError, counted
-from harness.io.console import hide_progress, out, say
+from harness.errors import HarnessError, counted_text
+from harness.io.console import hide_progress, log_line, print_line
 from harness.io.names import check_name
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ScoringOptions:
     """Options of these commands."""
 
     runs: Sequence[str]
@@ -42,13 +42,14 @@ class Asked:
 
     def commands(self, evaluation: Evaluation) -> dict[str, str]:
         """Returns run -> the command that made it by its metadata file, else the one that scores it alone."""
-        from harness.store.sidecar import beside, command
+        from harness.store.sidecar import recorded_command, sidecar_path
 
         names = ("collection", "qrels", "topics", "edition", "protocol", "format", "measures", "keys", "corpus")
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
         options = [word for name, value in given.items() for word in (f"--{name}", str(value))]
         return {
-            run.name: command(beside(Path(run.source)), run.sha256) or shlex.join(["harness", "score", text, *options])
+            run.name: recorded_command(sidecar_path(Path(run.source)), run.sha256)
+            or shlex.join(["harness", "score", text, *options])
             for run, text in zip(evaluation.runs, self.runs, strict=True)
         }
 
@@ -56,12 +57,12 @@ class Asked:
 def note_unless(quiet: bool) -> Callable[[str], None]:
     """Returns the function for warnings and progress, which `--quiet` hides."""
     if not quiet:
-        return say
+        return log_line
     hide_progress()
     return lambda _: None
 
 
-def evaluate(asked: Asked) -> Evaluation:
+def evaluate_options(asked: ScoringOptions) -> Evaluation:
     """Reads, checks and scores the runs; prints coverage and warnings."""
     from harness.collections.keys import read_key_pairs
     from harness.collections.load import load_collection, local_collection
@@ -69,7 +70,7 @@ def evaluate(asked: Asked) -> Evaluation:
     from harness.experiments.evaluate import evaluate as evaluate_runs
     from harness.experiments.task import task
     from harness.io import config
-    from harness.store.sidecar import beside, made_on
+    from harness.store.sidecar import made_on, sidecar_path
 
     if asked.collection is not None and asked.qrels is not None:
         raise HarnessError("--collection and --qrels: say one of them; both name the judgments")
@@ -96,7 +97,7 @@ def evaluate(asked: Asked) -> Evaluation:
         keys=mapping,
         ids_are_keys=asked.keys == "none",
     )
-    made = [made_on(beside(path)) for path in paths] if asked.corpus is None else []
+    made = [made_on(sidecar_path(path)) for path in paths] if asked.corpus is None else []
     for name in dict.fromkeys(made):
         if name in config.names("corpus") and (lost := _lost(name, found, counts=not asked.redact)):
             many = made.count(name)
@@ -104,14 +105,14 @@ def evaluate(asked: Asked) -> Evaluation:
             asked.note(f"{were} made on corpus {name}{lost}; --corpus {name} restricts the judgments to its documents")
     evaluation = evaluate_runs(found, *paths, names=names, format=asked.format, lines=asked.lines)
     if (said := evaluation.coverage_sentence()) and not (asked.json or asked.redact):
-        out(said)
+        print_line(said)
     # What is said of results without a key or judgment, or of ties, tells what is judged.
     for caution in evaluation.run_warnings if asked.redact else cautions(evaluation):
         asked.note(f"warning: {caution}")
     if asked.qrels is not None and asked.topics is None and not asked.redact:
         for scores in evaluation.scores:
             if unjudged := scores.counts["topics without judgments"]:
-                asked.note(f"{scores.run}: {counted(unjudged, 'topic')} without judgments, not counted")
+                asked.note(f"{scores.run}: {counted_text(unjudged, 'topic')} without judgments, not counted")
     return evaluation
 
 
@@ -134,7 +135,7 @@ def _lost(name: str, found: Task, *, counts: bool) -> str:
     if not counts:
         return ", which lacks judged documents"
     lost = coverage.topics - coverage.relevant_from(found.scorer.protocol.relevant_from)
-    return f", where {lost:,} of {counted(coverage.topics, 'judged topic')} have no relevant document"
+    return f", where {lost:,} of {counted_text(coverage.topics, 'judged topic')} have no relevant document"
 
 
 def find_readers(collection: Collection, corpus: str | None) -> None:
@@ -194,7 +195,7 @@ def measure_list(text: str) -> tuple[str, ...]:
     return tuple(str(measure) for measure in parse_measures(wanted))
 
 
-def say_private(asked: Asked, evaluation: Evaluation) -> None:
+def log_private_judgments(asked: ScoringOptions, evaluation: Evaluation) -> None:
     """Warns that a report with private judgments is not for participants."""
     edition = evaluation.task.collection.edition(evaluation.scores[0].edition)
     if edition.private:

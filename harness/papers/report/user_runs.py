@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.papers.brought import Brought
-from harness.render.model import Block, Cell, Column, Section, Table, Text
+from harness.papers.user_runs import Brought
+from harness.render.model import Block, Cell, Column, Prose, Section, Table
 
 
 def brought_section(brought: Brought) -> Section | None:
@@ -27,7 +27,7 @@ def brought_section(brought: Brought) -> Section | None:
         "Brought: a file of the map, which replaces the archived run of its row. Made here: made by the row's command "
         "on the whole corpus, as its metadata file proves. Fused: computed from the named runs.",
     )
-    blocks: list[Block] = [Text(brought.notes)] if brought.notes else []
+    blocks: list[Block] = [Prose(brought.notes)] if brought.notes else []
     table = Table("brought", "Runs besides the archived ones", tuple(map(Column, names)), rows, notes, row_headers=2)
     return Section("Sources of the runs", (*blocks, table))
 

@@ -17,11 +17,11 @@ from harness.data.columns import Floats
 from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.experiments.task import Task
-from harness.labs.board import Leaderboard, Standing
+from harness.labs.board import Leaderboard, LeaderboardRow
 from harness.labs.folders import SCORES, SUMS
 from harness.labs.journal import Event, LabAct
 from harness.labs.lab import Lab
-from harness.labs.leaderboard import Entry
+from harness.labs.leaderboard import LeaderboardEntry
 from harness.labs.roster import has_roster
 from harness.labs.site import metadata
 from harness.labs.site.names import Names, names_of
@@ -34,10 +34,10 @@ from harness.labs.submissions import (
     scores_of,
     stored_run,
 )
-from harness.labs.testing import Verdict, corrected_for, ranked_tests, verdicts
+from harness.labs.testing import TestVerdict, corrected_for, ranked_tests, verdicts
 from harness.render.formulas import located
-from harness.render.pages import place
-from harness.scoring.compare import Correction, Row, compare
+from harness.render.pages import file_stem
+from harness.scoring.compare import Correction, TestedDifference, compare
 from harness.scoring.scores import Scores
 from harness.store import sidecar
 
@@ -51,7 +51,7 @@ def _untracked(items: Iterable[Any], _: str) -> Iterable[Any]:
 
 
 @dataclass(frozen=True)
-class File:
+class StoredFile:
     """A stored file of a submission: name, SHA-256 and size in bytes."""
 
     name: str
@@ -77,7 +77,7 @@ class FieldRun:
     """
 
     submission: Submission
-    standing: Standing
+    standing: LeaderboardRow
     team: str
     label: str
     description: str
@@ -89,7 +89,7 @@ class FieldRun:
     metadata: Mapping[str, Any]
     resources: tuple[str, ...]
     costs: Mapping[str, float]
-    files: tuple[File, ...]
+    files: tuple[StoredFile, ...]
     verified: bool
     reproduced: bool
 
@@ -117,7 +117,7 @@ class Placed:
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
+class LabView:
     """A lab as its site shows it.
 
     Attributes
@@ -232,7 +232,7 @@ class Field:
         return [replace(scores, run=run.name) for run, scores in zip(self.runs, self.scores, strict=True)]
 
     @cached_property
-    def verdicts(self) -> Mapping[frozenset[str], Verdict]:
+    def verdicts(self) -> Mapping[frozenset[str], TestVerdict]:
         """Pair of ranked runs -> corrected test of the main measure, as on the leaderboard; empty if it tests none."""
         if self.board.private or not self.tested:
             return {}
@@ -242,7 +242,7 @@ class Field:
         return verdicts(made, cast("Correction", self.board.correction))
 
     @cached_property
-    def against_best(self) -> Mapping[str, Row]:
+    def against_best(self) -> Mapping[str, TestedDifference]:
         """Run -> uncorrected test of its main measure against the best run; empty if the judgments are private.
 
         Only runs with at least two topics (clusters) in common with the best run have one.
@@ -279,7 +279,7 @@ class Field:
     @cached_property
     def topic_paths(self) -> Mapping[str, str]:
         """Topic -> path of its page."""
-        return {topic: f"{self.base}/topics/{place(topic)}.html" for topic in self.topics}
+        return {topic: f"{self.base}/topics/{file_stem(topic)}.html" for topic in self.topics}
 
     def title_of(self, topic: str, most: int = 90) -> str:
         """Returns the title of a topic, or the start of its text, in one line."""
@@ -314,7 +314,7 @@ def start_of(text: str, most: int) -> str:
 def field_of(
     lab: Lab,
     board: Leaderboard,
-    entries: Sequence[Entry],
+    entries: Sequence[LeaderboardEntry],
     journal: Sequence[Event],
     base: str,
     *,
@@ -323,7 +323,7 @@ def field_of(
     final: Leaderboard | None = None,
     now: datetime | None = None,
     track: Track = _untracked,
-) -> Field:
+) -> LabView:
     """Checks the files of all current runs, scores them again and, if topics may be shown, places judged documents.
 
     Parameters
@@ -362,7 +362,7 @@ def field_of(
             )
         runs.append(_run(lab, standing, submission, base, reproduced, names))
         scores.append(entry.scores)
-    return Field(
+    return LabView(
         lab,
         board,
         task,
@@ -380,23 +380,23 @@ def field_of(
     )
 
 
-def key_of(submission: Submission) -> str:
+def submission_key(submission: Submission) -> str:
     """Returns the name of a submission in paths and addresses, which never changes: a pseudonym stays in it.
 
     An example is `psu/run-1-b33d193f.v2` for version 2 of `PSU / run=1`.
     """
-    return f"{place(submission.team)}/{place(submission.label)}.v{submission.version}"
+    return f"{file_stem(submission.team)}/{file_stem(submission.label)}.v{submission.version}"
 
 
 def _run(
     lab: Lab,
-    standing: Standing,
+    standing: LeaderboardRow,
     submission: Submission,
     base: str,
     reproduced: frozenset[str],
     names: Names,
 ) -> FieldRun:
-    key = key_of(submission)
+    key = submission_key(submission)
     folder = submission.run.parent
     faults = file_faults(folder, submission.checksum)
     document = {} if faults else _metadata(submission)
@@ -434,13 +434,13 @@ def _metadata(submission: Submission) -> dict[str, Any]:
     return {key: value for key, value in kept.items() if value}
 
 
-def _files(lab: Lab, submission: Submission) -> tuple[File, ...]:
+def _files(lab: Lab, submission: Submission) -> tuple[StoredFile, ...]:
     """Returns the public files of a submission; of a private lab only those that hold no scores."""
     folder = submission.run.parent
     shown = (RUN, METADATA) if lab.private else (RUN, METADATA, SCORES)
     lines = (line.partition("  ") for line in (folder / SUMS).read_text("utf-8").splitlines())
     listed = {name: digest for digest, _, name in lines}
-    return tuple(File(name, listed[name], (folder / name).stat().st_size) for name in shown if name in listed)
+    return tuple(StoredFile(name, listed[name], (folder / name).stat().st_size) for name in shown if name in listed)
 
 
 class _Placing:
