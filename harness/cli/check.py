@@ -1,4 +1,4 @@
-"""The command `check_command`: run files checked for faults, coverage, ties and suspicious scores."""
+"""The command `check`: run files checked for faults, coverage, ties and suspicious scores."""
 
 from __future__ import annotations
 

@@ -102,9 +102,7 @@ def new(
     ] = None,
     held_out: Annotated[
         bool,
-        typer.Option(
-            "--held-print_line", help="Hold print_line half of the topics, with private judgments, for the end."
-        ),
+        typer.Option("--held-out", help="Hold out half of the topics, with private judgments, for the end."),
     ] = False,
     per_topic: Annotated[
         bool | None, typer.Option("--per-topic/--no-per-topic", help="Whether to show values per topic.")

@@ -104,7 +104,7 @@ def leaderboard(
         bool,
         typer.Option(
             "--final",
-            help="Rank the primary runs of a private lab that has ended, by its held-print_line topics if any.",
+            help="Rank the primary runs of a private lab that has ended, by its held-out topics if any.",
         ),
     ] = False,
     quiet: Quiet = False,

@@ -62,7 +62,7 @@ def run(
 _add(run, context_settings=_HYDRA)
 _add(score, cls=ScoreCommand)
 _add(compare, cls=ScoreCommand)
-_add(check_command)
+_add(check_command, "check")
 
 
 @in_panel(RUNS)

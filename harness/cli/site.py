@@ -45,7 +45,7 @@ def build(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", parser=to_path, metavar="FOLDER", help="BuildFolder of the pages.", show_default="site"
+            "--output", "-o", parser=to_path, metavar="FOLDER", help="Folder of the pages.", show_default="site"
         ),
     ] = Path("site"),
     papers: Annotated[

@@ -355,7 +355,7 @@ def compare(
     """Tests the runs of an evaluation against a baseline, or all pairs.
 
     Topics that share their `cluster`, if the collection has one, are dependent: means and differences stay those over
-    topics, with cluster-robust errors, and n counts clusters (`harness.scoring.compare.TestedDifference`).
+    topics, with cluster-robust errors, and n counts clusters (`harness.scoring.compare.PairDifference`).
 
     Parameters
     ----------

@@ -189,7 +189,7 @@ def _against(
     submission: Submission,
     other: Submission,
     roles: tuple[str, ...],
-    row: stats.TestedDifference | None,
+    row: stats.PairDifference | None,
     result: TestVerdict | None,
     measure: str,
 ) -> SubmissionComparison:

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from harness.scoring.compare import Comparison, Correction, TestedDifference, compare
+from harness.scoring.compare import Comparison, Correction, PairDifference, compare
 from harness.scoring.intervals import numbers_of_names
 from harness.scoring.scores import Scores
 
@@ -80,7 +80,7 @@ def ranked_tests(
     return made, ""
 
 
-def verdict(row: TestedDifference, correction: Correction) -> TestVerdict:
+def verdict(row: PairDifference, correction: Correction) -> TestVerdict:
     """Returns the result of a test by the declared correction."""
     if correction == "none":
         return TestVerdict(row.p, row.significant)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.errors import HarnessError, suggestion
 from harness.papers.reproduce import PaperReproduction
-from harness.scoring.compare import TestedDifference, compare
+from harness.scoring.compare import PairDifference, compare
 from harness.scoring.scores import Scores, pooled
 
 POOLED = "all topics"
@@ -18,7 +18,7 @@ class Test:
     """One test of a claim on a collection of the paper, or on all topics pooled."""
 
     collection: str
-    row: TestedDifference
+    row: PairDifference
     supported: bool | None
     supported_corrected: bool | None
 
@@ -94,13 +94,13 @@ def _group(scores: Mapping[tuple[str, str], Scores], pairs: Sequence[tuple[str, 
     return out
 
 
-def _test(collection: str, row: TestedDifference, expect: str) -> Test:
+def _test(collection: str, row: PairDifference, expect: str) -> Test:
     return Test(
         collection, row, _agrees(row.significant, row, expect), _agrees(row.significant_bonferroni, row, expect)
     )
 
 
-def _agrees(significant: bool | None, row: TestedDifference, expect: str) -> bool | None:
+def _agrees(significant: bool | None, row: PairDifference, expect: str) -> bool | None:
     if significant is None:
         return None
     return not significant if expect == "no difference" else significant and row.difference > 0

@@ -11,7 +11,7 @@ from harness.papers.map import row_labels
 from harness.papers.paper import Paper
 from harness.papers.paper_settings import ClaimSettings
 from harness.papers.reproduce import PaperReproduction
-from harness.scoring.compare import TestedDifference, compare
+from harness.scoring.compare import PairDifference, compare
 
 _Key = tuple[str, str, str, str]  # row as TABLE: LABEL, collection, slice, metric
 
@@ -33,7 +33,7 @@ class RowTest:
     collection: str
     metric: str
     printed: float
-    test: TestedDifference | None
+    test: PairDifference | None
     small: float | None
 
 
@@ -114,9 +114,7 @@ def _run(found: PaperReproduction, verdict: CellVerdict) -> bool:
     }
 
 
-def _test(
-    found: PaperReproduction, one: CellVerdict, other: CellVerdict, family: int, alpha: float
-) -> TestedDifference:
+def _test(found: PaperReproduction, one: CellVerdict, other: CellVerdict, family: int, alpha: float) -> PairDifference:
     by_run = {(scores.collection, run): scores for (_, run), scores in found.scores.items()}
     scores = [by_run[verdict.collection, verdict.run] for verdict in (one, other)]
     (row,) = compare(

@@ -36,7 +36,7 @@ from harness.reports.parts import (
 )
 from harness.reports.records import comparison_records, score_records
 from harness.reports.topics import explorer, own_corpus, topic_pages
-from harness.scoring.compare import Comparison, TestedDifference, groups_not_different, to_json
+from harness.scoring.compare import Comparison, PairDifference, groups_not_different, to_json
 from harness.scoring.measures import parse_measure, shown_decimals
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
@@ -201,7 +201,7 @@ def comparison_means_table(evaluation: Evaluation, comparison: Comparison | None
     return Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes))
 
 
-def test_marks(row: TestedDifference | None) -> tuple[str, ...]:
+def test_marks(row: PairDifference | None) -> tuple[str, ...]:
     """Returns the mark of a test: better or worse, after correction or only without it; none if not significant."""
     if row is None or not (row.significant or row.significant_bonferroni):
         return ()
@@ -242,7 +242,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     return blocks
 
 
-def _drawn(row: TestedDifference, base: str | None) -> tuple[str, float, float, float, bool]:
+def _drawn(row: PairDifference, base: str | None) -> tuple[str, float, float, float, bool]:
     """Returns label, difference and interval of a test in a figure of differences from `base`, or of pairs."""
     if base == row.a:
         return row.b, -row.difference, -row.ci_high, -row.ci_low, bool(row.significant_bonferroni)

@@ -28,7 +28,7 @@ from harness.reports.experiment_parts import (
 )
 from harness.reports.parts import best_mean, best_words, equal, lead_words, protocol_text, provenance_section, shown_p
 from harness.reports.records import score_records
-from harness.scoring.compare import TestedDifference, corrected_test, to_json
+from harness.scoring.compare import PairDifference, corrected_test, to_json
 from harness.scoring.measures import distributions
 from harness.scoring.scores import Scores, scores_to_json
 from harness.store.provenance import Provenance, provenance
@@ -451,7 +451,7 @@ def _mean_records(results: ExperimentResults) -> Records:
 
 def _test_records(results: ExperimentResults) -> Records:
     """Returns one record for each test."""
-    columns = ("topics", *(field.name for field in fields(TestedDifference)), "family", "alpha")
+    columns = ("topics", *(field.name for field in fields(PairDifference)), "family", "alpha")
     plan = results.comparison
     same = () if plan is None else (plan.family, plan.alpha)
     tests: tuple[Tested, ...] = results.tests

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from harness.data.topics import Topic
 from harness.errors import counted_text
 from harness.render.model import Cell, Column, Facts, Prose, Section, Table, number_cell, slug
-from harness.scoring.compare import TestedDifference
+from harness.scoring.compare import PairDifference
 from harness.scoring.measures import parse_measure, shown_decimals
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
@@ -77,7 +77,7 @@ def best_words(measure: str, label: str, means: Mapping[str, float]) -> str:
 
 
 def lead_words(
-    measure: str, means: Mapping[str, float], tests: Mapping[frozenset[str], TestedDifference], family: int
+    measure: str, means: Mapping[str, float], tests: Mapping[frozenset[str], PairDifference], family: int
 ) -> tuple[str, ...]:
     """Returns a sentence on how far the best run is ahead of the next; nothing if none is the best.
 
@@ -120,7 +120,7 @@ def slice_cells(runs: Sequence[Scores], measure: str, digits: int) -> list[Cell]
 DETECTABLE = Column("detectable / Bonferroni", parts=("detectable", "detectable, Bonferroni"))
 
 
-def detectable_cell(row: TestedDifference) -> Cell:
+def detectable_cell(row: PairDifference) -> Cell:
     """Returns the least difference that a test finds, at its own level and at that of Bonferroni's correction."""
     if not row.sd:
         return Cell("n/a")

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 
 from harness.render.model import Records
-from harness.scoring.compare import Comparison, TestedDifference
+from harness.scoring.compare import Comparison, PairDifference
 from harness.scoring.scores import Scores
 
 TEST_COLUMNS = (
     "collection",
     "edition",
     "protocol",
-    *(field.name for field in fields(TestedDifference)),
+    *(field.name for field in fields(PairDifference)),
     "family",
     "alpha",
 )
@@ -54,7 +54,7 @@ def _column(scores: Scores | None, measure: str, topics: Sequence[str]) -> list[
 
 
 def comparison_records(comparison: Comparison) -> Records:
-    """Returns one record for each pair of runs and measure: its `TestedDifference` and the family of tests."""
+    """Returns one record for each pair of runs and measure: its `PairDifference` and the family of tests."""
     same = (comparison.collection, comparison.edition, comparison.protocol)
     plan = (comparison.family, comparison.alpha)
     return Records(TEST_COLUMNS, tuple((*same, *astuple(row), *plan) for row in comparison.rows))

@@ -43,7 +43,7 @@ TOLERANCE = 1e-12  # differences below count as 0: far below any published digit
 
 
 @dataclass(frozen=True)
-class TestedDifference:
+class PairDifference:
     """One measure of run `a` against run `b`, over the topics that count for both.
 
     Attributes
@@ -123,11 +123,11 @@ class Comparison:
     protocol: str
     qrels_sha256: str
     correction: str = ""
-    rows: tuple[TestedDifference, ...] = ()  # last, so that a written comparison starts with what it is
+    rows: tuple[PairDifference, ...] = ()  # last, so that a written comparison starts with what it is
 
     def frame(self) -> DataFrame:
-        """Returns one row per test, with the fields of `TestedDifference` as columns; None for an undefined value."""
-        names = [field.name for field in fields(TestedDifference)]
+        """Returns one row per test, with the fields of `PairDifference` as columns; None for an undefined value."""
+        names = [field.name for field in fields(PairDifference)]
         return frame({name: [getattr(row, name) for row in self.rows] for name in names})
 
     def __repr__(self) -> str:
@@ -287,7 +287,7 @@ def _row(
     counted_a: Mapping[str, float],
     counted_b: Mapping[str, float],
     clusters: Mapping[str, str] | None,
-) -> TestedDifference:
+) -> PairDifference:
     # Sorted, so that the order of topics or of the pair does not change the last digit of a difference.
     common = sorted(counted_a.keys() & counted_b.keys())
     of = None if clusters is None else numbers_of_names([clusters[topic] for topic in common])
@@ -322,7 +322,7 @@ def _row(
         least = detectable_shift(freedom, alpha, plan.power) * sd / math.sqrt(n)
         return least if 0.0 < least <= highest else None
 
-    return TestedDifference(
+    return PairDifference(
         a=a,
         b=b,
         measure=measure,
@@ -354,7 +354,7 @@ def _counted(scores: Scores, measure: str) -> dict[str, float]:
     return {topic: value for topic, value in zip(scores.topics, values, strict=True) if not math.isnan(value)}
 
 
-def corrected(plan: Comparison, rows: Sequence[TestedDifference]) -> tuple[TestedDifference, ...]:
+def corrected(plan: Comparison, rows: Sequence[PairDifference]) -> tuple[PairDifference, ...]:
     """Returns the rows with corrected p-values. An undefined p stays undefined, and Holm's procedure ranks it last."""
     raw = [row.p if plan.test == "t" else row.p_randomization for row in rows]
     corrected, holm = list(rows), 0.0
@@ -384,7 +384,7 @@ def with_cluster_note(comparison: Comparison, cluster: str) -> Comparison:
     return replace(comparison, correction=f"{comparison.correction}; {CLUSTERED.format(cluster)}")
 
 
-def _describe(plan: Comparison, rows: Sequence[TestedDifference]) -> str:
+def _describe(plan: Comparison, rows: Sequence[PairDifference]) -> str:
     name = "paired t-test" if plan.test == "t" else "paired randomization test"
     undefined = sum(row.p is None for row in rows) if plan.test == "t" else 0
     family = f"a family of {counted_text(plan.family, 'test')}"
@@ -476,11 +476,11 @@ def from_json(data: dict[str, Any]) -> Comparison:
         if found != expected:
             raise HarnessError(f"comparison: {key} is {found!r:.60}, expected {expected!r}")
     header = _typed(Comparison, content, "comparison")
-    typed_rows = (_typed(TestedDifference, row, f"comparison: rows[{i}]") for i, row in enumerate(header.pop("rows")))
-    return Comparison(rows=tuple(TestedDifference(**row) for row in typed_rows), **header)
+    typed_rows = (_typed(PairDifference, row, f"comparison: rows[{i}]") for i, row in enumerate(header.pop("rows")))
+    return Comparison(rows=tuple(PairDifference(**row) for row in typed_rows), **header)
 
 
-def _typed(cls: type[TestedDifference | Comparison], data: object, where: str) -> dict[str, Any]:
+def _typed(cls: type[PairDifference | Comparison], data: object, where: str) -> dict[str, Any]:
     """Returns the mapping if its keys are exactly the fields of `cls` and its values have the fields' types."""
     kinds = {field.name: str(field.type) for field in fields(cls)}
     if not isinstance(data, dict):
@@ -488,13 +488,13 @@ def _typed(cls: type[TestedDifference | Comparison], data: object, where: str) -
     for key in sorted(kinds.keys() ^ data.keys(), key=str):
         fault = f"unknown key {key!r}; {suggestion(str(key), kinds)}" if key in data else f"key {key!r} is missing"
         raise HarnessError(f"{where}: {fault}")
-    types: dict[str, Any] = {"tuple[Row, ...]": list, "str": str, "Test": str, "bool": bool, "int": int}
+    types: dict[str, Any] = {"tuple[PairDifference, ...]": list, "str": str, "Test": str, "bool": bool, "int": int}
     for key, kind in kinds.items():
         base, value = kind.removesuffix(" | None"), data[key]
         if value is None and base != kind:
             continue
         fits = isinstance(value, types.get(base, (int, float))) and isinstance(value, bool) == (base == "bool")
         if not fits or (base == "float" and not abs(value) < math.inf) or (base == "Test" and value not in TESTS):
-            wanted = kind.replace("Test", " | ".join(TESTS)).replace("tuple[Row, ...]", "list")
+            wanted = kind.replace("Test", " | ".join(TESTS)).replace("tuple[PairDifference, ...]", "list")
             raise HarnessError(f"{where}: key {key!r} is {value!r:.60}, expected {wanted}")
     return dict(data)

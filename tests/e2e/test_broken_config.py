@@ -238,7 +238,7 @@ OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "flag with another value": (
         (*RUN, "--cfg", "jbo"),
-        "run: argument --cfg/-c: invalid choice: 'jbo' (choose from 'job', 'hydra', 'all'); "
+        "run: argument -c/--cfg: invalid choice: 'jbo' (choose from 'job', 'hydra', 'all'); "
         "'harness run --hydra-help' lists the flags",
     ),
     "two flags": (

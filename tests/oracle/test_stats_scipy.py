@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from harness.data.columns import Floats
-from harness.scoring.compare import TestedDifference, compare
+from harness.scoring.compare import PairDifference, compare
 from harness.scoring.intervals import detectable_shift
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 
 
-def row_of(a: Floats, b: Floats, permutations: int = 10, confidence: float = 0.95) -> TestedDifference:
+def row_of(a: Floats, b: Floats, permutations: int = 10, confidence: float = 0.95) -> PairDifference:
     topics = tuple(f"t{i:04}" for i in range(len(a)))
     runs = [
         Scores(name, "c", "official", Protocol("p", ("AP",)), ("AP",), topics, values[:, None])

@@ -29,7 +29,7 @@ from harness.labs import board
 from harness.labs.site.home import SCHEMAS
 from harness.scoring import compare as stats
 from harness.scoring import reproduction, scores
-from harness.scoring.compare import Comparison, TestedDifference, compare
+from harness.scoring.compare import Comparison, PairDifference, compare
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores, scores_from_json, scores_to_json
 
@@ -156,7 +156,7 @@ def test_the_schemas_have_the_fields_of_the_values() -> None:
         (again["properties"], reproduction.RunReproduction, about | {"rankings"}),
         (again["$defs"]["order"]["properties"], reproduction.TopicOrder, set()),
         (again["$defs"]["effect"]["properties"], reproduction.MeasureReproduction, set()),
-        (comparison["$defs"]["row"]["properties"], TestedDifference, set()),
+        (comparison["$defs"]["row"]["properties"], PairDifference, set()),
     ):
         assert properties.keys() == more | {field.name for field in fields(made)}
 

@@ -37,7 +37,7 @@ from harness.labs.submissions import (
 from harness.labs.testing import TestVerdict, corrected_for, ranked_tests, verdicts
 from harness.render.formulas import located
 from harness.render.pages import file_stem
-from harness.scoring.compare import Correction, TestedDifference, compare
+from harness.scoring.compare import Correction, PairDifference, compare
 from harness.scoring.scores import Scores
 from harness.store import sidecar
 
@@ -242,7 +242,7 @@ class LabView:
         return verdicts(made, cast("Correction", self.board.correction))
 
     @cached_property
-    def against_best(self) -> Mapping[str, TestedDifference]:
+    def against_best(self) -> Mapping[str, PairDifference]:
         """Run -> uncorrected test of its main measure against the best run; empty if the judgments are private.
 
         Only runs with at least two topics (clusters) in common with the best run have one.

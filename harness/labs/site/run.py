@@ -34,7 +34,7 @@ from harness.render.pages import (
 )
 from harness.render.profiles import profile
 from harness.reports.site_page import SitePage, json_document, json_number
-from harness.scoring.compare import TestedDifference
+from harness.scoring.compare import PairDifference
 
 MOST_TOPICS = 5  # topics listed where a run is best, and where it is worst
 MOST_DIFFERENT = 40  # settings listed that differ from the best run
@@ -261,7 +261,7 @@ def _differences(field: LabView, at: int) -> Iterator[Block]:
         yield Prose(("Without metadata of both runs, their settings cannot be compared.",))
 
 
-def _tested(field: LabView, row: TestedDifference) -> str:
+def _tested(field: LabView, row: PairDifference) -> str:
     """Returns the result of a test in words: corrected in the leaderboard's family, and no claim outside it."""
     if row.p is None:
         return "the paired t-test is undefined, since the differences do not vary"

@@ -26,7 +26,7 @@ from harness.reports.comparison import test_marks
 from harness.reports.parts import best_mean, equal, per_topic_table, protocol_text, provenance_section, ties_table
 from harness.reports.records import score_records
 from harness.reports.topics import explorer, topic_pages
-from harness.scoring.compare import TestedDifference, compare
+from harness.scoring.compare import PairDifference, compare
 from harness.scoring.measures import without_diagnostics
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
@@ -212,9 +212,9 @@ def _marks(reproduction: PaperReproduction, alpha: float) -> tuple[Prose, ...]:
     return (Prose((said,)),)
 
 
-def _significance(reproduction: PaperReproduction, alpha: float) -> dict[tuple[str, str, str], TestedDifference]:
+def _significance(reproduction: PaperReproduction, alpha: float) -> dict[tuple[str, str, str], PairDifference]:
     """Returns (collection, run, measure) -> test against the baseline in the paper's configuration."""
-    out: dict[tuple[str, str, str], TestedDifference] = {}
+    out: dict[tuple[str, str, str], PairDifference] = {}
     for ending, baseline in reproduction.paper.config.baselines.items():
         by_collection: dict[str, list[Scores]] = {}
         for (collection, run), scores in reproduction.scores.items():
@@ -240,7 +240,7 @@ def _table(
     reproduction: PaperReproduction,
     name: str,
     verdicts: Sequence[CellVerdict],
-    tests: Mapping[tuple[str, str, str], TestedDifference],
+    tests: Mapping[tuple[str, str, str], PairDifference],
 ) -> Table:
     groups = len({v.cell.group for v in verdicts}) > 1
     row_keys = _rows(verdicts, ("group", "system"))
@@ -268,7 +268,7 @@ def _table(
     return Table(ident, caption, tuple(columns), tuple(rows), notes, row_headers=headers, label=label)
 
 
-def _cells(verdict: CellVerdict | None, tests: Mapping[tuple[str, str, str], TestedDifference]) -> tuple[Cell, Cell]:
+def _cells(verdict: CellVerdict | None, tests: Mapping[tuple[str, str, str], PairDifference]) -> tuple[Cell, Cell]:
     """Returns the value as printed, and the recomputed one with two more digits."""
     if verdict is None:
         return Cell(""), Cell("", marks=("missing",))

@@ -372,7 +372,7 @@ def fused(*inputs: str, **more: object) -> dict[str, object]:
         ({**AVAILABLE, "corpora": "x"}, "key 'corpora' is unknown; did you mean 'corpus'?"),
         ({**AVAILABLE, "corpus": "arqmath-post"}, "corpus 'arqmath-post' is unknown; did you mean 'arqmath-posts'?"),
         ({**AVAILABLE, "collections": {"c1": "tiny-9"}}, "collection 'tiny-9' is unknown; did you mean 'tiny-"),
-        ({**AVAILABLE, "collections": {"c1": "tiny-1"}}, "tables: 1: collection 'c2' is unknown; known: c1"),
+        ({**AVAILABLE, "collections": {"c1": "tiny-1"}}, "tables: 1: collection 'c2' is unknown; did you mean 'c1'?"),
         ({**AVAILABLE, "without_numbers": ["0", "1"]}, "tables: 1: the table has cells, but 'without_numbers'"),
         ({**AVAILABLE, "without_numbers": []}, "tables: 0: the table has no cells; add it to 'without_numbers'"),
         ({**AVAILABLE, "tables": {"1": []}}, "tables: key '1' is [], expected keys and values"),

@@ -241,7 +241,7 @@ def test_all_faults_of_a_map_at_once(own: Paper, folder: Path) -> None:
         "tables: 4.1 is read as a number; put it in quotes",
         "key 'paper' is 'crossmath', expected 'own'",
         "tables: 1: row 'one: overlop' is unknown; did you mean 'one: overlap'?",
-        "tables: 1: one: overlap: collection 'c2' is unknown; known: c1",
+        "tables: 1: one: overlap: collection 'c2' is unknown; did you mean 'c1'?",
         f"tables: 1: two: shuffle: c1: {folder}/shuffel.txt: no such file; did you mean 'shuffle.txt'?",
         "tables: 1: both: c1: 2 files, but the row's numbers come from one run",
         "tables: 1: three: c1: found 3, expected a run file, or a list of run files, one per seed",

@@ -433,7 +433,9 @@ def test_a_paper_without_an_archive_needs_a_state(conf: Callable[[str, str, str]
 def test_an_identified_topic_must_be_judged(tiny: Tiny, tmp_path: Path) -> None:
     paper = load_paper(tiny(change=("topic: T1", "topic: T4")))
     path = tmp_path / "user-conf" / "paper" / "tiny.yaml"
-    assert message(lambda: recompute_paper(paper)) == f"{path}: topic 'T4' is not judged; known: T1, T2, T3"
+    assert (
+        message(lambda: recompute_paper(paper)) == f"{path}: topic 'T4' is not judged; did you mean 'T1', 'T2' or 'T3'?"
+    )
 
 
 def test_a_measure_must_be_the_protocols(tiny: Tiny) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from harness.errors import HarnessError
 from harness.scoring import compare as stats
-from harness.scoring.compare import Comparison, TestedDifference, compare, from_json, groups_not_different, to_json
+from harness.scoring.compare import Comparison, PairDifference, compare, from_json, groups_not_different, to_json
 from harness.scoring.intervals import detectable_shift
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
@@ -57,7 +57,7 @@ def random_runs(names: Sequence[str], n: int, measures: Sequence[str] = ("AP", "
 
 def only_row(
     a: Sequence[float], b: Sequence[float], permutations: int = 10_000, confidence: float = 0.95
-) -> TestedDifference:
+) -> PairDifference:
     (row,) = compare([ap("a", a), ap("b", b)], permutations=permutations, confidence=confidence).rows
     return row
 
@@ -205,7 +205,7 @@ def test_rows_with_a_baseline_with_pairs_and_without() -> None:
     assert keys({"measures": ["AP"]}) == ["ab AP", "ac AP", "bc AP"]
 
 
-def with_p(ps: Sequence[float | None], family: int, alpha: float = 0.05) -> tuple[TestedDifference, ...]:
+def with_p(ps: Sequence[float | None], family: int, alpha: float = 0.05) -> tuple[PairDifference, ...]:
     base = only_row([0.5, 0.7, 0.9], [0.4, 0.4, 0.4])
     plan = replace(compare(random_runs(["a", "b"], 3)), family=family, alpha=alpha)
     unmarked = replace(base, **UNMARKED)
