@@ -172,7 +172,7 @@ def table(years: Iterable[int], mirror: Path) -> list[tuple[str, ...]]:
         pairs = {
             kind: [(pair.latex, tree) for pair in official if (tree := truth(pair, kind)) is not None] for kind in KINDS
         }
-        faithful = {} if latexml.missing_latexml_parts() else dict([_faithful(pairs)])
+        faithful = {} if latexml.missing() else dict([_faithful(pairs)])
         for kind in KINDS:
             rows = [(each.name, measure(each, pairs[kind])) for each in PARSERS if each.kind == kind]
             rows += [(name, found[kind]) for name, found in faithful.items()]

@@ -86,7 +86,7 @@ def _anserini() -> Iterator[list[str]]:
 
 def _latexml() -> Iterator[list[str]]:
     """Checks Perl and LaTeXML, the parser of ARQMath's formulas."""
-    lacking = latexml.missing_latexml_parts()
+    lacking = latexml.missing()
     if not lacking:
         yield ["LaTeXML", latexml.version(), ""]
     for line in lacking:

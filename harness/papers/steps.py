@@ -220,7 +220,11 @@ class RunStep:
 
 
 def _acting(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in mapping.items() if key not in (*states.ABOUT, "licence", "link", "notes", "sections")}
+    return {
+        key: value
+        for key, value in mapping.items()
+        if key not in (*states.ABOUT, "licence", "link", "notes", "sections")
+    }
 
 
 def _choices(words: Sequence[str]) -> list[tuple[str, str]]:

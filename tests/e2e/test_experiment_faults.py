@@ -110,22 +110,6 @@ def test_what_a_system_raises_itself_is_its_cells(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_the_report_of_a_paper_shows_what_experiments_made(place: Place) -> None:
-    """Marked, beside the printed values, and with no verdict; a reference shows nothing of a folder."""
-    columns = "table,row,measure,printed,of,here,sd,seeds here,marked"
-    row = '4.6,None,nDCG′,0.404,best seed,0.74012,,3,"scaled down, CPU"'
-    place.write("reports/experiments/mathamr-formulas-here/tables/thesis.csv", f"{columns}\r\n{row}\r\n")
-    place.good("reproduce", "paper=mathamr-plus", "formats=[md]")
-    page = (place.here / "reports/mathamr-plus/report.md").read_text(encoding="utf-8")
-    assert (
-        "| 4.6 | None | nDCG′ | 0.404 | best seed | 0.740 |  | 3 | scaled down, CPU | mathamr-formulas, here |" in page
-    )
-    assert "0 of 290 table cells exact" in place.good("reproduce", "paper=mathamr-plus", "formats=[md]")
-    place.good("reproduce", "paper=mathamr-plus", "formats=[md]", "reference=true")
-    assert "mathamr-formulas, here" not in (place.here / "reports/mathamr-plus/report.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
 def test_a_name_that_is_read_as_a_number_must_be_quoted(place: Place) -> None:
     text = (Path(__file__).parents[2] / "conf/experiment/mini.yaml").read_text(encoding="utf-8")
     for name in ("nan", "17"):

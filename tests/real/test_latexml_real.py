@@ -8,7 +8,7 @@ import pytest
 from structural_tools import formula_corpus, formula_topics
 
 from bench.formulas import official_pairs, truth
-from harness.formulas.mathml.latexml import convert, missing_latexml_parts, read_latexml, version
+from harness.formulas.mathml.latexml import convert, missing, read_latexml, version
 from harness.formulas.trees.tree import tangent_string
 from harness.systems.base import Request
 from harness.systems.structural import formulas
@@ -17,7 +17,7 @@ from harness.systems.structural.tree import Structural
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.real,
-    pytest.mark.skipif(bool(missing_latexml_parts()), reason="LaTeXML is not installed: apt-get install latexml"),
+    pytest.mark.skipif(bool(missing()), reason="LaTeXML is not installed: apt-get install latexml"),
 ]
 
 

@@ -223,7 +223,7 @@ def test_every_variable_is_in_the_reference() -> None:
     names = set(re.findall(r"\bHARNESS_[A-Z_]+\b", code))
     names |= set(re.findall(r'(?:environ\.get\("|oc\.env:)([A-Z0-9_]+)', code))
     # Not for users: the program sets them for its own processes.
-    names -= {"HARNESS_SERVER_PID", "HARNESS_REHEARSAL", "PERL5LIB"}
+    names -= {"HARNESS_PROGRAM", "HARNESS_SERVER_PID", "HARNESS_REHEARSAL", "PERL5LIB"}
     assert {name for name in names if not re.search(rf"`{name}(=\w+)?`", page)} == set()
 
 

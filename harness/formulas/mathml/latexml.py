@@ -185,7 +185,7 @@ class Markup:
     reason: str = ""
 
 
-def missing_latexml_parts() -> list[str]:
+def missing() -> list[str]:
     """Returns what is missing to run LaTeXML, as `what: command`; empty if nothing is."""
     try:
         version()

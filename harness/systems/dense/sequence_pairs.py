@@ -15,7 +15,7 @@ import numpy as np
 from harness.data.columns import Index
 from harness.errors import HarnessError
 from harness.systems.dense import word_pieces
-from harness.systems.dense.encoder import missing_encoder_packages
+from harness.systems.dense.encoder import missing
 from harness.systems.dense.engines import TOKENS
 from harness.systems.dense.models import AvailableModel
 from harness.systems.dense.pairs import PairScorer, PairScorerSettings, PairScores, in_passes, quoted_start
@@ -96,7 +96,7 @@ def load(
     (1, 2)
     """
     settings = settings or PairScorerSettings()
-    if lines := missing_encoder_packages():
+    if lines := missing():
         raise HarnessError(lines[0])
     if settings.precision != "float32":
         raise HarnessError(f"key 'precision' is {settings.precision!r}, and logits of two words would tie; say float32")

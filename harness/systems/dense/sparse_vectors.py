@@ -125,7 +125,7 @@ class SparseModelSource(NamedTuple):
 
 def missing() -> list[str]:
     """Returns the missing packages, one line each; for the key `needs` of a configuration."""
-    if lines := encoder.missing_encoder_packages():
+    if lines := encoder.missing():
         return lines
     if installed("sentence_transformers.sparse_encoder"):
         return []

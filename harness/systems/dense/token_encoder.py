@@ -90,7 +90,7 @@ class TokenModelSource(documents.EncoderSource):
 
 def missing() -> list[str]:
     """Returns the missing packages, one line each; for the key `needs` of a configuration."""
-    if lines := encoder.missing_encoder_packages():
+    if lines := encoder.missing():
         return [line.replace("[sentences]", "[late]") for line in lines]
     if installed("sentence_transformers.multi_vector_encoder"):
         return []

@@ -36,7 +36,7 @@ from harness.systems.mathamr.graphs.graph import FORMULA, MODES, ROOT, TEXT, Gra
 
 def missing(mapping: Mapping[str, Any] | None = None) -> list[str]:
     """Returns what is not installed, one line each; for the key `needs` of the configuration `mapping`."""
-    return [*encoder.missing_encoder_packages(), *parsers.missing(mapping)]
+    return [*encoder.missing(), *parsers.missing(mapping)]
 
 
 def linearise(graph: Graph) -> str:

@@ -15,7 +15,7 @@ from lexical_tools import message
 
 from harness.cli import findings
 from harness.formulas.mathml import latexml
-from harness.formulas.mathml.latexml import Markup, convert, latexml_reader, missing_latexml_parts, read_latexml
+from harness.formulas.mathml.latexml import Markup, convert, latexml_reader, missing, read_latexml
 from harness.formulas.trees.reading import count
 from harness.formulas.trees.tree import tangent_string
 from harness.io.files import cache_root
@@ -177,7 +177,7 @@ def test_program_that_does_not_start(fake: Make) -> None:
 
 def test_missing_perl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert missing_latexml_parts() == [f"LaTeXML is not installed: {INSTALL}"]
+    assert missing() == [f"LaTeXML is not installed: {INSTALL}"]
     assert message(lambda: convert(["a"])) == f"LaTeXML is not installed: {INSTALL}"
 
 
@@ -188,7 +188,7 @@ def test_missing_perl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 )
 def test_doctor_says_whether_perl_has_latexml(fake: Make, lacks: int, version: str, row: list[str]) -> None:
     fake(lacks=lacks, version=version)
-    assert missing_latexml_parts() == ([f"LaTeXML is not installed: {INSTALL}"] if lacks else [])
+    assert missing() == ([f"LaTeXML is not installed: {INSTALL}"] if lacks else [])
     assert [found for found in findings.findings() if found[0] == "LaTeXML"] == [row]
 
 

@@ -112,7 +112,7 @@ def test_their_ensembles_fuse_what_their_labels_say_as_they_say() -> None:
 def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """No model is here, and the libraries that read them are."""
     monkeypatch.setattr(models, "missing", lambda name: [f"needs the model {name}: harness fetch {name}"])
-    monkeypatch.setattr(encoder, "missing_encoder_packages", list)
+    monkeypatch.setattr(encoder, "missing", list)
 
 
 @pytest.mark.slow

@@ -83,7 +83,7 @@ def test_benchmark(tmp_path: Path, field: str) -> None:
 # ---- models -------------------------------------------------------------------------------------------------------
 
 needs_models = pytest.mark.skipif(
-    bool(encoder.missing_encoder_packages()) or importlib.util.find_spec("sentencepiece") is None,
+    bool(encoder.missing()) or importlib.util.find_spec("sentencepiece") is None,
     reason="sentence-transformers or sentencepiece is not installed (extra translation)",
 )
 

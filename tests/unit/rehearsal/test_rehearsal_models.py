@@ -39,7 +39,7 @@ ENCODERS = sorted(set(FORMS) - set(SEQ2SEQ) - set(CROSS))
 QUICK = ("sentence-transformers/all-MiniLM-L12-v2", "google/embeddinggemma-300m", "Octen/Octen-Embedding-4B")
 
 pytestmark = pytest.mark.skipif(
-    bool(encoder.missing_encoder_packages()) or importlib.util.find_spec("sentencepiece") is None,
+    bool(encoder.missing()) or importlib.util.find_spec("sentencepiece") is None,
     reason="sentence-transformers or sentencepiece is not installed (extra translation)",
 )
 

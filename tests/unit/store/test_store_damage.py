@@ -323,10 +323,13 @@ def test_damage_where_nothing_can_be_written_says_both(monkeypatch: pytest.Monke
     made = artefacts.get_or_build("index", {"a": 1}, small)
     flip(made / "part" / "data")
 
-    def refuse(*_: object) -> None:
-        raise OSError(errno.EROFS, "Read-only file system")
+    def open_to_read(path: Any, flags: int, *more: Any, **how: Any) -> int:  # noqa: ANN401
+        if flags & os.O_CREAT:
+            raise OSError(errno.EROFS, "Read-only file system")
+        return real(path, flags, *more, **how)
 
-    monkeypatch.setattr(os, "mkdir", refuse)
+    real = os.open
+    monkeypatch.setattr(os, "open", open_to_read)
     with pytest.raises(HarnessError) as caught:
         artefacts.get_or_build("index", {"a": 1}, small)
     assert str(caught.value) == (

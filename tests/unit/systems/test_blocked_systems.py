@@ -164,7 +164,7 @@ def test_a_model_that_a_person_brings_is_told_wherever_it_lacks(
 def test_what_a_run_needs_is_said_before_anything_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The extra to install and the model to fetch in one line; modules of systems that others wrote, too."""
     missing = "sentence-transformers is not installed: pip install 'mathir-harness[sentences]'"
-    monkeypatch.setattr("harness.systems.dense.encoder.missing_encoder_packages", lambda: [missing])
+    monkeypatch.setattr("harness.systems.dense.encoder.missing", lambda: [missing])
     monkeypatch.setattr("harness.systems.dense.models.missing", lambda name: [f"needs the model {name}"])
     dense = config.load("system", "bi-encoder-minilm")[0]
     mine = {"_target_": "mine.Trees", "needs": ["no_such_module", "math"]}

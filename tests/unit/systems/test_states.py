@@ -48,7 +48,7 @@ def here(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     monkeypatch.setattr(
         models, "missing", lambda name: [] if name in found else [f"needs the model {name}: harness fetch {name}"]
     )
-    monkeypatch.setattr(encoder, "missing_encoder_packages", list)
+    monkeypatch.setattr(encoder, "missing", list)
     return found
 
 
@@ -206,7 +206,7 @@ def test_the_example_of_a_recipe_in_the_guide_is_one() -> None:
 def test_systems_that_tell_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parsers, "missing", lambda mapping=None: ["torch not installed: pip install x"])
     monkeypatch.setattr(runtime, "missing", lambda: ["Java is not there: make anserini"])
-    monkeypatch.setattr(latexml, "missing_latexml_parts", lambda: ["Perl is not there: install it"])
+    monkeypatch.setattr(latexml, "missing", lambda: ["Perl is not there: install it"])
     monkeypatch.setattr(findings, "reachable", lambda: False)
     rows = findings.findings()
     (of_parsers,) = [row for row in rows if row[1:] == ["torch not installed", "pip install x"]]  # one for all systems

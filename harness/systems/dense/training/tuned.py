@@ -59,7 +59,7 @@ def tuned(
         memory runs out.
     """
     wanted = tuning(kind, settings)
-    if lines := encoder.missing_encoder_packages():
+    if lines := encoder.missing():
         raise HarnessError(lines[0])
     found = _found(model, wanted)
     spec = {

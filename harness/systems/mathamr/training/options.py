@@ -161,7 +161,7 @@ def _loaded(found: AvailableModel) -> Any:  # noqa: ANN401
     """Loads a model with sentence-transformers, and checks that its tokenizer matches."""
     from harness.systems.dense import encoder, engines, word_pieces
 
-    if lines := encoder.missing_encoder_packages():
+    if lines := encoder.missing():
         raise HarnessError(lines[0])
     word_pieces.load(found)  # separately, so that an error names the file
     loaded = engines.sentence_transformer(found, "cpu")

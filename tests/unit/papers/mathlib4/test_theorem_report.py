@@ -81,7 +81,7 @@ def test_places_are_those_of_the_seed_and_neighbours_stay_together() -> None:
 @pytest.mark.slow
 def test_a_picture_says_how_it_was_made(tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-    if lines := encoder.missing_encoder_packages():
+    if lines := encoder.missing():
         pytest.skip(lines[0])
     from encoder_models import save
 

@@ -27,7 +27,7 @@ from harness.systems.dense import encoder, texts, vectors
 from harness.systems.dense.bi_encoder import BiEncoder
 from harness.systems.dense.engines import EncodedTexts
 
-if lines := encoder.missing_encoder_packages():
+if lines := encoder.missing():
     pytest.skip(lines[0], allow_module_level=True)
 
 TOPICS = Topics((Topic("T1", "w1 w2", "w3", ("w90",)), Topic("T2", "w40 w41"), Topic("T3", "", "w7 $w8$")))

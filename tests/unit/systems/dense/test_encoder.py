@@ -16,7 +16,7 @@ from harness.systems.dense import encoder, engines, models
 from harness.systems.dense.engines import EncoderSettings
 from harness.systems.dense.models import AvailableModel
 
-if lines := encoder.missing_encoder_packages():
+if lines := encoder.missing():
     pytest.skip(lines[0], allow_module_level=True)
 
 

@@ -18,7 +18,7 @@ from harness.systems.dense import encoder
 from harness.systems.dense.bi_encoder import BiEncoder
 from harness.systems.dense.engines import EncoderSettings
 
-if lines := encoder.missing_encoder_packages():
+if lines := encoder.missing():
     pytest.skip(lines[0], allow_module_level=True)
 
 SOME = ["w1 w2 w3", "w4", "w5 w6 " * 20, "w7 w8 w9 w10"]

@@ -22,7 +22,7 @@ from harness.systems.dense.cross_encoder import CrossEncoder
 from harness.systems.dense.pairs import PairScorerSettings
 from harness.systems.dense.sequence_pairs import PairReading
 
-if lines := encoder.missing_encoder_packages():
+if lines := encoder.missing():
     pytest.skip(lines[0], allow_module_level=True)
 
 TEMPLATE = "Query: {query} Document: {document} Relevant:"

@@ -48,7 +48,7 @@ def test_a_bi_encoder_keeps_the_blank_of_the_first_token() -> None:
     assert BiEncoder("b", "m", view="latex")._asked(topic) == "$y$ or"
 
 
-@pytest.mark.skipif(bool(encoder.missing_encoder_packages()), reason="sentence-transformers is not installed")
+@pytest.mark.skipif(bool(encoder.missing()), reason="sentence-transformers is not installed")
 @pytest.mark.parametrize("text", ["$a$ is $b$ too", "so $a$, $b$", "let $a$ $b$ be"])
 def test_the_tokenizer_finds_its_tokens(text: str) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers

@@ -177,7 +177,7 @@ class Stopped(BaseException):
     """Stands for an interrupt."""
 
 
-@pytest.mark.parametrize("at", ["_counted", "Column"])
+@pytest.mark.parametrize("at", ["_counted", "ArrayFile"])
 def test_what_is_interrupted_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
     corpus = corpus_of(tmp_path, texts_of(3))
     asked = Request(Topics((Topic("T", "w0 w1 last last"),)), corpus, tmp_path)
