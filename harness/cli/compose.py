@@ -146,7 +146,7 @@ def _in_one_line(command: str) -> Iterator[None]:
 
         if isinstance(stopped, OmegaConfBaseException | OSError) and not isinstance(stopped, BrokenPipeError):
             raise HarnessError(f"{command}: {gist(stopped)}") from stopped
-        raise stopped from None
+        raise stopped from stopped.__cause__
     except SystemExit as end:
         sys.exit(2 if end.code == 1 else end.code)  # 1: Hydra has said what is wrong
     except BrokenPipeError:  # whoever read the help has ended

@@ -127,7 +127,8 @@ def _settable(
         match = OVERRIDE.fullmatch(argument)
         first, _, rest = match["key"].partition(".") if match else ("", "", "")
         if match is None or match["sign"] or first != "system" or not rest:
-            words.append(argument)
+            # Every system has a name, whether its file lists it or not.
+            words.append(f"+{argument}" if match and (match["sign"], rest) == ("+", "name") else argument)
             continue
         above = [rest[: dot.start()] for dot in re.finditer(r"\.", rest)]
         if any(f"system.{name}" in given for name in above) or any(

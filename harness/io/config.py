@@ -134,7 +134,7 @@ def names(group: str) -> dict[str, Path]:
     Examples
     --------
     >>> [name for name in names("collection") if name.startswith("mini-")][:2]
-    ['mini-task1-ces', 'mini-task1-hrv']
+    ['mini-task1', 'mini-task2']
     """
     if not (data_root() / "conf" / group).is_dir():
         known = [path.name for path in (data_root() / "conf").iterdir() if path.is_dir()]

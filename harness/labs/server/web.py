@@ -70,7 +70,7 @@ def caller(request: Request) -> Caller | None:
 
     Raises
     ------
-    RefusedError
+    RefusedRequestError
         The token is unknown, or too many were.
     """
     service = service_of(request)
@@ -91,7 +91,7 @@ def attempt(request: Request, *, spend: bool = True) -> None:
 
     Raises
     ------
-    RefusedError
+    RefusedRequestError
         There were too many.
     """
     rate = service_of(request).settings.attempts
@@ -118,7 +118,7 @@ def check_form(request: Request, who: Caller, given: Mapping[str, Any]) -> None:
 
     Raises
     ------
-    RefusedError
+    RefusedRequestError
         It does not.
     """
     if who.csrf and not (same_origin(request) and same(str(given.get("csrf", "")), who.csrf)):
@@ -153,7 +153,7 @@ def upload_rate(request: Request, who: Caller) -> Iterator[None]:
 
     Raises
     ------
-    RefusedError
+    RefusedRequestError
         The team sends too many.
     """
     if not request.app.state.rates.take(f"uploads {who.name}", service_of(request).settings.uploads):
@@ -177,7 +177,7 @@ async def take_upload(request: Request, who: Caller, key: str = "") -> Upload:
     ------
     FormError
         A part is missing or unknown, or the upload is refused.
-    RefusedError
+    RefusedRequestError
         The form is not from a page of the caller's session.
     """
     with upload_rate(request, who):

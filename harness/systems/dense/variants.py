@@ -32,7 +32,7 @@ def check(precision: str, devices: Sequence[str] | None, dimensions: int | None)
     --------
     >>> check("float64", None, None)
     Traceback (most recent call last):
-    harness.errors.HarnessError: key 'precision' is 'float64'; known: bfloat16, float16, float32
+    harness.errors.HarnessError: key 'precision' is 'float64'; did you mean 'float16'?
     """
     checks.choice("precision", precision, PRECISIONS)
     if dimensions is not None:

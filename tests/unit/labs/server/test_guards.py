@@ -337,7 +337,7 @@ def sends_people_to_another_site_after_the_login(world: World) -> bool:
     return any(each.headers["location"] != "/team" for each in answers)
 
 
-@attack((RequestLimits._check, 'raise RefusedError(400, "host: is not the address of this server")', "pass"))
+@attack((RequestLimits._check, 'raise RefusedRequestError(400, "host: is not the address of this server")', "pass"))
 def is_answered_under_another_name(world: World) -> bool:
     names = ("evil.example", "evil@localhost", "localhost/evil", "localhost#", "localhost:x", "[::1", "")
     return any(world.client().get("/api/v1/lab", headers={"host": name}).status_code != 400 for name in names)
@@ -362,7 +362,7 @@ def _too_many(status: list[int]) -> bool:
     return 429 not in status
 
 
-@attack((RequestLimits._check, 'raise RefusedError(429, "too many requests; wait a minute")', "pass"))
+@attack((RequestLimits._check, 'raise RefusedRequestError(429, "too many requests; wait a minute")', "pass"))
 def asks_too_often(world: World) -> bool:
     client = world.client(rate=3)
     return _too_many([client.get("/api/v1/lab").status_code for _ in range(5)])
@@ -375,7 +375,7 @@ def asks_too_often_from_all_addresses_of_a_network(world: World) -> bool:
     return _too_many([each.get("/api/v1/lab").status_code for each in clients])
 
 
-@attack((web.attempt, 'raise RefusedError(429, "too many wrong tokens; wait a minute")', "pass"))
+@attack((web.attempt, 'raise RefusedRequestError(429, "too many wrong tokens; wait a minute")', "pass"))
 def guesses_tokens_and_invitations(world: World) -> bool:
     client = world.client(attempts=3)
     status = [client.post("/login", data={"token": f"guess {n}"}).status_code for n in range(2)]
@@ -383,14 +383,14 @@ def guesses_tokens_and_invitations(world: World) -> bool:
     return _too_many([*status, client.get("/api/v1/team", headers={"authorization": "Bearer guess"}).status_code])
 
 
-@attack((web.upload_rate, 'raise RefusedError(429, f"team {who.name}: too many uploads; wait a minute")', "pass"))
+@attack((web.upload_rate, 'raise RefusedRequestError(429, f"team {who.name}: too many uploads; wait a minute")', "pass"))
 def uploads_too_often(world: World) -> bool:
     client = world.client(world.b, uploads=2)
     return _too_many([client.post("/api/v1/submissions", files={"other": b"x"}).status_code for _ in range(4)])
 
 
 @attack(
-    (RequestLimits._check, 'raise RefusedError(413, f"the request is larger than {self._most(scope):,} bytes")', "pass")
+    (RequestLimits._check, 'raise RefusedRequestError(413, f"the request is larger than {self._most(scope):,} bytes")', "pass")
 )
 def announces_a_body_that_is_too_large(world: World) -> bool:
     lengths = (b"1000000000000", b"9" * 60, b"-1", b"+5", "\u0663".encode())
@@ -413,7 +413,7 @@ def sends_a_body_that_is_too_large_in_parts(world: World) -> bool:
     return 413 not in (refused.status_code, large.status_code)
 
 
-@attack((RequestLimits._check, 'raise RefusedError(400, "the request has two lengths")', "pass"))
+@attack((RequestLimits._check, 'raise RefusedRequestError(400, "the request has two lengths")', "pass"))
 def sends_a_body_of_two_lengths(world: World) -> bool:
     heads = {"content-length": "1", "transfer-encoding": "chunked"}
     return world.client().post("/login", content=b"x", headers=heads).status_code != 400

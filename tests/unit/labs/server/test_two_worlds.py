@@ -29,8 +29,8 @@ from harness.labs.lab import Lab
 from harness.labs.server.lab_snapshot import HIDDEN, SITE
 
 CLOCKS = (
-    *("labs.lab", "labs.submit", "labs.acts", "labs.roster", "labs.closing", "labs.site.field"),
-    *(f"labs.server.{name}" for name in ("service", "accounts", "database", "drawing", "publisher", "pages")),
+    *("labs.lab", "labs.submit", "labs.acts", "labs.roster", "labs.closing", "labs.site.lab_view"),
+    *(f"labs.server.{name}" for name in ("service", "accounts", "database", "page_drawing", "publisher", "pages")),
 )
 # The second judges three topics, of which some runs answer none, and other documents.
 WORLDS = (
