@@ -254,13 +254,12 @@ def _judged_by(judgments: Qrels | str | Path | Mapping[str, Mapping[str, float]]
         return local_collection(Path(judgments))
     if isinstance(judgments, Mapping):
         return local_collection(Qrels.from_dict("given", judgments))
-    return local_collection(Qrels.from_frame("given", _frame(judgments, "the judgments", "Task or Qrels")))
+    return local_collection(Qrels.from_frame("given", _frame(judgments, "argument 'task'", "Task or Qrels")))
 
 
 def _frame(table: DataFrame, what: str, value: str) -> DataFrame:
     if not hasattr(table, "columns"):
-        expected = f"expected {value}, a path, a mapping or a frame"
-        raise HarnessError(f"evaluate: {what}: {repr(table)[:60]} is a {type(table).__name__}; {expected}")
+        raise HarnessError(f"evaluate: {what} is {repr(table)[:60]}, expected {value}, a path, a mapping or a frame")
     return table
 
 
@@ -285,7 +284,7 @@ def _run_of(
     elif isinstance(given, Mapping):
         run = Run.from_dict(label or default, given)
     else:
-        run = Run.from_frame(label or default, _frame(given, label or default, "Run"))
+        run = Run.from_frame(label or default, _frame(given, "argument 'runs'", "Run"))
     if known is not None and (unknown := [topic for topic in run.topics if topic not in known]):
         raise HarnessError(f"run {run.name}: topic {unknown[0]!r} is not among the collection's topics")
     return run

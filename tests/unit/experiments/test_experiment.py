@@ -314,7 +314,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "endless number": (
         without(axes={**WHOLE["axes"], "masking": {"numeric": True, "1e400": []}}),
-        "key 'axes': masking: the label '1e400' is not a number; take out 'numeric'",
+        "key 'axes': masking: the label 'inf' is not a number; take out 'numeric'",
     ),
     "one number twice": (
         without(axes={**WHOLE["axes"], "masking": {"numeric": True, "1": [], "1.0": ["rerank=true"]}}),

@@ -80,7 +80,9 @@ def test_a_line_names_function_argument_value_and_type(evaluation: h.Evaluation)
             "overlap", evaluation.task, training=[3]
         ),
         "compare: argument 'baseline' is 5, expected text or None": lambda: face.compare(evaluation, 5),
-        "evaluate: argument 'runs' is 7, expected Run or text or a path": lambda: face.evaluate(evaluation.task, 7),
+        "evaluate: argument 'runs' is 7, expected Run, a path, a mapping or a frame": lambda: face.evaluate(
+            evaluation.task, 7
+        ),
         "compare: argument 'test' is 'z', expected one of 't', 'randomization'": lambda: face.compare(
             evaluation, test="z"
         ),

@@ -141,7 +141,8 @@ def test_schemas_have_the_fields_of_the_values() -> None:
         board.VERSION,
     )
     assert loaded["properties"].keys() == {"schema", "version"} | names(Leaderboard)
-    for kind in (board.Mean, board.Judgments, board.Ties, board.LeaderboardRow, board.Detectable):
-        assert loaded["$defs"][kind.__name__.lower()]["properties"].keys() == names(kind)
+    kinds = {each.__name__.lower(): each for each in (board.Mean, board.Judgments, board.Ties, board.Detectable)}
+    for name, kind in {**kinds, "standing": board.LeaderboardRow}.items():
+        assert loaded["$defs"][name]["properties"].keys() == names(kind)
     for name, event in EVENTS.items():
         assert SCHEMAS["journal"]["$defs"][name]["properties"].keys() == names(event) | {"check"}
