@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = (
     *("index.html", "explanation/ties.html", "project/architecture.html", "reference/commands.html"),
     *("reference/keys.html", "reference/experiments.html", "systems/bi-encoder-tuned.html", "reference/python.html"),
-    *("systems/index.html", "papers/crossmath.html", "results/crossmath.html"),
+    *("systems/index.html", "papers/crossmath.html", "results/answers.html"),
 )
 PARTS = 8  # of all pages
 
