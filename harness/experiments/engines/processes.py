@@ -45,7 +45,7 @@ class Joblib(JobEngine, JoblibLauncher):  # type: ignore[misc]
             # One process is a process, too: joblib would run a single job within this one.
             settings = {"n_jobs": count} if count > 1 else {"n_jobs": 2, "pre_dispatch": 1}
             self.joblib = {**given, **settings}
-            with _threads(max(cores() // count, 1)):
+            with _environment(max(cores() // count, 1)):
                 words = [job_overrides[at] for at in places]
                 made = interrupt.call_withheld(partial(super().launch, words, initial_job_idx))
             found.update(zip(places, made, strict=True))
@@ -83,10 +83,12 @@ def _memory() -> float:
 
 
 @contextmanager
-def _threads(count: int) -> Iterator[None]:
+def _environment(count: int) -> Iterator[None]:
     """Sets the threads of libraries in the processes that are started meanwhile; what the user has set stays."""
-    ours = [name for name in _THREADS if name not in os.environ]
-    os.environ.update(dict.fromkeys(ours, str(count)))
+    # The process with which joblib tracks its resources would tell on a terminal what an interrupt left.
+    ours = {"PYTHONWARNINGS": "ignore:resource_tracker:UserWarning", **dict.fromkeys(_THREADS, str(count))}
+    ours = {name: value for name, value in ours.items() if name not in os.environ}
+    os.environ.update(ours)
     try:
         yield
     finally:
