@@ -383,21 +383,17 @@ def guesses_tokens_and_invitations(world: World) -> bool:
     return _too_many([*status, client.get("/api/v1/team", headers={"authorization": "Bearer guess"}).status_code])
 
 
-@attack(
-    (web.upload_rate, 'raise RefusedRequestError(429, f"team {who.name}: too many uploads; wait a minute")', "pass")
-)
+LARGE = 'raise RefusedRequestError(413, f"the request is larger than {self._most(scope):,} bytes")'
+UPLOADS = 'raise RefusedRequestError(429, f"team {who.name}: too many uploads; wait a minute")'
+
+
+@attack((web.upload_rate, UPLOADS, "pass"))
 def uploads_too_often(world: World) -> bool:
     client = world.client(world.b, uploads=2)
     return _too_many([client.post("/api/v1/submissions", files={"other": b"x"}).status_code for _ in range(4)])
 
 
-@attack(
-    (
-        RequestLimits._check,
-        'raise RefusedRequestError(413, f"the request is larger than {self._most(scope):,} bytes")',
-        "pass",
-    )
-)
+@attack((RequestLimits._check, LARGE, "pass"))
 def announces_a_body_that_is_too_large(world: World) -> bool:
     lengths = (b"1000000000000", b"9" * 60, b"-1", b"+5", "\u0663".encode())
     heads = [{b"content-length": each} for each in lengths]
