@@ -33,6 +33,8 @@ from harness.render import html
 
 RUN = (data_root() / "runs/mini/mini-task1/overlap.run").read_bytes()
 SCRIPT = "<script>alert(1)</script>"
+LARGE = 'raise RefusedRequestError(413, f"the request is larger than {self._most(scope):,} bytes")'
+UPLOADS = 'raise RefusedRequestError(429, f"team {who.name}: too many uploads; wait a minute")'
 
 
 def changed(**settings: float | str) -> ServerSettings:
@@ -381,10 +383,6 @@ def guesses_tokens_and_invitations(world: World) -> bool:
     status = [client.post("/login", data={"token": f"guess {n}"}).status_code for n in range(2)]
     status += [client.get("/join/guess").status_code, client.get("/join/guess").status_code]
     return _too_many([*status, client.get("/api/v1/team", headers={"authorization": "Bearer guess"}).status_code])
-
-
-LARGE = 'raise RefusedRequestError(413, f"the request is larger than {self._most(scope):,} bytes")'
-UPLOADS = 'raise RefusedRequestError(429, f"team {who.name}: too many uploads; wait a minute")'
 
 
 @attack((web.upload_rate, UPLOADS, "pass"))
