@@ -19,6 +19,7 @@ from harness.papers.paper import load_paper, paper_names
 from harness.papers.report.paper import paper_report
 from harness.papers.reproduce import recompute_paper
 from harness.papers.steps import PlannedRun
+from harness.scoring import measures
 from harness.store.provenance import provenance
 
 MODULE = '''
@@ -116,6 +117,7 @@ def _package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, importable: Callab
     (tmp_path / "site").mkdir()
     importable(tmp_path / "site")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(measures, "MEASURES", dict(measures.MEASURES))
     install(tmp_path / "site", "theirs", POINTS, FILES)
 
 
