@@ -89,7 +89,7 @@ def test_the_values_of_tangent_s_are_the_authors(
     for marks, expected in (('"', written), ('""', doubled)):
         equal = np.concatenate([_equal(queries[topic], results[topic], marks, kind) for topic in results])
         assert [*equal.sum(axis=0).tolist(), int(equal.all(axis=1).sum())] == expected
-        unequal = [pair for pair, same in zip(pairs, equal.all(axis=1).tolist(), strict=True) if not same]
+        unequal = [pairs[at] for at in np.flatnonzero(~equal.all(axis=1))]
         assert [pair for pair in unequal if not pair.startswith("B.40 ")] == left
 
 
