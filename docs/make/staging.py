@@ -38,10 +38,10 @@ def shown() -> dict[str, str]:
             found[name] = name.removeprefix("docs/")
     for path in sorted((ROOT / "bench/results").glob("*.*")):
         found.setdefault(path.relative_to(ROOT).as_posix(), f"results/{path.name}")
-    for path in sorted((ROOT / "reports/reference").rglob("*")):
-        name = path.relative_to(ROOT).as_posix()
-        if path.is_file():
-            found[name] = f"reports/{name.removeprefix('reports/reference/')}"
+    for folder in ("reports/reference", "reports/small-scale"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file():
+                found[path.relative_to(ROOT).as_posix()] = f"reports/{path.relative_to(ROOT / folder).as_posix()}"
     return found
 
 
