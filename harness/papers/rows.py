@@ -278,8 +278,8 @@ class Available:
     def collections(self, row: SystemRow) -> tuple[str, ...]:
         """Returns the collections for which commands make the row's run.
 
-        A model that learns from a collection must be `retrained` without it; a fusion that is trained needs the
-        collection before.
+        A model that learns from a collection must be `retrained` without it; a fusion that is trained needs another
+        collection.
         """
         parts = (row, *row.inputs)
         able = [
@@ -287,7 +287,7 @@ class Available:
             for each in row.collections
             if each in self.retrained or not any(part.learns_from(each) for part in parts)
         ]
-        return tuple(able[1:] if row.trained else able)
+        return tuple(each for each in able if not row.trained or taught_by(row.collections, each))
 
     def small(self, row: SystemRow, collection: str = "") -> str:
         """Returns the command at the scale `here`, with the inputs that our code makes; empty if these are too few."""
@@ -296,6 +296,16 @@ class Available:
             return ""
         retrained = self.retrained.get(collection or row.collections[-1], {})
         return _command(row, self.here.corpus, inputs, self.here, collection, retrained)
+
+
+def taught_by(collections: Sequence[str], collection: str) -> str:
+    """Returns the collection that a trained fusion learns from: the one before, of the first one the next; else empty.
+
+    >>> taught_by(["2020", "2021", "2022"], "2022"), taught_by(["2020", "2021"], "2020"), taught_by(["2020"], "2020")
+    ('2021', '2021', '')
+    """
+    at = collections.index(collection)
+    return collections[at - 1] if at else "".join(collections[1:2])
 
 
 def _command(
@@ -327,9 +337,9 @@ def _command(
         runs = [_file(item, ours(collection)) if by else item.system for item, by in zip(inputs, apart, strict=True)]
         words.append(f"system.runs=[{','.join(runs)}]")
     if row.trained:
-        before = row.collections[row.collections.index(collection) - 1]
-        words.append(f"training=[{ours(before)}]")
-        words.append(f"system.training_runs=[{','.join(_file(item, ours(before)) for item in inputs)}]")
+        teacher = taught_by(row.collections, collection)
+        words.append(f"training=[{ours(teacher)}]")
+        words.append(f"system.training_runs=[{','.join(_file(item, ours(teacher)) for item in inputs)}]")
     return run_command(words)
 
 

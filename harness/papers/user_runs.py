@@ -29,7 +29,7 @@ from harness.papers.map import (
     write_map,
 )
 from harness.papers.paper import Paper, ScoredRows
-from harness.papers.rows import SystemRow
+from harness.papers.rows import SystemRow, taught_by
 from harness.papers.steps import HERE, paper_steps
 from harness.papers.steps import PlannedRun as PaperRun
 from harness.scoring.protocol import load_protocol
@@ -332,20 +332,20 @@ def _fusions(
     for row in (row for row in available.rows if row.inputs):
         whose = known[row.table, row.label]
         names = {known[item.table, item.label].name: item.short for item in row.inputs}
-        before = ""
-        for key in (keys[name] for name in row.collections if name in keys):
+        ours = [keys[name] for name in row.collections if name in keys]
+        for key in ours:
+            teacher = taught_by(ours, key) if row.trained else ""
             at = (whose.name, key)
             if at not in runs and at not in fused and any((name, key) in runs for name in names):
                 try:
-                    there = [name for name in names if (name, key) in runs and (not before or (name, before) in runs)]
+                    there = [name for name in names if (name, key) in runs and (not teacher or (name, teacher) in runs)]
                     few = {name: names[name] for name in there} if in_part and len(there) > 1 else names
-                    run = _fused(paper, row, whose.name, few, runs, (before, key))
+                    run = _fused(paper, row, whose.name, few, runs, (teacher, key))
                     some = f"{len(few)} of {len(names)} runs: " if len(few) < len(names) else ""
                     source = some + ", ".join(few)
                     fused[at] = BroughtRun(whose, key, run, "fused", source, in_part=len(few) < len(names))
                 except HarnessError as error:
                     lacking[key, whose.name] = "; ".join(error.lines)
-            before = key
     return list(fused.values()), lacking
 
 
@@ -368,7 +368,7 @@ def _fused(
     HarnessError
         An input is missing; the message names it.
     """
-    before, key = collections
+    teacher, key = collections
 
     def inputs(on: str) -> list[Run]:
         absent = [label for run, label in names.items() if (run, on) not in runs]
@@ -381,8 +381,8 @@ def _fused(
         raise HarnessError(f"its run: system {row.system} does not fuse runs")
     training = None
     if built.learns:
-        if not before or paper.scored is None:
-            raise HarnessError(f"training judgments for its rule, and the paper has no collection before {key}")
-        judged = paper.scored.collections[before]
-        training = (inputs(before), training_judgments([f"{judged.collection}/{judged.edition}"]))
+        if not teacher or paper.scored is None:
+            raise HarnessError(f"training judgments for its rule, and the paper has no collection but {key}")
+        judged = paper.scored.collections[teacher]
+        training = (inputs(teacher), training_judgments([f"{judged.collection}/{judged.edition}"]))
     return built.fused(inputs(key), training, name)
