@@ -53,7 +53,7 @@ class BroughtRun:
     ----------
     origin : `brought` (a file in the map), `made here` (by the row's command), or `fused` (from other rows' runs).
     source : path of the file; for a fusion, names of the fused runs.
-    in_part : whether a fusion lacks some of its inputs.
+    in_part : whether it stands for the row's run in part only: a fusion lacks inputs, or another model is used.
     """
 
     row: PaperRow
@@ -156,12 +156,27 @@ def bring(
         with gather(faults):
             found += _read(paper, entry, collections[entry.collection].known_topics())
     refuse(faults)
+    found = _with_other_models(paper, found) if scale == HERE else found
     fused, absent = _fusions(paper, found, in_part=scale == HERE)
     known, labels = paper_rows(paper), row_labels(paper)
     by_cell = {cell: known[cell[0], label] for cell, label in labels.items() if (cell[0], label) in known}
     counts = {run.row.name: run.row.seeds for run in found if run.origin == "made here"}
     by_cell = {cell: replace(row, seeds=counts.get(row.name, row.seeds)) for cell, row in by_cell.items()}
     return Brought((*found, *fused), absent, notes, keys, by_cell)
+
+
+def _with_other_models(paper: Paper, found: Sequence[BroughtRun]) -> list[BroughtRun]:
+    """Returns the runs, those of another model than the row's marked as `in_part`."""
+    here, known = paper.config.here, paper_rows(paper)
+    others = {
+        known[table, row.label].name
+        for step in paper_steps(paper, scale=HERE)[0]
+        if here is not None and any(map(here.other_model, step.chosen("system")))
+        for row in step.rows
+        for table in row.table.split(", ")
+        if (table, row.label) in known
+    }
+    return [replace(each, in_part=each.in_part or each.row.name in others) for each in found]
 
 
 def _scored(paper: Paper) -> ScoredRows:
@@ -327,6 +342,7 @@ def _fusions(
         return [], {}
     keys = {judged.collection: key for key, judged in scored.collections.items()}
     known, runs = paper_rows(paper), {(each.row.name, each.collection): each.run for each in reversed(found)}
+    partly = {each.row.name for each in found if each.in_part}
     fused: dict[tuple[str, str], BroughtRun] = {}
     lacking: dict[tuple[str, str], str] = {}
     for row in (row for row in available.rows if row.inputs):
@@ -343,7 +359,9 @@ def _fusions(
                     run = _fused(paper, row, whose.name, few, runs, (teacher, key))
                     some = f"{len(few)} of {len(names)} runs: " if len(few) < len(names) else ""
                     source = some + ", ".join(few)
-                    fused[at] = BroughtRun(whose, key, run, "fused", source, in_part=len(few) < len(names))
+                    fused[at] = BroughtRun(
+                        whose, key, run, "fused", source, in_part=len(few) < len(names) or bool(partly & few.keys())
+                    )
                 except HarnessError as error:
                     lacking[key, whose.name] = "; ".join(error.lines)
     return list(fused.values()), lacking
