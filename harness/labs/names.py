@@ -75,3 +75,14 @@ def zoned(time: datetime) -> str:
 def stamp(now: datetime) -> str:
     """Formats the time of an event, in UTC and to the second."""
     return now.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def utc(time: str) -> str:
+    """Returns a time of the journal for readers.
+
+    Examples
+    --------
+    >>> utc("2026-06-20T10:03:00+00:00")
+    '2026-06-20 10:03:00 UTC'
+    """
+    return time.replace("T", " ").replace("+00:00", " UTC")
