@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 from process_tools import same_paths
 
 from harness.collections.collection import Collection
@@ -223,22 +224,7 @@ def test_what_names_no_function(theirs: Callable[..., Collection], name: str) ->
 
 @pytest.mark.parametrize(
     ("body", "fault"),
-    [
-        ("return 5", "gave int, expected an iterable of Topic"),
-        ("return ['T1']", "gave an item of type str, expected harness.data.topics.Topic"),
-        ("return None", "gave NoneType, expected an iterable of Topic"),
-        ("return []", "no topics found"),
-        ("return [Topic('T1', 'x'), Topic('T1', 'y')]", "gave topic 'T1' twice"),
-        ("return [Topic('a b', 'x')]", "topic id 'a b' is empty or holds blanks or unprintable characters"),
-        ("return [Topic(5, 'x')]", "topic 5: id is 5, expected text"),
-        ("return [Topic('T1', None)]", "topic 'T1': title is None, expected text"),
-        ("return [Topic('T1', 'x', tags=['a'])]", "topic 'T1': tags is ['a'], expected a tuple of texts"),
-        ("return [Topic('T1', 'x', formulas=('a',))]", "topic 'T1': formulas is ('a',), expected a tuple of Formula"),
-        (
-            "return [Topic('T1', 'x', attributes={'year': 5})]",
-            "topic 'T1': attributes is {'year': 5}, expected names and texts",
-        ),
-    ],
+    literals("collections/foreign_wrong_topics"),
 )
 def test_wrong_topics(theirs: Callable[..., Collection], body: str, fault: str) -> None:
     collection = theirs(topics="own", text=f"def own(data, path, language):\n    {body}\n")

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, CorpusReader
@@ -303,20 +304,7 @@ def test_what_stands_later_does_not_count(write: Write) -> None:
 
 @pytest.mark.parametrize(
     ("files", "said"),
-    [
-        ({"rings.tex": "a\n\\begin{lemma}\n\\label{x}\n\\begin{enumerate}\n\\end{lemma}\n"},
-         "rings.tex:5: \\end{lemma} where \\end{enumerate} should be, for \\begin of line 4"),
-        ({"rings.tex": "\n\\end{lemma}\n"}, "rings.tex:2: \\end{lemma} closes nothing"),
-        ({"rings.tex": "\n\n\\begin{proof}\nx"},
-         "rings.tex:3: \\begin{proof} is not closed before the end of the chapter"),
-        ({"rings.tex": "\\begin{lemma}\n\\begin{lemma}"},
-         "rings.tex:2: \\begin{lemma} stands within the lemma that begins in line 1"),
-        ({"Makefile": "all:\n"}, "Makefile: no list of chapters, expected a line such as 'LIJST = introduction"),
-        ({"Makefile": "LIJST = sets rings sets\n"}, "Makefile: LIJST names chapter 'sets' twice"),
-        ({"Makefile": "LIJST = sets gone\n"}, "gone.tex: cannot be read: No such file"),
-        ({"tags_tags": "0001,a-b\nx1,y\n"}, "tags:2: 'x1,y' is not a tag, expected such as"),
-        ({"tags_tags": "0001,a-b\n0001,y\n"}, "tags:2: tag 0001 is on an earlier line already"),
-    ],
+    literals("collections/stacks_faults_are_one_line"),
 )  # fmt: skip
 def test_faults_are_one_line(write: Write, files: dict[str, str], said: str) -> None:
     folder = write(**files)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_tables import literals
 from lab_tools import TOPICS, UNJUDGED, Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
 
 from harness.errors import HarnessError
@@ -86,76 +87,18 @@ BAD = {
         run_text(rankings(1, TOPICS[:4])),
         lab={"private": True, "cap": 9},
     ),
-    "duplicate in private": Bad(
-        "the same rankings were submitted before by another team; nothing was stored",
-        lab={"private": True, "cap": 9},
-        before=((1, "MIRMU", "one"),),
-    ),
-    "layout": Bad("--format trek: no such format; did you mean 'trec'?", offer={"format": "trek"}),
-    "deep": Bad("topic 'T.1' has 10 results, expected at most 9 (8 such topics)", lab={"results": 9}),
     # What does not unpack.
     "cut gzip": Bad("compressed file is cut short or damaged", gzip.compress(GOOD.encode())[:-9]),
     "damaged xz": Bad("compressed file is cut short or damaged", lzma.compress(GOOD.encode())[:-30] + b"\1" * 30),
     "bomb": Bad("unpacks to more than 5,000 bytes", gzip.compress(b"0" * 1_000_000), lab={"most_bytes": 5_000}),
-    "large": Bad("larger than 500 bytes", lab={"most_bytes": 500}),
     # Names.
-    "no team": Bad("team: is empty; expected the name of the team", offer={"team": " "}),
-    "team a path": Bad(f"team '../x': {NAMES}", offer={"team": "../x"}),
-    "team hidden": Bad(f"team '.x': {NAMES}", offer={"team": ".x"}),
-    "team with blank": Bad(f"team 'Math Dowsers': {NAMES}", offer={"team": "Math Dowsers"}),
-    "team a separator": Bad(f"team 'a / b': {NAMES}", offer={"team": "a / b"}),
-    "team an escape": Bad(f"team '\\x1b[2J': {NAMES}", offer={"team": "\x1b[2J"}),
-    "team not text": Bad(f"team '\\udc80': {NAMES}", offer={"team": "\udc80"}),
-    "long team": Bad("at most 60", offer={"team": "x" * 61}),
-    "team in capitals": Bad("resembles the existing team 'dprl'", before=((5, "dprl", "one"),)),
-    "team in full width": Bad(
-        r"team '\uff24\uff30\uff32\uff2c': resembles the existing",
-        offer={"team": "ＤＰＲＬ"},
-        before=((5, "DPRL", "one"),),
-    ),
-    "team in Cyrillic": Bad(
-        r"resembles the existing team '\u0410\u0412\u0421'", offer={"team": "ABC"}, before=((5, "АВС", "a"),)
-    ),
-    "label in Greek": Bad(
-        r"label '\u039d\u039f': resembles the team's run 'NO'", offer={"label": "ΝΟ"}, before=((5, "DPRL", "NO"),)
-    ),
-    "no label": Bad("label: is empty", offer={"label": ""}),
-    "label a path": Bad(f"label 'a/../..': {NAMES}", offer={"label": "a/../.."}),
-    "label turned": Bad(f"label 'a\\u202eb': {NAMES}", offer={"label": "a\u202eb"}),
-    "long label": Bad("at most 60", offer={"label": "x" * 61}),
-    "label in capitals": Bad("resembles the team's run 'MINE'", before=((5, "DPRL", "MINE"),)),
     "tag no name": Bad(r"run tag 'a\u2028b' is not a name", GOOD.replace("mine", "a\u2028b")),
-    # What is said.
-    "description empty": Bad("description: is empty; give a sentence", offer={"description": ""}),
-    "description blank": Bad("description: is empty; give a sentence", offer={"description": " \n\t "}),
-    "description long": Bad(
-        "description: has 2,001 characters, expected at most 2,000", offer={"description": "x" * 2001}
-    ),
-    "description odd": Bad("contains unprintable characters", offer={"description": "a \x07 bell"}),
-    "description missing": Bad("description: is missing, but this lab requires it", lab={"require": ["description"]}),
-    "code missing": Bad("code: is missing, but this lab requires it (--code)", lab={"require": ["code"]}),
-    "data missing": Bad("external data: is missing, but this lab requires", lab={"require": ["external_data"]}),
-    "data blank": Bad("external data: is empty", offer={"external_data": " "}),
-    "kind": Bad("kind 'manuel' is unknown; did you mean 'manual'?", offer={"kind": "manuel"}),
-    "code a script": Bad("code: 'javascript:alert(1)': expected an address", offer={"code": "javascript:alert(1)"}),
-    "code a file": Bad("code: 'file:///etc/passwd': expected an address", offer={"code": "file:///etc/passwd"}),
-    "code two words": Bad("code: 'https://a.org see': expected an address", offer={"code": "https://a.org see"}),
     # What was before.
-    "late": Bad(
-        "the deadline was 2026-09-01T23:59:59-12:00, the time is", lab={"deadline": "2026-09-01T23:59:59-12:00"}
-    ),
-    "over the cap": Bad(
-        "team DPRL: has made 2 of 2 submissions", lab={"cap": 2}, before=((5, "DPRL", "a"), (6, "DPRL", "b"))
-    ),
-    "own duplicate": Bad("the same rankings were submitted before as DPRL / one on 2026", before=((1, "DPRL", "one"),)),
-    "duplicate": Bad("the same rankings were submitted before as MIRMU / one on 2026", before=((1, "MIRMU", "one"),)),
     "duplicate in disguise": Bad(
         "the same rankings were submitted before as MIRMU / one", reordered(), before=((5, "MIRMU", "one"),)
     ),
-    "primary post-hoc": Bad("cannot be a team's primary run", offer={"kind": "post-hoc", "primary": True}),
-    "post-hoc version": Bad(
-        "give post-hoc runs their own label", offer={"kind": "post-hoc"}, before=((5, "DPRL", "mine"),)
-    ),
+    # What is wrong beside the run.
+    **{name: Bad(said, GOOD, *more) for name, said, *more in literals("labs/bad_submissions")},
 }
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 from lab_tools import Conf, collection, enrol, files, judgments, run_file, tiny_lab, token_of
 
 from harness.cli import lab as commands
@@ -80,22 +81,7 @@ def test_revoked_tokens(make: Make, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [
-        ("a b", "team 'a b': expected letters, digits"),
-        ("../x", "team '../x': expected letters, digits"),
-        ("baseline", "team 'baseline': is the organisers'; choose another name"),
-        ("DPRL", "team DPRL: is on the roster; revoke its token before you issue another"),
-        ("dprl", "team 'dprl': resembles the existing team 'DPRL'; choose another name"),
-        ("Baseline", "team 'Baseline': resembles the existing team 'baseline'; choose another name"),
-        ("b\u0430seline", "team 'b\\u0430seline': resembles the existing team 'baseline'; choose another name"),
-        ("DPRL\u3164", "team 'DPRL\\u3164': resembles the existing team 'DPRL'; choose another name"),  # unseen
-        ("DP\u115f\uffa0RL", "team 'DP\\u115f\\uffa0RL': resembles the existing team 'DPRL'; choose another name"),
-        ("a/../../b", "team 'a/../../b': expected letters, digits"),
-        ("DPRL\n", "team 'DPRL\\n': expected letters, digits"),
-        ("\ud800", "team '\\ud800': expected letters, digits"),
-        ("DPRL\u202e", "team 'DPRL\\u202e': expected letters, digits"),
-        ("x" * 61, f"team '{'x' * 61}': expected letters, digits"),
-    ],
+    literals("labs/roster_teams_that_are_not_added"),
 )
 def test_teams_that_are_not_added(make: Make, name: str, said: str) -> None:
     lab = enrol(make(), "DPRL")
@@ -177,18 +163,7 @@ def test_a_cap_for_invalid_files(make: Make, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "name", "found"),
-    [
-        ("the runs of DPRL", "DPRL", True),
-        ("https://github.com/dprl/x", "DPRL", True),
-        ("dp_rl-2", "DPRL", True),
-        ("an Ümlaut team", "ÜMLAUT", True),
-        ("ours", "DPRL", False),
-        ("a team", "A", True),
-        ("team", "A", False),
-        ("by T-1.", "T-1", True),
-        ("t10", "T-1", False),
-        ("anything", "+++", False),
-    ],
+    literals("labs/roster_names_in_texts"),
 )
 def test_names_in_texts(text: str, name: str, found: bool) -> None:
     assert mentions(text, name) is found

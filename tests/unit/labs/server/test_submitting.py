@@ -18,6 +18,7 @@ from harness.labs.journal import Submitted, TeamJoined
 from harness.labs.lab import Lab, new_lab
 from harness.labs.roster import add_team
 from harness.labs.server.queue import LEASE, MOST_ATTEMPTS, MOST_WAITING
+from harness.labs.server.service import FIELDS
 from harness.labs.server.worker import Limits, UploadWorker
 from harness.labs.submissions import events, submissions
 from harness.labs.submit import Offer, submit_run
@@ -295,6 +296,9 @@ def test_what_is_missing_or_unknown_in_an_upload_gets_a_line(tmp_path: Path) -> 
     assert unknown.startswith("field 'lable' is unknown")
     wrong = post("/api/v1/submissions", files={"run": b"x"}, data={"primary": "yes"}).json()["errors"][0]
     assert wrong == "primary: is 'yes', expected true or false"
+    described = client.get("/api/v1/openapi.json").json()["paths"]["/api/v1/submissions"]["post"]["requestBody"]
+    form = described["content"]["multipart/form-data"]["schema"]["properties"]
+    assert form.keys() == {"run", "metadata", *FIELDS}
     assert not submissions(site.lab)
 
 
