@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from case_tables import literals
+from case_tables import DATA, literals
 from process_tools import same_paths
 
 from harness.collections.collection import Collection
@@ -17,50 +17,7 @@ from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.errors import HarnessError
 
-READERS = """
-from harness.collections.corpus import Document
-from harness.data.topics import Formula, Topic, Topics
-from harness.data.trec import Qrels
-from harness.errors import format_error
-
-
-def topics(data, path, language):
-    for line in data.decode().splitlines():
-        name, _, title = line.partition(" ")
-        yield Topic(name, title, language=language, attributes={"path": path})
-
-
-def listed(data, path, language):
-    return Topics(tuple(topics(data, path, language)))
-
-
-def judgments(data, path, edition):
-    return {"T1": {"a": 2, "b": 0.5}, "T2": {"c": 1}}
-
-
-def made(data, path, edition):
-    return Qrels.from_dict(edition, judgments(data, path, edition))
-
-
-def documents(paths):
-    for path in paths:
-        for line in path.read_text().splitlines():
-            name, _, text = line.partition(" ")
-            yield Document(name, body=text, formulas=(Formula(name + ".1", "x"),), columns={"file": path.name})
-
-
-def ours(*given):
-    raise format_error("file.txt", 7, "no such line")
-
-
-def broken(*given):
-    return {}["absent"]
-
-
-def late(*given):
-    yield Topic("T1", "one")
-    raise ValueError("half-way")
-"""
+READERS = (DATA / "collections" / "foreign_readers.py.txt").read_text()
 COLLECTION = """
 name: theirs
 title: T

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from case_tables import literals
+from case_tables import DATA, literals
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, CorpusReader
@@ -22,98 +22,10 @@ from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import Scorer
 
 CHAPTERS = ("sets", "sites", "sites-modules", "rings", "schemes", "flat", "late", "stacks")
-TAGS = """# tags
-0001,sets-lemma-first
-0002,sets-definition-map
-0003,sites-lemma-twice
-0004,sites-modules-lemma-x
-0005,rings-theorem-main
-0006,rings-remark-last
-0007,modules-lemma-x
-"""
-PREAMBLE = r"""
-\def\Spec{\mathop{\mathrm{Spec}}}
-\def\Hom{\mathop{\mathrm{Hom}}\nolimits}
-\def\lim{\mathop{\mathrm{lim}}\nolimits}
-\def\etale{{\acute{e}tale}}
-"""
-SETS = r"""
-\title{Set Theory}
-\section{Maps}
-\label{section-maps}
-% \begin{lemma} \label{lemma-commented} \end{lemma}
-\begin{definition}
-\label{definition-map}
-A {\it map} is $\Hom(A, B)$ on $S_\etale$. % \ref{lemma-first}
-\end{definition}
-
-\begin{lemma}[Nakayama's lemma]
-\label{lemma-first}
-\begin{slogan}
-Small is zero.
-\end{slogan}
-Let $f : A \to B$ be as in Definition \ref{definition-map}. Then
-\begin{enumerate}
-\item
-\label{item-one}
-$\Spec(A) = \lim A_i$, and
-\begin{equation}
-\label{equation-a}
-a \leq 100\%
-\end{equation}
-\item nothing else.
-\end{enumerate}
-\end{lemma}
-
-\begin{proof}
-See Definition \ref{definition-map} and part (\ref{item-one}) of Lemma \ref{lemma-first}, and \cite[p. 3]{Bass}.
-\begin{reference}
-\ref{nowhere-in-an-aside}
-\end{reference}
-\end{proof}
-"""
-SITES = r"""
-\title{Sites}
-\begin{lemma}
-\label{lemma-twice}
-Every \'etale thing, see Sets, Definition \ref{sets-definition-map}, is $x$.
-\end{lemma}
-\begin{proof}[First proof]
-By Sets, (\ref{sets-equation-a}) and Lemma \ref{modules-lemma-x} and Lemma \ref{rings-theorem-main}.
-\end{proof}
-\begin{proof}
-By Lemma \ref{lemma-none} and Sets, Definition \ref{sets-definition-map} and Section \ref{sets-section-maps}.
-\end{proof}
-"""
-MODULES = r"""
-\title{Modules on Sites}
-\begin{lemma}
-\label{lemma-x}
-$$
-x \in \text{modules}
-$$
-\end{lemma}
-\begin{verbatim}
-\begin{lemma} 100% of it
-\end{verbatim}
-"""
-RINGS = r"""
-\begin{theorem}
-\label{theorem-main}
-Main.
-\end{theorem}
-\begin{proof}
-By Sites, Lemma \ref{sites-lemma-twice} and \ref{sites-modules-lemma-x}. Remark \ref{remark-last} says more.
-\end{proof}
-\begin{remark}
-\label{remark-last}
-Last.
-\end{remark}
-\begin{remark}
-\label{remark-without-tag}
-None.
-\end{remark}
-"""
+TAGS, PREAMBLE, SETS, SITES, MODULES, RINGS = (
+    (DATA / "stacks" / name).read_text()
+    for name in ("tags", "preamble.tex", "sets.tex", "sites.tex", "sites-modules.tex", "rings.tex")
+)
 Write = Callable[..., Path]
 
 

@@ -205,16 +205,6 @@ def test_a_submission_whose_worker_was_killed_is_neither_lost_nor_made_twice(
     assert len(submissions(site.lab)) == 1
 
 
-def test_an_upload_whose_worker_is_gone_is_scored_when_the_lease_ends(tmp_path: Path) -> None:
-    site = served(lab_in(tmp_path / "lab"))
-    client, queue = site.client(site.team("SRC")), site.service.queue
-    answer = client.post("/api/v1/submissions", files={"run": OVERLAP.read_bytes()}, data={"label": "a"})
-    assert queue.claim("gone") is not None
-    assert queue.claim("other") is None
-    site.wait()
-    assert client.get(answer.headers["location"]).json()["state"] == "done"
-
-
 def test_an_upload_that_stops_each_worker_is_kept_for_the_organisers(tmp_path: Path) -> None:
     site = served(lab_in(tmp_path / "lab"))
     client, queue = site.client(site.team("SRC")), site.service.queue
