@@ -119,7 +119,8 @@ def add_team(lab: Lab, name: str, *, new: bool = False, now: datetime | None = N
         check_name(lab, journal.events, given, hide=new and not named)
         if not named and team not in names and team not in there:  # else it would have two names, and two caps
             team = f"team-{secrets.token_hex(4)}"
-            _keep_names(lab, {**names, team: given})
+            names = {**names, team: given}
+            write_atomic(private_folder(lab) / NAMES, json.dumps(names, indent=1, sort_keys=True) + "\n")
         journal.append(TeamJoined(team, sha256(token.encode()), stamp(now)))
     return team, token
 
@@ -223,7 +224,3 @@ def is_pseudonym(lab: Lab, team: str, now: datetime | None = None) -> bool:
     until = lab.pseudonyms_until
     hides = until is not None and (now or datetime.now(UTC)) < until
     return hides and _PSEUDONYM.fullmatch(team) is not None
-
-
-def _keep_names(lab: Lab, names: Mapping[str, str]) -> None:
-    write_atomic(private_folder(lab) / NAMES, json.dumps(names, indent=1, sort_keys=True) + "\n")

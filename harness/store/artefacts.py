@@ -110,11 +110,6 @@ def folder_of(kind: str, spec: Mapping[str, Any]) -> Path:
     return store_root() / kind / key(spec)
 
 
-def is_whole(folder: Path, kind: str) -> bool:
-    """Returns whether an artifact is in the store and intact."""
-    return not damage(folder, kind)
-
-
 def discard(*folders: Path) -> None:
     """Deletes artifacts that nobody needs any more, and locks that killed processes left."""
     for folder in folders:

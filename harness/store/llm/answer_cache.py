@@ -15,7 +15,7 @@ from time import sleep
 from typing import Any
 
 from harness.errors import HarnessError, os_errors
-from harness.io.files import cache_root, read_bytes, sha256, sha256_file, write_atomic
+from harness.io.files import read_bytes, sha256, sha256_file, write_atomic
 from harness.io.locks import held
 from harness.store import artefacts
 
@@ -41,11 +41,6 @@ class Reply:
     finish: str = "stop"
     tokens_in: int = 0
     tokens_out: int = 0
-
-
-def default_folder() -> Path:
-    """Returns the default folder of cached answers: `llm/` in the cache folder."""
-    return cache_root() / "llm"
 
 
 class AnswerCache:
