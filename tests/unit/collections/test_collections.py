@@ -10,6 +10,8 @@ import pytest
 from case_tables import literals
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusal as message
+from trec_tools import message as messages
 
 from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
@@ -18,7 +20,7 @@ from harness.collections.files import local
 from harness.collections.keys import read_keys
 from harness.collections.load import load_collection
 from harness.data.trec import Run
-from harness.errors import FormatError, HarnessError
+from harness.errors import FormatError
 from harness.io.files import data_root
 from harness.papers.crossmath.topic_check import words_only
 from harness.scoring.protocol import load_protocol
@@ -34,18 +36,6 @@ BASE = {
     "editions": {"first": {"title": "the only one", "qrels": {"file": "QRELS"}, "topics": 2, "judgments": 3}},
     "topics": {"reader": "jsonl", "file": "TOPICS"},
 }
-
-
-def messages(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    return str(caught.value)
-
-
-def message(call: Callable[[], object]) -> str:
-    said = messages(call)
-    assert "\n" not in said
-    return said
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from case_tables import DATA, literals
 from process_tools import same_paths
+from refusals import refusal as message
 
 from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
@@ -61,13 +62,6 @@ def theirs(
         return load_collection("theirs")
 
     return make
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    (line,) = caught.value.lines
-    return line
 
 
 @pytest.mark.parametrize("reader", ["topics", "listed"])

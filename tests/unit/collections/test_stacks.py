@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from case_tables import DATA, literals
+from refusals import refusal as message
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, CorpusReader
@@ -16,7 +17,6 @@ from harness.collections.readers import stacks
 from harness.collections.readers.latex_text import expander, latex_to_text, without_comments
 from harness.collections.readers.stacks_book import read_book
 from harness.data.trec import Run
-from harness.errors import HarnessError
 from harness.scoring.exclusions import Exclusions
 from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import Scorer
@@ -50,13 +50,6 @@ def write(tmp_path: Path) -> Write:
 def corpus(folder: Path, reader: CorpusReader, keep: tuple[str, ...] = ()) -> Corpus:
     names = ("Makefile", "preamble.tex", "tags/tags", *(f"{name}.tex" for name in CHAPTERS))
     return Corpus("mine", "", "", tuple(folder / name for name in names), (), keep, reader)
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_statements_are_documents_in_the_order_of_the_book(write: Write) -> None:

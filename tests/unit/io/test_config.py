@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from case_tables import literals
+from refusals import refusal as message
 
 from harness.collections.beir import BeirCollection
 from harness.collections.corpora import load_corpus
@@ -24,13 +25,6 @@ Conf = Callable[[str, str, str], Path]
 OURS = data_root() / "conf"
 SHA = "0" * 64
 COMMIT = "1" * 40
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(

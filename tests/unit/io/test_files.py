@@ -6,12 +6,12 @@ import hashlib
 import os
 import pickle
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusal as message
 
 from harness.errors import (
     FormatError,
@@ -27,13 +27,6 @@ from harness.io.console import log_line
 from harness.io.files import cache_root, read_bytes, sha256, sha256_file, write_all, write_atomic
 
 TEXT = b"T1 Q0 d1 1 0.5 r\n" * 20
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def names(folder: Path) -> list[str]:

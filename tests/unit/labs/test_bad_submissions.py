@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import lzma
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,10 +12,9 @@ from typing import Any
 
 import pytest
 from case_tables import literals
-from lab_tools import TOPICS, UNJUDGED, Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
+from lab_tools import TOPICS, UNJUDGED, Make, files, rankings, run_file, run_text
 
 from harness.errors import HarnessError
-from harness.labs.lab import Lab
 from harness.labs.submit import Offer, submit_run, withdraw_run
 
 GOOD = run_text(rankings(1))
@@ -102,16 +100,10 @@ BAD = {
 }
 
 
-@pytest.fixture
-def make(conf: Conf, tmp_path: Path) -> Callable[..., Lab]:
-    collection(conf, tmp_path / "data", judgments())
-    return lambda **settings: tiny_lab(tmp_path / "lab", **settings)
-
-
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
-def test_what_is_refused(make: Callable[..., Lab], tmp_path: Path, bad: Bad) -> None:
+def test_what_is_refused(make_lab: Make, tmp_path: Path, bad: Bad) -> None:
     assert len(BAD) >= 40
-    lab = make(**bad.lab)
+    lab = make_lab(**bad.lab)
     early = datetime(2026, 8, 1, tzinfo=UTC)
     for seed, team, label in bad.before:
         submit_run(lab, Offer(run_file(tmp_path / f"{seed}.run", seed), team, label), now=early)
@@ -128,8 +120,8 @@ def test_what_is_refused(make: Callable[..., Lab], tmp_path: Path, bad: Bad) -> 
     assert not any((lab.folder / ".staging").glob("*"))
 
 
-def test_all_faults_at_once(make: Callable[..., Lab], tmp_path: Path) -> None:
-    lab = make(deadline="2026-09-01T00:00:00Z", cap=1, require=["code"])
+def test_all_faults_at_once(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(deadline="2026-09-01T00:00:00Z", cap=1, require=["code"])
     submit_run(
         replace(lab, require=()), Offer(run_file(tmp_path / "a", 1), "DPRL"), now=datetime(2026, 8, 1, tzinfo=UTC)
     )
@@ -154,31 +146,31 @@ def test_all_faults_at_once(make: Callable[..., Lab], tmp_path: Path) -> None:
     assert [line.startswith(begin) for line, begin in zip(said, expected, strict=True)] == [True] * len(expected)
 
 
-def test_withdrawn_submissions_count(make: Callable[..., Lab], tmp_path: Path) -> None:
-    lab = make(cap=1)
+def test_withdrawn_submissions_count(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(cap=1)
     submit_run(lab, Offer(run_file(tmp_path / "a", 1), "DPRL", "one"))
     withdraw_run(lab, "DPRL", "one")
     with pytest.raises(HarnessError, match="has made 1 of 1 submissions, including withdrawn ones"):
         submit_run(lab, Offer(run_file(tmp_path / "b", 2), "DPRL", "two"))
 
 
-def test_a_withdrawn_run_may_be_submitted_again(make: Callable[..., Lab], tmp_path: Path) -> None:
+def test_a_withdrawn_run_may_be_submitted_again(make_lab: Make, tmp_path: Path) -> None:
     """As that of the right team, say."""
-    lab, path = make(), run_file(tmp_path / "a", 1)
+    lab, path = make_lab(), run_file(tmp_path / "a", 1)
     submit_run(lab, Offer(path, "MIRMU", "one"))
     withdraw_run(lab, "MIRMU", "one", reason="of another team")
     assert submit_run(lab, Offer(path, "DPRL", "one")).submission.version == 1
 
 
-def test_the_private_folder_must_be_private(make: Callable[..., Lab], tmp_path: Path) -> None:
-    lab = make(private=True, cap=3)
+def test_the_private_folder_must_be_private(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(private=True, cap=3)
     (lab.folder / "private").chmod(0o755)
     with pytest.raises(HarnessError, match=r"private: others may read it \(mode 755\); chmod 700 it"):
         submit_run(lab, Offer(run_file(tmp_path / "a", 1), "DPRL"))
 
 
-def test_what_is_late_is_post_hoc(make: Callable[..., Lab], tmp_path: Path) -> None:
-    lab = make(deadline="2026-09-01T23:59:59+02:00")
+def test_what_is_late_is_post_hoc(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(deadline="2026-09-01T23:59:59+02:00")
     on_time = datetime(2026, 9, 1, 21, 59, 59, tzinfo=UTC)
     assert submit_run(lab, Offer(run_file(tmp_path / "a", 1), "DPRL", "a"), now=on_time).submission.primary
     late = submit_run(lab, Offer(run_file(tmp_path / "b", 2), "DPRL", "b", kind="post-hoc"), now=LATER).submission
