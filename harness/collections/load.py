@@ -224,10 +224,10 @@ def load_collection(name: str) -> Collection:
         said = [ExclusionFile(files[part], readers[part]) if part in files else None for part in parts]
         editions[key] = Edition(key, given.title, files[at], *counted, readers[at], given.private, *said)
     topics, attributes, keys = found.topics, found.attributes or (), found.keys
-    given = {key: getattr(found, key) for key in ("title", "licence", "protocol", "notes", "corpus", "cluster", "link")}
+    plain = {key: getattr(found, key) for key in ("title", "licence", "protocol", "notes", "corpus", "cluster", "link")}
     return Collection(
         name,
-        **given,
+        **plain,
         editions=editions,
         default_edition=default,
         where=where,
