@@ -151,6 +151,20 @@ def gather(faults: list[str]) -> Iterator[None]:
         faults += error.lines
 
 
+@contextmanager
+def os_errors(where: object, what: str, kinds: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
+    """Raises `HarnessError` for an error of the system: `where` cannot be `what`, such as read or written, and why."""
+    try:
+        yield
+    except kinds as error:
+        raise HarnessError(f"{where}: cannot be {what}: {reason_of(error)}") from None
+
+
+def reason_of(error: object) -> str:
+    """Returns what an error says, on one line: of one of the system, without its number and file."""
+    return " ".join((getattr(error, "strerror", None) or str(error) or type(error).__name__).split())
+
+
 def refuse(faults: Sequence[str]) -> None:
     """Raises `HarnessError` with these faults, a line each and each once; nothing if there are none."""
     if faults:

@@ -199,6 +199,15 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str,
 
 
 @pytest.fixture
+def make_lab(conf: Callable[[str, str, str], Path], tmp_path: Path) -> Callable[..., Any]:
+    """A function that creates a lab with the given settings on a collection of eight topics."""
+    from lab_tools import collection, judgments, tiny_lab
+
+    collection(conf, tmp_path / "data", judgments())
+    return lambda **settings: tiny_lab(tmp_path / "lab", **settings)
+
+
+@pytest.fixture
 def importable(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Path], None]]:

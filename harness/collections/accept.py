@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from harness.collections import forms
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, os_errors, suggestion
 from harness.io import config, rehearsal, staging_names
 from harness.io.files import sha256_file
 from harness.sources import catalogue
@@ -39,10 +39,7 @@ def accept(path: Path, source: str) -> Path:
         raise HarnessError(f"source {source!r}: {wanted} is not a manual download")
     if not path.is_file():
         raise HarnessError(f"{path}: {'is a folder, expected a file' if path.is_dir() else 'no such file'}")
-    try:
-        found = sha256_file(path) if resource.sha256 else ""
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be read: {error.strerror or error}") from None
+    found = sha256_file(path) if resource.sha256 else ""
     if found != resource.sha256:
         raise HarnessError(f"{path}: expected sha256 {resource.sha256} for {wanted} of {source}, found {found}")
     for name, check in forms.checks():
@@ -69,11 +66,8 @@ def _wanted(path: Path, source: str, files: list[str]) -> str:
 
 
 def _copy(path: Path, target: Path) -> None:
-    try:
-        with path.open("rb") as content, staging_names.opened(target) as (temporary, stream):
-            shutil.copyfileobj(content, stream, 1 << 20)
-            stream.flush()
-            os.fsync(stream.fileno())
-            temporary.replace(target)
-    except OSError as error:
-        raise HarnessError(f"{target}: cannot be written: {error.strerror or error}") from None
+    with os_errors(target, "written"), path.open("rb") as content, staging_names.opened(target) as (made, stream):
+        shutil.copyfileobj(content, stream, 1 << 20)
+        stream.flush()
+        os.fsync(stream.fileno())
+        made.replace(target)

@@ -123,14 +123,12 @@ def load_corpus(name: str) -> Corpus:
     if "beir" in mapping:
         with gather(faults):
             of_data_set = beir.corpus(name, mapping, where)
-        if mapping.get("name", name) != name:
-            faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+        faults += config.name_faults(mapping, name, where)
         refuse(faults)
         return of_data_set
     with gather(faults):
         found = typed(CorpusFile, mapping, where)
-    if mapping.get("name", name) != name:
-        faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    faults += config.name_faults(mapping, name, where)
     if mapping.get("ids_are_keys") is True and mapping.get("has_keys") is True:
         faults.append(f"{where}: keys 'ids_are_keys' and 'has_keys' exclude each other")
     fields: tuple[tuple[str, str], ...] = ()

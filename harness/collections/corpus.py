@@ -13,7 +13,7 @@ from harness.collections.distinct import Distinct
 from harness.collections.readers.streams import Place, numbered_lines
 from harness.data.records import unique_names
 from harness.data.topics import Formula, formulas_given
-from harness.errors import FormatError, HarnessError, format_error, shortened
+from harness.errors import FormatError, HarnessError, format_error, shortened, suggestion
 from harness.formulas.text.delimiters import Dollars, formula_spans, lone_dollars
 from harness.io.console import track
 from harness.io.files import sha256, sha256_known
@@ -203,6 +203,12 @@ class Corpus:
         stamp = self.reader.stamp() + f" {self.dollars}" * (self.dollars != "pairs")
         whole = sha256("\n".join((f"{self.reader.name} {stamp}", *shas)).encode()) if stamp else shas[0]
         return whole if self.part is None else sha256(f"{whole} {self.part.read().digest()}".encode())
+
+    def check_kept(self, known: Sequence[str]) -> None:
+        """Raises `HarnessError` unless the reader has the columns that are to be kept."""
+        for column in self.keep:
+            if column not in known:
+                raise HarnessError(f"corpus {self.name}: keep: {column!r} is unknown; {suggestion(column, known)}")
 
     def identity(self) -> dict[str, Any]:
         """Returns the inputs of its documents: name, digest, and mapping of columns."""

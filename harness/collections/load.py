@@ -17,7 +17,7 @@ from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.formulas.text.delimiters import Dollars
 from harness.io import config
 from harness.io.arguments import checked_arguments
-from harness.io.checks import Words, typed
+from harness.io.checks import Words, gathered, typed
 from harness.sources import catalogue
 
 _LINK = re.compile(r"https://[^\s{}]*\{id\}[^\s{}]*")
@@ -200,8 +200,7 @@ def load_collection(name: str) -> Collection:
     faults: list[str] = []
     with gather(faults):
         found = typed(CollectionFile, mapping, where)
-    if mapping.get("name", name) != name:
-        faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    faults += config.name_faults(mapping, name, where)
     files: dict[str, catalogue.Located] = {}
     readers: dict[str, str] = {}
     for key, entry, kind in _files(mapping):
@@ -225,24 +224,19 @@ def load_collection(name: str) -> Collection:
         said = [ExclusionFile(files[part], readers[part]) if part in files else None for part in parts]
         editions[key] = Edition(key, given.title, files[at], *counted, readers[at], given.private, *said)
     topics, attributes, keys = found.topics, found.attributes or (), found.keys
+    plain = {key: getattr(found, key) for key in ("title", "licence", "protocol", "notes", "corpus", "cluster", "link")}
     return Collection(
         name,
-        found.title,
-        found.licence,
-        found.protocol,
-        editions,
-        default,
-        found.notes,
-        where,
-        found.corpus,
-        found.cluster,
-        found.link,
-        TopicFile(files["topics"], topics.reader, topics.language, topics.dollars),
-        tuple(
+        **plain,
+        editions=editions,
+        default_edition=default,
+        where=where,
+        topic_file=TopicFile(files["topics"], topics.reader, topics.language, topics.dollars),
+        attribute_files=tuple(
             AttributeFile(files[_nth("attributes", n, attributes)], each.key, each.columns)
             for n, each in enumerate(attributes)
         ),
-        KeyFile(files["keys"], keys.id_column, keys.key_column) if keys else None,
+        key_file=KeyFile(files["keys"], keys.id_column, keys.key_column) if keys else None,
     )
 
 
@@ -252,12 +246,9 @@ def _beir(name: str, mapping: Mapping[str, Any], where: str) -> Collection:
     checks = {"protocol": _configured, "corpus": _configured, "link": _link}
     for key, check in checks.items():
         if mapping.get(key) is not None:
-            lines: list[str] = []
-            with gather(lines):
+            with gathered(where, faults):
                 check(key, mapping[key])
-            faults += [f"{where}: {line}" for line in lines]
-    if mapping.get("name", name) != name:
-        faults.append(f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    faults += config.name_faults(mapping, name, where)
     with gather(faults):
         found = beir.collection(name, mapping, where)
     refuse(faults)

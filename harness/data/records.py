@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.data.frames import import_library
 from harness.errors import format_error
+from harness.io.files import decoded
 
 Row = Mapping[str, Any]
 Rows = Iterator[tuple[int, Row]]  # line (Parquet: row) from 1, and the record
@@ -51,11 +52,7 @@ def json_items(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         The data is not UTF-8, not JSON, not a list of objects, or has an object with duplicate names; the message names
         the line.
     """
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise format_error(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
+    text = decoded(data, path, encoding="utf-8-sig")
     decoder, line, counted = json.JSONDecoder(object_pairs_hook=unique_names), 1, 0
     at, sign = _skip(text, 0), "["
     while text[at : at + 1] == sign:

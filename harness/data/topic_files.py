@@ -16,6 +16,7 @@ from harness.data.records import TOPIC, json_items, json_lines
 from harness.data.topics import Formula, Topic, Topics, formulas_given
 from harness.errors import counted_text, format_error
 from harness.formulas.text.delimiters import Dollars
+from harness.io.files import decoded
 from harness.io.ids import check_id, check_length
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def trec(data: bytes, path: str, language: str = "eng") -> Topics:
     the body, a line each; other fields of early TRECs (`<dom>`, `<con>`, ...) are ignored.
     Entities such as `&lt;` are kept as they are.
     """
-    text = _text(data, path)
+    text = decoded(data, path, encoding="utf-8-sig")
     topics: list[tuple[int, Topic]] = []
     line, end = 1, 0
     for found in [*_TREC_TOPIC.finditer(text), None]:
@@ -229,18 +230,10 @@ def _objects(data: bytes, path: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     return json_lines(lines, path)
 
 
-def _text(data: bytes, path: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise format_error(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
-
-
 def numbered_lines(data: bytes, path: str) -> list[tuple[int, str]]:
     """Returns the lines that are not blank, each with its number."""
     # Not splitlines(): questions may hold other line separators than the line feed.
-    lines = enumerate(_text(data, path).split("\n"), 1)
+    lines = enumerate(decoded(data, path, encoding="utf-8-sig").split("\n"), 1)
     return [(number, line.rstrip("\r")) for number, line in lines if line.strip()]
 
 
@@ -260,7 +253,7 @@ def attributes_csv(data: bytes, path: str, key: str, columns: Mapping[str, str])
     key : the column of topic ids.
     columns : attribute -> column.
     """
-    rows = csv.DictReader(io.StringIO(_text(data, path), newline=""))
+    rows = csv.DictReader(io.StringIO(decoded(data, path, encoding="utf-8-sig"), newline=""))
     out: dict[str, dict[str, str]] = {}
     try:
         found = rows.fieldnames or ()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TypeVar, cast
 
-from harness.errors import HarnessError, counted_text, format_error, one_of
+from harness.errors import HarnessError, counted_text, format_error, one_of, os_errors
 from harness.io.compression import DamagedError, Unpacked
 
 _DAMAGE = (
@@ -30,15 +30,11 @@ Member = TypeVar("Member", zipfile.ZipInfo, tarfile.TarInfo)
 @contextmanager
 def unpacked(archive: Path) -> Iterator[tuple[Unpacked, tarfile.TarFile]]:
     """Opens an archive for streaming: its decompressed bytes, and the tar archive in them; raises `HarnessError`."""
-    try:
-        with archive.open("rb") as raw:
-            # tarfile's own "r|xz" does not detect truncated archives.
-            stream = Unpacked(raw.read)
-            with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as tar:
-                yield stream, tar
-    except (OSError, DamagedError, tarfile.TarError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise HarnessError(f"{archive}: cannot be read: {' '.join(reason.split())}") from None
+    with os_errors(archive, "read", (OSError, DamagedError, tarfile.TarError)), archive.open("rb") as raw:
+        # tarfile's own "r|xz" does not detect truncated archives.
+        stream = Unpacked(raw.read)
+        with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as tar:
+            yield stream, tar
 
 
 def members(stream: Unpacked, tar: tarfile.TarFile, archive: object) -> Iterator[tarfile.TarInfo]:

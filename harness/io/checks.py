@@ -71,12 +71,13 @@ def _fields(cls: type, mapping: object, where: str, faults: list[str]) -> object
     values = {key: _value(kinds[key][0], key, mapping[key], where, faults) for key in given}
     if len(faults) > before:
         return None
-    with _gathered(where, faults):
+    with gathered(where, faults):
         return cls(**values)
 
 
 @contextmanager
-def _gathered(where: str, faults: list[str]) -> Iterator[None]:
+def gathered(where: str, faults: list[str]) -> Iterator[None]:
+    """Keeps the lines of a `HarnessError` with `where` before each."""
     lines: list[str] = []
     with gather(lines):
         yield
@@ -87,7 +88,7 @@ def _value(kind: object, key: str, value: object, where: str, faults: list[str])
     """Returns the value of a key."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        with _gathered(where, faults):
+        with gathered(where, faults):
             return arguments[1](key, value)
         return None
     if origin in (Union, UnionType):

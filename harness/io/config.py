@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from harness.errors import HarnessError, format_error, suggestion
+from harness.errors import HarnessError, format_error, refuse, suggestion
 from harness.io import extensions, rehearsal
 from harness.io.arguments import checked_arguments
 from harness.io.files import data_root, read_bytes
@@ -408,6 +408,13 @@ def _check_nesting(data: bytes, path: str, most: int) -> None:
             raise format_error(path, line, f"more than {most:,} values where all aliases are followed")
 
 
+def name_faults(mapping: Mapping[str, Any], name: str, path: str) -> list[str]:
+    """Returns a line if a configuration names itself otherwise than its file is named."""
+    if mapping.get("name", name) == name:
+        return []
+    return [f"{path}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}"]
+
+
 def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     """Returns a named configuration and its path for messages; `where` is the place that names it.
 
@@ -420,8 +427,8 @@ def load(group: str, name: str, where: str = "") -> tuple[dict[str, Any], str]:
     mapping, path = read(group, name, where)
     # Reports show names, so a protocol with the name of another one would mislead. For systems, `name` is a parameter:
     # the name of the run.
-    if group != "system" and mapping.get("name", name) != name:
-        raise HarnessError(f"{path}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
+    if group != "system":
+        refuse(name_faults(mapping, name, path))
     for key in ("title", "extra", "by_hand") if group == "system" else ("title",):
         if not isinstance(mapping.get(key, ""), str):
             raise HarnessError(f"{path}: key {key!r} is {mapping[key]!r}, expected text")

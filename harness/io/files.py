@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.errors import HarnessError, format_error
+from harness.errors import HarnessError, format_error, os_errors
 from harness.io import rehearsal, staging_names
 from harness.io.archives import is_archive, member
 from harness.io.compression import CHUNK, Unpacked, open_uncompressed
@@ -165,9 +165,7 @@ def write_all(files: Mapping[Path, bytes | str]) -> None:
                 stream.flush()
                 os.fsync(stream.fileno())
             # New files can be read by their owner only; a report is meant to be shared.
-            umask = os.umask(0)
-            os.umask(umask)
-            waiting[path].chmod(0o666 & ~umask)
+            staging_names.share(waiting[path])
         for path in waiting if len(waiting) > 1 else ():
             if os.path.lexists(path) and not path.is_dir():
                 before[path] = staging_names.second_name(path)
@@ -196,13 +194,12 @@ def check_writable(folder: Path) -> None:
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     left = Path()
     try:
-        descriptor, left = staging_names.new_file(there / folder.name)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(bytes(CHUNK))
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise HarnessError(f"{there}: cannot be written: {error.strerror or error}") from None
+        with os_errors(there, "written"):
+            descriptor, left = staging_names.new_file(there / folder.name)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(bytes(CHUNK))
+                stream.flush()
+                os.fsync(stream.fileno())
     finally:
         if left.name:
             left.unlink(missing_ok=True)
@@ -222,6 +219,26 @@ def _put_back(done: list[Path], before: Mapping[Path, Path], waiting: Mapping[Pa
         except OSError:
             left.append(path)
     return left
+
+
+def decoded(data: bytes, path: object, line: int = 1, encoding: str = "utf-8") -> str:
+    """Returns the text of a file or of a part of it, which begins at `line`; raises `FormatError` with the bad line."""
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line += error.object.count(b"\n", 0, error.start)
+        reason = f"byte 0x{error.object[error.start]:02x} is not UTF-8 text"
+        raise format_error(path, line, reason) from None
+
+
+def sync(*paths: Path) -> None:
+    """Waits until files or folders are on the disk."""
+    for path in paths:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def sha256(data: bytes) -> str:

@@ -87,6 +87,13 @@ def new_folder(path: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix=_prefix(path), suffix=".staged", dir=path.parent))
 
 
+def share(path: Path) -> None:
+    """Gives a file or folder that only its owner may read the rights of a new one."""
+    umask = os.umask(0)
+    os.umask(umask)
+    path.chmod((0o777 if path.is_dir() else 0o666) & ~umask)
+
+
 @contextmanager
 def folder(name: str, parent: Path | None = None) -> Iterator[Path]:
     """Creates a temporary folder, by default in that of the system; deletes it at the end of the block."""

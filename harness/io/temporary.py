@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from harness.errors import HarnessError
+from harness.errors import os_errors
 from harness.io import staging_names
 from harness.io.files import cache_root
 from harness.io.locks import HeldError, held
@@ -45,7 +45,7 @@ def clear(limit: float) -> None:
     for root, folders, names in os.walk(cache_root()):
         at = Path(root)
         for path in [at / name for name in (*folders, *names)]:
-            with _deleting(path):
+            with os_errors(path, "deleted"), suppress(FileNotFoundError):
                 if _PART.fullmatch(path.name) and path.stat().st_mtime <= limit:
                     with suppress(HeldError), held(at, _FETCH, wait=False):
                         shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -55,13 +55,3 @@ def clear(limit: float) -> None:
                     with suppress(HeldError), held(at, match[1], wait=False):
                         pass  # its end deletes the file
         folders[:] = [name for name in folders if not name.endswith(".staged")]
-
-
-@contextmanager
-def _deleting(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be deleted: {error.strerror or error}") from None

@@ -13,7 +13,7 @@ import yaml
 from harness.errors import HarnessError
 from harness.io import config
 from harness.io.files import read_bytes, write_atomic
-from harness.labs.closing import refuse_if_frozen
+from harness.labs.closing import changed, has_ended
 from harness.labs.folders import PRIVATE
 from harness.labs.form import normal
 from harness.labs.journal import (
@@ -32,13 +32,12 @@ from harness.labs.metadata import Details
 from harness.labs.names import nfc, normalised_reason, stamp
 from harness.labs.roster import NAMES, known_as
 from harness.labs.shown_scores import commitment, public_and_held_out, seed_of, shown_before, shown_means, stored_key
-from harness.labs.submission_storage import clear, commit, files_of, staged
+from harness.labs.submission_storage import commit, files_of, staged
 from harness.labs.submissions import (
     METADATA,
     Submission,
     find_submission,
     from_events,
-    refuse_if_rejudged,
     stored_run,
     verified,
 )
@@ -73,12 +72,8 @@ def act(
     >>> act(lab, Disqualified, "DPRL", "first", reason="Uses the judgments.").disqualified
     'Uses the judgments.'
     """
-    reason, team, label, journal = normalised_reason(reason), known_as(lab, team), nfc(label), Journal(lab.folder)
-    with journal.locked():
-        clear(lab, journal)
-        refuse_if_rejudged(lab, journal.events)
-        if kind is Appealed:
-            refuse_if_frozen(lab, journal.events)
+    reason, team, label = normalised_reason(reason), known_as(lab, team), nfc(label)
+    with changed(lab, by_team=kind is Appealed) as journal:
         found = from_events(journal.events, lab.folder)
         mine = [each for each in found if (each.team, each.label) == (team, label)]
         if version is None and mine and all(each.withdrawn for each in mine):
@@ -88,7 +83,7 @@ def act(
             raise HarnessError(f"{chosen.title}: is not disqualified")
         if (kind is Refunded and chosen.refunded) or (kind is Disqualified and chosen.disqualified):
             raise HarnessError(f"{chosen.title}: is {kind.event} already")
-        journal.append(kind(chosen.team, chosen.label, chosen.version, reason, stamp(now or datetime.now(UTC))))
+        journal.append(kind(chosen.team, chosen.label, chosen.version, reason, stamp(now)))
         return from_events(journal.events, lab.folder)[chosen.place]
 
 
@@ -108,11 +103,9 @@ def reveal(lab: Lab, *, now: datetime | None = None) -> str:
     now = now or datetime.now(UTC)
     if lab.deadline is not None and now <= lab.deadline:
         raise HarnessError(f"{lab.folder}: the deadline, {lab.deadline.isoformat()}, is not over; reveal the seed then")
-    journal = Journal(lab.folder)
-    with journal.locked():
-        refuse_if_rejudged(lab, journal.events)
+    with changed(lab) as journal:
         seed = seed_of(lab, journal.events) if commitment(journal.events) else ""
-        if any(isinstance(event, Revealed) for event in journal.events):
+        if has_ended(journal.events):
             raise HarnessError(f"{lab.folder}: the lab has ended already{f'; its seed is {seed}' if seed else ''}")
         journal.append(Revealed(seed, stamp(now)))
     return seed
@@ -130,17 +123,15 @@ def rejudge(lab: Lab, folder: Path, edition: str, reason: str = "", *, now: date
     HarnessError
         The folder exists, the edition is unknown, the lab was re-judged before, or a stored run is damaged.
     """
-    reason, journal = normalised_reason(reason), Journal(lab.folder)
-    with journal.locked():
-        clear(lab, journal)
-        refuse_if_rejudged(lab, journal.events)
+    reason = normalised_reason(reason)
+    with changed(lab) as journal:
         settings = config.parse(read_bytes(lab.folder / FILE, most=1 << 20), str(lab.folder / FILE))
         committed = commitment(journal.events)
         kept = None if committed is None else (stored_key(lab, journal.events), committed)
         wanted = {**settings, "edition": edition, "step": None}
         made = new_lab(folder, wanted, commitment=kept, fill=partial(_replay, lab, journal))
         try:
-            journal.append(Rejudged(made.edition, reason, stamp(now or datetime.now(UTC))))
+            journal.append(Rejudged(made.edition, reason, stamp(now)))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

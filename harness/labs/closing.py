@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -14,6 +15,7 @@ from harness.labs.journal import Event, Extended, Frozen, Journal, Reopened, Rev
 from harness.labs.lab import FILE, Lab, read_lab
 from harness.labs.names import normalised_reason, stamp
 from harness.labs.settings import moment
+from harness.labs.submission_storage import clear
 from harness.labs.submissions import refuse_if_rejudged
 
 _LINE = re.compile(r"(?:#[ \t]*)?deadline:(?:[ \t][^#\r\n]*)?(?P<rest>[ \t]#[^\r\n]*)?(?P<end>\r?\n?)")
@@ -39,6 +41,29 @@ def refuse_if_frozen(lab: Lab, events: Sequence[Event]) -> None:
         )
 
 
+def has_ended(events: Sequence[Event]) -> bool:
+    """Returns whether the organisers have ended the lab; later runs are post-hoc."""
+    return any(isinstance(event, Revealed) for event in events)
+
+
+@contextmanager
+def changed(lab: Lab, *, by_team: bool = False) -> Iterator[Journal]:
+    """Locks the journal of a lab for one change, and deletes what killed processes left of theirs.
+
+    Raises
+    ------
+    HarnessError
+        The lab was re-judged; or it is frozen, and a team would change it.
+    """
+    journal = Journal(lab.folder)
+    with journal.locked():
+        clear(lab, journal)
+        refuse_if_rejudged(lab, journal.events)
+        if by_team:
+            refuse_if_frozen(lab, journal.events)
+        yield journal
+
+
 def freeze(lab: Lab, reason: str = "", *, now: datetime | None = None) -> Frozen:
     """Freezes a lab: teams can neither submit, withdraw, choose a primary run nor appeal. Organisers can still act.
 
@@ -55,12 +80,10 @@ def freeze(lab: Lab, reason: str = "", *, now: datetime | None = None) -> Frozen
     >>> freeze(lab, "The results are checked.").reason, reopen(lab).event
     ('The results are checked.', 'reopened')
     """
-    reason, journal = normalised_reason(reason), Journal(lab.folder)
-    with journal.locked():
-        refuse_if_rejudged(lab, journal.events)
+    event = Frozen(normalised_reason(reason), stamp(now))
+    with changed(lab) as journal:
         if (found := frozen(journal.events)) is not None:
             raise HarnessError(f"{lab.folder}: is frozen already, since {found.at}")
-        event = Frozen(reason, stamp(now or datetime.now(UTC)))
         journal.append(event)
     return event
 
@@ -73,12 +96,10 @@ def reopen(lab: Lab, reason: str = "", *, now: datetime | None = None) -> Reopen
     HarnessError
         The lab is not frozen or was re-judged, or the reason is unprintable or too long.
     """
-    reason, journal = normalised_reason(reason), Journal(lab.folder)
-    with journal.locked():
-        refuse_if_rejudged(lab, journal.events)
+    event = Reopened(normalised_reason(reason), stamp(now))
+    with changed(lab) as journal:
         if not is_frozen(journal.events):
             raise HarnessError(f"{lab.folder}: is not frozen")
-        event = Reopened(reason, stamp(now or datetime.now(UTC)))
         journal.append(event)
     return event
 
@@ -107,15 +128,14 @@ def extend(lab: Lab, deadline: datetime, reason: str = "", *, now: datetime | No
     >>> extend(lab, datetime(2099, 12, 31, tzinfo=UTC), "A holiday.").deadline.year
     2099
     """
-    now, reason, journal = now or datetime.now(UTC), normalised_reason(reason), Journal(lab.folder)
+    now, reason = now or datetime.now(UTC), normalised_reason(reason)
     text = moment("deadline", deadline).isoformat()
     if deadline <= now:
         local = now.astimezone(deadline.tzinfo).isoformat(timespec="seconds")
         raise HarnessError(f"deadline {text}: is over already, the time is {local}; expected a later one")
     path = lab.folder / FILE
-    with journal.locked():
-        refuse_if_rejudged(lab, journal.events)
-        if any(isinstance(event, Revealed) for event in journal.events):
+    with changed(lab) as journal:
+        if has_ended(journal.events):
             # Later runs could be tuned on the final means.
             raise HarnessError(f"{lab.folder}: the lab has ended; the deadline can no longer be changed")
         present = read_lab(lab.folder).deadline

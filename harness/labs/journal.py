@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from harness.errors import HarnessError, format_error, shortened
+from harness.errors import HarnessError, format_error, os_errors, shortened
 from harness.io.console import log_line
 from harness.io.files import sha256
 from harness.io.names import PLAIN_NAME, file_name
@@ -415,10 +415,8 @@ class Journal:
         HarnessError
             The journal cannot be written or locked, or is damaged.
         """
-        try:
+        with os_errors(self.path, "written"):
             self._handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-        except OSError as error:
-            raise HarnessError(f"{self.path}: cannot be written: {error.strerror or error}") from None
         try:
             try:
                 fcntl.flock(self._handle, fcntl.LOCK_EX)
@@ -437,13 +435,10 @@ class Journal:
         found, lines = self._lost()
         torn = self._tail
         if torn:
-            try:
-                with (self.folder / TORN).open("ab") as stream:
-                    stream.write(torn + b"\n")
-                    stream.flush()
-                    os.fsync(stream.fileno())
-            except OSError as error:
-                raise HarnessError(f"{self.folder / TORN}: cannot be written: {error.strerror or error}") from None
+            with os_errors(self.folder / TORN, "written"), (self.folder / TORN).open("ab") as stream:
+                stream.write(torn + b"\n")
+                stream.flush()
+                os.fsync(stream.fileno())
             self.undo()
         for event in found:
             self.append(event)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -187,43 +186,25 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
         reason = "but participants do not see scores per topic; set per_topic: true as well"
         faults.append(f"{where}: key 'topic_pages' is true, {reason}")
     refuse(faults)
-    return Lab(
-        folder,
-        found.title,
-        found.collection,
-        edition.name,
-        found.corpus,
-        protocol.name,
-        measures,
-        found.baseline or "",
-        found.alpha,
-        found.correction,
-        found.family,
-        found.deadline,
-        found.cap,
-        found.cap_per_day,
-        found.invalid_cap,
-        found.results,
-        found.least_results or (min(LEAST_RESULTS, found.results or LEAST_RESULTS) if private else 1),
-        found.most_bytes or MOST_BYTES,
-        _decimals_shown(found, private),
-        private,
+    given = {
+        "edition": edition.name,
+        "protocol": protocol.name,
+        "measures": measures,
+        "baseline": found.baseline or "",
+        "least_results": found.least_results or (min(LEAST_RESULTS, found.results or LEAST_RESULTS) if private else 1),
+        "most_bytes": found.most_bytes or MOST_BYTES,
+        "decimals": _decimals_shown(found, private),
+        "private": private,
         # A mean over many documents tells how many of them are relevant, whatever its noise.
-        found.feedback or ("noisy" if found.ladder else "none"),
-        found.noise or 0.0,
-        found.step or 0.0,
-        found.ladder,
-        found.held_out,
-        found.pseudonyms_until,
-        per_topic,
-        found.require,
-        topic_pages=(per_topic and not private) if found.topic_pages is None else found.topic_pages,
-        about=found.about or "",
-        rules=found.rules,
-        contact=found.contact or "",
-        address=found.address,
-        server=found.server,
-    )
+        "feedback": found.feedback or ("noisy" if found.ladder else "none"),
+        "noise": found.noise or 0.0,
+        "step": found.step or 0.0,
+        "per_topic": per_topic,
+        "topic_pages": (per_topic and not private) if found.topic_pages is None else found.topic_pages,
+        "about": found.about or "",
+        "contact": found.contact or "",
+    }
+    return Lab(folder, **{**vars(found), **given})
 
 
 def _decimals_shown(found: LabFile, private: bool) -> int:
@@ -303,7 +284,7 @@ def new_lab(
         write_atomic(making / FILE, lab_text(given))
         if fill is not None:
             fill(replace(lab, folder=making))
-        making.chmod(folder_mode())
+        staging_names.share(making)
         making.rename(folder)
     except OSError as error:
         raise HarnessError(f"{error.filename or folder}: cannot be created: {error.strerror or error}") from None
@@ -324,13 +305,6 @@ def _least_noise(lab: Lab, bench: Task, seed: str) -> float:
     topics, clusters = frozenset(bench.scorer.qrels.topics), bench.collection.clusters()
     public = drawn(seed, topics, clusters) if lab.held_out else topics
     return least_width(len(public), (parse_measure(lab.measures[0]).sensitivity or 1.0) * largest(public, clusters))
-
-
-def folder_mode() -> int:
-    """Returns the mode of a new folder under the user's umask."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o777 & ~mask
 
 
 def others_may_read(lab: Lab) -> str:

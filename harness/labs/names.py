@@ -72,6 +72,17 @@ def zoned(time: datetime) -> str:
     return f"{time.strftime('%Y-%m-%d %H:%M:%S')} ({zones.get(offset, f'UTC{offset[:3]}:{offset[3:]}')})"
 
 
-def stamp(now: datetime) -> str:
-    """Formats the time of an event, in UTC and to the second."""
-    return now.astimezone(UTC).isoformat(timespec="seconds")
+def stamp(now: datetime | None = None) -> str:
+    """Formats the time of an event, by default the present, in UTC and to the second."""
+    return (now or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="seconds")
+
+
+def utc(time: str) -> str:
+    """Returns a time of the journal for readers.
+
+    Examples
+    --------
+    >>> utc("2026-06-20T10:03:00+00:00")
+    '2026-06-20 10:03:00 UTC'
+    """
+    return time.replace("T", " ").replace("+00:00", " UTC")

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from harness.data.archives import files_in
-from harness.errors import HarnessError
+from harness.errors import HarnessError, reason_of
 from harness.experiments.tira import metadata_file
 from harness.io.checks import typed
 from harness.io.compression import open_uncompressed
@@ -146,8 +146,7 @@ def _answer(
             status, data = _exchange(server, token, method, path, body, headers or {})
         except (OSError, http.client.HTTPException) as error:
             if isinstance(error, ssl.SSLError) or last + 1 == TRIES:
-                reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-                raise HarnessError(f"{server}: cannot be reached: {reason}") from None
+                raise HarnessError(f"{server}: cannot be reached: {reason_of(error)}") from None
         else:
             if status not in (429, 502, 503, 504) or last + 1 == TRIES:
                 return _content(server, status, data)

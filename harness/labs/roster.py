@@ -15,11 +15,13 @@ from datetime import UTC, datetime
 
 from harness.errors import HarnessError, format_error, suggestion
 from harness.io.files import read_bytes, sha256, write_atomic
+from harness.labs.closing import changed
 from harness.labs.folders import PRIVATE
-from harness.labs.journal import NAME_RULE, Event, Journal, Revoked, Submitted, TeamJoined, is_name
+from harness.labs.journal import NAME_RULE, Event, Revoked, Submitted, TeamJoined, is_name
 from harness.labs.lab import Lab
 from harness.labs.names import confusable, nfc, normalised_reason, stamp
-from harness.labs.submissions import events, refuse_if_rejudged
+from harness.labs.submission_storage import private_folder
+from harness.labs.submissions import events
 
 BASELINE = "baseline"  # team of the baseline run, which organisers submit
 _PSEUDONYM = re.compile("team-[0-9a-f]{8}")
@@ -104,9 +106,7 @@ def add_team(lab: Lab, name: str, *, new: bool = False, now: datetime | None = N
     """
     now, token, given = now or datetime.now(UTC), secrets.token_urlsafe(32), nfc(name)
     check_form(given)
-    journal = Journal(lab.folder)
-    with journal.locked():
-        refuse_if_rejudged(lab, journal.events)
+    with changed(lab) as journal:
         names = real_names(lab)
         taken = roster(journal.events)
         team = _known_as(names, given)
@@ -119,7 +119,8 @@ def add_team(lab: Lab, name: str, *, new: bool = False, now: datetime | None = N
         check_name(lab, journal.events, given, hide=new and not named)
         if not named and team not in names and team not in there:  # else it would have two names, and two caps
             team = f"team-{secrets.token_hex(4)}"
-            _keep_names(lab, {**names, team: given})
+            names = {**names, team: given}
+            write_atomic(private_folder(lab) / NAMES, json.dumps(names, indent=1, sort_keys=True) + "\n")
         journal.append(TeamJoined(team, sha256(token.encode()), stamp(now)))
     return team, token
 
@@ -168,13 +169,12 @@ def revoke_team(lab: Lab, team: str, reason: str = "", *, now: datetime | None =
     HarnessError
         The team is not on the roster, or the reason is unprintable or too long.
     """
-    journal, team, reason = Journal(lab.folder), known_as(lab, team), normalised_reason(reason)
-    with journal.locked():
-        refuse_if_rejudged(lab, journal.events)
+    team, reason = known_as(lab, team), normalised_reason(reason)
+    with changed(lab) as journal:
         known = roster(journal.events)
         if team not in known:
             raise HarnessError(f"team {team!r}: is not on the roster; {suggestion(team, known)}")
-        journal.append(Revoked(team, reason, stamp(now or datetime.now(UTC))))
+        journal.append(Revoked(team, reason, stamp(now)))
 
 
 def real_names(lab: Lab) -> dict[str, str]:
@@ -224,12 +224,3 @@ def is_pseudonym(lab: Lab, team: str, now: datetime | None = None) -> bool:
     until = lab.pseudonyms_until
     hides = until is not None and (now or datetime.now(UTC)) < until
     return hides and _PSEUDONYM.fullmatch(team) is not None
-
-
-def _keep_names(lab: Lab, names: Mapping[str, str]) -> None:
-    folder = lab.folder / PRIVATE
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise HarnessError(f"{folder}: cannot be created: {error.strerror or error}") from None
-    write_atomic(folder / NAMES, json.dumps(names, indent=1, sort_keys=True) + "\n")

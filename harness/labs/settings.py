@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -61,11 +62,13 @@ def _decimals(key: str, value: object) -> int:
     return int(str(value))
 
 
-def _alpha(key: str, value: object) -> float:
+def _positive(key: str, value: object, *, high: float = math.inf) -> float:
+    """Returns a number above 0."""
     with suppress(HarnessError):
-        if found := check_number(key, value, high=0.5):
+        if found := check_number(key, value, high=high):
             return found
-    raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0, at most 0.5")
+    most = f", at most {high:g}" if math.isfinite(high) else ""
+    raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0{most}")
 
 
 def _address(key: str, value: object) -> str:
@@ -75,18 +78,12 @@ def _address(key: str, value: object) -> str:
 
 
 def _step(key: str, value: object) -> float:
+    """Returns a step of rounding."""
     with suppress(HarnessError):
-        found = check_number(key, value, high=1.0)
-        if found and math.isclose(found, round(found, 4)):
+        found = _positive(key, value, high=1.0)
+        if math.isclose(found, round(found, 4)):
             return found
     raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0, at most 1, with at most 4 decimals")
-
-
-def _width(key: str, value: object) -> float:
-    with suppress(HarnessError):
-        if found := check_number(key, value):
-            return found
-    raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0")
 
 
 _Count = Annotated[int, partial(check_whole_number, low=1)]
@@ -113,7 +110,7 @@ class LabFile:
     protocol: Annotated[str, _known] | None = None
     measures: Annotated[tuple[str, ...], _measures] | None = None
     baseline: str | None = None
-    alpha: Annotated[float, _alpha] = 0.05
+    alpha: Annotated[float, partial(_positive, high=0.5)] = 0.05
     correction: Correction = "holm"
     family: _Count | None = None
     deadline: Annotated[datetime, moment] | None = None
@@ -126,7 +123,7 @@ class LabFile:
     decimals: Annotated[int, _decimals] | None = None
     private: bool = False
     feedback: Feedback | None = None
-    noise: Annotated[float, _width] | None = None
+    noise: Annotated[float, _positive] | None = None
     step: Annotated[float, _step] | None = None
     ladder: bool = False
     held_out: bool = False
@@ -141,47 +138,14 @@ class LabFile:
     server: Annotated[str, _address] = ""
 
 
-_KEY_COMMENTS = {
-    "title": "",
-    "collection": "what runs are scored on; see 'harness list'",
-    "edition": "edition of the judgments; default: the collection's",
-    "corpus": "limit the judgments to the documents of this corpus",
-    "protocol": "default: the collection's",
-    "measures": "a list; the first one ranks; default: the protocol's",
-    "baseline": "submission that others are compared with, as team / label",
-    "alpha": "level of significance",
-    "correction": "correction for multiple tests: holm, bonferroni or none",
-    "family": "number of tests to correct for; default: those made together",
-    "deadline": "with time zone, such as 2026-09-01T23:59:59+02:00; later only post-hoc runs are accepted",
-    "cap": "maximum submissions per team, including withdrawn ones",
-    "cap_per_day": "maximum submissions per team and day (UTC)",
-    "invalid_cap": "maximum invalid files per team, for labs with a roster",
-    "results": "maximum results per topic",
-    "least_results": "minimum results per answered topic; default: 1, or 10 with private judgments",
-    "most_bytes": "maximum size of a run's file, uncompressed",
-    "decimals": "decimals of means; default: 4, or by the noise with private judgments",
-    "private": "until the end, participants see what 'feedback' says",
-    "feedback": "with private judgments: none (no score before the end; default) or noisy (means with noise)",
-    "noise": "with private judgments, the width of the noise of means; default and minimum: at least 10 / topics",
-    "ladder": "with private judgments: show a mean only if it exceeds the team's best by more than the noise's width",
-    "held_out": "with private judgments: hold out half of the topics for the final ranking; set by 'harness lab new'",
-    "pseudonyms_until": "teams added to the roster get pseudonyms, which leaderboards show until this time",
-    "per_topic": "whether participants see scores per topic; default: true, or false with private judgments",
-    "require": "fields a submission must fill in: any of description, code, external_data",
-    "topic_pages": "whether its site shows topics, judgments and all scores; default: true, or false if private",
-    "about": "a paragraph about the lab, for its site",
-    "rules": "a list of rules, for its site",
-    "contact": "whom to ask, for its site",
-    "address": "where its site is published, such as https://example.org/lab/",
-    "server": "address of its server, such as https://lab.example.org",
-}
+_KEYS = Path(__file__).with_name("keys.txt")  # keys in the order of new files, with their comments
 
 
 def lab_text(settings: dict[str, Any]) -> str:
     """Returns the content of `lab.yaml`: these settings, and the other keys as comments."""
     lines = ["# Settings of a lab. Once there are submissions, change only title, baseline, deadline and caps."]
-    for key, text in _KEY_COMMENTS.items():
-        comment = f"  # {text}" if text else ""
+    for key, _, text in (line.partition(":") for line in _KEYS.read_text(encoding="utf-8").splitlines()):
+        comment = f"  #{text}" if text else ""
         if key in settings:
             value = settings[key]
             plain = value.isoformat() if isinstance(value, datetime) else value

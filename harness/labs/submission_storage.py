@@ -22,9 +22,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, os_errors
 from harness.experiments.redacted_scores import DECIMALS
-from harness.io.files import sha256, write_all, write_atomic
+from harness.io.files import sha256, sync, write_all, write_atomic
 from harness.io.names import PLAIN_NAME
 from harness.labs.folders import ENTRY, PLACE, PRIVATE, SCORES, STAGING, SUBMISSIONS, SUMS, folder_of
 from harness.labs.form import kept_scores, tagged
@@ -100,7 +100,7 @@ def staged(lab: Lab, files: SubmissionFiles) -> Iterator[Path]:
     try:
         _write(folder / SUBMISSIONS, files.public)
         if lab.private:
-            _make_private(lab)
+            private_folder(lab)
             _write(_private(lab, folder), files.private)
         yield folder
     finally:
@@ -113,16 +113,15 @@ def _private(lab: Lab, folder: Path) -> Path:
     return lab.folder / PRIVATE / STAGING / folder.name
 
 
-def _make_private(lab: Lab) -> None:
-    """Creates the private folder in a lab that became private after its creation."""
-    try:
+def private_folder(lab: Lab) -> Path:
+    """Returns the folder of what only organisers may read, which is created if it is missing."""
+    with os_errors(lab.folder / PRIVATE, "created"):
         (lab.folder / PRIVATE).mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise HarnessError(f"{lab.folder / PRIVATE}: cannot be created: {error.strerror or error}") from None
+    return lab.folder / PRIVATE
 
 
 def _locked_folder(root: Path) -> tuple[Path, int]:
-    try:
+    with os_errors(root, "written"):
         root.mkdir(exist_ok=True)
         while True:
             folder = Path(tempfile.mkdtemp(dir=root))
@@ -132,8 +131,7 @@ def _locked_folder(root: Path) -> tuple[Path, int]:
                 if folder.exists():
                     return folder, handle
                 os.close(handle)
-    except OSError as error:
-        raise HarnessError(f"{root}: cannot be written: {error.strerror or error}") from None
+    raise AssertionError
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:
@@ -181,12 +179,7 @@ def _roots(lab: Lab) -> tuple[Path, ...]:
 def _move(source: Path, target: Path) -> None:
     target.parent.mkdir(exist_ok=True)
     source.rename(target)
-    for folder in (target, target.parent):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    sync(target, target.parent)
 
 
 def settle(lab: Lab, journal: Journal, folder: Path) -> None:

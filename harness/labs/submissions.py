@@ -143,6 +143,10 @@ def refuse_if_rejudged(lab: Lab, events: Sequence[Event]) -> None:
         raise HarnessError(f"{lab.folder}: was re-judged and stays as it is; use the lab of the new edition")
 
 
+# Of the event, as they are.
+_KEPT = ("team", "label", "version", "kind", "description", "code", "external_data", "sha256", "answered", "checksum")
+
+
 def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
     """Builds the submissions of the lab in `folder` from the events `given` by its journal."""
     made: dict[tuple[str, str, int], Submitted] = {}
@@ -184,28 +188,19 @@ def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
     standing = set(current.values())
     return tuple(
         Submission(
-            event.team,
-            event.label,
-            event.version,
-            event.kind,
-            event.description,
-            event.code,
-            event.external_data,
-            event.sha256,
-            event.at,
-            place,
-            folder,
-            {name: math.nan if mean is None else mean for name, mean in event.means.items()},
-            event.answered,
-            event.checksum,
-            at in standing,
-            at in primary,
-            "withdrawn" in acts[at],
-            acts[at].get("withdrawn", ""),
-            acts[at]["disqualified"] or "-" if "disqualified" in acts[at] else "",
-            acts[at].get("appealed", ""),
-            "refunded" in acts[at],
-            acts[at]["reinstated"] or "-" if "reinstated" in acts[at] else "",
+            **{name: getattr(event, name) for name in _KEPT},
+            submitted=event.at,
+            place=place,
+            lab=folder,
+            means={name: math.nan if mean is None else mean for name, mean in event.means.items()},
+            current=at in standing,
+            primary=at in primary,
+            withdrawn="withdrawn" in acts[at],
+            reason=acts[at].get("withdrawn", ""),
+            disqualified=acts[at]["disqualified"] or "-" if "disqualified" in acts[at] else "",
+            appeal=acts[at].get("appealed", ""),
+            refunded="refunded" in acts[at],
+            reinstated=acts[at]["reinstated"] or "-" if "reinstated" in acts[at] else "",
         )
         for place, (at, event) in enumerate(made.items())
     )

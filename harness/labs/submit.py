@@ -20,7 +20,7 @@ from harness.experiments.evaluate import not_judged
 from harness.experiments.task import Task
 from harness.labs import metadata
 from harness.labs.allowance import allowance
-from harness.labs.closing import refuse_if_frozen
+from harness.labs.closing import changed, has_ended, refuse_if_frozen
 from harness.labs.form import normal
 from harness.labs.journal import (
     KINDS,
@@ -31,7 +31,6 @@ from harness.labs.journal import (
     PrimaryRunChosen,
     Refused,
     Rejudged,
-    Revealed,
     Submitted,
     Withdrawn,
     is_name,
@@ -45,7 +44,7 @@ from harness.labs.roster import fault as roster_fault
 from harness.labs.shown_scores import protection, public_and_held_out, shown_before, shown_means, width_of
 from harness.labs.standing import SubmissionStanding, refuse_if_changed, standing
 from harness.labs.submission_storage import clear, commit, files_of, staged
-from harness.labs.submissions import Submission, find_submission, from_events, refuse_if_rejudged
+from harness.labs.submissions import Submission, find_submission, from_events
 from harness.scoring.scores import Scores
 from harness.version import __version__
 
@@ -188,20 +187,15 @@ def submit_run(lab: Lab, offer: Offer, *, bench: Task | None = None, now: dateti
                 continue  # another run of the team came first, and the ladder shows other means
             version = 1 + sum((each.team, each.label) == (details.team, details.label) for each in found)
             event = Submitted(
-                details.team,
-                details.label,
-                version,
-                details.kind,
-                details.description,
-                details.code,
-                details.external_data,
-                run.sha256,
-                files.checksum,
-                means,
-                len(run.topics),
-                offer.primary,
-                f"mathir-harness {__version__}",
-                stamp(now),
+                **vars(details),
+                version=version,
+                sha256=run.sha256,
+                checksum=files.checksum,
+                means=means,
+                answered=len(run.topics),
+                primary=offer.primary,
+                harness=f"mathir-harness {__version__}",
+                at=stamp(now),
             )
             commit(lab, journal, folder, event)
             found = from_events(journal.events, lab.folder)
@@ -271,15 +265,11 @@ def withdraw_run(
     faults: list[str] = []
     reason = _words("reason", reason, faults)
     refuse(faults)
-    journal = Journal(lab.folder)
-    with journal.locked():
-        clear(lab, journal)
-        refuse_if_rejudged(lab, journal.events)
-        refuse_if_frozen(lab, journal.events)
+    with changed(lab, by_team=True) as journal:
         chosen = find_submission(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
         if chosen.withdrawn:
             raise HarnessError(f"{chosen.title} was withdrawn already")
-        journal.append(Withdrawn(chosen.team, chosen.label, chosen.version, reason, stamp(now or datetime.now(UTC))))
+        journal.append(Withdrawn(chosen.team, chosen.label, chosen.version, reason, stamp(now)))
         return from_events(journal.events, lab.folder)[chosen.place]
 
 
@@ -291,18 +281,14 @@ def choose_primary(lab: Lab, team: str, label: str, *, now: datetime | None = No
     HarnessError
         The run does not exist, was withdrawn, or is post-hoc; the lab is frozen; or the lab has ended.
     """
-    journal = Journal(lab.folder)
-    with journal.locked():
-        clear(lab, journal)
-        refuse_if_rejudged(lab, journal.events)
-        refuse_if_frozen(lab, journal.events)
-        if any(isinstance(event, Revealed) for event in journal.events):
+    with changed(lab, by_team=True) as journal:
+        if has_ended(journal.events):
             # The team could choose the run that is best at the end.
             raise HarnessError("the lab has ended; primary runs can no longer be chosen")
         chosen = find_submission(from_events(journal.events, lab.folder), nfc(team), nfc(label))
         if chosen.kind == "post-hoc":
             raise HarnessError(f"{chosen.name}: {_NOT_PRIMARY}")
-        journal.append(PrimaryRunChosen(chosen.team, chosen.label, stamp(now or datetime.now(UTC))))
+        journal.append(PrimaryRunChosen(chosen.team, chosen.label, stamp(now)))
         return from_events(journal.events, lab.folder)[chosen.place]
 
 
@@ -406,7 +392,7 @@ def _refusals(
 ) -> list[str]:
     """Returns the faults of a submission with regard to roster, earlier submissions, deadline and caps."""
     faults = [wrong] if (wrong := roster_fault(lab, events, details.team)) else []
-    if details.kind != "post-hoc" and any(isinstance(event, Revealed) for event in events):
+    if details.kind != "post-hoc" and has_ended(events):
         faults.append("the lab has ended; submit later runs with --kind post-hoc")
     for team in {each.team for each in found} - {details.team}:
         if alike := confusable(details.team, team):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from harness.errors import LONGEST_LINE, HarnessError
+from harness.errors import LONGEST_LINE, HarnessError, os_errors
 from harness.io import console, staging_names
 from harness.io.files import sha256_file
 from harness.sources.resource import Resource
@@ -39,7 +38,7 @@ def stamp_of(resource: Resource | RepositoryFolder, path: Path | None = None) ->
 def is_cached(resource: Resource, warn: Progress) -> bool:
     """Returns whether the cache has the right file; removes a damaged one, except manual downloads."""
     path = resource.cached
-    with reported(path, "read"):
+    with os_errors(path, "read"):
         try:
             stamp = stamp_of(resource)
         except (FileNotFoundError, NotADirectoryError):
@@ -60,7 +59,7 @@ def put(resource: Resource, content: IO[bytes], source: str) -> None:
     digest = hashlib.sha256()
     length = 0
     told = console.progress(f"checking {resource.name}", resource.size / 1e6 or None, " MB")
-    with reported(target, "written"), staging_names.opened(target) as (temporary, stream), told as shown:
+    with os_errors(target, "written"), staging_names.opened(target) as (temporary, stream), told as shown:
         while chunk := content.read(CHUNK):
             length += len(chunk)
             shown.add(len(chunk) / 1e6)
@@ -91,20 +90,6 @@ def mirrored(resource: Resource | RepositoryFolder) -> tuple[Path | None, Path |
     plain = mirror / resource._folder / resource.path
     archive = mirror / f"{resource._folder}.tar.xz"
     return plain if plain.is_file() else None, archive if archive.is_file() else None
-
-
-@contextmanager
-def reported(path: Path, done: str, errors: tuple[type[Exception], ...] = (OSError,)) -> Iterator[None]:
-    """Converts file-system errors to one line that names the path and the failed operation."""
-    try:
-        yield
-    except errors as error:
-        raise HarnessError(f"{path}: cannot be {done}: {joined_lines(error)}") from None
-
-
-def joined_lines(what: object) -> str:
-    """Returns an error or a multi-line text as one line."""
-    return " ".join((getattr(what, "strerror", None) or str(what) or type(what).__name__).split())
 
 
 def mismatch(

@@ -7,10 +7,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, os_errors, reason_of
 from harness.io import archives, console
 from harness.sources import hub, packages
-from harness.sources.cache import LOG, TIMEOUT, Progress, is_cached, joined_lines, mirrored, put, reported
+from harness.sources.cache import LOG, TIMEOUT, Progress, is_cached, mirrored, put
 from harness.sources.network import download
 from harness.sources.resource import Resource
 
@@ -42,12 +42,12 @@ def fetch_resources(
             continue
         plain, archive = mirrored(resource)
         if plain is not None:
-            with reported(plain, "read"), plain.open("rb") as content:
+            with os_errors(plain, "read"), plain.open("rb") as content:
                 put(resource, content, str(plain))
         elif archive is not None:
             archives.setdefault(archive, []).append(resource)
         elif resource.package and (plain := packages.verified(resource)):
-            with reported(plain, "read"), plain.open("rb") as content:
+            with os_errors(plain, "read"), plain.open("rb") as content:
                 put(resource, content, str(plain))
         else:
             elsewhere.append(resource)
@@ -82,7 +82,7 @@ def resource_state(resource: Resource | RepositoryFolder) -> str:
 
     Reads no file. A `HARNESS_MIRROR` that does not exist raises `HarnessError`.
     """
-    with reported(resource.cached, "read"):
+    with os_errors(resource.cached, "read"):
         by_hand = resource.by_hand if isinstance(resource, Resource) else ""
         here = resource.cached.is_file() if isinstance(resource, Resource) else resource.cached.is_dir()
         here = here or any(mirrored(resource))
@@ -90,7 +90,7 @@ def resource_state(resource: Resource | RepositoryFolder) -> str:
             return "here"
     if isinstance(resource, Resource) and resource.hub:
         return f"needs the data set {resource.hub.partition('@')[0]} (hub)"
-    return f"manual download: {joined_lines(by_hand)}" if by_hand else "fetchable"
+    return f"manual download: {reason_of(by_hand)}" if by_hand else "fetchable"
 
 
 def _of_hub(resource: Resource) -> None:
@@ -99,9 +99,7 @@ def _of_hub(resource: Resource) -> None:
     try:
         put(resource, BytesIO(b"".join(hub.json_lines(name, revision))), resource.hub)
     except HarnessError as error:
-        raise HarnessError(
-            f"{resource.name}: {error}; or bring it yourself: {joined_lines(resource.by_hand)}"
-        ) from None
+        raise HarnessError(f"{resource.name}: {error}; or bring it yourself: {reason_of(resource.by_hand)}") from None
 
 
 def _extract(archive: Path, resources: list[Resource]) -> list[Resource]:

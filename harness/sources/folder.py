@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
+from harness.errors import os_errors
 from harness.io import archives, console, staging_names
 from harness.io.files import sha256_file
 from harness.io.temporary import fetching
@@ -18,7 +19,7 @@ from harness.sources.resource import RepositoryFolder
 def get_folder(folder: RepositoryFolder, progress: cache.Progress | None, timeout: float) -> None:
     """Writes a folder to the cache atomically, after verification."""
     part = folder.cached.parent / f".{folder.sha256}.part"
-    with cache.reported(folder.cached, "written"):
+    with os_errors(folder.cached, "written"):
         part.parent.mkdir(parents=True, exist_ok=True)
         with fetching(part.parent):
             if _is_cached_folder(folder, progress or cache.LOG.warning):
@@ -86,11 +87,11 @@ def _unpack(folder: RepositoryFolder, archive: Path, source: str) -> None:
 def _write(path: Path, content: IO[bytes]) -> str:
     """Writes a new file and returns its checksum; read errors are left to the caller."""
     digest = hashlib.sha256()
-    with cache.reported(path, "written"):
+    with os_errors(path, "written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(exist_ok=False)
     while chunk := content.read(cache.CHUNK):
         digest.update(chunk)
-        with cache.reported(path, "written"), path.open("ab") as stream:
+        with os_errors(path, "written"), path.open("ab") as stream:
             stream.write(chunk)
     return digest.hexdigest()

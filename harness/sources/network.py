@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
+from harness.errors import os_errors, reason_of
 from harness.io import console
 from harness.io.temporary import fetching
 from harness.sources import cache
 from harness.sources.cache import (
     Progress,
     is_cached,
-    joined_lines,
     mismatch,
     put,
-    reported,
     unavailable,
 )
 from harness.sources.resource import RAW_BASE, URL, Resource
@@ -89,11 +88,11 @@ def offline() -> bool:
 def download(resource: Resource, say: Progress, timeout: float) -> None:
     """Downloads to a part file next to the target, resuming an earlier attempt; then verifies and renames it."""
     if resource.by_hand:
-        raise unavailable(resource, f"must be downloaded manually: {joined_lines(resource.by_hand)}")
+        raise unavailable(resource, f"must be downloaded manually: {reason_of(resource.by_hand)}")
     if reason := forbidden():
         raise unavailable(resource, reason)
     part = resource.cached.parent / f".{resource.sha256}.part"
-    with reported(resource.cached, "written"):
+    with os_errors(resource.cached, "written"):
         part.parent.mkdir(parents=True, exist_ok=True)
         with fetching(part.parent):
             # Another process may have finished the file while this one waited.
@@ -118,9 +117,9 @@ def completed(resource: Resource | RepositoryFolder, part: Path, timeout: float)
         except TimeoutError:
             reason = f"nothing came for {timeout:g} s"
         except URLError as error:
-            raise unavailable(resource, f"no connection to {resource.address}: {joined_lines(error.reason)}") from None
+            raise unavailable(resource, f"no connection to {resource.address}: {reason_of(error.reason)}") from None
         except (OSError, HTTPException, ValueError) as error:
-            reason = joined_lines(error)
+            reason = reason_of(error)
         if attempt < TRIES:
             time.sleep(PAUSE * 2 ** (attempt - 1))
     raise unavailable(resource, f"{reason} ({TRIES} tries of {resource.address})")

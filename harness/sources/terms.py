@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, os_errors
 from harness.io import staging_names
 from harness.io.files import cache_root, read_bytes, sha256_file, write_atomic
 from harness.sources import cache, catalogue, fetch
@@ -42,7 +42,7 @@ def whole(name: str, progress: cache.Progress | None = None) -> Path:
     if path.is_file() and sha256_file(path) == described.sha256:
         return path
     parts = fetch.fetch_resources(catalogue.source_files(name), progress=progress)
-    with cache.reported(path, "written"), staging_names.opened(path) as (temporary, stream):
+    with os_errors(path, "written"), staging_names.opened(path) as (temporary, stream):
         for part in parts:
             with part.open("rb") as content:
                 while chunk := content.read(1 << 20):

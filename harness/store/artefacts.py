@@ -16,7 +16,7 @@ from typing import Any
 
 import xxhash
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, os_errors
 from harness.io import staging_names, temporary
 from harness.io.console import log_line, progress
 from harness.io.files import cache_root, read_bytes, sha256, sha256_file, write_atomic
@@ -108,11 +108,6 @@ def ensure(kind: str, spec: Mapping[str, Any], build: Callable[[Path], None], *,
 def folder_of(kind: str, spec: Mapping[str, Any]) -> Path:
     """Returns the folder of an artifact, which may not exist."""
     return store_root() / kind / key(spec)
-
-
-def is_whole(folder: Path, kind: str) -> bool:
-    """Returns whether an artifact is in the store and intact."""
-    return not damage(folder, kind)
 
 
 def discard(*folders: Path) -> None:
@@ -375,16 +370,12 @@ def collect(days: float) -> list[Artefact]:
 def _collected(artefact: Artefact, limit: float) -> bool:
     """Deletes an artifact, unless it is being made or was used meanwhile."""
     folder = artefact.path.parent
-    try:
-        with held(folder, artefact.key, f"deletes {artefact.kind}", wait=False):
-            if (used := _last_use(artefact.path)) is None or used > limit:
-                return False
+    lock = held(folder, artefact.key, f"deletes {artefact.kind}", wait=False)
+    with suppress(HeldError), os_errors(folder, "written"), lock:
+        if (used := _last_use(artefact.path)) is not None and used <= limit:
             _remove(artefact.path)
             return True
-    except HeldError:
-        return False
-    except OSError as error:
-        raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    return False
 
 
 def _last_use(folder: Path) -> float | None:

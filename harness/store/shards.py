@@ -144,7 +144,7 @@ def mapped(
                 kind = task.kind_of(number)
                 folder = artefacts.folder_of(kind, spec)
                 files.append(folder / FILE)
-                if artefacts.is_whole(folder, kind):
+                if not artefacts.damage(folder, kind):
                     shown.total = None if shown.total is None else shown.total - len(items)
                 else:
                     yield Shard(number, spec, items)

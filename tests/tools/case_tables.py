@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,11 @@ def table(name: str) -> list[tuple[str, ...]]:
     """The rows of a table; lines that begin with `# ` are remarks."""
     lines = (DATA / f"{name}.tsv").read_text(encoding="utf-8").split("\n")[:-1]
     return [tuple(line.split("\t")) for line in lines if not line.startswith("# ")]
+
+
+def literals(name: str) -> list[tuple[Any, ...]]:
+    """The rows of a table whose fields are written as in Python."""
+    return [tuple(map(ast.literal_eval, row)) for row in table(name)]
 
 
 def faults(family: str) -> pytest.MarkDecorator:

@@ -18,6 +18,7 @@ UNJUDGED = "T.99"
 DOCS = tuple(f"doc-{n}" for n in range(100, 140))
 Conf = Callable[[str, str, str], Path]
 Judgments = Mapping[str, Mapping[str, int]]
+Make = Callable[..., Lab]
 
 
 def judgments(seed: int = 1) -> dict[str, dict[str, int]]:

@@ -32,12 +32,13 @@ from harness.collections.corpus import Corpus, CorpusReader, Document, Documents
 from harness.collections.forms import FileForm
 from harness.collections.readers.streams import BLOCK, LONGEST_LINE, open_decompressed
 from harness.data.markup import Marked, read_markup
-from harness.errors import HarnessError, format_error, suggestion
+from harness.errors import HarnessError, format_error, os_errors
 
 VERSION = 3
 QUESTION, ANSWER = "1", "2"
 LARGEST_ID = 1 << 62
 COLUMNS = ("question", "question_id", "accepted", "score", "html")
+_BRACKETS = str.maketrans("<>|", "   ")  # around tags and between them
 Row = tuple[int, dict[str, str]]
 
 
@@ -126,19 +127,15 @@ class Questions:
         record = "\0".join((*question[:3], "")).encode()  # XML has no NUL
         if question.body:
             record += zlib.compress(question.body.encode(), 1)
-        try:
+        with os_errors("temporary file of titles", "written"):
             self._length += self._file.write(record)
-        except OSError as error:
-            raise HarnessError(f"temporary file of titles: cannot be written: {error.strerror or error}") from None
         self._ids.append(post)
         self._ends.append(self._length)
 
     def close(self) -> None:
         """Ends the additions and sorts the index, so that questions can be looked up."""
-        try:
+        with os_errors("temporary file of titles", "written"):
             self._file.flush()
-        except OSError as error:
-            raise HarnessError(f"temporary file of titles: cannot be written: {error.strerror or error}") from None
         order = np.argsort(np.frombuffer(self._ids, dtype=np.int64), kind="stable") if self._ids else np.zeros(0)
         self._order = array("q", order.astype(np.int64).tobytes())
         self._ids = array("q", (self._ids[i] for i in self._order))
@@ -168,9 +165,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
     FormatError
         The file is damaged, or a post lacks a required attribute.
     """
-    for column in corpus.keep:
-        if column not in COLUMNS:
-            raise HarnessError(f"corpus {corpus.name}: keep: {column!r} is unknown; {suggestion(column, COLUMNS)}")
+    corpus.check_kept(COLUMNS)
     path = corpus.path
     questions = _questions(path, remarks, corpus.keep)
     for line, attributes in arqmath_rows(path, lambda row: row.get("PostTypeId") == ANSWER):
@@ -202,8 +197,12 @@ def unanswered(corpus: Corpus, remarks: Remarks) -> Documents:
         remarks["questions without an answer"] += 1
         remarks.update(head.remarks())
         remarks.update(body.remarks())
-        words = tuple(row.get("Tags", "").replace("<", " ").replace(">", " ").replace("|", " ").split())
+        words = _tags(row.get("Tags", ""))
         yield (path, line), Document(str(post), head.text, body.text, words, head.formulas + body.formulas)
+
+
+def _tags(text: str) -> tuple[str, ...]:
+    return tuple(text.translate(_BRACKETS).split())
 
 
 def _document(
@@ -220,7 +219,7 @@ def _document(
         remarks["accepted answers"] += accepted
     for part in (head, asked, body):
         remarks.update(part.remarks())
-    words = tuple(question.tags.replace("<", " ").replace(">", " ").replace("|", " ").split())
+    words = _tags(question.tags)
     known = {"question": asked.text, "question_id": str(parent), "accepted": "yes" if accepted else "no"}
     known |= {"score": attributes.get("Score", ""), "html": attributes["Body"]}
     return Document(answer, head.text, body.text, words, formulas, {column: known[column] for column in keep})

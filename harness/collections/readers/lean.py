@@ -30,8 +30,8 @@ from harness.collections.readers import additive
 from harness.collections.readers.lean_declarations import Declaration, declarations
 from harness.collections.readers.lean_heads import Additive
 from harness.collections.readers.lean_text import join_name_parts
-from harness.errors import HarnessError, format_error, suggestion
-from harness.io.files import read_bytes
+from harness.errors import HarnessError, format_error
+from harness.io.files import decoded, read_bytes
 from harness.sources.checkout import Checkout
 from harness.store import artefacts, code
 
@@ -53,9 +53,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
     FormatError
         A file has an unterminated comment or string, or is not UTF-8; the message names file and line.
     """
-    for column in corpus.keep:
-        if column not in COLUMNS:
-            raise HarnessError(f"corpus {corpus.name}: keep: {column!r} is unknown; {suggestion(column, COLUMNS)}")
+    corpus.check_kept(COLUMNS)
     sources = corpus.sources if isinstance(corpus.sources, tuple) else (corpus.sources,)
     if not isinstance(checkout := sources[0], Checkout):
         raise HarnessError(f"corpus {corpus.name}: reader 'lean' needs the key 'checkout'")
@@ -225,12 +223,7 @@ def _artefact(root: Path, files: Mapping[Path, str], version: str) -> Path:
 
 
 def _source(path: Path) -> str:
-    content = read_bytes(path)
-    try:
-        source = content.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise format_error(path, line, f"byte 0x{content[error.start]:02x} is not UTF-8 text") from None
+    source = decoded(read_bytes(path), path, encoding="utf-8-sig").replace("\r\n", "\n")
     if "\r" in source:  # a line comment would extend to the end of the file
         line = source.count("\n", 0, source.index("\r")) + 1
         raise format_error(path, line, "a carriage return without a line feed, which Lean refuses too")

@@ -15,7 +15,8 @@ from harness.collections.forms import FileForm
 from harness.collections.readers.post_html import post_html
 from harness.data.markup import read_markup
 from harness.data.topics import Formula
-from harness.errors import HarnessError, format_error, suggestion
+from harness.errors import format_error, os_errors
+from harness.io.files import decoded
 
 VERSION = 3
 COLUMNS = ("question", "question_id", "html")
@@ -43,9 +44,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
     FormatError
         A page is damaged.
     """
-    for column in corpus.keep:
-        if column not in COLUMNS:
-            raise HarnessError(f"corpus {corpus.name}: keep: {column!r} is unknown; {suggestion(column, COLUMNS)}")
+    corpus.check_kept(COLUMNS)
     for question, answer, path in _pages(corpus):
         yield (path, 0), _document(path, question, answer, "html" in corpus.keep, remarks)
 
@@ -115,13 +114,8 @@ def _document(path: Path, question: str, answer: str, raw: bool, remarks: Remark
 
 def _parts(path: Path, question: str, answer: str) -> dict[str, str]:
     """Returns the markup of each part of a page."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise format_error(path, line, f"byte 0x{error.object[error.start]:02x} is not UTF-8 text") from None
-    except OSError as error:
-        raise format_error(path, 0, f"cannot be read: {error.strerror or error}") from None
+    with os_errors(path, "read"):
+        text = decoded(path.read_bytes(), path)
     begins, ends, at = [], [], 0
     for part in _PARTS:
         tag = _DIVISION[part].search(text, at)

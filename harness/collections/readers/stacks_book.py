@@ -18,7 +18,7 @@ from typing import NamedTuple
 from harness.collections.readers import latex_text
 from harness.collections.readers.latex_text import Expand
 from harness.errors import format_error
-from harness.io.files import read_bytes
+from harness.io.files import decoded, read_bytes
 
 KINDS = (
     "lemma", "proposition", "theorem", "definition", "example", "remark", "remarks", "situation", "exercise",
@@ -174,14 +174,10 @@ def _left_out(made: list[Statement], tagged: set[str]) -> int:
 
 def _text(path: Path) -> str:
     data = read_bytes(path).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    try:
-        text = data.decode("utf-8")
-        at = data.find(b"\0")
-    except UnicodeDecodeError as error:
-        text, at = "", error.start
-    if at >= 0:
-        raise format_error(path, data.count(b"\n", 0, at) + 1, f"byte 0x{data[at]:02x} is not UTF-8 text")
-    return text
+    if (at := data.find(b"\0")) >= 0:
+        decoded(data[:at], path)
+        raise format_error(path, data.count(b"\n", 0, at) + 1, "byte 0x00 is not UTF-8 text")
+    return decoded(data, path)
 
 
 def _order(path: Path) -> tuple[str, ...]:

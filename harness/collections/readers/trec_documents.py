@@ -11,6 +11,7 @@ from harness.collections.readers.streams import numbered_lines
 from harness.data.markup import numbered_formulas
 from harness.errors import format_error
 from harness.formulas.text.delimiters import Dollars
+from harness.io.files import decoded
 
 LONGEST = 1 << 26  # bytes of a document
 _TITLES = ("title", "headline", "head", "hl", "ttl")
@@ -50,11 +51,7 @@ def _documents(corpus: Corpus, _: Remarks) -> Documents:
 
 
 def _document(data: bytes, path: object, line: int, dollars: Dollars) -> Document:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        at = line + 1 + data.count(b"\n", 0, error.start)
-        raise format_error(path, at, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None
+    text = decoded(data, path, line + 1)
     name = _NAME.search(text)
     if name is None:
         raise format_error(path, line, "the document that begins here has no <DOCNO>")

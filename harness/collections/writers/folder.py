@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from harness.collections.corpus import Corpus
 from harness.collections.writers import beir, mteb, trec
 from harness.collections.writers.card import card
 from harness.collections.writers.contents import Contents, Seen, contents
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, os_errors, suggestion
 from harness.io import staging_names
 
 FORMS: Mapping[str, Callable[[Contents, Path], Seen]] = {"beir": beir.write, "trec": trec.write, "mteb": mteb.write}
@@ -61,27 +60,18 @@ def export(
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise HarnessError(f"{folder}: exists already, and is left as it is; name another folder")
     found = contents(collection, corpus, edition, judgments=judgments, rounded=rounded)
-    try:
+    with os_errors(folder, "written"):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        made = staging_names.new_folder(folder)
-    except OSError as error:
-        raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}") from None
-    try:
-        seen = FORMS[form](found, made)
-        if found.qrels is not None and not seen.judged:
-            raise HarnessError(
-                f"corpus {corpus.name}: holds none of the documents judged by {collection.name}; name the corpus of "
-                "the judgments with --corpus"
-            )
-        (made / "README.md").write_text(card(found, seen, form, made), encoding="utf-8")
-        umask = os.umask(0)
-        os.umask(umask)
-        made.chmod(0o777 & ~umask)  # a temporary folder is its owner's only
-        if folder.is_dir():
-            folder.rmdir()
-        made.rename(folder)
-    except OSError as error:
-        raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+        with staging_names.folder(folder.name, folder.parent) as made:
+            seen = FORMS[form](found, made)
+            if found.qrels is not None and not seen.judged:
+                raise HarnessError(
+                    f"corpus {corpus.name}: holds none of the documents judged by {collection.name}; name the corpus "
+                    "of the judgments with --corpus"
+                )
+            (made / "README.md").write_text(card(found, seen, form, made), encoding="utf-8")
+            staging_names.share(made)
+            if folder.is_dir():
+                folder.rmdir()
+            made.rename(folder)
     return ExportCounts(seen.documents, len(found.topics), None if found.qrels is None else found.present(seen))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from typing import Any
 
 import msgspec
@@ -16,9 +16,11 @@ from harness.labs.receipts import Shown, shown_means_of
 from harness.labs.server.actions import ACTIONS, Action, Done, parsed, perform
 from harness.labs.server.guard import RefusedRequestError
 from harness.labs.server.lab_snapshot import SITE
+from harness.labs.server.page_drawing import TEMPLATES
 from harness.labs.server.queue import State
-from harness.labs.server.service import FIELDS, Service, upload_json
+from harness.labs.server.service import Service, upload_json
 from harness.labs.server.web import RoleError, address_of, caller, needed, service_of, take_upload
+from harness.render import html
 from harness.version import __version__
 
 ROOT = "/api/v1"
@@ -127,22 +129,9 @@ def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None
 def _lab(request: Request) -> Response:
     service = service_of(request)
     lab, found = service.lab(), service.of_teams()
-    return _json(
-        LabFacts(
-            lab.title,
-            lab.collection,
-            lab.edition,
-            lab.protocol,
-            list(lab.measures),
-            lab.private,
-            None if lab.deadline is None else lab.deadline.isoformat(),
-            lab.cap,
-            lab.cap_per_day,
-            service.frozen(),
-            len(found),
-            len({each.team for each in found}),
-        )
-    )
+    state = {"deadline": None if lab.deadline is None else lab.deadline.isoformat(), "frozen": service.frozen()}
+    counts = {"submissions": len(found), "teams": len({each.team for each in found})}
+    return _json(msgspec.convert({**vars(lab), **state, **counts}, LabFacts))
 
 
 def _leaderboard(request: Request) -> Response:
@@ -171,26 +160,9 @@ def _upload(request: Request) -> Response:
 def _team(request: Request) -> Response:
     service, who = service_of(request), needed(request, "team")
     lab, found = service.lab(), service.allowance(who.name)
-    runs = [
-        RunFacts(
-            each.label,
-            each.version,
-            each.kind,
-            each.submitted,
-            each.sha256,
-            shown_means_of(lab, each),
-            each.current,
-            each.primary,
-            each.withdrawn,
-            each.disqualified,
-            each.appeal,
-            each.reinstated,
-            each.refunded,
-        )
-        for each in service.of_team(who.name)
-    ]
-    counts = (found.made, found.cap, found.today, found.cap_per_day, found.invalid, found.invalid_cap)
-    return _json(TeamFacts(who.name, *counts, runs))
+    mine = service.of_team(who.name)
+    runs = [msgspec.convert({**vars(each), "means": shown_means_of(lab, each)}, RunFacts) for each in mine]
+    return _json(TeamFacts(who.name, **vars(found), runs=runs))
 
 
 def _run(request: Request) -> Response:
@@ -230,126 +202,36 @@ def _action(action: Action) -> Any:  # noqa: ANN401
 
 
 def description(address: str) -> dict[str, Any]:
-    """Returns the description of the API as OpenAPI 3.1.
-
-    Examples
-    --------
-    >>> sorted(description("http://localhost")["paths"])[:2]
-    ['/api/v1/accept', '/api/v1/add-organiser']
-    """
-    types: list[type[msgspec.Struct]] = [
-        LabFacts,
-        UploadFacts,
-        TeamFacts,
-        AuditLine,
-        Errors,
-        Done,
-        *{each.arguments for each in ACTIONS.values()},
-    ]
-    types.sort(key=lambda each: each.__name__)
+    """Returns the API as an OpenAPI document."""
+    types: list[type[msgspec.Struct]] = [LabFacts, UploadFacts, TeamFacts, AuditLine, Errors, Done]
+    types = sorted({*types, *(each.arguments for each in ACTIONS.values())}, key=lambda each: each.__name__)
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     known = dict(zip(types, schemas, strict=True))
-    paths = _paths(known)
+    paths: dict[str, Any] = json.loads(html.read_template("openapi.json", TEMPLATES))
     for action in ACTIONS.values():
-        paths[f"{ROOT}/{action.name}"] = {
+        done = {"description": "What was done.", "content": {"application/json": {"schema": known[Done]}}}
+        paths[f"/{action.name}"] = {
             "post": {
                 "summary": f"{'Organisers: ' if action.role == 'organiser' else ''}{action.summary}",
-                "security": _TOKEN,
+                "security": [{"token": []}],
                 "requestBody": {"content": {"application/json": {"schema": known[action.arguments]}}},
-                "responses": _answers(known, "What was done.", known[Done]),
+                "responses": {"200": done},
             }
         }
+    wrong = {"description": "What is wrong, a line each.", "content": {"application/json": {"schema": known[Errors]}}}
+    for answers in (method["responses"] for path in paths.values() for method in path.values()):
+        if "text/plain" not in answers.get("200", {}).get("content", {}):
+            answers["4XX"] = wrong
     return {
         "openapi": "3.1.0",
         "info": {"title": "Server of a lab", "version": __version__},
         "servers": [{"url": address}],
-        "paths": paths,
+        "paths": {f"{ROOT}{path}": methods for path, methods in paths.items()},
         "components": {
             "schemas": components,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
-
-
-_Schemas = Mapping[type[msgspec.Struct], Any]
-_TOKEN: list[dict[str, list[str]]] = [{"token": []}]
-
-
-def _answers(known: _Schemas, text: str, schema: Any, status: str = "200") -> dict[str, Any]:  # noqa: ANN401
-    """Returns the descriptions of a good answer and of a bad one."""
-    wrong = {"application/json": {"schema": known[Errors]}}
-    return {
-        status: {"description": text, "content": {"application/json": {"schema": schema}}},
-        "4XX": {"description": "What is wrong, a line each.", "content": wrong},
-    }
-
-
-def _paths(known: _Schemas) -> dict[str, Any]:
-    """Returns the descriptions of the paths that are no actions."""
-    upload_form = {
-        "type": "object",
-        "required": ["run"],
-        "properties": {
-            "run": {"type": "string", "contentMediaType": "application/octet-stream"},
-            "metadata": {"type": "string", "contentMediaType": "application/yaml"},
-            **{name: {"type": "string"} for name in FIELDS},
-        },
-    }
-    key = {"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}
-    return {
-        f"{ROOT}/lab": {"get": {"summary": "The lab.", "responses": _answers(known, "The lab.", known[LabFacts])}},
-        f"{ROOT}/leaderboard": {
-            "get": {
-                "summary": "The leaderboard as last built; schema mathir-harness/leaderboard.",
-                "responses": _answers(known, "The leaderboard.", {"type": "object"}),
-            }
-        },
-        f"{ROOT}/submissions": {
-            "post": {
-                "summary": "Upload a run; it is scored later. The same idempotency key is the same upload.",
-                "security": _TOKEN,
-                "parameters": [key],
-                "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": upload_form}}},
-                "responses": _answers(known, "The upload, which waits.", known[UploadFacts], "202"),
-            }
-        },
-        f"{ROOT}/submissions/{{id}}": {
-            "get": {
-                "summary": "An upload and, when it is scored, its receipt or its faults.",
-                "security": _TOKEN,
-                "parameters": [_in_path("id")],
-                "responses": _answers(known, "The upload.", known[UploadFacts]),
-            }
-        },
-        f"{ROOT}/team": {
-            "get": {
-                "summary": "The caller's team.",
-                "security": _TOKEN,
-                "responses": _answers(known, "", known[TeamFacts]),
-            }
-        },
-        f"{ROOT}/runs/{{team}}/{{label}}/{{version}}": {
-            "get": {
-                "summary": "The file of a run of the caller's team; of any team for organisers.",
-                "security": _TOKEN,
-                "parameters": [_in_path("team"), _in_path("label"), _in_path("version", "integer")],
-                "responses": {
-                    "200": {"description": "The run.", "content": {"text/plain": {"schema": {"type": "string"}}}}
-                },
-            }
-        },
-        f"{ROOT}/audit": {
-            "get": {
-                "summary": "Organisers: the audit trail, the latest line first.",
-                "security": _TOKEN,
-                "responses": _answers(known, "The trail.", {"type": "array", "items": known[AuditLine]}),
-            }
-        },
-    }
-
-
-def _in_path(name: str, kind: str = "string") -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": kind}}
 
 
 def error(request: Request, raised: Exception) -> Response:

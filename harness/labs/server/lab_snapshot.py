@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, os_errors
 from harness.io.console import log_text
 from harness.io.files import write_atomic
 from harness.labs.journal import FILE as JOURNAL
@@ -49,11 +49,9 @@ def make_private(folder: Path) -> None:
     HarnessError
         It cannot be created, or others may read it.
     """
-    try:
+    with os_errors(folder, "created"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         mode = folder.stat().st_mode & 0o777
-    except OSError as error:
-        raise HarnessError(f"{folder}: cannot be created: {error.strerror or error}") from None
     if mode & 0o077:
         raise HarnessError(f"{folder}: others may read it (mode {mode:o}); chmod 700 it")
 

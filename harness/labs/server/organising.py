@@ -14,10 +14,11 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
+from harness.labs.names import utc
 from harness.labs.roster import real_names, roster
 from harness.labs.server.accounts import Caller, Invitation
 from harness.labs.server.lab_snapshot import HIDDEN, SITE, lab_state
-from harness.labs.server.page_drawing import built, facts_of, page, plural, run_row, shown_time
+from harness.labs.server.page_drawing import built, facts_of, page, plural, run_row
 from harness.labs.server.queue import Upload
 from harness.labs.server.web import needed, service_of
 
@@ -62,7 +63,7 @@ def organise(
     ]
     wanted = request.query_params.get("find", "").strip()[:_LONGEST_WANTED]
     runs = [each for each in found[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
-    said = f"The pages are those of {shown_time(site['at'])}." if site.get("at") else "The pages are not built yet."
+    said = f"The pages are those of {utc(site['at'])}." if site.get("at") else "The pages are not built yet."
     if not service.live.submissions():
         said = "The pages are built after the first submission."
     elif site.get("error"):
@@ -118,7 +119,7 @@ def _troubled(upload: Upload) -> dict[str, str]:
         "id": upload.id,
         "title": f"{upload.team} / {upload.fields.get('label') or upload.file}",
         "file": upload.file,
-        "received": shown_time(upload.received),
+        "received": utc(upload.received),
         "state": f"{state}; {plural(upload.attempts, 'attempt')}: {upload.attempts}",
         "reason": upload.reason,
         "decide": "" if upload.state == "running" else "yes",
@@ -137,8 +138,8 @@ def _invitation(found: Invitation, now: datetime) -> dict[str, str]:
         "team": found.team,
         "contact": found.contact,
         "state": "expired" if waits and found.expired(now) else state,
-        "created": shown_time(found.created),
-        "expires": shown_time(found.expires) if waits else "",
+        "created": utc(found.created),
+        "expires": utc(found.expires) if waits else "",
         "may_refuse": "yes" if waits and not found.expired(now) else "",
     }
 
@@ -149,7 +150,7 @@ def audit_page(request: Request) -> Response:
     shown = []
     for line in service_of(request).accounts.trail():
         details = ", ".join(f"{name}: {value}" for name, value in line["details"].items() if value)
-        shown.append({**line, "at": shown_time(line["at"]), "details": details})
+        shown.append({**line, "at": utc(line["at"]), "details": details})
     return page(request, "audit", "Audit trail", who, lines=shown)
 
 

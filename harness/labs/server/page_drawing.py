@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from harness.errors import counted_text
 from harness.labs.lab import Lab
-from harness.labs.names import zoned
+from harness.labs.names import utc, zoned
 from harness.labs.server.accounts import Caller
 from harness.labs.server.guard import RefusedRequestError
 from harness.labs.server.lab_snapshot import SITE, UnreadableError
@@ -186,7 +186,7 @@ def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
         "version": run.version,
         "title": run.title,
         "kind": run.kind,
-        "submitted": shown_time(run.submitted),
+        "submitted": utc(run.submitted),
         "means": ["n/a" if math.isnan(run.means[each]) else lab.text(run.means[each], each) for each in lab.measures],
         "state": ", ".join(states),
         "reasons": [f"{name}: {reason}" for name, reason in reasons if reason],
@@ -198,8 +198,3 @@ def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
         "may_reinstate": bool(run.disqualified),
         "may_refund": not run.refunded,
     }
-
-
-def shown_time(time: str) -> str:
-    """Returns a time of the journal for readers."""
-    return time.replace("T", " ").replace("+00:00", " UTC")

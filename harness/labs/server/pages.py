@@ -15,7 +15,7 @@ from starlette.routing import Route
 from harness.errors import HarnessError, counted_text
 from harness.labs.allowance import Allowance
 from harness.labs.journal import KIND_MEANINGS, KINDS, NAME_RULE
-from harness.labs.names import zoned
+from harness.labs.names import utc, zoned
 from harness.labs.receipts import Shown
 from harness.labs.roster import add_team
 from harness.labs.server.accounts import SESSION_HOURS, Caller
@@ -23,7 +23,7 @@ from harness.labs.server.actions import ACTIONS, parsed, perform
 from harness.labs.server.api import run_file
 from harness.labs.server.guard import RefusedRequestError
 from harness.labs.server.organising import audit_page, organise, organise_page, site_zip
-from harness.labs.server.page_drawing import built, closed, facts_of, home_of, known, page, plural, run_row, shown_time
+from harness.labs.server.page_drawing import built, closed, facts_of, home_of, known, page, plural, run_row
 from harness.labs.server.queue import Upload
 from harness.labs.server.results import final_page, leaders, rank_and_group, result_page
 from harness.labs.server.service import Service, upload_json
@@ -338,7 +338,7 @@ def _upload_page(request: Request) -> Response:
         heading="Submission",
         waits=upload.state in ("queued", "running"),
         upload=facts,
-        received=shown_time(upload.received),
+        received=utc(upload.received),
         state=state,
         seen=_version(service, upload),
         receipt=receipt,
@@ -395,7 +395,7 @@ def _team(request: Request, who: Caller, errors: tuple[str, ...] = (), done: str
         measures=[load_protocol(lab.protocol).label(each) for each in lab.measures],
         runs=[{**run_row(lab, each, frozen), "page": result_page(service, each)} for each in service.of_team(who.name)],
         uploads=[
-            {"id": each.id, "file": each.file, "received": shown_time(each.received), "state": STATES[each.state]}
+            {"id": each.id, "file": each.file, "received": utc(each.received), "state": STATES[each.state]}
             for each in service.queue.of_team(who.name)
         ],
     )

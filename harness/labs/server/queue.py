@@ -29,7 +29,7 @@ from typing import Any, Literal
 
 from harness.errors import HarnessError
 from harness.io import processes
-from harness.io.files import sha256
+from harness.io.files import sha256, sync
 from harness.labs.server.database import Database, Session, record_action
 
 State = Literal["queued", "running", "done", "refused", "held"]
@@ -130,7 +130,8 @@ class Queue:
         HarnessError
             The key was used for another file, or too many uploads of the team wait.
         """
-        sync(self.folder / id_)
+        folder = self.folder / id_
+        sync(*folder.iterdir(), folder, self.folder)
         with self.database.transaction() as session:
             session.alone()
             same = session.rows(f"SELECT {_COLUMNS} FROM uploads WHERE team = ? AND key = ?", team, key)
@@ -402,13 +403,3 @@ def _enter(session: Session, team: str) -> None:
 
 def _utc() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
-
-
-def sync(folder: Path) -> None:
-    """Flushes a folder, its files and its entry in the parent folder to disk."""
-    for path in (*folder.iterdir(), folder, folder.parent):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

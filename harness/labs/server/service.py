@@ -17,8 +17,7 @@ from harness.errors import HarnessError
 from harness.io.console import log_line
 from harness.io.files import sha256_file
 from harness.labs.allowance import Allowance, allowance
-from harness.labs.closing import frozen, is_frozen
-from harness.labs.journal import Revealed
+from harness.labs.closing import frozen, has_ended, is_frozen
 from harness.labs.lab import Lab
 from harness.labs.metadata import MOST_BYTES as MOST_METADATA
 from harness.labs.names import stamp
@@ -117,7 +116,7 @@ class Service:
 
     def revealed(self) -> bool:
         """Returns whether a lab with private judgments has ended; the lab then takes post-hoc runs only."""
-        return any(isinstance(each, Revealed) for each in self.live.events())
+        return has_ended(self.live.events())
 
     def published(self) -> bool:
         """Returns whether the results are final: the lab has ended, or is frozen to publish."""
@@ -179,7 +178,7 @@ class Service:
                 sidecar.sidecar_path(path).write_bytes(content)
             digest = sha256_file(path)
             given = {name: fields[name] for name in FIELDS if fields.get(name) is not None}
-            received = stamp(datetime.now(UTC))
+            received = stamp()
             return self.queue.add(id_, team, key or secrets.token_urlsafe(18), digest, name, given, received)
         except BaseException as error:
             if self.queue.find(id_) is None:

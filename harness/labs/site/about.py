@@ -9,8 +9,8 @@ from datetime import datetime
 from harness.labs.addresses import form_of
 from harness.labs.journal import Extended
 from harness.labs.lab import Lab
-from harness.labs.names import zoned
-from harness.labs.site.lab_page import frozen_text, lab_page, utc
+from harness.labs.names import utc, zoned
+from harness.labs.site.lab_page import frozen_text, lab_page
 from harness.labs.site.lab_view import LabView
 from harness.render.latex import escape_unbroken as escape
 from harness.render.model import Facts, Prose

@@ -17,7 +17,7 @@ from harness.labs.leaderboard_report import (
     leaderboard_means_figure,
     reading,
 )
-from harness.labs.site.lab_page import frozen_text, lab_page
+from harness.labs.site.lab_page import Columns, decimal, frozen_text, lab_page, listing, whole
 from harness.labs.site.lab_view import FieldRun, LabView
 from harness.labs.site.metadata import COSTS, RESOURCES, Cost
 from harness.render.model import Figure, Prose, Records
@@ -50,21 +50,20 @@ def leaderboard_page(field: LabView) -> SitePage:
 def final_page(field: LabView, final: Leaderboard) -> SitePage:
     """Returns the page of the final ranking: primary runs by their means at the end of the lab."""
     paths = {run.name: run.path for run in field.runs}
-    lines = []
-    for each in final.ranked:
-        items = [Item(each.name, link=paths.get(each.name, "")), Item(str(each.rank), float(each.rank or 0))]
-        items += [Item(each.group)]
-        items += [
-            Item("n/a") if mean.value is None else Item(f"{mean.value:.{final.decimals}f}", mean.value)
-            for mean in each.means
-        ]
-        lines.append(ListingLine(tuple(items)))
-    heads = [Head("run"), Head("rank", "number"), Head("group")]
-    heads += [Head(field.label(measure), "number") for measure in final.measures]
+
+    def mean_of(measure: str) -> tuple[Head, Callable[[LeaderboardRow], Item]]:
+        return Head(field.label(measure), "number"), lambda each: decimal(each.mean(measure).value, final.decimals)
+
+    columns: Columns[LeaderboardRow] = (
+        ("run", lambda each: Item(each.name, link=paths.get(each.name, ""))),
+        (Head("rank", "number"), lambda each: whole(each.rank or 0)),
+        ("group", lambda each: Item(each.group)),
+        *map(mean_of, final.measures),
+    )
     topics = counted_text(final.topics, "held-out topic" if field.lab.held_out else "topic")
     caption = f"Primary runs by {field.label(final.main)} on {topics}"
     parts = (
-        PageSection("", (Listing("final", caption, tuple(heads), tuple(lines), search=len(lines) > 15),)),
+        PageSection("", (listing("final", caption, columns, final.ranked, search="if long"),)),
         PageSection("Interpretation", (Prose(reading(final)),)),
     )
     page = lab_page(field, "final.html", "Final ranking", f"{leaderboard_headline(final)}.", parts, "final.html")

@@ -5,131 +5,47 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files as resources
-from types import MappingProxyType
+from pathlib import Path
 
 from harness.labs.leaderboard_report import leaderboard_headline
 from harness.labs.roster import BASELINE
+from harness.labs.site.lab_page import Columns, listing, whole
 from harness.labs.site.lab_view import LabView
 from harness.render.model import Prose
-from harness.render.pages import Head, Item, Link, Listing, ListingLine, Page, PageSection, Rich
+from harness.render.pages import Head, Item, Link, Page, PageSection, Rich
 from harness.reports.site_page import HOME, PaperLine, SitePage, json_document
 
 SCHEMAS = (
     *("leaderboard", "scores", "site", "site-run", "site-topics", "site-topic", "site-pairs", "site-slices"),
     *("site-slice", "site-paper", "site-table"),
 )
-_RANKING = (
-    ("collection", "string", "collection"),
-    ("edition", "string", "edition of the judgments"),
-    ("protocol", "string", "protocol of scoring"),
-    ("qrels_sha256", "string", "SHA-256 of the judgments; empty if they are private"),
-    ("run", "string", "team / label"),
-    ("team", "string", "team"),
-    ("kind", "string", "automatic, manual or post-hoc"),
-    ("primary", "boolean", "whether the run is ranked"),
-    ("baseline", "boolean", "whether it is the baseline"),
-    ("rank", "integer", "rank; empty if not ranked"),
-    ("rank_low", "integer", "lower end of the rank's 95% interval"),
-    ("rank_high", "integer", "upper end of the rank's 95% interval"),
-    ("first", "number", "share of bootstrap resamples with rank 1"),
-    ("group", "string", "letters: runs that share one do not differ significantly, or their test is undefined"),
-    ("measure", "string", "measure"),
-    ("n", "integer", "topics that count"),
-    ("mean", "number", "mean; as participants see it if the judgments are private"),
-    ("mean_low", "number", "lower end of the mean's 95% interval"),
-    ("mean_high", "number", "upper end of the mean's 95% interval"),
-)
-# Columns of the CSV files, by the file's place in the site.
-TABLES: Mapping[str, Sequence[tuple[str, str, str]]] = MappingProxyType(
-    {
-        "LAB/leaderboard.csv": _RANKING,
-        "LAB/final.csv": _RANKING,
-        "LAB/runs/TEAM/LABEL.vN.csv": (
-            ("run", "string", "team / label"),
-            ("topic", "string", "topic; not in labs that show no topics"),
-            ("measure", "string", "measure"),
-            ("value", "number", "value on the topic; empty if the topic does not count"),
-            ("median", "number", "median of the ranked runs"),
-            ("mean", "number", "mean, in labs that show no topics, instead of topic, value and median"),
-        ),
-        "LAB/topics/index.csv": (
-            ("topic", "string", "topic"),
-            ("lower_quartile", "number", "of the ranked runs by the main measure"),
-            ("median", "number", "of the ranked runs by the main measure"),
-            ("upper_quartile", "number", "of the ranked runs by the main measure"),
-            ("best", "number", "best value of the ranked runs"),
-            ("relevant", "integer", "relevant documents"),
-        ),
-        "LAB/topics/TOPIC.csv": (
-            ("topic", "string", "topic"),
-            ("document", "string", "judged document"),
-            ("grade", "number", "grade"),
-            ("TEAM / LABEL", "integer", "a column for each run: rank, from 1, unjudged documents counted; or empty"),
-        ),
-        "LAB/pairs.csv": (
-            ("run", "string", "run"),
-            ("best", "string", "the best ranked run, or, if none is ranked, the best run"),
-            ("measure", "string", "measure"),
-            ("n", "integer", "topics, or clusters of topics, that count for both"),
-            ("difference", "number", "mean of run minus mean of best"),
-            ("low", "number", "lower end of the difference's 95% interval"),
-            ("high", "number", "upper end of the difference's 95% interval"),
-            ("p", "number", "p of the paired t-test, not corrected; empty if undefined"),
-            ("p_corrected", "number", "p by the lab's correction, for pairs of ranked runs; else empty"),
-            ("significant", "boolean", "whether the corrected p is below the lab's level; else empty"),
-            ("wins", "integer", "topics where the run is higher"),
-            ("ties", "integer", "topics where both are equal"),
-            ("losses", "integer", "topics where the run is lower"),
-        ),
-        "LAB/slices/index.csv": (
-            ("attribute", "string", "attribute of topics"),
-            ("value", "string", "value of the attribute"),
-            ("topic", "string", "topic"),
-        ),
-        "LAB/slices/ATTRIBUTE.csv": (
-            ("attribute", "string", "attribute of topics"),
-            ("value", "string", "value of the attribute"),
-            ("run", "string", "run"),
-            ("topics", "integer", "topics with this value"),
-            ("mean", "number", "mean of the main measure over these topics"),
-        ),
-        "papers/PAPER/TABLE.csv": (
-            ("table", "string", "table of the paper"),
-            ("group", "string", "group of the row"),
-            ("system", "string", "system of the row"),
-            ("collection", "string", "collection, as the paper names it"),
-            ("slice", "string", "part of the topics"),
-            ("metric", "string", "measure, as the paper names it"),
-            ("printed", "string", "value as printed"),
-            ("value", "number", "recomputed value"),
-            ("verdict", "string", "exact, close, within, differs, needs, not implemented or blocked"),
-            ("cause", "string", "why the value differs or is missing"),
-        ),
-    }
-)
+_TABLES = Path(__file__).with_name("tables.json")  # columns of the CSV files, by the file's place in the site
+
+
+def csv_columns() -> dict[str, list[dict[str, str]]]:
+    """Returns place of a CSV file in the site -> its columns, each with name, type and description."""
+    tables = json.loads(_TABLES.read_text(encoding="utf-8"))["resources"]
+    return {each["path"]: each["schema"]["fields"] for each in tables}
 
 
 def home_page(fields: Sequence[LabView], papers: Sequence[PaperLine]) -> SitePage:
     """Returns the first page: the labs, then the papers."""
     parts = []
     if fields:
-        lines = tuple(
-            ListingLine(
-                (
-                    Item(field.lab.title, link=f"{field.base}/index.html"),
-                    Item(f"{leaderboard_headline(field.board)}."),
-                    *(Item(str(number), float(number)) for number in _numbers(field)),
-                    Item(max(each.submitted for each in field.all_submissions)[:10]),
-                )
-            )
-            for field in fields
+        labs: Columns[LabView] = (
+            ("lab", lambda field: Item(field.lab.title, link=f"{field.base}/index.html")),
+            ("outcome", lambda field: Item(f"{leaderboard_headline(field.board)}.")),
+            (Head("runs", "number"), lambda field: whole(len(_teams(field)))),
+            (Head("teams", "number"), lambda field: whole(len(set(_teams(field))))),
+            ("latest run", lambda field: Item(max(each.submitted for each in field.all_submissions)[:10])),
         )
-        heads = (Head("lab"), Head("outcome"), Head("runs", "number"), Head("teams", "number"), Head("latest run"))
-        parts.append(PageSection("Labs", (Listing("labs", "Labs", heads, lines),)))
+        parts.append(PageSection("Labs", (listing("labs", "Labs", labs, fields),)))
     if papers:
-        lines = tuple(ListingLine((Item(each.title, link=each.path), Item(each.outcome))) for each in papers)
-        table = Listing("papers", "Papers", (Head("paper"), Head("outcome")), lines)
-        parts.append(PageSection("Results of papers", (table,)))
+        of_papers: Columns[PaperLine] = (
+            ("paper", lambda each: Item(each.title, link=each.path)),
+            ("outcome", lambda each: Item(each.outcome)),
+        )
+        parts.append(PageSection("Results of papers", (listing("papers", "Papers", of_papers, papers),)))
     parts.append(
         PageSection(
             "Data", (Rich(("All pages are also there as JSON and CSV: ", Link("schemas", "schemas/index.html"), ".")),)
@@ -159,10 +75,9 @@ def home_page(fields: Sequence[LabView], papers: Sequence[PaperLine]) -> SitePag
     return SitePage(Page("index.html", title, "", tuple(parts)), data, None, "site")
 
 
-def _numbers(field: LabView) -> tuple[int, int]:
-    """Returns the numbers of runs and of teams, without the baseline."""
-    teams = [each.submission.team for each in field.runs if each.submission.team != BASELINE]
-    return len(teams), len(set(teams))
+def _teams(field: LabView) -> list[str]:
+    """Returns the team of each run, without those of the baseline."""
+    return [each.submission.team for each in field.runs if each.submission.team != BASELINE]
 
 
 def schema_files() -> Iterator[Mapping[str, str]]:
@@ -170,48 +85,24 @@ def schema_files() -> Iterator[Mapping[str, str]]:
     folder = resources("harness.data") / "schemas"
     found = {name: (folder / f"{name}.json").read_text(encoding="utf-8") for name in SCHEMAS}
     yield {f"schemas/{name}.json": text for name, text in found.items()}
-    tables = [
-        {
-            "path": path,
-            "schema": {"fields": [dict(zip(("name", "type", "description"), f, strict=True)) for f in columns]},
-        }
-        for path, columns in TABLES.items()
-    ]
-    yield {"schemas/tables.json": json.dumps({"profile": "tabular-data-package", "resources": tables}, indent=1) + "\n"}
-    described = {name: json.loads(text) for name, text in found.items()}
-    lines = tuple(
-        ListingLine(
-            (
-                Item(f"{name}.json", link=f"schemas/{name}.json"),
-                Item(str(each["title"])),
-                Item(str(each["description"])),
-            )
-        )
-        for name, each in described.items()
+    yield {"schemas/tables.json": _TABLES.read_text(encoding="utf-8")}
+    described = [(f"{name}.json", json.loads(text)) for name, text in found.items()]
+    schemas: Columns[tuple[str, dict[str, str]]] = (
+        ("file", lambda each: Item(each[0], link=f"schemas/{each[0]}")),
+        ("content", lambda each: Item(each[1]["title"])),
+        ("description", lambda each: Item(each[1]["description"])),
     )
-    rows = tuple(
-        ListingLine((Item(path), Item(name), Item(kind), Item(text)))
-        for path, of in TABLES.items()
-        for name, kind, text in of
+    columns: Columns[tuple[str, dict[str, str]]] = (
+        ("file", lambda each: Item(each[0])),
+        ("column", lambda each: Item(each[1]["name"])),
+        ("type", lambda each: Item(each[1]["type"])),
+        ("content", lambda each: Item(each[1]["description"])),
     )
+    rows = [(path, column) for path, of in csv_columns().items() for column in of]
+    key = Prose(("The key `schema` of a document names its schema, as in mathir-harness/site-run.",))
+    same = Rich(("The same as a ", Link("table schema", "schemas/tables.json"), "."))
     parts = (
-        PageSection(
-            "JSON",
-            (
-                Prose(("The key `schema` of a document names its schema, as in mathir-harness/site-run.",)),
-                Listing(
-                    "json", "Schemas of JSON documents", (Head("file"), Head("content"), Head("description")), lines
-                ),
-            ),
-        ),
-        PageSection(
-            "CSV",
-            (
-                Rich(("The same as a ", Link("table schema", "schemas/tables.json"), ".")),
-                Listing(
-                    "csv", "Columns of CSV files", (Head("file"), Head("column"), Head("type"), Head("content")), rows
-                ),
-            ),
-        ),
+        PageSection("JSON", (key, listing("json", "Schemas of JSON documents", schemas, described))),
+        PageSection("CSV", (same, listing("csv", "Columns of CSV files", columns, rows))),
     )
     yield SitePage(Page("schemas/index.html", "Schemas", "", parts, crumbs=(HOME,))).files()

@@ -1,27 +1,56 @@
-"""What all pages of a lab share: tabs, crumbs and the notice that the lab is frozen."""
+"""What all pages of a lab share: tabs, crumbs, tables, and the notice that the lab is frozen."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from harness.io.names import in_natural_order
 from harness.labs.addresses import form_of
 from harness.labs.closing import frozen
-from harness.labs.site.lab_view import LabView
+from harness.labs.names import utc
+from harness.labs.site.lab_view import FieldRun, LabView
 from harness.render.model import Prose
-from harness.render.pages import Link, Page
+from harness.render.pages import Head, Item, Link, Listing, ListingLine, Page
 from harness.reports.site_page import HOME
 
+T = TypeVar("T")
+Columns: TypeAlias = Sequence[tuple[Head | str, Callable[[T], Item]]]  # heading, and the cell of a row
+_LONG = 15  # rows above which a listing has a search box
 
-def utc(time: str) -> str:
-    """Returns a time of the journal for readers.
 
-    Examples
-    --------
-    >>> utc("2026-06-20T10:03:00+00:00")
-    '2026-06-20 10:03:00 UTC'
-    """
-    return time.replace("T", " ").replace("+00:00", " UTC")
+def listing(
+    name: str,
+    caption: str,
+    columns: Columns[T],
+    rows: Iterable[T],
+    *,
+    search: bool | Literal["if long"] = False,
+    filters: Callable[[T], dict[str, tuple[str, ...]]] = lambda _: {},
+    **more: Any,  # noqa: ANN401  (of `Listing`)
+) -> Listing:
+    """Returns a table with a row for each value; `filters` gives a row's values of the filters."""
+    heads = tuple(Head(head) if isinstance(head, str) else head for head, _ in columns)
+    lines = tuple(ListingLine(tuple(cell(row) for _, cell in columns), filters(row)) for row in rows)
+    return Listing(name, caption, heads, lines, search=len(lines) > _LONG if search == "if long" else search, **more)
+
+
+def decimal(value: float | None, decimals: int = 3, *, signed: bool = False, **more: Any) -> Item:  # noqa: ANN401
+    """Returns a number as a cell; `n/a` for NaN and None."""
+    if value is None or math.isnan(value):
+        return Item("n/a")
+    return Item(f"{value:{'+' if signed else ''}.{decimals}f}".replace("-", "−"), float(value), **more)
+
+
+def run_item(run: FieldRun) -> Item:
+    """Returns the label of a run, which leads to its page, over its team."""
+    return Item(run.label, link=run.path, small=run.team)
+
+
+def whole(number: int) -> Item:
+    """Returns a whole number as a cell."""
+    return Item(str(number), float(number))
 
 
 def frozen_text(field: LabView) -> tuple[Prose, ...]:

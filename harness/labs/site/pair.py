@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
 from harness.labs.leaderboard_report import clustered_sentence
-from harness.labs.site.lab_page import lab_page
+from harness.labs.site.lab_page import Columns, decimal, lab_page, listing, run_item
 from harness.labs.site.lab_view import LabView
 from harness.labs.testing import TestVerdict
 from harness.render.model import Prose, Records
-from harness.render.pages import Head, Item, Listing, ListingLine, PageSection, RunValues
+from harness.render.pages import Head, Item, Listing, PageSection, RunValues
 from harness.reports.site_page import SitePage, json_document, json_number
+from harness.scoring.compare import PairDifference
 from harness.scoring.intervals import numbers_of_names
 
 MOST_VALUES = 120_000  # values in the page: further measures are left out
@@ -68,43 +68,37 @@ def _method(field: LabView) -> tuple[str, ...]:
 def _against_best(field: LabView) -> Listing:
     """Returns a row per run: its difference from the best run, and the topics where they differ most."""
     best, values = field.runs[0], field.values(field.main)
-    lines = []
-    for n, run in enumerate(field.runs):
-        row = field.against_best.get(run.name)
-        if row is None:
-            continue
+    against = [(n, row) for n, run in enumerate(field.runs) if (row := field.against_best.get(run.name)) is not None]
+
+    def furthest(n: int, sign: int) -> Item:
         differences = values[:, n] - values[:, 0]
-        counted = [t for t in range(len(field.topics)) if not math.isnan(differences[t])]
-        high = sorted((t for t in counted if differences[t] > 0), key=lambda t: -differences[t])[:MOST_NAMED]
-        low = sorted((t for t in counted if differences[t] < 0), key=lambda t: differences[t])[:MOST_NAMED]
-        lines.append(
-            ListingLine(
-                (
-                    Item(run.label, link=run.path, small=run.team),
-                    Item(f"{row.difference:+.4f}".replace("-", "−"), row.difference),
-                    Item("undefined")
-                    if row.p is None
-                    else Item(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}".replace("-", "−"), row.ci_low),
-                    _p(row.p),
-                    _corrected(field, run.name, best.name),
-                    Item(f"{row.wins} / {row.ties} / {row.losses}", float(row.wins)),
-                    Item(", ".join(f"{field.topics[t]} {differences[t]:+.3f}" for t in high).replace("-0.", "−0.")),
-                    Item(", ".join(f"{field.topics[t]} {differences[t]:+.3f}" for t in low).replace("-0.", "−0.")),
-                )
-            )
-        )
-    heads = (
-        Head("run"),
-        Head("difference", "number"),
-        Head("95% interval", "number"),
-        Head("p", "number"),
-        Head("corrected p", "number", about=f"Pairs of ranked runs: {field.corrected_for}"),
-        Head("higher / equal / lower", "number"),
-        Head("highest above the best"),
-        Head("lowest below the best"),
+        found = (t for t in range(len(field.topics)) if sign * differences[t] > 0)
+        few = sorted(found, key=lambda t: -sign * differences[t])[:MOST_NAMED]
+        return Item(", ".join(f"{field.topics[t]} {differences[t]:+.3f}" for t in few).replace("-0.", "−0."))
+
+    def interval(row: PairDifference) -> Item:
+        if row.p is None:
+            return Item("undefined")
+        return Item(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}".replace("-", "−"), row.ci_low)
+
+    columns: Columns[tuple[int, PairDifference]] = (
+        ("run", lambda each: run_item(field.runs[each[0]])),
+        (Head("difference", "number"), lambda each: decimal(each[1].difference, 4, signed=True)),
+        (Head("95% interval", "number"), lambda each: interval(each[1])),
+        (Head("p", "number"), lambda each: _p(each[1].p)),
+        (
+            Head("corrected p", "number", about=f"Pairs of ranked runs: {field.corrected_for}"),
+            lambda each: _corrected(field, each[1].a, best.name),
+        ),
+        (
+            Head("higher / equal / lower", "number"),
+            lambda each: Item(f"{each[1].wins} / {each[1].ties} / {each[1].losses}", float(each[1].wins)),
+        ),
+        ("highest above the best", lambda each: furthest(each[0], 1)),
+        ("lowest below the best", lambda each: furthest(each[0], -1)),
     )
     caption = f"{field.label(field.main)} of all runs against {field.best}, {best.name}"
-    return Listing("against-best", caption, heads, tuple(lines), search=len(lines) > 15)
+    return listing("against-best", caption, columns, against, search="if long")
 
 
 def _corrected(field: LabView, run: str, best: str) -> Item:
@@ -147,24 +141,10 @@ def _data(field: LabView, measures: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _records(field: LabView) -> Records:
-    columns = (
-        "run",
-        "best",
-        "measure",
-        "n",
-        "difference",
-        "low",
-        "high",
-        "p",
-        "p_corrected",
-        "significant",
-        "wins",
-        "ties",
-        "losses",
-    )
+    names = "run best measure n difference low high p p_corrected significant wins ties losses"
     rows = []
     for r in field.against_best.values():
         found = field.verdicts.get(frozenset((r.a, r.b)), TestVerdict(None, None))
         numbers = (r.n, r.difference, r.ci_low, r.ci_high, r.p, found.p, found.significant, r.wins, r.ties, r.losses)
         rows.append((r.a, r.b, r.measure, *numbers))
-    return Records(columns, tuple(rows))
+    return Records(tuple(names.split()), tuple(rows))

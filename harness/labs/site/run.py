@@ -12,8 +12,9 @@ import numpy as np
 from harness.errors import counted_text
 from harness.labs.folders import SUBMISSIONS
 from harness.labs.leaderboard_report import clustered_sentence, higher_unranked
-from harness.labs.site.lab_page import lab_page, utc
-from harness.labs.site.lab_view import FieldRun, LabView, submission_key
+from harness.labs.names import utc
+from harness.labs.site.lab_page import Columns, decimal, lab_page, listing
+from harness.labs.site.lab_view import FieldRun, LabView, StoredFile, submission_key
 from harness.labs.site.metadata import flat
 from harness.labs.submissions import RUN, Submission
 from harness.render.latex import escape_unbroken as escape
@@ -28,7 +29,6 @@ from harness.render.pages import (
     Item,
     Link,
     Listing,
-    ListingLine,
     PageSection,
     Rich,
 )
@@ -198,36 +198,16 @@ def _topic_listing(
     field: LabView, at: int, name: str, caption: str, topics: list[int], *, search: bool = False
 ) -> Listing:
     values, quartiles = field.values(field.main)[:, at], field.quartiles
-    lines = []
-    for n in topics:
-        topic = field.topics[n]
-        lines.append(
-            ListingLine(
-                (
-                    Item(topic, link=field.topic_paths[topic]),
-                    Item(field.title_of(topic), maths=True),
-                    _value(values[n]),
-                    *(_value(quartiles[n, q]) for q in (0, 1, 2)),
-                    _value(values[n] - quartiles[n, 1], signed=True),
-                )
-            )
-        )
-    heads = (
-        Head("topic"),
-        Head("title"),
-        Head("this run", "number"),
-        Head("lower quartile", "number"),
-        Head("median", "number"),
-        Head("upper quartile", "number"),
-        Head("difference from the median", "number"),
+    columns: Columns[int] = (
+        ("topic", lambda n: Item(field.topics[n], link=field.topic_paths[field.topics[n]])),
+        ("title", lambda n: Item(field.title_of(field.topics[n]), maths=True)),
+        (Head("this run", "number"), lambda n: decimal(values[n])),
+        (Head("lower quartile", "number"), lambda n: decimal(quartiles[n, 0])),
+        (Head("median", "number"), lambda n: decimal(quartiles[n, 1])),
+        (Head("upper quartile", "number"), lambda n: decimal(quartiles[n, 2])),
+        (Head("difference from the median", "number"), lambda n: decimal(values[n] - quartiles[n, 1], signed=True)),
     )
-    return Listing(f"topics-{name}", caption, heads, tuple(lines), search=search)
-
-
-def _value(value: float, *, signed: bool = False) -> Item:
-    if math.isnan(value):
-        return Item("n/a")
-    return Item(f"{value:+.3f}".replace("-", "−") if signed else f"{value:.3f}", float(value))
+    return listing(f"topics-{name}", caption, columns, topics, search=search)
 
 
 def _differences(field: LabView, at: int) -> Iterator[Block]:
@@ -318,12 +298,12 @@ def _commands(field: LabView, run: FieldRun) -> Iterator[Block]:
 
 def _files(run: FieldRun) -> Listing:
     folder = f"{SUBMISSIONS}/{run.submission.folder}"
-    lines = tuple(
-        ListingLine((Item(f"{folder}/{file.name}"), Item(f"{file.size:,}", float(file.size)), Item(file.sha256)))
-        for file in run.files
+    columns: Columns[StoredFile] = (
+        ("file in the lab's folder", lambda file: Item(f"{folder}/{file.name}")),
+        (Head("bytes", "number"), lambda file: Item(f"{file.size:,}", float(file.size))),
+        ("SHA-256", lambda file: Item(file.sha256)),
     )
-    heads = (Head("file in the lab's folder"), Head("bytes", "number"), Head("SHA-256"))
-    return Listing("files", "Files of the submission", heads, lines)
+    return listing("files", "Files of the submission", columns, run.files)
 
 
 def _metadata(run: FieldRun) -> PageSection | None:

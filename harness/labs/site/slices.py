@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from harness.labs.site.lab_page import attributes, lab_page
+from harness.labs.site.lab_page import Columns, attributes, decimal, lab_page, listing, run_item, whole
 from harness.labs.site.lab_view import LabView
 from harness.render import figures
 from harness.render.model import Figure, Records
-from harness.render.pages import Block, Head, Item, Link, Listing, ListingLine, PageSection, Rich, file_stem
+from harness.render.pages import Block, Head, Item, Link, PageSection, Rich, file_stem
 from harness.reports.parts import equal, highest
 from harness.reports.site_page import SitePage, json_document, json_number
 
@@ -25,18 +25,15 @@ def slice_pages(field: LabView) -> list[SitePage]:
     if not found:
         return []
     pages = [_page(field, name, values) for name, values in found.items()]
-    lines = [
-        ListingLine(
-            (
-                Item(name, link=f"{field.base}/slices/{file_stem(name)}.html"),
-                Item(str(len(values)), float(len(values))),
-                Item(", ".join(f"{value} ({len(topics)})" for value, topics in values.items())),
-            )
-        )
-        for name, values in found.items()
-    ]
-    heads = (Head("attribute"), Head("values", "number"), Head("topics of each value"))
-    table = Listing("attributes", "Attributes of the topics", heads, tuple(lines))
+    columns: Columns[str] = (
+        ("attribute", lambda name: Item(name, link=f"{field.base}/slices/{file_stem(name)}.html")),
+        (Head("values", "number"), lambda name: whole(len(found[name]))),
+        (
+            "topics of each value",
+            lambda name: Item(", ".join(f"{value} ({len(topics)})" for value, topics in found[name].items())),
+        ),
+    )
+    table = listing("attributes", "Attributes of the topics", columns, found)
     headline = f"Means over parts of the {len(field.topics)} topics."
     page = lab_page(field, "slices/index.html", "Slices", headline, [PageSection("", (table,))], "slices/index.html")
     data = json_document("site-slices", {"attributes": {name: dict(values) for name, values in found.items()}})
@@ -67,18 +64,24 @@ def _page(field: LabView, name: str, values: Mapping[str, Sequence[str]]) -> Sit
     counts = {value: n for value, (_, n) in found_of.items()}
     spans = {value: _span(n) for value, n in counts.items()}
     best = {value: highest(found[: field.ranked]) for value, found in means.items()}
-    lines, rows = [], []
-    for n, run in enumerate(field.runs):
-        mean = run.standing.mean(field.main).value
-        items = [Item(run.label, link=run.path, small=run.team)]
-        items += [_item(math.nan if mean is None else mean)]
-        items += [_item(found[n], best=equal(found[n], best[value])) for value, found in means.items()]
-        lines.append(ListingLine(tuple(items)))
-        rows += [(name, value, run.name, counts[value][n], json_number(found[n])) for value, found in means.items()]
-    heads = (
-        Head("run"),
-        Head(f"all ({_span(_means(field, field.topics)[1])})", "number"),
-        *(Head(f"{value} ({spans[value]})", "number") for value in values),
+    rows = [
+        (name, value, run.name, counts[value][n], json_number(found[n]))
+        for n, run in enumerate(field.runs)
+        for value, found in means.items()
+    ]
+
+    def of_value(value: str) -> tuple[Head, Callable[[int], Item]]:
+        found = means[value]
+        head = Head(f"{value} ({spans[value]})", "number")
+        return head, lambda n: decimal(found[n], best=equal(found[n], best[value]))
+
+    columns: Columns[int] = (
+        ("run", lambda n: run_item(field.runs[n])),
+        (
+            Head(f"all ({_span(_means(field, field.topics)[1])})", "number"),
+            lambda n: decimal(field.runs[n].standing.mean(field.main).value),
+        ),
+        *map(of_value, values),
     )
     few = [value for value, n in counts.items() if min(n, default=0) < SMALL]
     notes = [f"{label}; in parentheses the number of topics with a value. Bold: the best of the ranked runs."]
@@ -91,9 +94,8 @@ def _page(field: LabView, name: str, values: Mapping[str, Sequence[str]]) -> Sit
         names = [run.name for run in field.runs[:shown]]
         svg = figures.grouped_bars(groups, names, drawn, label, f"{label} by {name}")
         blocks.append(Figure("bars", f"{label} of the first {shown} runs by {name}", svg))
-    blocks.append(
-        Listing("means", f"{label} by {name}", heads, tuple(lines), search=len(lines) > 15, notes=tuple(notes))
-    )
+    runs = range(len(field.runs))
+    blocks.append(listing("means", f"{label} by {name}", columns, runs, search="if long", notes=tuple(notes)))
     lists = [_topics(field, value, topics) for value, topics in values.items()]
     page = lab_page(
         field,
@@ -123,7 +125,3 @@ def _topics(field: LabView, value: str, topics: Sequence[str]) -> Rich:
     for number_, topic in enumerate(topics):
         parts += [", " if number_ else "", Link(topic, field.topic_paths[topic])]
     return Rich((*parts, "."))
-
-
-def _item(value: float, *, best: bool = False) -> Item:
-    return Item("n/a") if math.isnan(value) else Item(f"{value:.3f}", value, best=best)

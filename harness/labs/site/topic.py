@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from harness.io.names import in_natural_order
-from harness.labs.site.lab_page import lab_page
+from harness.labs.site.lab_page import Columns, decimal, lab_page, listing, run_item, whole
 from harness.labs.site.lab_view import FIRST, LabView, Placed
 from harness.render import figures
 from harness.render.model import Facts, Figure, Prose, Records
@@ -23,7 +23,6 @@ from harness.render.pages import (
     Item,
     Link,
     Listing,
-    ListingLine,
     PageSection,
     QuotedText,
 )
@@ -58,35 +57,39 @@ def topics_page(field: LabView, hard: Difficult) -> SitePage:
     label = field.label(field.main)
     values, quartiles = field.values(field.main), field.quartiles
     names = tuple(dict.fromkeys(name for topic in field.topics for name in field.known[topic].attributes))
-    lines, rows = [], []
-    for topic in sorted(field.topics, key=lambda each: (hard.place.get(each, math.inf), each)):
-        n = field.topics.index(topic)
-        found, best = hard.of.get(topic), _best(values[n, : field.ranked])
-        attributes = {name: "; ".join(field.known[topic].values(name)) for name in names}
-        placed = field.placed.get(topic)
-        relevant = sum(grade >= field.board.protocol.relevant_from for grade in placed.grades) if placed else 0
-        items = (
-            Item(topic, link=field.topic_paths[topic]),
-            Item(field.title_of(topic), maths=True),
-            *(_decimal(quartiles[n, q]) for q in (0, 1, 2)),
-            _decimal(best),
-            Item(str(relevant), float(relevant)),
-            _decimal(math.nan if found is None or found.discrimination is None else found.discrimination, 2),
-            *(Item(attributes[name]) for name in names),
-        )
-        lines.append(ListingLine(items, {name: field.known[topic].values(name) for name in names}))
-        rows.append((topic, *(json_number(quartiles[n, q]) for q in (0, 1, 2)), json_number(best), float(relevant)))
-    heads = (
-        Head("topic"),
-        Head("title"),
-        Head("lower quartile", "number"),
-        Head("median", "number", about=f"Median {label} of the ranked runs"),
-        Head("upper quartile", "number"),
-        Head("best", "number"),
-        Head("relevant documents", "number"),
-        Head("discrimination", "number", about="Correlation over runs with the mean of the other topics"),
-        *map(Head, names),
+    at = {topic: n for n, topic in enumerate(field.topics)}
+    ordered = sorted(field.topics, key=lambda each: (hard.place.get(each, math.inf), each))
+    best = {topic: _best(values[n, : field.ranked]) for topic, n in at.items()}
+    relevant = dict.fromkeys(ordered, 0)
+    for topic, placed in field.placed.items():
+        relevant[topic] = sum(grade >= field.board.protocol.relevant_from for grade in placed.grades)
+
+    def discrimination(topic: str) -> Item:
+        return decimal(hard.of[topic].discrimination if topic in hard.of else None, 2)
+
+    def attribute(name: str) -> tuple[str, Callable[[str], Item]]:
+        return name, lambda topic: Item("; ".join(field.known[topic].values(name)))
+
+    columns: Columns[str] = (
+        ("topic", lambda topic: Item(topic, link=field.topic_paths[topic])),
+        ("title", lambda topic: Item(field.title_of(topic), maths=True)),
+        (Head("lower quartile", "number"), lambda topic: decimal(quartiles[at[topic], 0])),
+        (
+            Head("median", "number", about=f"Median {label} of the ranked runs"),
+            lambda topic: decimal(quartiles[at[topic], 1]),
+        ),
+        (Head("upper quartile", "number"), lambda topic: decimal(quartiles[at[topic], 2])),
+        (Head("best", "number"), lambda topic: decimal(best[topic])),
+        (Head("relevant documents", "number"), lambda topic: whole(relevant[topic])),
+        (
+            Head("discrimination", "number", about="Correlation over runs with the mean of the other topics"),
+            discrimination,
+        ),
+        *map(attribute, names),
     )
+    rows = [
+        (t, *map(json_number, quartiles[at[t]].tolist()), json_number(best[t]), float(relevant[t])) for t in ordered
+    ]
     given = {name: [value for topic in field.topics for value in field.known[topic].values(name)] for name in names}
     chosen = {name: tuple(in_natural_order(found)) for name, found in given.items()}
     facets = tuple(Facet(name, name, found) for name, found in chosen.items() if 1 < len(found) <= MOST_CHOICES)
@@ -94,7 +97,16 @@ def topics_page(field: LabView, hard: Difficult) -> SitePage:
         f"Quartiles and best: {label} of the {field.ranked} ranked runs. Discrimination: correlation, over runs, of "
         "the topic's values with the mean of the other topics; below 0, it prefers runs that are worse elsewhere.",
     )
-    table = Listing("topics", "Topics, the hardest first", heads, tuple(lines), facets, search=True, notes=notes)
+    table = listing(
+        "topics",
+        "Topics, the hardest first",
+        columns,
+        ordered,
+        search=True,
+        filters=lambda topic: {name: field.known[topic].values(name) for name in names},
+        facets=facets,
+        notes=notes,
+    )
     count = f"{len(field.topics)} topics, ordered by the mean {label} of the ranked runs, the hardest first."
     page = lab_page(field, "topics/index.html", "Topics", count, [PageSection("", (table,))], "topics/index.html")
     records = Records(("topic", "lower_quartile", "median", "upper_quartile", "best", "relevant"), tuple(rows))
@@ -106,10 +118,6 @@ def topics_page(field: LabView, hard: Difficult) -> SitePage:
 
 def _best(values: Any) -> float:  # noqa: ANN401
     return math.nan if np.isnan(values).all() else float(np.nanmax(values))
-
-
-def _decimal(value: float, decimals: int = 3) -> Item:
-    return Item("n/a") if math.isnan(value) else Item(f"{value:.{decimals}f}".replace("-", "−"), float(value))
 
 
 def topic_page(field: LabView, at: int, hard: Difficult, texts: Mapping[str, tuple[str, str]]) -> SitePage:
@@ -194,26 +202,28 @@ def _scores(field: LabView, at: int, hard: Difficult) -> Iterator[Block]:
         )
     spread = figures.distribution([("ranked runs", ranked)], label, f"{label} of the ranked runs on topic {topic}")
     yield Figure("spread", f"{label} of the {field.ranked} ranked runs on this topic", spread)
-    means = [run.standing.mean(field.main).value for run in field.runs]
     order = sorted(range(len(field.runs)), key=lambda n: (-_or(values[n]), n))
-    lines = []
-    for n in order[:MOST_SCORED]:
-        run = field.runs[n]
-        mean = means[n]
-        items = [Item(run.label, link=run.path, small=run.team)]
-        items += [_decimal(float(field.values(measure)[at, n])) for measure in field.board.measures]
-        items += [
-            _decimal(math.nan if mean is None else mean),
-            Item("–" if run.standing.rank is None else str(run.standing.rank), run.standing.rank),
-        ]
-        lines.append(ListingLine(tuple(items)))
-    heads = [Head("run"), *(Head(field.label(measure), "number") for measure in field.board.measures)]
-    heads += [Head(f"mean {label}", "number"), Head("rank", "number")]
-    which = f"all {len(order)}" if len(lines) == len(order) else f"the {len(lines)} best of {len(order):,}"
-    notes = () if len(lines) == len(order) else ("The JSON file of this page has the scores of all runs.",)
+
+    def score(measure: str) -> tuple[Head, Callable[[int], Item]]:
+        return Head(field.label(measure), "number"), lambda n: decimal(field.values(measure)[at, n])
+
+    def rank(n: int) -> Item:
+        found = field.runs[n].standing.rank
+        return Item("–" if found is None else str(found), found)
+
+    columns: Columns[int] = (
+        ("run", lambda n: run_item(field.runs[n])),
+        *map(score, field.board.measures),
+        (Head(f"mean {label}", "number"), lambda n: decimal(field.runs[n].standing.mean(field.main).value)),
+        (Head("rank", "number"), rank),
+    )
+    shown = order[:MOST_SCORED]
+    whole_field = len(shown) == len(order)
+    which = f"all {len(order)}" if whole_field else f"the {len(shown)} best of {len(order):,}"
+    notes = () if whole_field else ("The JSON file of this page has the scores of all runs.",)
     caption = f"Scores of {which} runs on this topic"
-    table = Listing("runs", caption, tuple(heads), tuple(lines), search=len(lines) > 15, notes=notes)
-    yield table if len(lines) <= 12 else Folded(f"Scores of {which} runs", (table,))
+    table = listing("runs", caption, columns, shown, search="if long", notes=notes)
+    yield table if len(shown) <= 12 else Folded(f"Scores of {which} runs", (table,))
 
 
 def _or(value: float) -> float:
@@ -231,37 +241,28 @@ def _firsts(field: LabView, topic: str, placed: Placed) -> Listing:
     """Returns the grades of each run's first documents."""
     grade_of = dict(zip(placed.docs, placed.grades, strict=True))
     highest = max(placed.grades, default=0.0)
-    n = field.topics.index(topic)
-    values = field.values(field.main)[n]
-    lines = []
-    for at, docs in enumerate(placed.firsts):
-        run = field.runs[at]
-        boxes = tuple(
+    values = field.values(field.main)[field.topics.index(topic)]
+
+    def boxes(docs: Sequence[str]) -> Item:
+        found = tuple(
             (f"{grade_of[doc]:g}", _level(grade_of[doc], highest), f"{rank}: {doc}, grade {grade_of[doc]:g}")
             if doc in grade_of
             else ("?", -1, f"{rank}: {doc}, not judged")
             for rank, doc in enumerate(docs, 1)
         )
         best = sum(doc in grade_of and grade_of[doc] >= field.board.protocol.relevant_from for doc in docs)
-        lines.append(
-            ListingLine(
-                (
-                    Item(run.label, link=run.path, small=run.team),
-                    Item("" if boxes else "no answer", float(best), grades=boxes),
-                    _decimal(float(values[at])),
-                )
-            )
-        )
-    heads = (Head("run"), Head(f"grades of the first {FIRST}"), Head(field.label(field.main), "number"))
-    some = (
-        f" Only the first {len(placed.firsts)} runs of the leaderboard are shown."
-        if len(field.runs) > len(placed.firsts)
-        else ""
+        return Item("" if found else "no answer", float(best), grades=found)
+
+    columns: Columns[int] = (
+        ("run", lambda at: run_item(field.runs[at])),
+        (f"grades of the first {FIRST}", lambda at: boxes(placed.firsts[at])),
+        (Head(field.label(field.main), "number"), lambda at: decimal(values[at])),
     )
+    count = len(placed.firsts)
+    some = f" Only the first {count} runs of the leaderboard are shown." if len(field.runs) > count else ""
     notes = (f"In the order of the run, unjudged documents counted; ?: not judged.{some}",)
-    return Listing(
-        "firsts", f"Grades of the first {FIRST} documents", heads, tuple(lines), search=len(lines) > 15, notes=notes
-    )
+    caption = f"Grades of the first {FIRST} documents"
+    return listing("firsts", caption, columns, range(count), search="if long", notes=notes)
 
 
 def _judged(field: LabView, topic: str, placed: Placed, texts: Mapping[str, tuple[str, str]]) -> Iterator[Block]:
@@ -296,46 +297,35 @@ def _documents(field: LabView, placed: Placed, rows: list[int], name: str, capti
     deepest = max(int(placed.ranks.max(initial=1)), 2)
     highest = max(placed.grades, default=0.0)
     link = field.task.collection.link
-    lines = []
-    for n in rows:
-        ranks = placed.ranks[n]
-        found = np.sort(ranks[ranks > 0])
-        doc, grade = placed.docs[n], placed.grades[n]
-        strip = tuple(math.log(rank) / math.log(deepest) for rank in found.tolist())
-        lines.append(
-            ListingLine(
-                (
-                    Item(doc, link=link.replace("{id}", doc) if link else ""),
-                    Item("", grade, grades=((f"{grade:g}", _level(grade, highest), f"grade {grade:g}"),)),
-                    Item(f"{len(found)}", float(len(found))),
-                    Item(str(int((found <= TOP).sum())), float((found <= TOP).sum())),
-                    Item(str(found[0]), float(found[0])) if len(found) else Item("–"),
-                    Item(f"{np.median(found):g}", float(np.median(found))) if len(found) else Item("–"),
-                    Item("", strip=strip),
-                )
-            )
-        )
-    heads = (
-        Head("document"),
-        Head("grade", "number"),
-        Head(f"runs of {runs}", "number", about="Runs that retrieved it"),
-        Head(f"in the first {TOP}", "number"),
-        Head("best rank", "number"),
-        Head("median rank", "number", about="Over the runs that retrieved it"),
-        Head("ranks", about=f"A tick for each run, from rank 1 to {deepest}, on a logarithmic scale"),
+    found = {n: np.sort(placed.ranks[n][placed.ranks[n] > 0]) for n in rows}
+
+    def document(n: int) -> Item:
+        return Item(placed.docs[n], link=link.replace("{id}", placed.docs[n]) if link else "")
+
+    def graded(n: int) -> Item:
+        grade = placed.grades[n]
+        return Item("", grade, grades=((f"{grade:g}", _level(grade, highest), f"grade {grade:g}"),))
+
+    def median(n: int) -> Item:
+        return Item(f"{np.median(found[n]):g}", float(np.median(found[n]))) if len(found[n]) else Item("–")
+
+    columns: Columns[int] = (
+        ("document", document),
+        (Head("grade", "number"), graded),
+        (Head(f"runs of {runs}", "number", about="Runs that retrieved it"), lambda n: whole(len(found[n]))),
+        (Head(f"in the first {TOP}", "number"), lambda n: whole(int((found[n] <= TOP).sum()))),
+        (Head("best rank", "number"), lambda n: whole(int(found[n][0])) if len(found[n]) else Item("–")),
+        (Head("median rank", "number", about="Over the runs that retrieved it"), median),
+        (
+            Head("ranks", about=f"A tick for each run, from rank 1 to {deepest}, on a logarithmic scale"),
+            lambda n: Item("", strip=tuple(math.log(each) / math.log(deepest) for each in found[n].tolist())),
+        ),
     )
     names = tuple(run.name for run in field.runs[:runs])
     values = tuple(tuple(str(r) if r else "" for r in placed.ranks[rows, at].tolist()) for at in range(runs))
     notes = (f"Ranks: a tick for each run, from 1 at the left to {deepest:,} at the right, on a logarithmic scale.",)
-    return Listing(
-        name,
-        caption,
-        heads,
-        tuple(lines),
-        search=len(lines) > 15,
-        lookup=ExtraColumn("Ranks in", names, values),
-        notes=notes,
-    )
+    lookup = ExtraColumn("Ranks in", names, values)
+    return listing(name, caption, columns, rows, search="if long", lookup=lookup, notes=notes)
 
 
 def _data(field: LabView, at: int, placed: Placed, hard: Difficult) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import islice
@@ -14,8 +14,8 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
-from harness.errors import HarnessError
-from harness.io.files import cache_root, read_bytes, sha256, sha256_file, write_atomic
+from harness.errors import HarnessError, os_errors
+from harness.io.files import read_bytes, sha256, sha256_file, write_atomic
 from harness.io.locks import held
 from harness.store import artefacts
 
@@ -41,11 +41,6 @@ class Reply:
     finish: str = "stop"
     tokens_in: int = 0
     tokens_out: int = 0
-
-
-def default_folder() -> Path:
-    """Returns the default folder of cached answers: `llm/` in the cache folder."""
-    return cache_root() / "llm"
 
 
 class AnswerCache:
@@ -128,20 +123,15 @@ class AnswerCache:
         """
         folder = self.folder.parent if self._in_one else self.folder
         with ExitStack() as stack:
-            try:
+            with os_errors(self.folder, "written"):
                 stack.enter_context(held(folder / _LOCKS, artefacts.key(request), pause=pause))
-            except OSError as error:
-                raise HarnessError(f"{self.folder}: cannot be written: {error.strerror or error}") from None
             yield
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Reply] | None:
-    try:
+    with os_errors(path, "read"), suppress(FileNotFoundError):
         return _parsed(path.read_bytes(), str(path))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise HarnessError(f"{path}: cannot be read: {error.strerror or error}") from None
+    return None
 
 
 def _parsed(data: bytes, where: str) -> tuple[dict[str, Any], Reply]:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 from harness.errors import HarnessError
 from harness.io.checks import check_number, choice
 from harness.io.console import log_line, progress
+from harness.io.files import cache_root
 from harness.store import artefacts
-from harness.store.llm.answer_cache import AnswerCache, Reply, default_folder
+from harness.store.llm.answer_cache import AnswerCache, Reply
 from harness.store.llm.answers import fault, validator, worded
 from harness.store.llm.endpoint import Answer, Ask, Endpoint, Message, Spent, request, text_request
 from harness.store.llm.estimate import ENOUGH, CallEstimate, Taken, character_counts, estimate_calls
@@ -107,7 +108,7 @@ class Client:
                     "otherwise the cost of a call has no limit"
                 )
         self.endpoint, self.mode, self.estimates = endpoint, mode, dict[str, CallEstimate]()
-        self._kept = AnswerCache(cache or default_folder())
+        self._kept = AnswerCache(cache or cache_root() / "llm")
         self._budget, self._fill = Budget(budget), fill
         self._pace = Pace(endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._spent, self._lock = Spent(), Lock()

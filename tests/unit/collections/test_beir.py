@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from case_tables import literals
 
 import harness
 from harness.collections.beir import BeirCorpus, DataSet, survey
@@ -219,111 +220,11 @@ def lines(*rows: str) -> bytes:
 @pytest.mark.parametrize(
     ("file", "content", "fault"),
     [
-        (
-            "corpus.jsonl",
-            lines('{"_id": "d1", "text": "a"}', '{"_id": "d2", "text'),
-            "corpus.jsonl:2: not valid JSON: Unterminated string starting at",
-        ),
-        ("corpus.jsonl", lines('["d1"]'), "corpus.jsonl:1: expected a JSON object, found ['d1']"),
-        (
-            "corpus.jsonl",
-            lines('{"_id": "d1", "contents": "a"}'),
-            "corpus.jsonl:1: no column 'text' or 'content' or 'query'; found _id, contents",
-        ),
-        (
-            "corpus.jsonl",
-            lines('{"docid": "d1", "text": "a"}'),
-            "corpus.jsonl:1: no column '_id' or 'id'; found docid, text",
-        ),
-        (
-            "corpus.jsonl",
-            lines('{"_id": "d1", "text": "a"}', "", '{"_id": "d1", "text": "b"}'),
-            "corpus.jsonl:3: document 'd1' is on an earlier line already",
-        ),
-        (
-            "corpus.jsonl",
-            lines('{"_id": "a b", "text": "a"}'),
-            "corpus.jsonl:1: document id 'a b' is empty or holds blanks or unprintable characters",
-        ),
-        (
-            "corpus.jsonl",
-            lines('{"_id": "d1", "text": {"a": 1}}'),
-            "corpus.jsonl:1: {'a': 1} is neither text nor a number",
-        ),
-        ("corpus.jsonl", b"", "corpus.jsonl: holds no documents"),
-        ("corpus.jsonl", lines('{"_id": "d1", "text": NaN}'), "corpus.jsonl:1: column 'text' has no value"),
-        ("corpus.jsonl", lines('{"_id": NaN, "text": "a"}'), "corpus.jsonl:1: column '_id' has no value"),
-        (
-            "queries.jsonl",
-            lines('{"_id": "Q1", "text": "a"}'),
-            "qrels/test.tsv: query 'q1' is not in queries.jsonl (2 such queries)",
-        ),
-        (
-            "qrels/test.tsv",
-            b"query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td1\t-1\n",
-            "qrels/test.tsv:3: document 'd1' of topic 'q1' is judged on line 2 already",
-        ),
-        (
-            "corpus.jsonl",
-            lines('{"_id": "d1", "text": "a"}', '{"_id": "d3", "text": "a"}'),
-            "qrels/test.tsv: document 'd2' is not in the corpus (1 such documents)",
-        ),
-        (
-            "queries.jsonl",
-            lines('{"_id": "q1", "text": "a"}', '{"_id": "q1", "text": "b"}'),
-            "queries.jsonl:2: topic 'q1' is on line 1 already",
-        ),
-        (
-            "queries.jsonl",
-            lines('{"_id": "q1", "text": "a"}'),
-            "qrels/test.tsv: query 'q2' is not in queries.jsonl (1 such queries)",
-        ),
-        ("queries.jsonl", b"", "queries.jsonl: no topics found"),
-        (
-            "qrels/test.tsv",
-            lines("query-id\tcorpus-id\tscore", "q1\td1\t1", "q1\td1"),
-            "qrels/test.tsv:3: 2 columns, expected 3 (topic document grade)",
-        ),
-        (
-            "qrels/test.tsv",
-            lines("query-id\tcorpus-id\tscore", "q1\td1\tmuch"),
-            "qrels/test.tsv:2: grade 'much' is not a finite number",
-        ),
-        (
-            "qrels/test.tsv",
-            lines("query-id\tcorpus-id\tscore", "q1\td1\t1", "q1\td2\t1", "q1\td1\t0"),
-            "qrels/test.tsv:4: document 'd1' of topic 'q1' is judged on line 2 already",
-        ),
-        ("qrels/test.tsv", lines("query-id\tcorpus-id\tscore"), "qrels/test.tsv: holds no judgments after its header"),
-        (
-            "qrels/test.tsv",
-            lines("query-id\tcorpus-id\tscore", "q1\td1\tnan"),
-            "qrels/test.tsv:2: grade 'nan' is not a finite number",
-        ),
+        *literals("collections/beir_a_fault_is_one_line_with_its_place"),
         (
             "qrels/test.jsonl",
             lines('{"query-id": "q1", "corpus-id": "d1", "score": 1' + "0" * 400 + "}"),
             "qrels/test.jsonl:1: grade '1" + "0" * 400 + "' is not a finite number",
-        ),
-        (
-            "corpus.jsonl",
-            lines('{"_id": "d1", "text": null}'),
-            "corpus.jsonl:1: column 'text' has no value",
-        ),
-        (
-            "excluded_ids.jsonl",
-            lines('{"query-id": "q1", "excluded-ids": ["d2", "\\ud800"]}'),
-            "excluded_ids.jsonl:1: excluded id '\\ud800' is empty or holds blanks or unprintable characters",
-        ),
-        (
-            "excluded_ids.jsonl",
-            lines('{"query-id": "q1", "excluded-ids": "d1"}'),
-            "excluded_ids.jsonl:1: column 'excluded-ids' is 'd1', expected a list of ids",
-        ),
-        (
-            "excluded_ids.jsonl",
-            lines(*['{"query-id": "q1", "excluded-ids": []}'] * 2),
-            "excluded_ids.jsonl:2: query 'q1' is on an earlier line already",
         ),
     ],
 )

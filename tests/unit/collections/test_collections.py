@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -8,8 +7,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusal as message
+from trec_tools import message as messages
 
 from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
@@ -18,7 +20,7 @@ from harness.collections.files import local
 from harness.collections.keys import read_keys
 from harness.collections.load import load_collection
 from harness.data.trec import Run
-from harness.errors import FormatError, HarnessError
+from harness.errors import FormatError
 from harness.io.files import data_root
 from harness.papers.crossmath.topic_check import words_only
 from harness.scoring.protocol import load_protocol
@@ -34,18 +36,6 @@ BASE = {
     "editions": {"first": {"title": "the only one", "qrels": {"file": "QRELS"}, "topics": 2, "judgments": 3}},
     "topics": {"reader": "jsonl", "file": "TOPICS"},
 }
-
-
-def messages(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    return str(caught.value)
-
-
-def message(call: Callable[[], object]) -> str:
-    said = messages(call)
-    assert "\n" not in said
-    return said
 
 
 @pytest.fixture
@@ -88,45 +78,7 @@ EDITION = {"title": "x", "qrels": {"file": "QRELS"}, "topics": 2, "judgments": 3
 
 @pytest.mark.parametrize(
     ("changed", "fault"),
-    [
-        ({"licence": "DROP"}, "key 'licence' is missing"),
-        ({"licens": "x"}, "key 'licens' is unknown; did you mean 'licence'?"),
-        ({"name": "other"}, "key 'name' is 'other', expected the file's name 'mine'"),
-        ({"editions": {}}, "key 'editions' is {}, expected keys and values"),
-        ({"editions": ["first"]}, "key 'editions' is ['first'], expected keys and values"),
-        ({"editions": {"a": 5}}, "editions: a: expected keys and values, found 5"),
-        ({"editions": {"a": {**EDITION, "topic": 2}}}, "editions: a: key 'topic' is unknown; did you mean 'topics'?"),
-        ({"editions": {"a": {**EDITION, "topics": "2"}}}, "editions: a: key 'topics' is '2', expected a whole number"),
-        (
-            {"editions": {"a": {**EDITION, "qrels": "q.txt"}}},
-            "editions: a: expected keys and values such as source and path, found 'q.txt'",
-        ),
-        (
-            {"editions": {"a": {**EDITION, "qrels": {"source": "pya0", "path": "qrels.txt"}}}},
-            "editions: a: 'qrels.txt' is not a file of source 'pya0'; known: ",
-        ),
-        (
-            {"editions": {"a": {**EDITION, "qrels": {"file": "QRELS", "reader": "tric"}}}},
-            "editions: a: reader 'tric' is unknown; did you mean 'trec'?",
-        ),
-        ({"topics": "t.jsonl"}, "key 'topics' is 't.jsonl', expected keys and values"),
-        ({"topics": {"file": "TOPICS"}}, "topics: key 'reader' is missing"),
-        (
-            {"topics": {"reader": "jsonl", "pth": "x"}},
-            "topics: key 'pth' is unknown; did you mean 'path'?\nPATH: topics: names no file; ",
-        ),
-        ({"notes": "a note"}, "key 'notes' is 'a note', expected a list"),
-        ({"keys": 5}, "key 'keys' is 5, expected keys and values"),
-        ({"link": "https://example.org/"}, "key 'link' is 'https://example.org/', expected an address with one '{id}'"),
-        (
-            {"link": "javascript:alert({id})"},
-            "key 'link' is 'javascript:alert({id})', expected an address with one '{id}'",
-        ),
-        (
-            {"link": "https://example.org/{id}/{id}"},
-            "key 'link' is 'https://example.org/{id}/{id}', expected an address",
-        ),
-    ],
+    literals("collections/collections_faults_of_a_configuration"),
 )
 def test_faults_of_a_configuration(make: Callable[..., Path], changed: Mapping[str, object], fault: str) -> None:
     path = make(**changed)
@@ -135,32 +87,7 @@ def test_faults_of_a_configuration(make: Callable[..., Path], changed: Mapping[s
 
 @pytest.mark.parametrize(
     ("changed", "fault"),
-    [
-        (
-            {"topics": {"reader": "json", "file": "TOPICS"}},
-            "PATH: topics: reader 'json' is unknown; did you mean 'jsonl'?",
-        ),
-        ({"topics": {"reader": [], "file": "TOPICS"}}, "PATH: topics: reader '[]' is unknown; known: "),
-        (
-            {"topics": {"reader": "jsonl"}},
-            "PATH: topics: names no file; expected 'file', or 'source' and 'path', or 'embedded'",
-        ),
-        ({"topics": {"reader": "jsonl", "file": "/absent/t.jsonl"}}, "/absent/t.jsonl: no such file"),
-        ({"attributes": {"file": "QRELS", "columns": {"a": "b"}}}, "PATH: attributes: key 'key' is missing"),
-        (
-            {"attributes": {"file": "QRELS", "key": "a", "columns": ["b"]}},
-            "PATH: attributes: key 'columns' is ['b'], expected keys and values",
-        ),
-        (
-            {"attributes": [{"file": "QRELS", "key": "a", "columns": {"a": "a"}}, {"key": "a", "columns": {"a": "a"}}]},
-            "PATH: attributes: 2: names no file; expected 'file', or 'source' and 'path', or 'embedded'",
-        ),
-        ({"attributes": 5}, "PATH: key 'attributes' is 5, expected a list"),
-        (
-            {"attributes": {"file": "QRELS", "key": "Topic", "columns": {"a": "b"}}},
-            "QRELS:1: column 'Topic' is missing; found T1 0 d1 2",
-        ),
-    ],
+    literals("collections/collections_faults_of_topics"),
 )
 def test_faults_of_topics(make: Callable[..., Path], tmp_path: Path, changed: Mapping[str, object], fault: str) -> None:
     path = make(**changed)
@@ -296,16 +223,7 @@ def keys_of(tmp_path: Path, name: str, data: str | bytes) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("name", "data"),
-    [
-        ("k.tsv", "id\tlatex\tvisual\n1\tx\t7\n\n2\ty\t8\n"),
-        ("k.txt", "\ufeffvisual\tid\r\n7\t1\r\n8\t2\r\n"),
-        ("k.jsonl", '{"id": 1, "visual": 7}\n\n{"id": "2", "visual": "8", "more": []}\n'),
-        ("k.v3.eng.jsonl", '{"id": 1, "visual": 7}\n{"id": "2", "visual": "8"}\n'),
-        ("k.jsonl.gz", gzip.compress(b'{"id": 1, "visual": 7}\n{"id": "2", "visual": "8"}\n', mtime=0)),
-        ("k.tsv", "id\tvisual\n1\t7\n1\t7\n2\t8\n"),
-        ("k.tsv", "id\tvisual\n1\t7\n3\t\n2\t8\n4\t\n"),
-        ("k.jsonl", '{"id": 1, "visual": 7}\n{"id": "3", "visual": null}\n{"id": "2", "visual": "8"}\n'),
-    ],
+    literals("collections/collections_keys_are_read"),
 )
 def test_keys_are_read(tmp_path: Path, name: str, data: str | bytes) -> None:
     assert keys_of(tmp_path, name, data) == {"1": "7", "2": "8"}
@@ -314,16 +232,8 @@ def test_keys_are_read(tmp_path: Path, name: str, data: str | bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "fault"),
     [
-        ("k.tsv", "", ":1: column 'id' is missing; found nothing"),
-        ("k.tsv", "id\tvis\n", ":1: column 'visual' is missing; found id, vis"),
-        ("k.tsv", "id\tvisual\n\n1\n", ":3: 1 column, expected 2"),
-        ("k.tsv", "id\tvisual\n1\t7\n\n1\t8\n", ":4: '1' has the key '7' on an earlier line, '8' here"),
-        ("k.tsv", "id\tvisual\n1\t7 \n", ":2: key id '7 ' is empty or holds blanks or unprintable characters"),
-        ("k.tsv", "id\tvisual\n 1\t7\n", ":2: document id ' 1' is empty or holds blanks or unprintable characters"),
-        ("k.jsonl", '{"id": 1, "visual": 7}\n\n[]\n', ":3: expected a JSON object with 'id' and 'visual'"),
-        ("k.jsonl", '{"id": 1}\n', ":1: expected a JSON object with 'id' and 'visual'"),
+        *literals("collections/collections_faults_of_keys_name_the_line"),
         ("k.jsonl", "[" * 100_000, ":1: expected a JSON object with 'id' and 'visual'"),
-        ("k.jsonl", '{"id": 1, "visual": 7}\n{"id": "1", "visual": 8}', ":2: '1' has the key '7' on an earlier line, "),
     ],
 )
 def test_faults_of_keys_name_the_line(tmp_path: Path, name: str, data: str, fault: str) -> None:
@@ -391,22 +301,8 @@ def test_documents_of_a_corpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("[]", 'not a document: [], expected an object such as {"id": "d1"}'),
-        ("{}", "not a document: key 'id' is missing"),
-        ("{", "not a document: not JSON at character 2: Expecting property name enclosed in double quotes"),
-        (
-            '{"id": "d", "tags": [1]}',
-            "not a document: column 'tags' is [1], expected text, a number or a list of texts",
-        ),
-        (b'{"id": "\xe9"}', "not a document: not text: 'utf-8' codec can't decode byte 0xe9"),
+        *literals("collections/collections_faults_of_a_corpus_name_the_line"),
         ("[" * 100_000, "not a document: not JSON: nested too deeply"),
-        ('{"id": ""}', "document id '' is empty or holds blanks or unprintable characters"),
-        ('{"id": null}', "document id '' is empty or holds blanks or unprintable characters"),
-        ('{"id": "a b"}', "document id 'a b' is empty or holds blanks or unprintable characters"),
-        ('{"id": "\\ud800"}', "document id '\\ud800' is empty or holds blanks or unprintable characters"),
-        (f'{{"id": "{"d" * 256}"}}', "document id of 256 bytes, at most 255"),
-        (f'{{"id": "{"ž" * 128}"}}', "document id of 256 bytes, at most 255"),
-        ('{"id": "d0"}', "document 'd0' is on an earlier line already"),
     ],
 )
 def test_faults_of_a_corpus_name_the_line(tmp_path: Path, line: str | bytes, fault: str) -> None:

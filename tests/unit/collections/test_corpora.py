@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 from corpora_tools import corpus, mathml, message, span
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,51 +83,15 @@ def test_markup_of_posts(markup: str, text: str, formulas: list[Formula], nested
 
 @pytest.mark.parametrize(
     ("latex", "expected"),
-    [
-        (r"{4^{% \large n}", r"{4^{\large n}"),
-        (r"\mathbf{i% }", r"\mathbf{i}"),
-        (r"\sin% x", r"\sin x"),
-        (r"\sin% 2", r"\sin2"),
-        (r"12% 34", "1234"),
-        (r"5\% of", r"5\% of"),
-        (r"a\\% b", r"a\\b"),
-        (" x ", "x"),
-        # The blank of a control space is part of it; a line break has none.
-        ("x=\\sqrt{y}\\ ", "x=\\sqrt{y}\\ "),
-        ("x\\\n\n", "x\\ "),
-        ("x\\\\ ", "x\\\\"),
-        ("x\\\\\\ ", "x\\\\\\ "),
-        ("50\\%\\ ", "50\\%\\ "),
-        ("\\", "\\"),
-    ],
+    literals("collections/corpora_line_breaks_in_latex_are_undone"),
 )
 def test_line_breaks_in_latex_are_undone(latex: str, expected: str) -> None:
     assert unwrapped(latex) == expected
 
 
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        "<span>" * 60_000,
-        "<a '" * 30_000,
-        "<a x=1 " * 30_000,
-        "<b>" * 60_000,
-        "&amp;" * 60_000,
-        "<!---->" + "<!--" * 50_000,
-        "<![CDATA[" * 30_000,
-        "</" * 90_000,
-        "<?xml " * 40_000,
-        "</b " * 50_000,
-        "<span class=math-container id=1>x" * 9_000,
-        "\\\\" * 90_000,
-        "&\\displaystyle " * 20_000,
-        '<math alttext="' * 20_000,
-        "<!--" * 50_000,
-        "<math>" * 50_000,
-        "% " * 60_000,
-    ],
-)
-def test_hostile_markup_takes_no_time(hostile: str) -> None:
+@pytest.mark.parametrize(("start", "part", "times"), literals("collections/hostile_markup"))
+def test_hostile_markup_takes_no_time(start: str, part: str, times: int) -> None:
+    hostile = start + part * times
     read_markup(hostile)
     read_markup(f'<span class="math-container">{hostile}')
     read_markup(f'<span class="math-container">{hostile}</span> --> ]]> </b> " >')
@@ -144,25 +109,7 @@ LATEX = st.text(st.sampled_from("ab<>=/ \\{}^_&;#$'\"pinbr\n"), max_size=40)
 
 @pytest.mark.parametrize(
     ("given", "latex"),
-    [
-        ("a&lt;b", "a<b"),
-        ("a &gt; b &amp; c", "a > b & c"),
-        ("a&#62;b&#x3c;c&quot;&#39;", "a>b<c\"'"),
-        ("a&amp;amp;lt;b", "a<b"),
-        ("a&#38;lt;b", "a<b"),
-        ("a&AMP;lt;b", "a<b"),
-        ("x&nbsp;y", "x\xa0y"),
-        ("1&#215;2", "1×2"),
-        ("0&lta&ltb", "0<a<b"),
-        (r"a&\displaystyle amp;=b\\ &\displaystyle amp;=c", r"a&=b\\ &=c"),
-        (r"u&\displaystyle gt;0,0&\displaystyle lt;v", "u>0,0<v"),
-        (r"a$x$&$\displaystyle amp;=$&$\displaystyle amp;y$b", "a$x$&$=$&$y$b"),
-        (r"\displaystyle amp;=b", "&=b"),
-        # What only looks like an entity.
-        (r"1&xi;", r"1&xi;"),
-        (r"a&b;c&\alpha;&copy d& lt", r"a&b;c&\alpha;&copy d& lt"),
-        ("&notit;&;&#;", "&notit;&;&#;"),
-    ],
+    literals("collections/corpora_entities_in_latex"),
 )
 def test_entities_in_latex(given: str, latex: str) -> None:
     assert repair_entities(given) == latex
@@ -243,16 +190,7 @@ def test_objects_of_a_list_with_their_lines() -> None:
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
-        (b"", "f:1: expected a JSON list of objects"),
-        (b'\n{"a": 1}', "f:2: expected a JSON list of objects"),
-        (b'[\n{"a": 1}\n', "f:3: expected , or ]"),
-        (b'[\n{"a": 1}\n{"a": 2}]', "f:3: expected , or ]"),
-        (b'[\n{"a": 1},\n]', "f:3: not valid JSON: Expecting value"),
-        (b'[{"a":\n\n 1,}]', "f:3: not valid JSON: Expecting property name enclosed in double quotes"),
-        (b"[\n1]", "f:2: expected an object, found 1"),
-        (b"[{}]\n x", "f:1: there is more after the end of the list"),
-        (b"[\n\xff]", "f:2: byte 0xff is not UTF-8 text"),
-        (b'[{"a": 1},\n{"b": {"x": 2, "x": 0}}]', "f:2: 'x' occurs twice in an object"),
+        *literals("collections/corpora_faults_of_a_list_name_the_line"),
         (b"[\n" + b"[" * 100_000, "f:2: not valid JSON: too deep"),
     ],
 )
@@ -335,44 +273,7 @@ FOLDER = f"{{repository: a/b, commit: '{'0' * 40}', path: p, files: 2, sha256: '
 
 @pytest.mark.parametrize(
     ("text", "fault"),
-    [
-        (
-            "reader: jsonl\nfields: {i: id}\n",
-            "expected one of the keys 'file', 'files', 'folder' and 'checkout', found none of them",
-        ),
-        (
-            "file: {file: x}\nfiles: [{file: y}]\nfields: {i: id}\n",
-            "expected one of the keys 'file', 'files', 'folder' and 'checkout', found file and files",
-        ),
-        ("file: {file: x}\nreader: mse-page\n", "reader 'mse-page' is unknown; did you mean 'mse-pages'?"),
-        (
-            f"reader: mse-pages\nfolder: {FOLDER.replace(', licence: l', '')}\n",
-            "folder: key 'licence' is missing",
-        ),
-        (
-            f"reader: mse-pages\nfolder: {FOLDER[:-1]}, fils: 2}}\n",
-            "folder: key 'fils' is unknown; did you mean 'files'?",
-        ),
-        (
-            f"reader: mse-pages\nfolder: {FOLDER.replace('files: 2', 'files: 0')}\n",
-            "folder: a folder needs a repository and its number of files, got 0",
-        ),
-        (
-            "file: {file: x}\nfields: {i: id, contents: text}\n",
-            "fields: 'text' is unknown; known: body, formulas, id, latex, tags, title, visual_id",
-        ),
-        (
-            "file: {file: x}\nfields: {i: columns}\n",
-            "fields: 'columns' is unknown; known: body, formulas, id, latex, tags, title, visual_id",
-        ),
-        ("file: {file: x}\nfields: {i: id}\nkeep: name\n", "key 'keep' is 'name', expected a list"),
-        ("file: {file: x}\nfields: {i: id}\nnotes: n\n", "key 'notes' is 'n', expected a list"),
-        ("file: {file: x}\nfields: {i: id}\nhas_keys: 1\n", "key 'has_keys' is 1, expected true or false"),
-        (
-            "file: {file: x}\nfields: {i: id}\nhas_keys: true\nids_are_keys: true\n",
-            "keys 'ids_are_keys' and 'has_keys' exclude each other",
-        ),
-    ],
+    literals("collections/corpora_faults_of_a_configuration"),
 )
 def test_faults_of_a_configuration(conf: Conf, text: str, fault: str) -> None:
     path = conf("corpus", "mine", HEAD + text)

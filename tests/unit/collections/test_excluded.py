@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 from typer.testing import CliRunner
 
 import harness
@@ -39,20 +40,7 @@ def test_places(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("reader", "content", "fault"),
-    [
-        ("pairs", b"q1 d1\nq1 d1 d2\n", "2: 3 columns, expected a topic and a document"),
-        ("pairs", b"q1 d1\nq1 d\xff\n", "2: byte 0xff is not UTF-8 text"),
-        ("jsonl", b'{"topic": "q1", "excluded": "d1"}\n', "1: expected a JSON object with 'topic' and a list"),
-        ("jsonl", b'{"topic": "q1", "excluded": ["d1", null]}\n', "1: expected a JSON object with 'topic' and a list"),
-        ("jsonl", b'{"topic": "q1", "excluded": [["d1"]]}\n', "1: expected a JSON object with 'topic' and a list"),
-        ("jsonl", b'{"topic": true, "excluded": ["d1"]}\n', "1: expected a JSON object with 'topic' and a list"),
-        ("jsonl", b'{"topic": "q1", "excluded": ["d 1"]}\n', "1: document id 'd 1' is empty or holds blanks"),
-        ("jsonl", b'{"topic": "q", "excluded": []}\n' * 2, "2: topic 'q' is on an earlier line already"),
-        ("order", b"a\nb 1\n", "2: 2 columns, expected an id"),
-        ("order", b"a\nb\na\n", "3: 'a' is on an earlier line already"),
-        ("places", b"a 1\nb x\n", "2: place 'x' is not a number"),
-        ("places", b"a inf\n", "1: place 'inf' is not a number"),
-    ],
+    literals("collections/excluded_a_fault_is_one_line"),
 )
 def test_a_fault_is_one_line(reader: str, content: bytes, fault: str, tmp_path: Path) -> None:
     path = tmp_path / "file"

@@ -9,57 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from case_tables import DATA, literals
 from process_tools import same_paths
+from refusals import refusal as message
 
 from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.errors import HarnessError
 
-READERS = """
-from harness.collections.corpus import Document
-from harness.data.topics import Formula, Topic, Topics
-from harness.data.trec import Qrels
-from harness.errors import format_error
-
-
-def topics(data, path, language):
-    for line in data.decode().splitlines():
-        name, _, title = line.partition(" ")
-        yield Topic(name, title, language=language, attributes={"path": path})
-
-
-def listed(data, path, language):
-    return Topics(tuple(topics(data, path, language)))
-
-
-def judgments(data, path, edition):
-    return {"T1": {"a": 2, "b": 0.5}, "T2": {"c": 1}}
-
-
-def made(data, path, edition):
-    return Qrels.from_dict(edition, judgments(data, path, edition))
-
-
-def documents(paths):
-    for path in paths:
-        for line in path.read_text().splitlines():
-            name, _, text = line.partition(" ")
-            yield Document(name, body=text, formulas=(Formula(name + ".1", "x"),), columns={"file": path.name})
-
-
-def ours(*given):
-    raise format_error("file.txt", 7, "no such line")
-
-
-def broken(*given):
-    return {}["absent"]
-
-
-def late(*given):
-    yield Topic("T1", "one")
-    raise ValueError("half-way")
-"""
+READERS = (DATA / "collections" / "foreign_readers.py.txt").read_text()
 COLLECTION = """
 name: theirs
 title: T
@@ -103,13 +62,6 @@ def theirs(
         return load_collection("theirs")
 
     return make
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    (line,) = caught.value.lines
-    return line
 
 
 @pytest.mark.parametrize("reader", ["topics", "listed"])
@@ -223,22 +175,7 @@ def test_what_names_no_function(theirs: Callable[..., Collection], name: str) ->
 
 @pytest.mark.parametrize(
     ("body", "fault"),
-    [
-        ("return 5", "gave int, expected an iterable of Topic"),
-        ("return ['T1']", "gave an item of type str, expected harness.data.topics.Topic"),
-        ("return None", "gave NoneType, expected an iterable of Topic"),
-        ("return []", "no topics found"),
-        ("return [Topic('T1', 'x'), Topic('T1', 'y')]", "gave topic 'T1' twice"),
-        ("return [Topic('a b', 'x')]", "topic id 'a b' is empty or holds blanks or unprintable characters"),
-        ("return [Topic(5, 'x')]", "topic 5: id is 5, expected text"),
-        ("return [Topic('T1', None)]", "topic 'T1': title is None, expected text"),
-        ("return [Topic('T1', 'x', tags=['a'])]", "topic 'T1': tags is ['a'], expected a tuple of texts"),
-        ("return [Topic('T1', 'x', formulas=('a',))]", "topic 'T1': formulas is ('a',), expected a tuple of Formula"),
-        (
-            "return [Topic('T1', 'x', attributes={'year': 5})]",
-            "topic 'T1': attributes is {'year': 5}, expected names and texts",
-        ),
-    ],
+    literals("collections/foreign_wrong_topics"),
 )
 def test_wrong_topics(theirs: Callable[..., Collection], body: str, fault: str) -> None:
     collection = theirs(topics="own", text=f"def own(data, path, language):\n    {body}\n")

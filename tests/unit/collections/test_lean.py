@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
@@ -47,32 +48,7 @@ def test_names_kinds_lines_references(rows: Mapping[str, Mapping[str, str]]) -> 
 
 @pytest.mark.parametrize(
     ("name", "signature"),
-    [
-        ("Product.Alike", "def Product.Alike {M : Type u} [Product M] (x y : M) : Prop"),
-        (
-            "Product.Alike.map_mul",
-            "theorem Product.Alike.map_mul {M : Type u} {N : Type v} [Product M] [Product N] {x y : M} (f : M → N) "
-            "(hf : RespectsProduct f) (h : Alike x y) : Alike (f x) (f y)",
-        ),
-        (
-            "Product.mul_prod_comm",
-            "theorem Product.mul_prod_comm {M : Type u} [Product M] {x : M} (z : M) : prod x z = prod z x → "
-            "|(0 : Int)| = 0",
-        ),
-        ("Product.chosen", "def Product.chosen {M : Type u} {N : Type v} [Product N] : M → M"),
-        ("with_include", "theorem with_include (R : Type*) [Product R] (T : Type w) : True"),
-        ("with_braces", "lemma with_braces {R : Type*} [Product R] (r : R) : r = r"),
-        ("with_parentheses", "lemma with_parentheses (R : Type*) [Product R] (r : R) : let q := r; q = r"),
-        (
-            "Product.ofFun",
-            "noncomputable instance Product.ofFun {X : Type*} {M : Type u} [Product M] : Product (X → M)",
-        ),
-        ("Shapes.Plane.Point.y", "field Shapes.Plane.Point.y (α : Type*) : α"),
-        ("Shapes.Plane.Colour.green", "constructor Shapes.Plane.Colour.green (shade : Nat)"),
-        ("top_level", "theorem top_level {c : Char} (h : c ≠ '\\'') : c ≠ Quote → c ≠ '\"'"),
-        ("Shapes.image'", "theorem Shapes.image' {α β : Type*} (f : α → β) (s : Set α) : f '' s = f ⁻¹' (f '' s)"),
-        ("Shapes.axiom_free", "theorem Shapes.axiom_free ⦃α⦄ [h : Nonempty α] : ∃ _ : α, True"),
-    ],
+    literals("collections/lean_signatures"),
 )
 def test_signatures(rows: Mapping[str, Mapping[str, str]], name: str, signature: str) -> None:
     assert rows[name]["signature"] == signature

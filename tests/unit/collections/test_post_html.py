@@ -6,6 +6,7 @@ import html
 import re
 
 import pytest
+from case_tables import literals
 from corpora_tools import mathml, span
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,36 +16,7 @@ from harness.collections.readers.post_html import HTML5, as_typed, post_html
 
 @pytest.mark.parametrize(
     ("latexml", "typed"),
-    [
-        (r"x^{2}+y_{n}", "x^2+y_n"),
-        (r"x^{10}", "x^{10}"),
-        (r"e^{\pi}\alpha", r"e^\pi\alpha"),
-        (r"e^{\pi}x", r"e^\pi x"),  # not a command of another name
-        (r"e^{\pi}2", r"e^\pi 2"),
-        (r"a_{1}b_{1}2", "a_1 b_1 2"),  # not one word
-        (r"x^{-}y", "x^-y"),
-        (r"f^{\prime}(x)", "f'(x)"),
-        (r"f^{\prime\prime}", "f''"),
-        (r"y^{\prime 2}+y^{\prime\prime n+1}", "y'^2+y''^{n+1}"),
-        (r"x^{\prime\alpha}", r"x'^\alpha"),
-        (r"\bigg{(}x\Bigr{]}\big{\|}\bigl{\langle}", r"\bigg(x\Bigr]\big\|\bigl\langle"),
-        (r"\begin{array}[]{ll}a&b\end{array}", r"\begin{array}{ll}a&b\end{array}"),
-        (
-            r"\begin{aligned} \displaystyle a&\displaystyle amp;=b\\ \displaystyle&\displaystyle amp;=c\end{aligned}",
-            r"\begin{align}a&=b\\&=c\end{align}",
-        ),
-        (r"\displaystyle\sum_{k}", r"\displaystyle\sum_k"),
-        (r"\color[rgb]{1,0,0}{x}\color[rgb]{0,0,0}", r"\color{red}{x}\color[rgb]{0,0,0}"),
-        (r"{}_{n}\to", r"_n\to"),
-        (r"\begin{pmatrix}{I\hfil&0\\ -C&\end{pmatrix}}", r"\pmatrix{I&0\\ -C&}"),
-        (r"\left(\begin{matrix}{I\hfil&X\\ Y&t}\right)", r"\left(\matrix{I&X\\ Y&t}\right)"),
-        (r"x\neq 2$$$ \par Formula #10: $$$f(z)", r"x\neq 2"),
-        (r"\text{height $}\par\end{document}", r"\text{height "),
-        (r"9^{9}\qvar@construct{$}\par", "9^9?"),
-        ("a% b\\alpha% b", r"ab\alpha b"),
-        ("0&ltx&gt;y&amp;z", "0<x>y&z"),
-        ("", ""),
-    ],
+    literals("collections/post_html_latex_as_it_is_typed"),
 )
 def test_latex_as_it_is_typed(latexml: str, typed: str) -> None:
     assert as_typed(latexml) == typed

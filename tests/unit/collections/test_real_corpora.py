@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 import pytest
+from case_tables import literals
 from corpora_tools import corpus, mathml, message, span
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -375,32 +376,12 @@ OUTSIDE = '<!DOCTYPE posts SYSTEM "file:///etc/passwd">\n<posts/>'
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("", ":1: not valid XML: no element found"),
-        ("<posts>\n" + QUESTION, ":3: not valid XML: no element found"),
-        ("<posts>\n" + QUESTION[:40], ":2: not valid XML: unclosed token"),
-        ("<posts>\n" + QUESTION + "</post>", ":3: not valid XML: mismatched tag"),
-        ("<posts>\n\n&nbsp;</posts>", ":3: not valid XML: undefined entity"),
-        ("\n" + BOMB, ":2: DOCTYPE is not allowed in a file of posts"),
-        (OUTSIDE, ":1: DOCTYPE is not allowed in a file of posts"),
-        ("<posts/>", ": no posts found"),
-        ("<posts>\n" + post(PostTypeId="1", Title="t") + "</posts>", ":2: post ? has no Id"),
-        ("<posts>\n" + post(Id="5", Title="t") + "</posts>", ":2: post 5 has no PostTypeId"),
-        ("<posts>\n" + post(Id="5", PostTypeId="1") + "</posts>", ":2: post 5 has no Title"),
-        ("<posts>\n" + QUESTION + post(Id="6", PostTypeId="2", Body="b") + "</posts>", ":3: post 6 has no ParentId"),
-        ("<posts>\n" + QUESTION + post(Id="6", PostTypeId="2", ParentId="5") + "</posts>", ":3: post 6 has no Body"),
-        ("<posts>\n" + post(Id="x5", PostTypeId="1", Title="t") + "</posts>", ":2: Id 'x5' is not a whole number"),
-        ("<posts>\n" + post(Id="-5", PostTypeId="1", Title="t") + "</posts>", ":2: Id '-5' is not a whole number"),
-        (
-            "<posts>\n" + post(Id="9" * 99, PostTypeId="1", Title="t") + "</posts>",
-            f":2: Id '{'9' * 30}' is not a whole",
-        ),
-        ("<posts>\n" + post(Id="٣", PostTypeId="1", Title="t") + "</posts>", ":2: Id '٣' is not a whole number"),
+        *literals("collections/real_corpora_faults_of_posts"),
         ("<posts>\n" + QUESTION + ANSWER + QUESTION + "</posts>", ":4: post 5 is on line 2 already"),
         (
             "<posts>\n" + QUESTION + ANSWER + ANSWER.replace('"9"', '"09"') + "</posts>",
             ":4: post 9 is on line 3 already",
         ),
-        ("<posts>\n" + QUESTION + ANSWER.replace('"9"', '"5"') + "</posts>", ":3: post 5 is on line 2 already"),
     ],
 )
 def test_faults_of_posts(tmp_path: Path, text: str, fault: str) -> None:

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
+from refusals import refusal as message
 
 from harness.collections.readers import mathlib
 from harness.data.topics import Formula, Topic
-from harness.errors import HarnessError
 from harness.io.files import sha256
 
 ROW = {
@@ -24,13 +23,6 @@ ROW = {
     "q4_special_case": "sets",
 }
 OTHER = {**ROW, "id": "O2", "full_name": "Nucleus'", "kind": "", "q1a_lean": "", "q1b_latex": "", "q4_special_case": ""}
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def file_of(*rows: object) -> bytes:

@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from case_tables import DATA, literals
+from refusals import refusal as message
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, CorpusReader
@@ -15,104 +17,15 @@ from harness.collections.readers import stacks
 from harness.collections.readers.latex_text import expander, latex_to_text, without_comments
 from harness.collections.readers.stacks_book import read_book
 from harness.data.trec import Run
-from harness.errors import HarnessError
 from harness.scoring.exclusions import Exclusions
 from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import Scorer
 
 CHAPTERS = ("sets", "sites", "sites-modules", "rings", "schemes", "flat", "late", "stacks")
-TAGS = """# tags
-0001,sets-lemma-first
-0002,sets-definition-map
-0003,sites-lemma-twice
-0004,sites-modules-lemma-x
-0005,rings-theorem-main
-0006,rings-remark-last
-0007,modules-lemma-x
-"""
-PREAMBLE = r"""
-\def\Spec{\mathop{\mathrm{Spec}}}
-\def\Hom{\mathop{\mathrm{Hom}}\nolimits}
-\def\lim{\mathop{\mathrm{lim}}\nolimits}
-\def\etale{{\acute{e}tale}}
-"""
-SETS = r"""
-\title{Set Theory}
-\section{Maps}
-\label{section-maps}
-% \begin{lemma} \label{lemma-commented} \end{lemma}
-\begin{definition}
-\label{definition-map}
-A {\it map} is $\Hom(A, B)$ on $S_\etale$. % \ref{lemma-first}
-\end{definition}
-
-\begin{lemma}[Nakayama's lemma]
-\label{lemma-first}
-\begin{slogan}
-Small is zero.
-\end{slogan}
-Let $f : A \to B$ be as in Definition \ref{definition-map}. Then
-\begin{enumerate}
-\item
-\label{item-one}
-$\Spec(A) = \lim A_i$, and
-\begin{equation}
-\label{equation-a}
-a \leq 100\%
-\end{equation}
-\item nothing else.
-\end{enumerate}
-\end{lemma}
-
-\begin{proof}
-See Definition \ref{definition-map} and part (\ref{item-one}) of Lemma \ref{lemma-first}, and \cite[p. 3]{Bass}.
-\begin{reference}
-\ref{nowhere-in-an-aside}
-\end{reference}
-\end{proof}
-"""
-SITES = r"""
-\title{Sites}
-\begin{lemma}
-\label{lemma-twice}
-Every \'etale thing, see Sets, Definition \ref{sets-definition-map}, is $x$.
-\end{lemma}
-\begin{proof}[First proof]
-By Sets, (\ref{sets-equation-a}) and Lemma \ref{modules-lemma-x} and Lemma \ref{rings-theorem-main}.
-\end{proof}
-\begin{proof}
-By Lemma \ref{lemma-none} and Sets, Definition \ref{sets-definition-map} and Section \ref{sets-section-maps}.
-\end{proof}
-"""
-MODULES = r"""
-\title{Modules on Sites}
-\begin{lemma}
-\label{lemma-x}
-$$
-x \in \text{modules}
-$$
-\end{lemma}
-\begin{verbatim}
-\begin{lemma} 100% of it
-\end{verbatim}
-"""
-RINGS = r"""
-\begin{theorem}
-\label{theorem-main}
-Main.
-\end{theorem}
-\begin{proof}
-By Sites, Lemma \ref{sites-lemma-twice} and \ref{sites-modules-lemma-x}. Remark \ref{remark-last} says more.
-\end{proof}
-\begin{remark}
-\label{remark-last}
-Last.
-\end{remark}
-\begin{remark}
-\label{remark-without-tag}
-None.
-\end{remark}
-"""
+TAGS, PREAMBLE, SETS, SITES, MODULES, RINGS = (
+    (DATA / "stacks" / name).read_text()
+    for name in ("tags", "preamble.tex", "sets.tex", "sites.tex", "sites-modules.tex", "rings.tex")
+)
 Write = Callable[..., Path]
 
 
@@ -137,13 +50,6 @@ def write(tmp_path: Path) -> Write:
 def corpus(folder: Path, reader: CorpusReader, keep: tuple[str, ...] = ()) -> Corpus:
     names = ("Makefile", "preamble.tex", "tags/tags", *(f"{name}.tex" for name in CHAPTERS))
     return Corpus("mine", "", "", tuple(folder / name for name in names), (), keep, reader)
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_statements_are_documents_in_the_order_of_the_book(write: Write) -> None:
@@ -303,20 +209,7 @@ def test_what_stands_later_does_not_count(write: Write) -> None:
 
 @pytest.mark.parametrize(
     ("files", "said"),
-    [
-        ({"rings.tex": "a\n\\begin{lemma}\n\\label{x}\n\\begin{enumerate}\n\\end{lemma}\n"},
-         "rings.tex:5: \\end{lemma} where \\end{enumerate} should be, for \\begin of line 4"),
-        ({"rings.tex": "\n\\end{lemma}\n"}, "rings.tex:2: \\end{lemma} closes nothing"),
-        ({"rings.tex": "\n\n\\begin{proof}\nx"},
-         "rings.tex:3: \\begin{proof} is not closed before the end of the chapter"),
-        ({"rings.tex": "\\begin{lemma}\n\\begin{lemma}"},
-         "rings.tex:2: \\begin{lemma} stands within the lemma that begins in line 1"),
-        ({"Makefile": "all:\n"}, "Makefile: no list of chapters, expected a line such as 'LIJST = introduction"),
-        ({"Makefile": "LIJST = sets rings sets\n"}, "Makefile: LIJST names chapter 'sets' twice"),
-        ({"Makefile": "LIJST = sets gone\n"}, "gone.tex: cannot be read: No such file"),
-        ({"tags_tags": "0001,a-b\nx1,y\n"}, "tags:2: 'x1,y' is not a tag, expected such as"),
-        ({"tags_tags": "0001,a-b\n0001,y\n"}, "tags:2: tag 0001 is on an earlier line already"),
-    ],
+    literals("collections/stacks_faults_are_one_line"),
 )  # fmt: skip
 def test_faults_are_one_line(write: Write, files: dict[str, str], said: str) -> None:
     folder = write(**files)

@@ -16,6 +16,7 @@ import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from case_tables import literals
 
 import harness as h
 from harness.cli.score import score
@@ -214,40 +215,13 @@ def test_a_topic_with_grades_below_zero_alone_scores_0() -> None:
 
 LONG = "x" * 256
 FAULTS: Mapping[str, tuple[bytes, str]] = {
-    "a word": (b"q1 0 d1 much\n", ":1: grade 'much' is not a finite number"),
-    "not a number": (b"query-id\tcorpus-id\tscore\nq1\td1\tnan\n", ":2: grade 'nan' is not a finite number"),
-    "infinite": (b'{"qid": "q1", "docno": "d1", "label": Infinity}', ":1: grade 'inf' is not a finite number"),
-    "true": (b'{"qid": "q1", "docno": "d1", "label": true}', ":1: True is neither text nor a number"),
-    "no grade": (b'{"qid": "q1", "docno": "d1", "label": null}', ":1: column 'label' has no value"),
-    "no document": (
-        b'\n{"qid": "q1", "label": 1}',
-        ":2: no column 'corpus-id' or 'corpus_id' or 'doc_id' or 'docid' or 'docno' or 'document'; found qid, label",
-    ),
-    "a document with a blank": (
-        b'{"qid": "q1", "docno": "d 1", "label": 1}',
-        ":1: document id 'd 1' is empty or holds blanks or unprintable characters",
-    ),
-    "a key twice": (
-        b'{"qid": "q1", "docno": "d1", "label": 0}\n{"qid": "q1", "docno": "d2", "label": 1, "label": 0}',
-        ":2: 'label' occurs twice in an object",
-    ),
-    "no JSON": (b'{"qid": "q1"', ":1: not valid JSON: Expecting ',' delimiter"),
-    "judged twice": (
-        b'{"qid": "q1", "docno": "d1", "label": 1}\n\n{"qid": "q1", "docno": "d1", "label": 1}',
-        ":3: document 'd1' of topic 'q1' is judged on line 1 already",
-    ),
-    "columns": (b"q1 d1 1\nq1 d2 1\nq1 d3\n", ":3: 2 columns, expected 3 (topic document grade)"),
-    "a long id": (f"q1 {LONG} 1\n".encode(), ":1: document id of 256 bytes, at most 255"),
-    "only a header": (b"query-id\tcorpus-id\tscore\n", ": holds no judgments after its header"),
-    "only comments": (b"# q1 0 d1 1\n", ": empty file, expected at least one line"),
-    "no rows": (parquet((), *BEIR), ": holds no judgments"),
-    "damaged": (b"PAR1xxxxPAR1", ": no whole Parquet file: "),
     "many of one kind": (
         b"q1,0,d1,1\n" * 40,
         ":1: 1 column, expected 4 (topic iteration document grade), separated by blanks or tabs, not commas "
         "(and 39 more: 2, 3, 4, 5, 6, ...)",
     ),
     "an empty archive": (zipped(b""), ": empty file, expected at least one line"),
+    **{name: (data, said) for name, data, said in literals("data/judgment_forms_faults")},
 }
 
 

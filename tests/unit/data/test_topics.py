@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from case_tables import literals
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -43,76 +44,7 @@ def span(text: str, name: str = "q_1") -> str:
 
 @pytest.mark.parametrize(
     ("markup", "text", "formulas"),
-    [
-        ("plain words", "plain words", []),
-        ("", "", []),
-        ("<p>a</p><p>b</p>", "a b", []),
-        ("a<br>b<br/>c", "a b c", []),
-        ("<ul><li>one</li><li>two</li></ul>", "one two", []),
-        ("a<b>bold</b>c", "aboldc", []),
-        ("a &lt; b &amp; c &#x2265; d &nbsp; e", "a < b & c ≥ d e", []),
-        ("a &amp;lt; b", "a &lt; b", []),
-        ("&unknown; &", "&unknown; &", []),
-        (f"so {span('$x$')} is", "so $x$ is", [("q_1", "x")]),
-        (span("$$x$$"), "$$x$$", [("q_1", "x")]),
-        (span(r"\(x\)"), r"\(x\)", [("q_1", "x")]),
-        (span(r"\[x\]"), r"\[x\]", [("q_1", "x")]),
-        (span("x"), "x", [("q_1", "x")]),
-        (span(" $ x $ "), "$ x $", [("q_1", "x")]),
-        (span("$a &lt; b$"), "$a < b$", [("q_1", "a < b")]),
-        # A dollar that belongs to the formula stays.
-        (span(r"$5\$$"), r"$5\$$", [("q_1", r"5\$")]),
-        (span("$a$ and $b$"), "$a$ and $b$", [("q_1", "a$ and $b")]),
-        (span("$$"), "$$", [("q_1", "")]),
-        (span(""), "", [("q_1", "")]),
-        # A line break inside a formula must not glue a command to what follows.
-        (span(r"$\alpha<br>b$"), r"$\alpha b$", [("q_1", r"\alpha b")]),
-        (span("$a<em>b</em>$"), "$ab$", [("q_1", "ab")]),
-        # A sign that is not escaped is no tag, unless the element ends in the formula.
-        (
-            span("$M<x$") + " then " + span("$x^k<e^x$", "q_2"),
-            "$M<x$ then $x^k<e^x$",
-            [("q_1", "M<x"), ("q_2", "x^k<e^x")],
-        ),
-        (span("$x<y$") + " and " + span("$z>w$", "q_2"), "$x<y$ and $z>w$", [("q_1", "x<y"), ("q_2", "z>w")]),
-        (span("$a<b>c$"), "$a<b>c$", [("q_1", "a<b>c")]),
-        (span("$a<b, c>d$"), "$a<b, c>d$", [("q_1", "a<b, c>d")]),
-        (span("$a<br, b<p>c$"), "$a<br, b<p>c$", [("q_1", "a<br, b<p>c")]),
-        (span('$a<i x="$'), '$a<i x="$', [("q_1", 'a<i x="')]),
-        (span("$0<t<\\infty$") + "<p>a</p>", "$0<t<\\infty$ a", [("q_1", "0<t<\\infty")]),
-        (span("$a<!--b-->c<!d$"), "$ac<!d$", [("q_1", "ac<!d")]),
-        (span("$<![CDATA[x<y]]>$"), "$x<y$", [("q_1", "x<y")]),
-        (span("$1&a&a\\not&copy$"), "$1&a&a\\not&copy$", [("q_1", "1&a&a\\not&copy")]),
-        ("<x, y> if k<n <p>a</p>", "<x, y> if k<n a", []),
-        (f"k <b and {span('$x$')}", "k <b and $x$", [("q_1", "x")]),
-        # Empty formulas, and delimiters that are part of a formula or are missing.
-        (span("$ $"), "$ $", [("q_1", "")]),
-        (span("$x\\$"), "$x\\$$", [("q_1", "x\\$")]),
-        (span("$x\\ $"), "$x\\ $", [("q_1", "x\\ ")]),
-        (span("$$|x-a|") + " at $5", "$$|x-a|$$ at $5", [("q_1", "|x-a|")]),
-        # Attributes in any form.
-        ("<SPAN ID='q_1' CLASS='a MATH-CONTAINER'>$x<y$</SPAN>", "$x<y$", [("q_1", "x<y")]),
-        ("<span\n id=q_1\n class=math-container\n>$x<y$</span\n>", "$x<y$", [("q_1", "x<y")]),
-        # Nested spans belong to the outer formula.
-        (span("$a<span>b</span>c$") + " t", "$abc$ t", [("q_1", "abc")]),
-        (span(f"$a{span('b', 'q_2')}c$") + " t", "$abc$ t", [("q_1", "abc")]),
-        (span("a") + span("b", "q_2"), "ab", [("q_1", "a"), ("q_2", "b")]),
-        ('<span class="x math-container y" id="1">a</span>', "a", [("1", "a")]),
-        ('<span class="math-containers" id="1">a</span>', "a", []),
-        ('<span class="math-container">a</span>', "a", [("", "a")]),
-        ("<span class id>a</span>", "a", []),
-        ("<tr><td>alpha</td><td>beta</td></tr>", "alpha beta", []),
-        ('<div class="math-container" id="1">a</div>', "a", []),
-        # Broken markup is read as far as it goes.
-        ('<p>x <span class="math-container" id="1">$a', "x $a$", [("1", "a")]),
-        ("</span></p>a</span>", "a", []),
-        (span("$x$") + "</span></span> b", "$x$ b", [("q_1", "x")]),
-        ("<p>1 < 2", "1 < 2", []),
-        ("a <!-- <p>hidden</p> --> b", "a b", []),
-        ("<P>A</P><BR>" + span("$X$").replace("span", "SPAN"), "A $X$", [("q_1", "X")]),
-        # What a browser would run or fetch is not kept.
-        ('<img src="http://x/y" onerror="z">a', "a", []),
-    ],
+    literals("data/topics_text_and_formulas_of_markup"),
 )
 def test_text_and_formulas_of_markup(markup: str, text: str, formulas: list[tuple[str, str]]) -> None:
     assert plain(markup) == (text, tuple(Formula(*formula) for formula in formulas))
@@ -191,32 +123,7 @@ def test_markup_that_is_not_escaped_is_read_without_it() -> None:
 
 @pytest.mark.parametrize(
     ("data", "expected"),
-    [
-        (b"", "f:1: not valid XML: no element found"),
-        (b"<Topics></Topics>", "f: no topics found"),
-        (b"A.1\tx\n", "f:1: not valid XML: syntax error"),
-        (b"<Topics>\n<Topic>\n</Topics>", "f:3: not valid XML: mismatched tag"),
-        (b"<Topics>\n<Topic", "f:2: not valid XML: unclosed token"),
-        (b"<Topics>\n&nbsp;</Topics>", "f:2: not valid XML: undefined entity"),
-        (b"<Topics>\n\n\xff</Topics>", "f:3: not valid XML: not well-formed (invalid token)"),
-        (b"<Topics/>\n<Topics/>", "f:2: not valid XML: junk after document element"),
-        (b"<Topics>\n<Topic/>\n</Topics>", "f:2: topic id '' is empty or holds blanks or unprintable characters"),
-        (
-            b'<Topics>\n\n<Topic number="A 1"/></Topics>',
-            "f:3: topic id 'A 1' is empty or holds blanks or unprintable characters",
-        ),
-        (
-            b'<Topics>\n<Topic number="A.1"/>\n<Topic number="A.2"/>\n<Topic\nnumber="A.1"/></Topics>',
-            "f:5: topic 'A.1' is on line 2 already",
-        ),
-        (b'<?xml version="1.0"?>\n<!DOCTYPE t>\n<Topics/>', "f:2: DOCTYPE is not allowed in a topics file"),
-        (
-            b'<!DOCTYPE t [<!ENTITY a "aaa"><!ENTITY b "&a;&a;">]><Topics/>',
-            "f:1: DOCTYPE is not allowed in a topics file",
-        ),
-        (b'<Topics>\n<!ENTITY a SYSTEM "file:///etc/passwd">', "f:2: ENTITY is not allowed in a topics file"),
-        (b"<Topics>\n\x00</Topics>", "f:2: byte 0x00 is not UTF-8 text"),
-    ],
+    literals("data/topics_faults_of_xml_name_the_line"),
 )
 def test_faults_of_xml_name_the_line(data: bytes, expected: str) -> None:
     assert fault(lambda: arqmath_xml(data, "f")) == expected
@@ -315,23 +222,7 @@ def test_topics_of_trec() -> None:
 
 @pytest.mark.parametrize(
     ("data", "expected"),
-    [
-        ("", "f: no topics found"),
-        ("M.1\tx\n", "f:1: text outside of <top> and </top>: 'M.1 x'"),
-        (f"{OF_TREC}\n\nrest", "f:21: text outside of <top> and </top>: 'rest'"),
-        (OF_TREC.replace("</top>", ""), "f:2: <top> has no </top>"),
-        (OF_TREC.replace("</TOP>", ""), "f:14: <top> has no </top>"),
-        (OF_TREC.replace("M.2", " "), "f:14: the topic that begins here has no <num>, or an empty one"),
-        (OF_TREC.replace("<title> I", "<desc> I"), "f:2: the topic that begins here has two fields <desc>"),
-        (OF_TREC.replace("Sums", ""), "f:14: the topic that begins here has no <title>, or an empty one"),
-        (
-            OF_TREC.replace("<num> N", "N"),
-            "f:2: the topic that begins here has text outside of its fields: 'Number: 301'",
-        ),
-        (OF_TREC.replace("<dom>", "x <dom>"), "f:14: the topic that begins here has text outside of its fields: 'x'"),
-        (OF_TREC.replace("301", "M.2"), "f:14: topic 'M.2' is on line 2 already"),
-        (OF_TREC.replace("301", "30 1"), "f:2: topic id '30 1' is empty or holds blanks or unprintable characters"),
-    ],
+    literals("data/topics_faults_of_trecs_form_name_the_line"),
 )
 def test_faults_of_trecs_form_name_the_line(data: str, expected: str) -> None:
     assert fault(lambda: trec(data.encode(), "f")) == expected
@@ -368,18 +259,7 @@ FORMULAS = 'expected formulas such as ["n^2"] or [{"id": "f1", "latex": "n^2"}]'
 
 @pytest.mark.parametrize(
     ("line", "expected"),
-    [
-        ('{"id": "1"}', f"expected an object with the keys {KEYS}"),
-        ('{"id": "1", "title": "t", "titel": "t"}', f"expected an object with the keys {KEYS}"),
-        ('{"id": null, "title": "t"}', "id, title, body and language must be text"),
-        ('{"id": 1, "title": "t"}', "id, title, body and language must be text"),
-        ('{"id": "1", "title": "t", "body": null}', "id, title, body and language must be text"),
-        ('{"id": "1", "title": "t", "tags": "algebra"}', "tags must be a list"),
-        ('{"id": "1", "title": "t", "tags": null}', "tags must be a list"),
-        ('{"id": "1", "title": "t", "formulas": [{"id": "1"}]}', f"column 'formulas' is [{{'id': '1'}}], {FORMULAS}"),
-        ('{"id": "1", "title": "t", "formulas": 5}', f"column 'formulas' is 5, {FORMULAS}"),
-        ('{"id": "1", "title": "t", "attributes": []}', "'list' object has no attribute 'items'"),
-    ],
+    literals("data/topics_faults_of_our_own_form_name_the_line"),
 )
 def test_faults_of_our_own_form_name_the_line(line: str, expected: str) -> None:
     data = '{"id": "0", "title": "t"}\n\n' + line + "\n"

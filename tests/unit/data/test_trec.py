@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from case_tables import literals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
@@ -23,17 +24,7 @@ from harness.errors import HarnessError
 TWO = b"1 Q0 a 1 2.0 t\n1 Q0 b 2 1.0 t\n"
 JUDGED = b"1 0 a 1\n1 0 b 0\n"
 TREC = "(topic Q0 document rank score tag)"
-LAYOUTS = (
-    f"6 for trec {TREC}; 5 for arqmath-task1 (topic post rank score tag); "
-    "6 for arqmath-task2 (topic formula post rank score tag)"
-)
-SAY = "say which it is with --format trec or --format arqmath-task2"
-FIVE = (
-    ": 5 columns like a TREC run (topic Q0 document rank score tag) that lacks one; "
-    "if column 2 is a post, say --format arqmath-task1"
-)
 RULE = "1 to 255 bytes without control characters or line breaks, and without a blank at either end"
-CUT_SHORT = ": compressed file is cut short or damaged: "
 KNOWN = "known: arqmath-task1, arqmath-task2, trec"
 
 
@@ -146,85 +137,10 @@ def test_judgments_are_read() -> None:
 
 ID = "x" * 256
 BAD_RUNS: dict[str, tuple[bytes, list[str]]] = {
-    "too few columns": (TWO + b"1 Q0 c 3 t\n", [f":3: 5 columns, expected 6 {TREC}"]),
-    "too many columns": (TWO + b"\n1 Q0 c 3 0.5 t x\n", [f":4: 7 columns, expected 6 {TREC}"]),
-    "3 columns everywhere": (b"\n1 a 0.5\n2 a 0.5\n", [f":2: 3 columns, expected {LAYOUTS}"]),
-    "7 columns everywhere": (b"1 Q0 a 1 2.0 t x", [f":1: 7 columns, expected {LAYOUTS}"]),
-    "comma separated": (b"1,Q0,a,1,2.0,t\n", [f":1: 1 column, expected {LAYOUTS}"]),
-    "score: a word": (TWO + b"1 Q0 c 3 high t\n", [":3: score 'high' is not a finite number"]),
-    "score: decimal comma": (TWO + b"1 Q0 c 3 0,5 t\n", [":3: score '0,5' is not a finite number"]),
-    "score: not a number": (TWO + b"1 Q0 c 3 nan t\n", [":3: score 'nan' is not a finite number"]),
-    "score: infinite": (TWO + b"1 Q0 c 3 -inf t\n", [":3: score '-inf' is not a finite number"]),
-    "score: beyond 64 bits": (TWO + b"1 Q0 c 3 1e999 t\n", [":3: score '1e999' is not a finite number"]),
-    "rank: not whole": (TWO + b"1 Q0 c 3.5 0.5 t\n", [":3: rank '3.5' is not a whole number of 1 to 8 digits"]),
-    "rank: negative": (TWO + b"1 Q0 c -3 0.5 t\n", [":3: rank '-3' is not a whole number of 1 to 8 digits"]),
-    "rank: a word": (TWO + b"1 Q0 c third 0.5 t\n", [":3: rank 'third' is not a whole number of 1 to 8 digits"]),
-    "column 2 odd": (TWO + b"1 q0 c 3 0.5 t\n", [":3: column 2 is 'q0', expected Q0, 0 or _"]),
-    "column 2 constant": (
-        b"1 it a 1 2.0 t\n1 it b 2 1.0 t\n",
-        [f": column 2 is 'it' on every line, neither Q0, 0, _ nor formula ids; {SAY}"],
-    ),
-    "5 columns, Q0": (
-        b"1 Q0 a 1 2.0\n1 Q0 b 2 1.0\n",
-        [FIVE],
-    ),
-    "5 columns, 0": (b"1 0 1 2.0 t\n", [FIVE]),
-    "duplicate": (TWO + b"1 Q0 a 3 0.5 t\n", [":3: document 'a' of topic '1' is on line 1 already"]),
-    "duplicate, three times": (
-        TWO + b"2 Q0 b 3 0.5 t\n1 Q0 b 4 0.5 t\n1 Q0 b 5 0.5 t\n",
-        [f":{line}: document 'b' of topic '1' is on line 2 already" for line in (4, 5)],
-    ),
-    "mixed tags": (TWO + b"1 Q0 c 3 0.5 u\n", [":3: run tag 'u' differs from line 1's 't'"]),
-    "tag of 256 bytes": (
-        f"1 Q0 a 1 2.0 {ID}".encode(),
-        [f":1: run tag '{ID[:53]}…{ID[:26]}' is not a name: expected {RULE}"],
-    ),
-    "tag that turns the direction": (
-        "1 Q0 a 1 2.0 a\u202eb".encode(),
-        [rf":1: run tag 'a\u202eb' is not a name: expected {RULE}"],
-    ),
-    "tag with a line separator": (
-        "1 Q0 a 1 2.0 a\u2028b".encode(),
-        [rf":1: run tag 'a\u2028b' is not a name: expected {RULE}"],
-    ),
-    "long document id": (TWO + f"1 Q0 {ID} 3 0.5 t\n".encode(), [":3: document id of 256 bytes, at most 255"]),
     "long topic id": (TWO + f"{'ž' * 128} Q0 c 3 0.5 t\n".encode(), [":3: topic id of 256 bytes, at most 255"]),
-    "long post id": (f"1 f1 {ID} 1 2.0 t\n1 f2 7 2 1.0 t\n".encode(), [":1: post id of 256 bytes, at most 255"]),
-    "empty": (b"", [": empty file, expected at least one line"]),
-    "blanks only": (b" \n\t\r\n", [": empty file, expected at least one line"]),
-    "byte order mark only": (b"\xef\xbb\xbf", [": empty file, expected at least one line"]),
-    "empty archive": (gzip.compress(b""), [": empty file, expected at least one line"]),
-    "binary": (b"\0\0\0", [":1: binary file: byte 0x00, expected a text table"]),
-    "a zero byte": (TWO + b"1 Q0 c\0 3 0.5 t\n", [":3: binary file: byte 0x00, expected a text table"]),
     "a zero byte far away": (
         b"".join(b"%d Q0 a 1 2.0 t\n" % i for i in range(40_000)) + b"1 Q0 \x01 1 2.0 t\n",
         [":40001: binary file: byte 0x01, expected a text table"],
-    ),
-    "a form feed": (TWO + b"1 Q0 c 3 0.5 t\x0c\n", [":3: binary file: byte 0x0c, expected a text table"]),
-    "bytes that are not UTF-8": (
-        TWO + b"1 Q0 c\xff 3 0.5 t\n1 Q0 c 3 0.5 t\n1 Q0 \xc3\x28 4 0.5 t\n",
-        [":3: byte 0xff is not UTF-8 text", ":5: byte 0xc3 is not UTF-8 text"],
-    ),
-    "UTF-16": ("1 Q0 a 1 2.0 t".encode("utf-16"), [": is UTF-16 text, expected UTF-8"]),
-    "UTF-16 without a mark": (
-        "1 Q0 a 1 2.0 t".encode("utf-16-le"),
-        [":1: binary file: byte 0x00, expected a text table"],
-    ),
-    "everything at once, in the order of the lines": (
-        TWO + b"1 Q0 a 3 nan u\nQ\n1 Q0 x -1 0.1 t\n1 0 b 5 x t\n",
-        [
-            ":3: score 'nan' is not a finite number",
-            ":3: run tag 'u' differs from line 1's 't'",
-            ":3: document 'a' of topic '1' is on line 1 already",
-            f":4: 1 column, expected 6 {TREC}",
-            ":5: rank '-1' is not a whole number of 1 to 8 digits",
-            ":6: score 'x' is not a finite number",
-            ":6: document 'b' of topic '1' is on line 2 already",
-        ],
-    ),
-    "21 problems": (
-        TWO + b"".join(b"1 Q0 c%d 3 x t\n" % i for i in range(21)),
-        [":3: score 'x' is not a finite number (and 20 more: 4, 5, 6, 7, 8, ...)"],
     ),
     "problems of two kinds, many of each": (
         TWO + b"".join(b"1 Q0 c%d y x t\n" % i for i in range(70)),
@@ -233,25 +149,7 @@ BAD_RUNS: dict[str, tuple[bytes, list[str]]] = {
             for what, kind in (("score 'x'", "a finite number"), ("rank 'y'", "a whole number of 1 to 8 digits"))
         ],
     ),
-    "five of one kind": (
-        TWO + b"".join(b"1 Q0 c%d 3 x t\n" % i for i in range(5)),
-        [f":{line}: score 'x' is not a finite number" for line in range(3, 8)],
-    ),
-    "gzip cut short": (
-        gzip.compress(TWO * 50)[:-9],
-        [f"{CUT_SHORT}it ends inside of a gzip member"],
-    ),
-    "gzip cut after its head": (
-        gzip.compress(TWO)[:12],
-        [f"{CUT_SHORT}it ends inside of a gzip member"],
-    ),
-    "gzip damaged": (gzip.compress(TWO)[:-6] + b"abcdef", [f"{CUT_SHORT}a gzip member: incorrect data check"]),
-    "gzip and something else": (gzip.compress(TWO) + b"junk", [f"{CUT_SHORT}a gzip member: incorrect header check"]),
-    "xz cut short": (
-        lzma.compress(TWO * 50)[:-9],
-        [f"{CUT_SHORT}it ends inside of an xz stream"],
-    ),
-    "xz damaged": (lzma.compress(TWO)[:30] + b"\xff" * 30, [f"{CUT_SHORT}an xz stream: Corrupt input data"]),
+    **{name: (data, said) for name, data, said in literals("data/trec_bad_runs")},
 }
 
 
@@ -261,41 +159,8 @@ def test_what_is_wrong_with_a_run(data: bytes, expected: list[str]) -> None:
     assert message(lambda: read_run("run.txt")).split("\n") == [f"run.txt{problem}" for problem in expected]
 
 
-COLUMNS = "(topic iteration document grade)"
-BAD_QRELS: dict[str, tuple[bytes, list[str]]] = {
-    "huge": (
-        JUDGED + b"1 0 c 1.7e308\n",  # of which two together are infinite, and nDCG undefined
-        [":3: grade 1.7e308 is above 9,007,199,254,740,992"],
-    ),
-    "a word": (JUDGED + b"1 0 c high\n", [":3: grade 'high' is not a finite number"]),
-    "a word with a minus and a point": (JUDGED + b"1 0 c -1.x5\n", [":3: grade '-1.x5' is not a finite number"]),
-    "not a number": (JUDGED + b"1 0 c NaN\n", [":3: grade 'NaN' is not a finite number"]),
-    "infinite": (JUDGED + b"1 0 c -1e999\n", [":3: grade '-1e999' is not a finite number"]),
-    "judged twice": (JUDGED + b"1 0 a 1\n", [":3: document 'a' of topic '1' is judged on line 1 already"]),
-    "columns": (
-        JUDGED + b"1 0 c\n1 0 c 1 1\n",
-        [f":3: 3 columns, expected 4 {COLUMNS}", f":4: 5 columns, expected 4 {COLUMNS}"],
-    ),
-    "a run": (TWO, [f":1: 6 columns, expected 4 {COLUMNS}", f":2: 6 columns, expected 4 {COLUMNS}"]),
-    "long document id": (f"1 0 {ID} 1\n".encode(), [":1: document id of 256 bytes, at most 255"]),
-    "long topic id": (f"{ID} 0 a 1\n".encode(), [":1: topic id of 256 bytes, at most 255"]),
-    "empty": (b"\n", [": empty file, expected at least one line"]),
-    "binary": (JUDGED + b"1 0 \x1f 1\n", [":3: binary file: byte 0x1f, expected a text table"]),
-    "not UTF-8": (b"\xe9 0 a 1\n", [":1: byte 0xe9 is not UTF-8 text"]),
-    "everything at once": (
-        JUDGED + b"1 0 a -1\n\n1 0 x x\n2\n1 0 b -0.5\n",
-        [
-            ":3: document 'a' of topic '1' is judged on line 1 already",
-            ":5: grade 'x' is not a finite number",
-            f":6: 1 column, expected 4 {COLUMNS}",
-            ":7: document 'b' of topic '1' is judged on line 2 already",
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize(("data", "expected"), BAD_QRELS.values(), ids=BAD_QRELS.keys())
-def test_what_is_wrong_with_judgments(data: bytes, expected: list[str]) -> None:
+@pytest.mark.parametrize(("name", "data", "expected"), literals("data/trec_bad_judgments"))
+def test_what_is_wrong_with_judgments(name: str, data: bytes, expected: list[str]) -> None:
     assert message(lambda: read_qrels_of(data)).split("\n") == [f"qrels.txt{problem}" for problem in expected]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_tables import literals
 from composed_configurations import FILE, GROUPS, digests
 from hydra import compose, initialize_config_dir
 from hydra.core.plugins import Plugins
@@ -99,17 +100,7 @@ def test_a_base_may_hold_variants_of_its_own(here: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     ("files", "fault"),
-    [
-        ({"_own": "variants: [own]\n"}, "_own.yaml: key 'variants' is ['own'], expected names, each with its keys"),
-        ({"_own": "variants: {../own: {}}\n"}, "_own.yaml: key 'variants' has '../own', expected names of letters"),
-        ({"_own": "variants: {own: }\n"}, "_own.yaml: key 'variants.own': expected keys and values"),
-        ({"_own": "variants: {own: {defaults: [bm25]}}\n"}, "_own.yaml: key 'variants.own': expected keys and values"),
-        ({"_own": "variants:\n  a: {}\n  a: {}\n"}, "_own.yaml:3: not valid YAML: key 'a' is on line 2 already"),
-        ({"_own": "variants: {bm25: {}}\n"}, "_own.yaml: the harness has a system of this name already"),
-        ({"own": "defaults: [_none, _self_]\n"}, "own.yaml: key 'defaults' names '_none', and no conf/system/ has"),
-        ({"own": "defaults: [_a]\n", "_a": "defaults: [own]\n"}, "own.yaml: key 'defaults' names the file itself"),
-        ({"own": "defaults: [_a]\n", "_a": "title: [\n"}, "_a.yaml:2: not valid YAML"),
-    ],
+    literals("io/bases_faults_name_the_file"),
 )
 def test_faults_name_the_file(here: Path, files: dict[str, str], fault: str) -> None:
     for name, text in files.items():

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import pytest
+from case_tables import literals
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,38 +80,7 @@ def test_a_value_from_keys_and_values() -> None:
 
 @pytest.mark.parametrize(
     ("change", "fault"),
-    [
-        ({"nam": 1}, "key 'nam' is unknown; did you mean 'name'?"),
-        ({7: 1}, "key 7 is unknown; known: anything, as_given, cut, flag, "),
-        ({"name": None}, "key 'name' is missing"),
-        ({"name": 5}, "key 'name' is 5, expected text"),
-        ({"order": "across"}, "key 'order' is 'across', expected one of up, down"),
-        ({"order": None}, "key 'order' is None, expected one of up, down"),
-        ({"share": True}, "key 'share' is True, expected a number"),
-        ({"share": "1"}, "key 'share' is '1', expected a number"),
-        ({"share": 10**400}, "key 'share' is 1000000"),
-        ({"flag": 1}, "key 'flag' is 1, expected true or false"),
-        ({"cut": 0}, "key 'cut' is 0, expected a whole number from 1 up"),
-        ({"flag": True}, "flag needs a cut"),
-        ({"one": 5}, "key 'one' is 5, expected keys and values"),
-        ({"one": {}}, "key 'one' is {}, expected keys and values"),
-        ({"one": {"title": []}}, "one: key 'title' is [], expected text"),
-        ({"one": {"title": True}}, "one: key 'title' is True, expected text"),
-        ({"one": {"title": "t", "depth": 1.0}}, "one: key 'depth' is 1.0, expected a whole number"),
-        ({"one": {"title": "t", "depth": True}}, "one: key 'depth' is True, expected a whole number"),
-        ({"words": "text"}, "key 'words' is 'text', expected a list"),
-        ({"words": ["a", 5]}, "key 'words': 5 is not text; put it in quotes"),
-        ({"several": {"title": "a"}}, "key 'several' is {'title': 'a'}, expected a list"),
-        ({"several": ["a"]}, "several: expected keys and values, found 'a'"),
-        ({"several": [{"titel": "a", "title": "b"}]}, "several: key 'titel' is unknown; did you mean 'title'?"),
-        ({"named": {}}, "key 'named' is {}, expected keys and values"),
-        ({"named": {"a": 5}}, "named: a: expected keys and values, found 5"),
-        ({"named": {"a": {}}}, "named: a: key 'title' is missing"),
-        ({"numbers": ["a"]}, "key 'numbers' is ['a'], expected keys and values"),
-        ({"numbers": {"a": "1"}}, "numbers: key 'a' is '1', expected a whole number"),
-        ({"nested": {"a": []}}, "nested: key 'a' is [], expected keys and values"),
-        ({"nested": {"a": {"b": "1"}}}, "nested: a: key 'b' is '1', expected a whole number"),
-    ],
+    [*literals("io/checks_a_fault_is_one_line"), ({"share": 10**400}, "key 'share' is 1000000")],
 )
 def test_a_fault_is_one_line(change: dict[Any, object], fault: str) -> None:
     (line,) = lines({"name": "n", **change})

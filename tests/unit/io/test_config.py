@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_tables import literals
+from refusals import refusal as message
 
 from harness.collections.beir import BeirCollection
 from harness.collections.corpora import load_corpus
@@ -25,33 +27,9 @@ SHA = "0" * 64
 COMMIT = "1" * 40
 
 
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("text", "fault"),
-    [
-        (b"", "f:1: expected keys and values"),
-        (b"- a\n", "f:1: expected keys and values"),
-        (b"a: 1\nb: 2\na: 3\n", "f:3: not valid YAML: key 'a' is on line 1 already"),
-        (b"a:\n  b: 1\n  c: 2\n  b: 3\n", "f:4: not valid YAML: key 'b' is on line 2 already"),
-        (b"a: {x: 1, x: 1}\n", "f:1: not valid YAML: key 'x' is on line 1 already"),
-        (b"a: 1\n? [b, c]\n: 2\n", "f:2: not valid YAML: a key must be text or a number, found ['b', 'c']"),
-        (b"a:\n\t- b\n", "f:2: not valid YAML: found character that cannot start any token"),
-        (b"a: 'text\nb: 1\n", "f:3: not valid YAML: found unexpected end of stream"),
-        (b"a: 1\n---\nb: 1\n", "f:2: not valid YAML: but found another document"),
-        (b"a: &x {b: *x}\n", "f:1: not valid YAML: found unconstructable recursive node"),
-        (b"a: 2024-13-01\n", "f: not valid YAML: month must be in 1..12"),
-        (
-            b"a: !!python/object/apply:os.getcwd []\n",
-            "f:1: not valid YAML: could not determine a constructor for the tag "
-            "'tag:yaml.org,2002:python/object/apply:os.getcwd'",
-        ),
-    ],
+    literals("io/config_faults_of_yaml_name_the_line"),
 )
 def test_faults_of_yaml_name_the_line(text: bytes, fault: str) -> None:
     assert message(lambda: config.parse(text, "f")) == fault
@@ -178,40 +156,7 @@ def test_a_file_of_a_source_has_its_checksum(conf: Conf) -> None:
 
 @pytest.mark.parametrize(
     ("source", "mapping", "fault"),
-    [
-        ("", 5, "f: expected keys and values such as source and path, found 5"),
-        ("", "qrels-file.txt", "f: expected keys and values such as source and path, found 'qrels-file.txt'"),
-        ("", {}, "f: names no file; expected 'file', or 'source' and 'path', or 'embedded'"),
-        ("", {"source": "mine"}, "f: key 'path' is missing"),
-        ("", {"source": "pyaO", "path": "x"}, "f: source 'pyaO' is unknown; did you mean 'pya0'?"),
-        ("", {"embedded": "x", "path": "y"}, "f: key 'path' is unknown; known: embedded"),
-        ("", {"file": "x", "sha256": "y"}, "f: key 'sha256' is unknown; known: file"),
-        ("", {"file": 5}, "f: key 'file' is 5, expected text"),
-        ("", {"file": "a\0b"}, "f: key 'file' is 'a\\x00b', expected a path"),
-        ("files: {a.txt: {}}", {"source": "mine", "path": "b.txt"}, "f: 'b.txt' is not a file of source 'mine'; "),
-        (
-            "files: {a.txt: {size: 1}}",
-            {"source": "mine", "path": "a.txt"},
-            "PATH: files: a.txt: key 'sha256' is missing",
-        ),
-        (
-            "files: {a.txt: 5}",
-            {"source": "mine", "path": "a.txt"},
-            "PATH: files: a.txt: expected keys and values, found 5",
-        ),
-        ("files: a.txt", {"source": "mine", "path": "a.txt"}, "PATH: key 'files' is 'a.txt', expected keys and values"),
-        ("commit: 1", {"source": "mine", "path": "a.txt"}, "PATH: key 'files' is missing"),
-        (
-            "files: {a.txt: {sha256: x, size: 1}}",
-            {"source": "mine", "path": "a.txt"},
-            "PATH: sha256 must be 64 lower-case hex digits, got 'x'",
-        ),
-        (
-            f"files: {{a.txt: {{sha256: '{SHA}', size: big}}}}",
-            {"source": "mine", "path": "a.txt"},
-            "PATH: size must be a whole number, got 'big'",
-        ),
-    ],
+    literals("io/config_faults_of_files"),
 )
 def test_faults_of_files(conf: Conf, source: str, mapping: dict[str, Any], fault: str) -> None:
     path = conf("source", "mine", f"title: S\nlicence: CC0\nurl: 'http://x/y'\n{source}\n")

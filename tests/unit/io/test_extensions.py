@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from extension_tools import install
+from refusals import refusal as message
 
 from harness.errors import HarnessError
 from harness.io import config, extensions
@@ -28,13 +29,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, importable: Callable[[
     importable(folder)
     monkeypatch.chdir(tmp_path)
     return folder
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    (line,) = caught.value.lines
-    return line
 
 
 def test_configurations_of_a_package_stand_beside_ours(site: Path) -> None:

@@ -3,16 +3,15 @@ from __future__ import annotations
 import errno
 import gzip
 import hashlib
-import lzma
 import os
 import pickle
 import stat
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusal as message
 
 from harness.errors import (
     FormatError,
@@ -25,16 +24,9 @@ from harness.errors import (
     suggestion,
 )
 from harness.io.console import log_line
-from harness.io.files import cache_root, data_root, read_bytes, sha256, sha256_file, write_all, write_atomic
+from harness.io.files import cache_root, read_bytes, sha256, sha256_file, write_all, write_atomic
 
 TEXT = b"T1 Q0 d1 1 0.5 r\n" * 20
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def names(folder: Path) -> list[str]:
@@ -42,14 +34,6 @@ def names(folder: Path) -> list[str]:
 
 
 # Reading
-
-
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
-@pytest.mark.parametrize("name", ["run.txt", "run.gz"])
-def test_compression_is_told_by_the_content(tmp_path: Path, pack: Callable[[bytes], bytes], name: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(pack(TEXT))
-    assert read_bytes(path) == TEXT
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -146,11 +130,6 @@ def test_the_cache_lies_where_it_is_told_to(monkeypatch: pytest.MonkeyPatch) -> 
     assert cache_root() == Path("/x/mathir-harness")
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     assert cache_root() == Path("/home/somebody/.cache/mathir-harness")
-
-
-def test_the_data_lies_beside_or_inside_the_package() -> None:
-    assert (data_root() / "conf" / "protocol" / "trec_eval.yaml").is_file()
-    assert (data_root() / "qrels" / "mini-task1.txt").is_file()
 
 
 # Errors

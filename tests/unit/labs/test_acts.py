@@ -6,14 +6,13 @@ import json
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
-from lab_tools import Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
+from lab_tools import Conf, Make, collection, files, judgments, rankings, run_file, run_text, tiny_lab
 
 from harness.cli import organiser_commands
 from harness.cli.leaderboard import leaderboard
@@ -28,18 +27,11 @@ from harness.labs.submission_storage import commit
 from harness.labs.submissions import events, scores_of, submissions
 from harness.labs.submit import Offer, choose_primary, submit_run, withdraw_run
 
-Make = Callable[..., Lab]
 BEFORE = datetime(2026, 8, 1, tzinfo=UTC)  # the deadline
 
 
-@pytest.fixture
-def make(conf: Conf, tmp_path: Path) -> Make:
-    collection(conf, tmp_path / "data", judgments())
-    return lambda **settings: tiny_lab(tmp_path / "lab", **settings)
-
-
-def test_a_disqualified_run_is_not_ranked(make: Make, tmp_path: Path) -> None:
-    lab = make()
+def test_a_disqualified_run_is_not_ranked(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab()
     for seed, label in ((1, "a"), (2, "b")):
         submit_run(lab, Offer(run_file(tmp_path / "r", seed), "A", label))
     done = act(lab, Disqualified, "A", "a", reason=" uses the\njudgments ")
@@ -63,8 +55,8 @@ def test_a_disqualified_run_is_not_ranked(make: Make, tmp_path: Path) -> None:
     assert lab_faults(lab) == []
 
 
-def test_a_disqualified_run_does_not_come_back_by_a_withdrawal(make: Make, tmp_path: Path) -> None:
-    lab = make()
+def test_a_disqualified_run_does_not_come_back_by_a_withdrawal(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab()
     submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     act(lab, Disqualified, "A", "a")
     withdraw_run(lab, "A", "a")
@@ -74,8 +66,8 @@ def test_a_disqualified_run_does_not_come_back_by_a_withdrawal(make: Make, tmp_p
     assert submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "b")).made == 2
 
 
-def test_acts_on_a_withdrawn_run(make: Make, tmp_path: Path) -> None:
-    lab = make()
+def test_acts_on_a_withdrawn_run(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab()
     submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     withdraw_run(lab, "A", "a")
     with pytest.raises(HarnessError, match="A / a: all versions are withdrawn; name one with --version"):
@@ -83,8 +75,8 @@ def test_acts_on_a_withdrawn_run(make: Make, tmp_path: Path) -> None:
     assert act(lab, Refunded, "A", "a", 1).refunded
 
 
-def test_refunds(make: Make, tmp_path: Path) -> None:
-    lab = make(cap=1)
+def test_refunds(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(cap=1)
     submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     with pytest.raises(HarnessError, match="team A: has made 1 of 1 submissions"):
         submit_run(lab, Offer(run_file(tmp_path / "r", 2), "A", "b"))
@@ -95,8 +87,8 @@ def test_refunds(make: Make, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reason", ["\x07", "x" * 2001])
-def test_reasons_that_are_refused(make: Make, tmp_path: Path, reason: str) -> None:
-    lab = make()
+def test_reasons_that_are_refused(make_lab: Make, tmp_path: Path, reason: str) -> None:
+    lab = make_lab()
     submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     before = files(lab.folder)
     with pytest.raises(HarnessError, match="reason: expected printable text of at most 2,000 characters"):
@@ -105,9 +97,9 @@ def test_reasons_that_are_refused(make: Make, tmp_path: Path, reason: str) -> No
 
 
 @pytest.mark.parametrize(("kind", "label"), [(Refunded, "b"), (Reinstated, "a"), (Appealed, "a"), (Disqualified, "b")])
-def test_acts_on_what_is_not_there(make: Make, tmp_path: Path, kind: Kind, label: str) -> None:
+def test_acts_on_what_is_not_there(make_lab: Make, tmp_path: Path, kind: Kind, label: str) -> None:
     """A journal whose checksums are right and whose events do not follow from each other."""
-    lab = make()
+    lab = make_lab()
     submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     book = Journal(lab.folder)
     with book.locked():
@@ -300,12 +292,12 @@ def test_nothing_is_left_of_a_lab_that_cannot_be_judged_again(two_editions: Lab,
 
 
 def test_the_final_ranking(
-    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    make_lab: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is better on public topics may be worse on held-out ones."""
     monkeypatch.setattr("harness.labs.shown_scores.noise", lambda *_: 0.0)
     judged = judgments()
-    lab = make(private=True, cap=9, held_out=True, deadline="2026-09-01T00:00:00Z", measures=["P@5"])
+    lab = make_lab(private=True, cap=9, held_out=True, deadline="2026-09-01T00:00:00Z", measures=["P@5"])
     public, held = public_and_held_out(lab, events(lab), judged)
     for team, good in (("A", public), ("B", held)):
         ranked = {}
@@ -336,10 +328,10 @@ def test_the_final_ranking(
 
 
 def test_no_team_chooses_its_final_run_by_the_final_ranking(
-    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make_lab: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The primary runs as of the reveal are ranked; a withdrawn one is not replaced, a disqualified one is."""
-    lab = make(private=True, cap=9, held_out=True, measures=["P@5"])
+    lab = make_lab(private=True, cap=9, held_out=True, measures=["P@5"])
     for team in ("A", "B", "DPRL"):
         for seed, label in ((1, "a"), (2, "b")):
             submit_run(lab, Offer(run_file(tmp_path / "r", seed + 10 * ord(team[0])), team, label))
@@ -366,8 +358,8 @@ def _first(capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().out.splitlines()[1].split()[:3])
 
 
-def test_the_organisers_commands(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lab = make()
+def test_the_organisers_commands(make_lab: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lab = make_lab()
     organiser_commands.list_(lab.folder)
     organiser_commands.add(lab.folder, "A")
     submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))

@@ -5,17 +5,16 @@ from __future__ import annotations
 import gzip
 import lzma
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_tools import TOPICS, UNJUDGED, Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
+from case_tables import literals
+from lab_tools import TOPICS, UNJUDGED, Make, files, rankings, run_file, run_text
 
 from harness.errors import HarnessError
-from harness.labs.lab import Lab
 from harness.labs.submit import Offer, submit_run, withdraw_run
 
 GOOD = run_text(rankings(1))
@@ -86,89 +85,25 @@ BAD = {
         run_text(rankings(1, TOPICS[:4])),
         lab={"private": True, "cap": 9},
     ),
-    "duplicate in private": Bad(
-        "the same rankings were submitted before by another team; nothing was stored",
-        lab={"private": True, "cap": 9},
-        before=((1, "MIRMU", "one"),),
-    ),
-    "layout": Bad("--format trek: no such format; did you mean 'trec'?", offer={"format": "trek"}),
-    "deep": Bad("topic 'T.1' has 10 results, expected at most 9 (8 such topics)", lab={"results": 9}),
     # What does not unpack.
     "cut gzip": Bad("compressed file is cut short or damaged", gzip.compress(GOOD.encode())[:-9]),
     "damaged xz": Bad("compressed file is cut short or damaged", lzma.compress(GOOD.encode())[:-30] + b"\1" * 30),
     "bomb": Bad("unpacks to more than 5,000 bytes", gzip.compress(b"0" * 1_000_000), lab={"most_bytes": 5_000}),
-    "large": Bad("larger than 500 bytes", lab={"most_bytes": 500}),
     # Names.
-    "no team": Bad("team: is empty; expected the name of the team", offer={"team": " "}),
-    "team a path": Bad(f"team '../x': {NAMES}", offer={"team": "../x"}),
-    "team hidden": Bad(f"team '.x': {NAMES}", offer={"team": ".x"}),
-    "team with blank": Bad(f"team 'Math Dowsers': {NAMES}", offer={"team": "Math Dowsers"}),
-    "team a separator": Bad(f"team 'a / b': {NAMES}", offer={"team": "a / b"}),
-    "team an escape": Bad(f"team '\\x1b[2J': {NAMES}", offer={"team": "\x1b[2J"}),
-    "team not text": Bad(f"team '\\udc80': {NAMES}", offer={"team": "\udc80"}),
-    "long team": Bad("at most 60", offer={"team": "x" * 61}),
-    "team in capitals": Bad("resembles the existing team 'dprl'", before=((5, "dprl", "one"),)),
-    "team in full width": Bad(
-        r"team '\uff24\uff30\uff32\uff2c': resembles the existing",
-        offer={"team": "ＤＰＲＬ"},
-        before=((5, "DPRL", "one"),),
-    ),
-    "team in Cyrillic": Bad(
-        r"resembles the existing team '\u0410\u0412\u0421'", offer={"team": "ABC"}, before=((5, "АВС", "a"),)
-    ),
-    "label in Greek": Bad(
-        r"label '\u039d\u039f': resembles the team's run 'NO'", offer={"label": "ΝΟ"}, before=((5, "DPRL", "NO"),)
-    ),
-    "no label": Bad("label: is empty", offer={"label": ""}),
-    "label a path": Bad(f"label 'a/../..': {NAMES}", offer={"label": "a/../.."}),
-    "label turned": Bad(f"label 'a\\u202eb': {NAMES}", offer={"label": "a\u202eb"}),
-    "long label": Bad("at most 60", offer={"label": "x" * 61}),
-    "label in capitals": Bad("resembles the team's run 'MINE'", before=((5, "DPRL", "MINE"),)),
     "tag no name": Bad(r"run tag 'a\u2028b' is not a name", GOOD.replace("mine", "a\u2028b")),
-    # What is said.
-    "description empty": Bad("description: is empty; give a sentence", offer={"description": ""}),
-    "description blank": Bad("description: is empty; give a sentence", offer={"description": " \n\t "}),
-    "description long": Bad(
-        "description: has 2,001 characters, expected at most 2,000", offer={"description": "x" * 2001}
-    ),
-    "description odd": Bad("contains unprintable characters", offer={"description": "a \x07 bell"}),
-    "description missing": Bad("description: is missing, but this lab requires it", lab={"require": ["description"]}),
-    "code missing": Bad("code: is missing, but this lab requires it (--code)", lab={"require": ["code"]}),
-    "data missing": Bad("external data: is missing, but this lab requires", lab={"require": ["external_data"]}),
-    "data blank": Bad("external data: is empty", offer={"external_data": " "}),
-    "kind": Bad("kind 'manuel' is unknown; did you mean 'manual'?", offer={"kind": "manuel"}),
-    "code a script": Bad("code: 'javascript:alert(1)': expected an address", offer={"code": "javascript:alert(1)"}),
-    "code a file": Bad("code: 'file:///etc/passwd': expected an address", offer={"code": "file:///etc/passwd"}),
-    "code two words": Bad("code: 'https://a.org see': expected an address", offer={"code": "https://a.org see"}),
     # What was before.
-    "late": Bad(
-        "the deadline was 2026-09-01T23:59:59-12:00, the time is", lab={"deadline": "2026-09-01T23:59:59-12:00"}
-    ),
-    "over the cap": Bad(
-        "team DPRL: has made 2 of 2 submissions", lab={"cap": 2}, before=((5, "DPRL", "a"), (6, "DPRL", "b"))
-    ),
-    "own duplicate": Bad("the same rankings were submitted before as DPRL / one on 2026", before=((1, "DPRL", "one"),)),
-    "duplicate": Bad("the same rankings were submitted before as MIRMU / one on 2026", before=((1, "MIRMU", "one"),)),
     "duplicate in disguise": Bad(
         "the same rankings were submitted before as MIRMU / one", reordered(), before=((5, "MIRMU", "one"),)
     ),
-    "primary post-hoc": Bad("cannot be a team's primary run", offer={"kind": "post-hoc", "primary": True}),
-    "post-hoc version": Bad(
-        "give post-hoc runs their own label", offer={"kind": "post-hoc"}, before=((5, "DPRL", "mine"),)
-    ),
+    # What is wrong beside the run.
+    **{name: Bad(said, GOOD, *more) for name, said, *more in literals("labs/bad_submissions")},
 }
 
 
-@pytest.fixture
-def make(conf: Conf, tmp_path: Path) -> Callable[..., Lab]:
-    collection(conf, tmp_path / "data", judgments())
-    return lambda **settings: tiny_lab(tmp_path / "lab", **settings)
-
-
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
-def test_what_is_refused(make: Callable[..., Lab], tmp_path: Path, bad: Bad) -> None:
+def test_what_is_refused(make_lab: Make, tmp_path: Path, bad: Bad) -> None:
     assert len(BAD) >= 40
-    lab = make(**bad.lab)
+    lab = make_lab(**bad.lab)
     early = datetime(2026, 8, 1, tzinfo=UTC)
     for seed, team, label in bad.before:
         submit_run(lab, Offer(run_file(tmp_path / f"{seed}.run", seed), team, label), now=early)
@@ -185,8 +120,8 @@ def test_what_is_refused(make: Callable[..., Lab], tmp_path: Path, bad: Bad) -> 
     assert not any((lab.folder / ".staging").glob("*"))
 
 
-def test_all_faults_at_once(make: Callable[..., Lab], tmp_path: Path) -> None:
-    lab = make(deadline="2026-09-01T00:00:00Z", cap=1, require=["code"])
+def test_all_faults_at_once(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(deadline="2026-09-01T00:00:00Z", cap=1, require=["code"])
     submit_run(
         replace(lab, require=()), Offer(run_file(tmp_path / "a", 1), "DPRL"), now=datetime(2026, 8, 1, tzinfo=UTC)
     )
@@ -211,31 +146,31 @@ def test_all_faults_at_once(make: Callable[..., Lab], tmp_path: Path) -> None:
     assert [line.startswith(begin) for line, begin in zip(said, expected, strict=True)] == [True] * len(expected)
 
 
-def test_withdrawn_submissions_count(make: Callable[..., Lab], tmp_path: Path) -> None:
-    lab = make(cap=1)
+def test_withdrawn_submissions_count(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(cap=1)
     submit_run(lab, Offer(run_file(tmp_path / "a", 1), "DPRL", "one"))
     withdraw_run(lab, "DPRL", "one")
     with pytest.raises(HarnessError, match="has made 1 of 1 submissions, including withdrawn ones"):
         submit_run(lab, Offer(run_file(tmp_path / "b", 2), "DPRL", "two"))
 
 
-def test_a_withdrawn_run_may_be_submitted_again(make: Callable[..., Lab], tmp_path: Path) -> None:
+def test_a_withdrawn_run_may_be_submitted_again(make_lab: Make, tmp_path: Path) -> None:
     """As that of the right team, say."""
-    lab, path = make(), run_file(tmp_path / "a", 1)
+    lab, path = make_lab(), run_file(tmp_path / "a", 1)
     submit_run(lab, Offer(path, "MIRMU", "one"))
     withdraw_run(lab, "MIRMU", "one", reason="of another team")
     assert submit_run(lab, Offer(path, "DPRL", "one")).submission.version == 1
 
 
-def test_the_private_folder_must_be_private(make: Callable[..., Lab], tmp_path: Path) -> None:
-    lab = make(private=True, cap=3)
+def test_the_private_folder_must_be_private(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(private=True, cap=3)
     (lab.folder / "private").chmod(0o755)
     with pytest.raises(HarnessError, match=r"private: others may read it \(mode 755\); chmod 700 it"):
         submit_run(lab, Offer(run_file(tmp_path / "a", 1), "DPRL"))
 
 
-def test_what_is_late_is_post_hoc(make: Callable[..., Lab], tmp_path: Path) -> None:
-    lab = make(deadline="2026-09-01T23:59:59+02:00")
+def test_what_is_late_is_post_hoc(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(deadline="2026-09-01T23:59:59+02:00")
     on_time = datetime(2026, 9, 1, 21, 59, 59, tzinfo=UTC)
     assert submit_run(lab, Offer(run_file(tmp_path / "a", 1), "DPRL", "a"), now=on_time).submission.primary
     late = submit_run(lab, Offer(run_file(tmp_path / "b", 2), "DPRL", "b", kind="post-hoc"), now=LATER).submission

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lab_tools import Conf, collection, enrol, files, judgments, run_file, tiny_lab
+from lab_tools import Conf, Make, collection, enrol, files, judgments, run_file
 
 from harness.cli.leaderboard import leaderboard
 from harness.errors import HarnessError
 from harness.labs.lab import Lab, read_lab
 from harness.labs.submissions import scores_of, submissions
 from harness.labs.submit import Offer, submit_run
-
-Make = Callable[..., Lab]
-
-
-@pytest.fixture
-def make(conf: Conf, tmp_path: Path) -> Make:
-    collection(conf, tmp_path / "data", judgments())
-    return lambda **settings: tiny_lab(tmp_path / "lab", **settings)
 
 
 def edited(lab: Lab, old: str, new: str) -> Lab:
@@ -32,16 +23,16 @@ def edited(lab: Lab, old: str, new: str) -> Lab:
     return read_lab(lab.folder)
 
 
-def test_a_lab_that_became_private(make: Make, tmp_path: Path) -> None:
+def test_a_lab_that_became_private(make_lab: Make, tmp_path: Path) -> None:
     """Its folder of scores is as private as that of a lab that was made so."""
-    lab = enrol(edited(make(cap=3), "# private:", "private: true #"), "A", "B")
+    lab = enrol(edited(make_lab(cap=3), "# private:", "private: true #"), "A", "B")
     submit_run(lab, Offer(run_file(tmp_path / "1", 1), "A"))
     assert (lab.folder / "private").stat().st_mode & 0o777 == 0o700
     submit_run(lab, Offer(run_file(tmp_path / "2", 2), "B"))
 
 
-def test_a_private_lab_does_not_become_public(make: Make, tmp_path: Path) -> None:
-    lab = make(private=True, cap=3)
+def test_a_private_lab_does_not_become_public(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(private=True, cap=3)
     submit_run(lab, Offer(run_file(tmp_path / "1", 1), "A"))
     before = files(lab.folder)
     with pytest.raises(HarnessError, match=r"key 'private' is false, but the lab was created with private judgments"):
@@ -51,8 +42,8 @@ def test_a_private_lab_does_not_become_public(make: Make, tmp_path: Path) -> Non
     assert read_lab(lab.folder) == lab
 
 
-def test_damaged_scores_are_not_replaced_by_other_ones(make: Make, conf: Conf, tmp_path: Path) -> None:
-    lab = make()
+def test_damaged_scores_are_not_replaced_by_other_ones(make_lab: Make, conf: Conf, tmp_path: Path) -> None:
+    lab = make_lab()
     kept = submit_run(lab, Offer(run_file(tmp_path / "1", 1), "A")).submission
     (kept.run.parent / "scores.json").write_text("{}")
     before = files(lab.folder)
@@ -64,10 +55,10 @@ def test_damaged_scores_are_not_replaced_by_other_ones(make: Make, conf: Conf, t
 
 @pytest.mark.parametrize("private", [False, True])
 def test_a_lab_that_changed_has_no_leaderboard(
-    make: Make, conf: Conf, tmp_path: Path, private: bool, capsys: pytest.CaptureFixture[str]
+    make_lab: Make, conf: Conf, tmp_path: Path, private: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its ties, floor and notes would be of what is said now, its means of what was said before."""
-    lab = make(**({"private": True, "cap": 3} if private else {}))
+    lab = make_lab(**({"private": True, "cap": 3} if private else {}))
     for seed in (1, 2):
         submit_run(lab, Offer(run_file(tmp_path / f"{seed}", seed), f"T{seed}"))
     before = files(lab.folder)

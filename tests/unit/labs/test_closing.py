@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from lab_tools import Conf, collection, files, judgments, run_file, tiny_lab
+from lab_tools import Conf, Make, collection, files, judgments, run_file
 
 from harness.cli import organiser_commands
 from harness.errors import HarnessError
@@ -19,24 +19,17 @@ from harness.labs.acts import act, rejudge, reveal
 from harness.labs.check import lab_faults
 from harness.labs.closing import extend, freeze, frozen, is_frozen, reopen
 from harness.labs.journal import Appealed, Disqualified, Extended, Frozen, Journal, Refunded, Reinstated, Reopened
-from harness.labs.lab import Lab, read_lab
+from harness.labs.lab import read_lab
 from harness.labs.roster import add_team
 from harness.labs.submissions import events, submissions
 from harness.labs.submit import Offer, choose_primary, submit_run, withdraw_run
 
-Make = Callable[..., Lab]
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
 LATER = datetime(2026, 9, 1, 23, 59, 59, tzinfo=timezone(timedelta(hours=-12)))
 
 
-@pytest.fixture
-def make(conf: Conf, tmp_path: Path) -> Make:
-    collection(conf, tmp_path / "data", judgments())
-    return lambda **settings: tiny_lab(tmp_path / "lab", **settings)
-
-
-def test_teams_can_change_nothing_in_a_frozen_lab_and_organisers_can(make: Make, tmp_path: Path) -> None:
-    lab = make(invalid_cap=3)
+def test_teams_can_change_nothing_in_a_frozen_lab_and_organisers_can(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(invalid_cap=3)
     add_team(lab, "A")
     for seed, label in ((1, "a"), (2, "b")):
         submit_run(lab, Offer(run_file(tmp_path / "r", seed), "A", label), now=NOW)
@@ -79,10 +72,10 @@ def test_teams_can_change_nothing_in_a_frozen_lab_and_organisers_can(make: Make,
 
 
 def test_a_run_that_is_scored_while_the_lab_is_frozen_is_not_stored(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_lab: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lab is frozen after the run was read and before it is stored."""
-    lab = make()
+    lab = make_lab()
     scored = lab.task().scorer
 
     class Slow:
@@ -105,8 +98,8 @@ def test_the_last_event_decides(given: tuple[type[Frozen] | type[Reopened], ...]
     assert frozen(made) == (made[-1] if given[-1] is Frozen else None)
 
 
-def test_extending_keeps_every_other_line(make: Make) -> None:
-    lab = make(deadline="2026-08-15T00:00:00Z", cap=5)
+def test_extending_keeps_every_other_line(make_lab: Make) -> None:
+    lab = make_lab(deadline="2026-08-15T00:00:00Z", cap=5)
     path = lab.folder / "lab.yaml"
     path.write_text(f"# Mine.\n{path.read_text()}\n# deadline: an old one\n")
     before = path.read_text().splitlines()
@@ -122,8 +115,8 @@ def test_extending_keeps_every_other_line(make: Make) -> None:
     assert events(lab) == [Extended("2026-09-01T23:59:59-12:00", "a holiday", "2026-08-01T00:00:00+00:00")]
 
 
-def test_extending_a_lab_without_a_deadline(make: Make) -> None:
-    lab = make()
+def test_extending_a_lab_without_a_deadline(make_lab: Make) -> None:
+    lab = make_lab()
     path = lab.folder / "lab.yaml"
     lines = path.read_text().splitlines()
     extend(lab, LATER, now=NOW)
@@ -135,10 +128,10 @@ def test_extending_a_lab_without_a_deadline(make: Make) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_extending_any_form_of_the_file(make: Make, seed: int) -> None:
+def test_extending_any_form_of_the_file(make_lab: Make, seed: int) -> None:
     """The deadline changes and nothing else does, or the file stays as it is."""
     draw = random.Random(seed)
-    lab = make()
+    lab = make_lab()
     old = draw.choice(["2026-08-15T00:00:00Z", "2026-08-15 00:00:00 +02:00", "null", ""])
     line = draw.choice(
         ["deadline: {}", "deadline:   '{}'", 'deadline: "{}"  # why', "deadline:\n  {}", "# deadline: {}"]
@@ -166,8 +159,8 @@ def test_extending_any_form_of_the_file(make: Make, seed: int) -> None:
         ]
 
 
-def test_deadlines_that_are_refused(make: Make) -> None:
-    lab = make(deadline="2026-08-15T00:00:00+02:00")
+def test_deadlines_that_are_refused(make_lab: Make) -> None:
+    lab = make_lab(deadline="2026-08-15T00:00:00+02:00")
     before = files(lab.folder)
     for deadline, said in (
         (
@@ -184,15 +177,17 @@ def test_deadlines_that_are_refused(make: Make) -> None:
         assert files(lab.folder) == before
 
 
-def test_no_deadline_after_the_reveal(make: Make) -> None:
-    lab = make(private=True, cap=9, held_out=True)
+def test_no_deadline_after_the_reveal(make_lab: Make) -> None:
+    lab = make_lab(private=True, cap=9, held_out=True)
     reveal(lab)
     with pytest.raises(HarnessError, match="the lab has ended; the deadline can no longer be changed"):
         extend(lab, LATER, now=NOW)
 
 
-def test_a_killed_extension_is_completed_and_a_failed_one_undone(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = make()
+def test_a_killed_extension_is_completed_and_a_failed_one_undone(
+    make_lab: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = make_lab()
     before = files(lab.folder)
 
     def fail(*_: object) -> None:
@@ -210,8 +205,8 @@ def test_a_killed_extension_is_completed_and_a_failed_one_undone(make: Make, mon
         extend(lab, LATER, now=NOW)
 
 
-def test_a_rejudged_lab_is_frozen_too_and_keeps_its_deadline(conf: Conf, make: Make, tmp_path: Path) -> None:
-    lab = make(deadline="2026-08-15T00:00:00Z")
+def test_a_rejudged_lab_is_frozen_too_and_keeps_its_deadline(conf: Conf, make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(deadline="2026-08-15T00:00:00Z")
     qrels = collection(conf, tmp_path / "data", judgments())
     submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"), now=NOW)
     lab = extend(lab, LATER, "a holiday", now=NOW)
@@ -240,8 +235,8 @@ def test_a_rejudged_lab_is_frozen_too_and_keeps_its_deadline(conf: Conf, make: M
     assert len(submissions(made)) == 2
 
 
-def test_the_commands(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
-    lab = make()
+def test_the_commands(make_lab: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    lab = make_lab()
     organiser_commands.freeze(lab.folder, reason="a test")
     organiser_commands.extend(lab.folder, "2099-12-31T23:59:59-12:00")
     organiser_commands.reopen(lab.folder)

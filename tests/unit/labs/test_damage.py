@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from lab_tools import Conf, collection, files, judgments, run_file, tiny_lab
+from lab_tools import Make, files, run_file
 
 from harness.cli.leaderboard import leaderboard
 from harness.data.trec import parse_run
@@ -28,15 +28,8 @@ from harness.labs.lab import Lab
 from harness.labs.submissions import scores_of, stored_run, submissions
 from harness.labs.submit import Offer, choose_primary, submit_run, withdraw_run
 
-Make = Callable[..., Lab]
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 KINDS = pytest.mark.parametrize("settings", [{}, {"private": True, "cap": 99}], ids=["public", "private"])
-
-
-@pytest.fixture
-def make(conf: Conf, tmp_path: Path) -> Make:
-    collection(conf, tmp_path / "data", judgments())
-    return lambda **settings: tiny_lab(tmp_path / "lab", **settings)
 
 
 def in_child(work: Callable[[], object]) -> int:
@@ -62,9 +55,9 @@ def killed_at(step: int, lab: Lab, bench: Task, path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_killed_at_every_step(make: Make, tmp_path: Path) -> None:
+def test_killed_at_every_step(make_lab: Make, tmp_path: Path) -> None:
     """Whatever the step, the next process finds all of the submission or nothing, and goes on."""
-    lab = make(private=True, cap=999)  # of which more files are written
+    lab = make_lab(private=True, cap=999)  # of which more files are written
     bench = lab.task()
     path = run_file(tmp_path / "a.run", 1)
     for seed in (0, 50):  # what these import, the children need not
@@ -97,10 +90,10 @@ def test_killed_at_every_step(make: Make, tmp_path: Path) -> None:
 
 @KINDS
 def test_a_line_that_was_cut_short_at_each_byte(
-    make: Make, tmp_path: Path, settings: dict[str, object], capsys: pytest.CaptureFixture[str]
+    make_lab: Make, tmp_path: Path, settings: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Or that is missing: the submission is named and counts, the cut line is kept, and all is as before."""
-    lab = make(**settings)
+    lab = make_lab(**settings)
     bench = lab.task()
     for seed, team in ((1, "A"), (2, "B")):
         offer = Offer(run_file(tmp_path / "r", seed), team, "trees", "In words: ü, {x}.", primary=True)
@@ -135,10 +128,10 @@ def test_a_line_that_was_cut_short_at_each_byte(
 
 
 def test_a_cut_line_of_an_old_lab_without_copies_of_events(
-    make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make_lab: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A line that has lost its checksum alone is whole; of others the folder is named, and nothing is deleted."""
-    lab = make()
+    lab = make_lab()
     submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees"))
     (lab.folder / "submissions/A/trees.v1/entry.json").unlink()
     journal = lab.folder / "journal.jsonl"
@@ -170,9 +163,9 @@ def test_a_cut_line_of_an_old_lab_without_copies_of_events(
     ],
 )
 def test_an_entry_is_made_of_undamaged_files_alone(
-    make: Make, tmp_path: Path, name: str, old: bytes, reason: str, capsys: pytest.CaptureFixture[str]
+    make_lab: Make, tmp_path: Path, name: str, old: bytes, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab = make()
+    lab = make_lab()
     place = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees")).submission.run.parent
     assert lab_faults(lab) == []
     (place / name).write_bytes((place / name).read_bytes().replace(old, b'"team": "B"', 1))
@@ -182,8 +175,8 @@ def test_an_entry_is_made_of_undamaged_files_alone(
     assert f"trees.v1: has no entry in the journal, and none can be made: {reason}" in capsys.readouterr().err
 
 
-def test_a_cut_line_of_another_event(make: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lab = make()
+def test_a_cut_line_of_another_event(make_lab: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lab = make_lab()
     submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "trees"))
     withdraw_run(lab, "A", "trees", reason="Wrong {file}.")
     journal = lab.folder / "journal.jsonl"
@@ -199,9 +192,9 @@ def test_a_cut_line_of_another_event(make: Make, tmp_path: Path, capsys: pytest.
     assert (lab.folder / "journal.torn").read_bytes().endswith(b"\n") and submissions(lab)
 
 
-def test_several_lines_that_are_missing(make: Make, tmp_path: Path) -> None:
+def test_several_lines_that_are_missing(make_lab: Make, tmp_path: Path) -> None:
     """As in a lab whose journal was restored from an older copy."""
-    lab = make()
+    lab = make_lab()
     for seed in range(5):
         now = NOW + timedelta(seconds=seed)
         submit_run(lab, Offer(run_file(tmp_path / "r", seed), "A", "b" if seed % 2 else "a"), now=now)
@@ -214,9 +207,9 @@ def test_several_lines_that_are_missing(make: Make, tmp_path: Path) -> None:
 
 
 def test_no_line_is_missing_while_a_submission_is_made(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    make_lab: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lab = make()
+    lab = make_lab()
     append = Journal.append
 
     def looked_at(self: Journal, event: Event) -> None:
@@ -245,8 +238,10 @@ def test_no_line_is_missing_while_a_submission_is_made(
         (lambda rows: [*rows[:3], re.sub(rb'"nDCG": 0.', b'"nDCG": 1.', rows[3])], 4),
     ],
 )  # fmt: skip
-def test_a_damaged_journal(make: Make, tmp_path: Path, damage: Callable[[list[bytes]], list[bytes]], line: int) -> None:
-    lab = make()
+def test_a_damaged_journal(
+    make_lab: Make, tmp_path: Path, damage: Callable[[list[bytes]], list[bytes]], line: int
+) -> None:
+    lab = make_lab()
     bench = lab.task()
     for seed in range(4):
         submit_run(lab, Offer(run_file(tmp_path / "r", seed), f"T{seed}"), bench=bench)
@@ -267,9 +262,9 @@ def test_a_damaged_journal(make: Make, tmp_path: Path, damage: Callable[[list[by
 
 @KINDS
 @pytest.mark.parametrize("means", [{}, {"nDCG": 0.5}])
-def test_a_journal_without_means(make: Make, tmp_path: Path, settings: dict[str, object], means: object) -> None:
+def test_a_journal_without_means(make_lab: Make, tmp_path: Path, settings: dict[str, object], means: object) -> None:
     """Its checksums are right, as those of a forged one are."""
-    lab = make(**settings)
+    lab = make_lab(**settings)
     for team in ("A", "B"):
         submit_run(lab, Offer(run_file(tmp_path / team, ord(team)), team, "a"))
     path, before = lab.folder / "journal.jsonl", ""
@@ -290,8 +285,8 @@ def test_a_journal_without_means(make: Make, tmp_path: Path, settings: dict[str,
     assert len(submissions(lab)) == 2
 
 
-def test_a_journal_that_is_missing(make: Make, tmp_path: Path) -> None:
-    lab = make()
+def test_a_journal_that_is_missing(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab()
     (lab.folder / "journal.jsonl").unlink()
     with pytest.raises(HarnessError, match=r"journal.jsonl: cannot be read: No such file"):
         submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T"))
@@ -301,9 +296,14 @@ def test_a_journal_that_is_missing(make: Make, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["scores.json", "SHA256SUMS"])
 @pytest.mark.parametrize("how", ["changed", "empty", "gone"])
 def test_damaged_scores_are_made_again(
-    make: Make, tmp_path: Path, settings: dict[str, object], name: str, how: str, capsys: pytest.CaptureFixture[str]
+    make_lab: Make,
+    tmp_path: Path,
+    settings: dict[str, object],
+    name: str,
+    how: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    lab = make(**settings)
+    lab = make_lab(**settings)
     kept = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
     whole = scores_of(lab, kept)
     path = lab.folder / ("private" if settings else "submissions") / "T/mine.v1" / name
@@ -323,8 +323,8 @@ def test_damaged_scores_are_made_again(
     assert lab_faults(lab) == []
 
 
-def test_a_damaged_run_is_not_scored(make: Make, tmp_path: Path) -> None:
-    lab = make()
+def test_a_damaged_run_is_not_scored(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab()
     kept = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
     text = kept.run.read_text()
     for changed in (text.replace("doc-1", "doc-2", 1), text[:-20], "", text.replace("T-mine", "T-yours")):
@@ -336,9 +336,9 @@ def test_a_damaged_run_is_not_scored(make: Make, tmp_path: Path) -> None:
         scores_of(lab, kept)
 
 
-def test_a_stored_run_is_that_which_writing_it_again_would_confirm(make: Make, tmp_path: Path) -> None:
+def test_a_stored_run_is_that_which_writing_it_again_would_confirm(make_lab: Make, tmp_path: Path) -> None:
     """The checksum of the text without tags accepts and refuses the same bytes as writing the canonical text again."""
-    lab, draw = make(), random.Random(5)
+    lab, draw = make_lab(), random.Random(5)
     kept = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
     whole = kept.run.read_bytes()
     lines = whole.splitlines(keepends=True)
@@ -383,8 +383,8 @@ PUBLISHED = ["run.txt", "run.ir-metadata.yml", "means.json", "topics.csv", "SHA2
 
 @pytest.mark.parametrize("name", PUBLISHED)
 @pytest.mark.parametrize("how", ["changed", "garbled", "gone"])
-def test_damaged_files_of_a_private_lab(make: Make, tmp_path: Path, name: str, how: str) -> None:
-    lab = make(private=True, cap=9, per_topic=True)
+def test_damaged_files_of_a_private_lab(make_lab: Make, tmp_path: Path, name: str, how: str) -> None:
+    lab = make_lab(private=True, cap=9, per_topic=True)
     path = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission.run.parent / name
     assert {each.name for each in path.parent.iterdir()} == {*PUBLISHED, "entry.json"}
     before = path.read_bytes()
@@ -397,8 +397,8 @@ def test_damaged_files_of_a_private_lab(make: Make, tmp_path: Path, name: str, h
 
 
 @KINDS
-def test_a_foreign_file_is_reported(make: Make, tmp_path: Path, settings: dict[str, object]) -> None:
-    lab = make(**settings)
+def test_a_foreign_file_is_reported(make_lab: Make, tmp_path: Path, settings: dict[str, object]) -> None:
+    lab = make_lab(**settings)
     submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T"))
     for root in ("submissions", *(["private"] if settings else [])):
         path = lab.folder / root / "T/mine.v1/notes.txt"
@@ -408,8 +408,8 @@ def test_a_foreign_file_is_reported(make: Make, tmp_path: Path, settings: dict[s
     assert lab_faults(lab) == []
 
 
-def test_a_check_without_private_scores_says_so_once(make: Make, tmp_path: Path) -> None:
-    lab = make(private=True, cap=9)
+def test_a_check_without_private_scores_says_so_once(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(private=True, cap=9)
     first, _ = (submit_run(lab, Offer(run_file(tmp_path / "r", seed), f"T{seed}")).submission for seed in (1, 2))
     (lab.folder / "private").rename(tmp_path / "kept elsewhere")
     missing = f"{lab.folder / 'private'}: no such folder, exact scores are not checked; only the organisers have them"
@@ -419,8 +419,8 @@ def test_a_check_without_private_scores_says_so_once(make: Make, tmp_path: Path)
     assert lab_faults(lab) == [missing, f"{means}: damaged: the checksum differs"]
 
 
-def test_a_published_copy_has_no_scores_of_topics(make: Make, tmp_path: Path) -> None:
-    lab = make(private=True, cap=9)
+def test_a_published_copy_has_no_scores_of_topics(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(private=True, cap=9)
     kept = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
     (lab.folder / "private").rename(tmp_path / "kept elsewhere")
     assert submissions(lab) == (kept,)
@@ -443,8 +443,8 @@ def work(lab: Lab, bench: Task, folder: Path, teams: list[int]) -> None:
 
 @pytest.mark.slow
 @KINDS
-def test_many_at_once_and_some_killed(make: Make, tmp_path: Path, settings: dict[str, object]) -> None:
-    lab = make(**settings)
+def test_many_at_once_and_some_killed(make_lab: Make, tmp_path: Path, settings: dict[str, object]) -> None:
+    lab = make_lab(**settings)
     bench = lab.task()
     run_file(tmp_path / "same", 9999)
     context, draw = multiprocessing.get_context("fork"), random.Random(5)

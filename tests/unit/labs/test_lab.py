@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from case_tables import literals
 from lab_tools import Conf, collection, files, judgments, run_file, tiny_lab
 
 from harness.errors import HarnessError
@@ -91,67 +92,9 @@ def test_what_is_made_of_private_judgments(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"title": None}, ["key 'title' is missing"]),
-        ({"titel": "x"}, ["key 'titel' is unknown; did you mean 'title'?"]),
-        (
-            {"collection": "club"},
-            ["'club' is unknown: conf/collection/club.yaml is missing; participants get it from the organisers"],
-        ),
-        ({"collection": "tinny"}, ["collection 'tinny' is unknown: ", "; did you mean 'tiny'?"]),
-        ({"edition": "tset"}, ["collection tiny: edition 'tset' is unknown; did you mean 'test'?"]),
-        ({"corpus": "mini-answer"}, ["corpus 'mini-answer' is unknown: ", "; did you mean 'mini-answers'?"]),
-        ({"protocol": "plain"}, ["protocol 'plain' is unknown: ", "; did you mean"]),
-        ({"measures": ["nDGC"]}, ["measure 'nDGC'"]),
-        ({"measures": "nDCG"}, ["key 'measures' is 'nDCG', expected a list"]),
-        ({"baseline": "DPRL"}, ["key 'baseline' is 'DPRL', expected a submission as 'team / label'"]),
-        ({"alpha": 1}, ["key 'alpha' is 1, expected a number above 0, at most 0.5"]),
+        *literals("labs/lab_what_is_wrong"),
         ({"alpha": 10**399}, ["key 'alpha' is 1000000"]),
         ({"alpha": 10**400}, ["a number of 401 characters, expected at most 400"]),
-        ({"correction": "fdr"}, ["key 'correction' is 'fdr', expected one of none, bonferroni, holm"]),
-        ({"deadline": "2026-09-01"}, ["key 'deadline' is datetime", "has no time zone"]),
-        ({"deadline": "2026-09-01 12:00:00"}, ["which has no time zone; expected date, time and time zone"]),
-        ({"deadline": "soon"}, ["key 'deadline' is 'soon', expected date, time and time zone"]),
-        ({"cap": 0}, ["key 'cap' is 0, expected a whole number from 1 up"]),
-        ({"decimals": 7}, ["key 'decimals' is 7, expected a whole number from 1 to 6"]),
-        ({"require": ["email"]}, ["key 'require' is 'email', expected one of description, code, external_data"]),
-        ({"collection": "secret"}, ["key 'cap' is missing: the judgments are private"]),
-        ({"private": True}, ["key 'cap' is missing: the judgments are private"]),
-        (
-            {"collection": "answered", "private": True, "cap": 1},
-            ["protocol answered-plain: means over answered topics only"],
-        ),
-        (
-            {"private": True, "cap": 1, "measures": ["AP", "RelRet"]},
-            ["measure RelRet: declares no sensitivity to one judgment"],
-        ),
-        (
-            {"private": True, "cap": 1, "measures": ["AP", "Judged@5"]},
-            ["measure Judged@5: declares no sensitivity to one judgment"],
-        ),
-        ({"cap_per_day": 0}, ["key 'cap_per_day' is 0, expected a whole number from 1 up"]),
-        ({"invalid_cap": True}, ["key 'invalid_cap' is True, expected a whole number from 1 up"]),
-        ({"least_results": 0}, ["key 'least_results' is 0, expected a whole number from 1 up"]),
-        ({"least_results": 9, "results": 5}, ["key 'least_results' is 9, above 'results', 5"]),
-        ({"ladder": True}, ["key 'ladder' needs private judgments; set private: true (--private), or remove it"]),
-        ({"held_out": True}, ["key 'held_out' needs private judgments"]),
-        ({"noise": 0.1}, ["key 'noise' needs private judgments"]),
-        ({"feedback": "none"}, ["key 'feedback' needs private judgments"]),
-        ({"private": True, "cap": 1, "noise": 0}, ["key 'noise' is 0, expected a number above 0"]),
-        (
-            {"private": True, "cap": 1, "feedback": "rounded"},
-            ["key 'feedback' is 'rounded', expected one of noisy, none"],
-        ),
-        (
-            {"private": True, "cap": 1, "feedback": "none", "ladder": True},
-            ["keys 'ladder' and 'feedback' exclude each"],
-        ),
-        ({"private": True, "cap": 1, "ladder": 1}, ["key 'ladder' is 1, expected true or false"]),
-        ({"private": True, "cap": 1, "step": 0}, ["key 'step' is 0, expected a number above 0, at most 1, with at"]),
-        ({"private": True, "cap": 1, "step": 0.12345}, ["key 'step' is 0.12345, expected a number above 0, at most"]),
-        ({"private": True, "cap": 1, "held_out": True, "per_topic": True}, ["keys 'held_out' and 'per_topic' exclude"]),
-        ({"private": True, "cap": 1, "ladder": True, "per_topic": True}, ["keys 'ladder' and 'per_topic' exclude"]),
-        ({"pseudonyms_until": "2027"}, ["key 'pseudonyms_until' is '2027', expected date, time and time zone"]),
-        ({"private": "yes", "cap": -1, "alpha": 2}, ["key 'private'", "key 'cap'", "key 'alpha'"]),
     ],
 )
 def test_what_is_wrong(tmp_path: Path, changed: Mapping[str, Any], said: list[str]) -> None:

@@ -7,7 +7,6 @@ import json
 import math
 import random
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from archive_tools import placed, tarred, zipped
-from lab_tools import TOPICS, Conf, collection, files, judgments, rankings, run_file, run_text, tiny_lab
+from lab_tools import TOPICS, Conf, Make, collection, files, judgments, rankings, run_file, run_text, tiny_lab
 
 from harness.data.trec import Run, read_run
 from harness.errors import HarnessError
@@ -31,22 +30,14 @@ from harness.labs.standing import standing
 from harness.labs.submissions import find_submission, scores_of, submissions
 from harness.labs.submit import Offer, choose_primary, open_lab, submit_run, withdraw_run
 
-Make = Callable[..., Lab]
-
-
-@pytest.fixture
-def make(conf: Conf, tmp_path: Path) -> Make:
-    collection(conf, tmp_path / "data", judgments())
-    return lambda **settings: tiny_lab(tmp_path / "lab", **settings)
-
 
 def flags(lab: Lab) -> dict[str, tuple[bool, bool, bool]]:
     """Title -> whether it is current, primary, withdrawn."""
     return {each.title: (each.current, each.primary, each.withdrawn) for each in submissions(lab)}
 
 
-def test_what_is_kept(make: Make, tmp_path: Path) -> None:
-    lab = make()
+def test_what_is_kept(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab()
     path = run_file(tmp_path / "r.run", 1, tag="whatever")
     offer = Offer(
         path, "DPRL", "first", "A  run,\nmade of two.", "manual", "https://example.org/code", "the whole of arXiv"
@@ -85,16 +76,16 @@ def test_what_is_kept(make: Make, tmp_path: Path) -> None:
     assert lab_faults(lab) == []
 
 
-def test_a_run_without_judged_documents_is_doubted_if_judgments_are_public(make: Make, tmp_path: Path) -> None:
+def test_a_run_without_judged_documents_is_doubted_if_judgments_are_public(make_lab: Make, tmp_path: Path) -> None:
     path = tmp_path / "r.run"
     path.write_text("".join(f"{TOPICS[0]} Q0 x{n} {n} {-n} r\n" for n in range(1, 12)))
-    said = submit_run(make(), Offer(path, "A")).notes
+    said = submit_run(make_lab(), Offer(path, "A")).notes
     assert any("none of its 11 documents is judged, such as 'x1'" in note for note in said)
 
 
 @pytest.mark.parametrize("tag", ["intfloat/e5-base", "../x", "-x", ".x", "a&b<c>", "m" * 200, "\N{GRINNING FACE}"])
-def test_any_tag_gives_a_label(make: Make, tmp_path: Path, tag: str) -> None:
-    lab, path = make(), run_file(tmp_path / "r.run", 1)
+def test_any_tag_gives_a_label(make_lab: Make, tmp_path: Path, tag: str) -> None:
+    lab, path = make_lab(), run_file(tmp_path / "r.run", 1)
     path.write_text("".join(f"{line.rsplit(None, 1)[0]} {tag}\n" for line in path.read_text().splitlines()))
     receipt = submit_run(lab, Offer(path, "A"))
     kept = receipt.submission
@@ -103,8 +94,8 @@ def test_any_tag_gives_a_label(make: Make, tmp_path: Path, tag: str) -> None:
     assert kept.run.is_relative_to(lab.folder / "submissions" / "A") and lab_faults(lab) == []
 
 
-def test_what_made_the_run_is_kept_with_it(make: Make, tmp_path: Path) -> None:
-    lab, path = make(), run_file(tmp_path / "r.run", 1)
+def test_what_made_the_run_is_kept_with_it(make_lab: Make, tmp_path: Path) -> None:
+    lab, path = make_lab(), run_file(tmp_path / "r.run", 1)
     side = {"platform": {"hardware": {"cpu": {"model": "8086"}}}, "actor": {"team": "somebody else"}, "odd": 1}
     (tmp_path / "r.ir-metadata.yml").write_text(yaml.safe_dump(side))
     said = yaml.safe_load((submit_run(lab, Offer(path, "A")).submission.run.parent / "run.ir-metadata.yml").read_text())
@@ -146,8 +137,8 @@ def test_formulas_keep_their_posts(tmp_path: Path) -> None:
     assert lab_faults(lab) == []
 
 
-def test_versions_and_the_primary_run(make: Make, tmp_path: Path) -> None:
-    lab = make()
+def test_versions_and_the_primary_run(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab()
     for seed, label in ((1, "a"), (2, "b"), (3, "b")):
         submit_run(lab, Offer(run_file(tmp_path / f"{seed}", seed), "A", label))
     assert flags(lab) == {
@@ -166,8 +157,8 @@ def test_versions_and_the_primary_run(make: Make, tmp_path: Path) -> None:
     assert find_submission(submissions(lab), "A", "c", 1).withdrawn
 
 
-def test_withdrawal_leaves_a_trace(make: Make, tmp_path: Path) -> None:
-    lab = make()
+def test_withdrawal_leaves_a_trace(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab()
     for seed in (1, 2):
         submit_run(lab, Offer(run_file(tmp_path / f"{seed}", seed), "A", "a"))
     done = withdraw_run(lab, "A", "a", reason="two topics\tswapped")
@@ -197,15 +188,17 @@ def test_withdrawal_leaves_a_trace(make: Make, tmp_path: Path) -> None:
         ("A", "a", 0, "A / a has no version 0; it has 1"),
     ],
 )
-def test_what_is_not_there(make: Make, tmp_path: Path, team: str, label: str, version: int | None, said: str) -> None:
-    lab = make()
+def test_what_is_not_there(
+    make_lab: Make, tmp_path: Path, team: str, label: str, version: int | None, said: str
+) -> None:
+    lab = make_lab()
     submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
     with pytest.raises(HarnessError) as caught:
         withdraw_run(lab, team, label, version)
     assert caught.value.lines == (said,)
 
 
-def test_what_a_team_is_told(make: Make, tmp_path: Path, conf: Conf) -> None:
+def test_what_a_team_is_told(make_lab: Make, tmp_path: Path, conf: Conf) -> None:
     """The comparisons are those that `harness compare` makes of the same runs; only ranked pairs are corrected."""
     base, *paths = [run_file(tmp_path / f"{seed}.run", seed, tag=f"r{seed}") for seed in range(1, 6)]
     lab = open_lab(tmp_path / "led", {"title": "Led", "collection": "tiny"}, base)
@@ -251,9 +244,11 @@ def test_what_a_team_is_told(make: Make, tmp_path: Path, conf: Conf) -> None:
 
 
 @pytest.mark.parametrize(("means", "rank"), [((0.3, 0.1 + 0.2), 1), ((0.1 + 0.2, 0.3), 1), ((0.3, math.nan), 2)])
-def test_ranks_are_those_of_the_leaderboard(make: Make, tmp_path: Path, means: tuple[float, float], rank: int) -> None:
+def test_ranks_are_those_of_the_leaderboard(
+    make_lab: Make, tmp_path: Path, means: tuple[float, float], rank: int
+) -> None:
     """Means that differ in their last bit share a rank, and a run without a mean is last."""
-    lab = make()
+    lab = make_lab()
     for seed in (1, 2):
         submit_run(lab, Offer(run_file(tmp_path / str(seed), seed), "AB"[seed - 1]))
     found = [
@@ -262,9 +257,9 @@ def test_ranks_are_those_of_the_leaderboard(make: Make, tmp_path: Path, means: t
     assert standing(lab, found[1], scores_of(lab, found[1]), lab.task(), found).rank == rank
 
 
-def test_the_rank_of_each_run_is_that_of_the_leaderboard_with_it_as_primary(make: Make, tmp_path: Path) -> None:
+def test_the_rank_of_each_run_is_that_of_the_leaderboard_with_it_as_primary(make_lab: Make, tmp_path: Path) -> None:
     """Whatever run its team chose: post-hoc runs of others do not count, nor do further runs of the same team."""
-    lab = make()
+    lab = make_lab()
     given = [("A", "automatic"), ("A", "automatic"), ("B", "automatic"), ("B", "post-hoc"), ("C", "automatic")]
     for seed, (team, kind) in enumerate(given):
         path = run_file(tmp_path / str(seed), seed)
@@ -280,9 +275,9 @@ def test_the_rank_of_each_run_is_that_of_the_leaderboard_with_it_as_primary(make
 
 
 @pytest.mark.parametrize("seeds", [(1, 2, 3, 4), (4, 3, 2, 1)])
-def test_a_baseline_that_is_no_primary_run_is_ranked(make: Make, tmp_path: Path, seeds: tuple[int, ...]) -> None:
+def test_a_baseline_that_is_no_primary_run_is_ranked(make_lab: Make, tmp_path: Path, seeds: tuple[int, ...]) -> None:
     """Leaderboards rank it beside its team's primary run, also if it is post-hoc."""
-    lab = make(baseline="A / base")
+    lab = make_lab(baseline="A / base")
     given = [("A", "first", "automatic"), ("A", "base", "post-hoc"), ("B", "b", "automatic"), ("A", "third", "manual")]
     told = []
     for seed, (team, label, kind) in zip(seeds, given, strict=True):
@@ -297,8 +292,8 @@ def test_a_baseline_that_is_no_primary_run_is_ranked(make: Make, tmp_path: Path,
         assert found_standing.ranked == (label != "third") == words.startswith("rank ")
 
 
-def test_a_lab_that_changed_takes_no_run(make: Make, conf: Conf, tmp_path: Path) -> None:
-    lab = make()
+def test_a_lab_that_changed_takes_no_run(make_lab: Make, conf: Conf, tmp_path: Path) -> None:
+    lab = make_lab()
     submit_run(lab, Offer(run_file(tmp_path / "1", 1), "A", "a"))
     collection(conf, tmp_path / "data", judgments(seed=2))
     before = files(lab.folder)
@@ -312,9 +307,9 @@ def test_a_lab_that_changed_takes_no_run(make: Make, conf: Conf, tmp_path: Path)
     ]
 
 
-def test_a_submission_reads_no_other_runs(make: Make, tmp_path: Path) -> None:
+def test_a_submission_reads_no_other_runs(make_lab: Make, tmp_path: Path) -> None:
     """Nor their scores, but those that it is compared with: 30 teams' files may all be gone."""
-    lab = make()
+    lab = make_lab()
     bench = lab.task()
     for seed in range(12):
         submit_run(lab, Offer(run_file(tmp_path / "r", seed), f"team{seed}"), bench=bench)
@@ -330,8 +325,8 @@ def test_a_submission_reads_no_other_runs(make: Make, tmp_path: Path) -> None:
     assert [row.name for row in receipt.standing.rows] == [best.title]
 
 
-def test_runs_of_all_packings(make: Make, tmp_path: Path) -> None:
-    lab = make()
+def test_runs_of_all_packings(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab()
     path = tmp_path / "r.run.gz"
     path.write_bytes(gzip.compress(run_text(rankings(1)).encode()))
     assert submit_run(lab, Offer(path, "A")).submission.label == "mine"
@@ -373,8 +368,10 @@ def kept(lab: Lab, path: Path) -> dict[str, bytes]:
     return files(lab.folder / "submissions" / "A")
 
 
-def test_archives_that_are_refused_change_nothing(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab, run = make(), run_text(rankings(1)).encode()
+def test_archives_that_are_refused_change_nothing(
+    make_lab: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab, run = make_lab(), run_text(rankings(1)).encode()
     monkeypatch.setattr(io_files, "SMALL", 1 << 16)
     bad = {
         "has x/run.txt and y/run.txt; expected one of them": {"x/run.txt": run, "y/run.txt": run},
@@ -391,8 +388,8 @@ def test_archives_that_are_refused_change_nothing(make: Make, tmp_path: Path, mo
     assert not submissions(lab)
 
 
-def test_metadata_in_an_archive_has_the_limits_of_that_beside_a_run(make: Make, tmp_path: Path) -> None:
-    lab, run = make(), run_text(rankings(1)).encode()
+def test_metadata_in_an_archive_has_the_limits_of_that_beside_a_run(make_lab: Make, tmp_path: Path) -> None:
+    lab, run = make_lab(), run_text(rankings(1)).encode()
     long = b"platform: {a: " + b"x" * (1 << 19) + b"}\n"
     path = zipped(tmp_path / "a.zip", {"run.txt": run, "ir-metadata.yml": long})
     assert submit_run(lab, Offer(path, "A")).notes == (f"{path}: platform: more than 262,144 characters; ignored",)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refusal as message
 
 from harness.collections.accept import accept, by_hand
 from harness.collections.corpora import load_corpus
@@ -18,7 +19,6 @@ from harness.collections.load import load_collection
 from harness.collections.readers import ntcir
 from harness.data.topics import Formula, Topic
 from harness.data.trec import Run
-from harness.errors import HarnessError
 from harness.papers.mathlib4 import readers as leansearch
 from harness.scoring.protocol import load_protocol
 from harness.scoring.scorer import score_run
@@ -32,13 +32,6 @@ GROUP: dict[str, Any] = {
     ],
     "theorems": {"Embedding.schroeder_bernstein": 2, "Embedding.antisymm": 1, "Nat.succ": 0},
 }
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def groups(count: int = leansearch.GROUPS) -> list[dict[str, Any]]:

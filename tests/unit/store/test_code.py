@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_tables import literals as rows
 
 from harness.collections.corpora import load_corpus
 from harness.experiments import fingerprint
@@ -59,30 +60,7 @@ def changes() -> Callable[..., bool]:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        ("import a", "a"),
-        ("import a.b as c, d", "a.b d"),
-        ("from a import b, c as d", "a a.b a.c"),
-        ("from a import *", "a"),
-        ("from a import (\n    b,\n    c as d,\n)\n", "a a.b a.c"),
-        ("from a import (  # why (not)\n    b,  # :)\n    c)\n", "a a.b a.c"),
-        ("from a import \\\n    b", "a a.b"),
-        ("import a; import b", "a b"),
-        ("x = 1; from a import b", "a a.b"),
-        ("if x: import a", "a"),
-        ("def f():\n    import a  # later\n    from b import c\n", "a b b.c"),
-        ("try:\n    import a\nexcept ImportError:\n    a = None\n", "a"),
-        ('"""\nimport this is prose\n"""\nimport a', "a"),
-        ("# how to import\nimport a", "a"),
-        ("from . import b\nfrom .c import d\nfrom ..e import f\n", "p.q p.q.b p.q.c p.q.c.d p.e p.e.f"),
-        ("if TYPE_CHECKING:\n    import a\n    from b import (\n        c,\n    )\n\n    import d\nimport e\n", "e"),
-        ("if typing.TYPE_CHECKING:\n    import a\nelse:\n    import b\n", "b"),
-        ("def f():\n    if TYPE_CHECKING:\n        import a\n    import b\n", "b"),
-        ("if TYPE_CHECKING: import a\nimport b", "b"),
-        ('from importlib import import_module\nx = import_module("a.b")', "importlib importlib.import_module a.b"),
-        ('x = __import__("a")', "a"),
-        ("print 'Python 2 has no import of this'", ""),
-    ],
+    rows("store/code_imports_of_a_text"),
 )
 def test_imports_of_a_text(text: str, expected: str) -> None:
     assert code.imports(text, "p.q") == set(expected.split())
@@ -269,17 +247,7 @@ def test_a_single_file_counts_with_its_siblings_that_it_imports(place: Path, cha
 
 @pytest.mark.parametrize(
     ("text", "path"),
-    [
-        ("import runpy\ndef make(): return runpy.run_path('{stem}.py')\n", "{stem}.py"),
-        ("from importlib import import_module as load\nload('{stem}')\n", "{stem}.py"),
-        ("import importlib\nNAME = '{stem}'\nimportlib.import_module(NAME)\n", "{stem}.py"),
-        ("h = __import__ ('{stem}')\n", "{stem}.py"),
-        ("exec(open('./{stem}.py').read())\n", "{stem}.py"),
-        ("import sys\ndef f():\n    sys.path.insert(0, 'lib')\n    import {stem}\n", "lib/{stem}.py"),
-        ("from pathlib import Path\nT = Path(__file__).parent / 'data' / '{stem}.json'\n", "data/{stem}.json"),
-        ("T = open('data/{stem}.json')\n", "data/{stem}.json"),
-        ("T = open(__file__.replace('.py', '.tsv'))\n", "mine_{stem}.tsv"),
-    ],
+    rows("store/code_a_single_file_counts_with_what_its_strings_name"),
 )
 def test_a_single_file_counts_with_what_its_strings_name(
     place: Path, changes: Callable[..., bool], request: pytest.FixtureRequest, text: str, path: str
@@ -368,17 +336,7 @@ def test_what_a_configuration_names_counts(place: Path, changes: Callable[..., b
 
 @pytest.mark.parametrize(
     ("text", "names", "variables", "unseen"),
-    [
-        ("""'''Reads notes.txt.'''\nraise OSError('ran out')""", "", "", ()),
-        ("open('data/x.tsv')", "data x.tsv", "", ()),
-        ("run('sort x.tsv > y')", "x.tsv", "", ()),
-        ("open('log.txt', 'a')\nopen('kept.txt', 'r')", "kept.txt", "", ()),
-        ("(HERE / 'log.txt').write_text('')", "", "", ()),
-        ("import os\nKEY = 'A'\nos.environ[KEY], os.getenv('B', 1), os.environ.get('C')", "", "A B C", ()),
-        ("from os import environ\n'D' in environ\nenviron['E'] = '1'\nenviron.setdefault('F', '1')", "", "D", ()),
-        ("import os\nos.environ[name]\ncall(env={**os.environ})", "", "", (2, 3)),
-        ("not Python", "", "", ()),
-    ],
+    rows("store/code_names_in_strings"),
 )
 def test_names_in_strings(text: str, names: str, variables: str, unseen: tuple[int, ...]) -> None:
     found = literals(text)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from case_tables import literals
 from llm_server import Server, serving, vector
 from refusals import refuses
 
@@ -414,21 +415,7 @@ def test_every_endpoint_of_ours_loads() -> None:
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [
-        ("key: sk-abcdefgh", "key 'key': expected the name of an environment variable"),
-        ("url: http://me:sk-abcdefgh@host/v1", "key 'url': expected http"),
-        ("url: http://127.0.0.1:99999/v1", "key 'url': expected http"),
-        ("url: http://127.0.0.1:port/v1", "key 'url': expected http"),
-        ("url: 'http://[::1/v1'", "key 'url': expected http"),
-        (f"url: http://{'a' * 300}/v1", "key 'url': expected http"),
-        ("timeout: 1.0e+300", "key 'timeout' is 1e+300, expected a number from"),
-        ("model: m\nprice_in: -1\nprice_out: 1", "key 'price_in' is -1, expected a number from 0 up"),
-        ("model: m\nprice_in: 1", "key 'price_out' is missing"),
-        ("concurrency: 0", "key 'concurrency' is 0, expected a whole number from 1"),
-        ("parameters: {stream: true}", "'stream' is set by the harness"),
-        ("schemas: xml", "key 'schemas' is 'xml', expected one of"),
-        ("timeouts: 1", "key 'timeouts' is unknown; did you mean 'timeout'?"),
-    ],
+    literals("store/llm_a_wrong_configuration_is_one_line"),
 )
 def test_a_wrong_configuration_is_one_line(text: str, line: str, conf: object) -> None:
     start = "" if text.startswith("model") else "model: m\nprice_in: 1\nprice_out: 1\n"

@@ -18,6 +18,7 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
+from case_tables import literals
 from llm_server import Server, serving
 from process_tools import same_paths
 
@@ -134,18 +135,7 @@ def test_what_will_not_get_better_ends_it_in_one_line(fault: str, line: str, ser
 
 @pytest.mark.parametrize(
     ("named", "good"),
-    [
-        ("gpt-4o", True),
-        ("gpt-4o-2024-08-06", True),
-        ("gpt-4o-0613", True),
-        ("gpt-4o-v2", True),
-        ("gpt-4o-mini", False),
-        ("gpt-4o-mini-2024-07-18", False),
-        ("gpt-4", False),
-        ("gpt-4o-", False),
-        ("GPT-4o", False),
-        ("", False),
-    ],
+    literals("store/llm_faults_a_model_may_report_a_date_but_no_other_model"),
 )
 @pytest.mark.parametrize("reports", [None, "gpt-4o"])
 def test_a_model_may_report_a_date_but_no_other_model(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gzip
-import lzma
 import os
 import shutil
 import signal
@@ -23,7 +22,6 @@ from server_tools import Served, served
 from harness.cli.lab import check_
 from harness.errors import HarnessError
 from harness.io.files import data_root
-from harness.labs import remote
 from harness.labs.closing import freeze, reopen
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.lab import FILE, new_lab
@@ -36,7 +34,6 @@ from harness.labs.server.processes import Place, run_server
 from harness.labs.server.queue import MOST_ATTEMPTS
 from harness.labs.server.worker import Limits, UploadWorker
 from harness.labs.submissions import submissions
-from harness.labs.submit import Offer
 
 RUNS = data_root() / "runs/mini/mini-task1"
 OVERLAP, SHUFFLE = ((RUNS / f"{name}.run").read_bytes() for name in ("overlap", "shuffle"))
@@ -300,42 +297,6 @@ def test_a_program_beside_the_server_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists() and "ended with code 3" not in said
 
 
-def test_two_workers_score_each_upload_once(site: Served) -> None:
-    tokens = [site.team(f"T{n}") for n in range(2)]
-    sent = [
-        send(site, token, run, f"r{n}") for n, (token, run) in enumerate(zip(tokens, (OVERLAP, SHUFFLE), strict=True))
-    ]
-    workers = [UploadWorker(site.lab.folder, site.service.queue, Limits()) for _ in range(2)]
-    claimed = [site.service.queue.claim(each.name) for each in workers]
-    assert None not in claimed
-    assert site.service.queue.claim("third") is None
-    for worker, upload in zip(workers, claimed, strict=True):
-        assert upload is not None and worker.score(upload)
-    assert [state(site, token, each) for token, each in zip(tokens, sent, strict=True)] == ["done", "done"]
-    assert len(submissions(site.lab)) == 2
-
-
-BOMBS = {
-    "gzip": lambda: gzip.compress(b"M.1 Q0 a1 1 1 x\n" * 300_000, 1),
-    "xz": lambda: lzma.compress(b"M.1 Q0 a1 1 1 x\n" * 300_000, preset=0),
-}
-
-
-@pytest.mark.parametrize("kind", [*BOMBS, "zstd"])
-def test_a_run_that_unpacks_to_too_much_is_refused(site: Served, kind: str) -> None:
-    if kind == "zstd":
-        zstandard = pytest.importorskip("zstandard")
-        bomb = zstandard.compress(b"M.1 Q0 a1 1 1 x\n" * 300_000)
-    else:
-        bomb = BOMBS[kind]()
-    path = site.lab.folder / FILE
-    path.write_text(path.read_text() + "most_bytes: 1000000\n")
-    token = site.team("SRC")
-    found = site.submit(token, bomb, label="a")
-    assert (found["state"], found["errors"]) == ("refused", ["my.run: unpacks to more than 1,000,000 bytes"])
-    assert site.submit(token, OVERLAP, label="a")["state"] == "done"
-
-
 @pytest.mark.parametrize(
     "metadata",
     [
@@ -428,29 +389,6 @@ def test_every_act_is_in_the_audit_trail(site: Served) -> None:
     for secret in (organiser_token, token, link.rpartition("/")[2]):
         assert secret not in str(trail)
         assert hashed(secret) not in str(trail)
-
-
-def test_what_a_server_answers_is_checked_by_the_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    run = tmp_path / "a.run"
-    run.write_bytes(OVERLAP)
-    answers: list[tuple[int, bytes]] = [
-        (200, b"<html>"),
-        (200, b"[]"),
-        (200, b'{"state": "done"}'),
-        (200, b'{"state": "done", "receipt": []}'),
-        (200, b'{"state": "done", "receipt": {"title": 1}}'),
-        (200, b'{"state": "refused", "errors": 5}'),
-        (200, b'{"state": "refused", "errors": {"a": 1}}'),
-        (422, b'{"errors": "text"}'),
-        (500, b'{"errors": []}'),
-        (200, b'{"state": "refused", "errors": ["\\u001b[2J\\u202e"]}'),
-        (200, b"[" * 100_000),
-    ]
-    for answer in answers:
-        monkeypatch.setattr(remote, "_exchange", lambda *_, answer=answer: answer)
-        with pytest.raises(HarnessError) as raised:
-            remote.submit_to("http://localhost", "t", Offer(run, ""))
-        assert str(raised.value).replace("\n", "").isprintable()
 
 
 def test_the_address_of_a_database_is_not_in_the_list_of_processes(

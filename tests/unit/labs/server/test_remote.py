@@ -136,9 +136,15 @@ def test_faults_name_the_file_as_the_user_does(run: Path) -> None:
         ((401, {"errors": ["the token is unknown"]}), "the token is unknown"),
         ((200, b"<html>"), "is not a lab's server"),
         ((200, [1]), "is not a lab's server"),
-        ((500, {}), "status 500"),
+        ((200, b"[" * 100_000), "is not a lab's server"),
+        ((500, {"errors": []}), "status 500"),
+        ((422, {"errors": "text"}), "status 422"),
         ((202, {"state": "done", "receipt": {"title": 3}}), "receipt: key 'title'"),
+        ((202, {"state": "done", "receipt": []}), "receipt: key 'title' is missing"),
+        ((202, {"state": "done"}), "receipt: key 'title' is missing"),
         ((202, {"state": "failed"}), "gave no reason"),
+        ((202, {"state": "refused", "errors": {"a": 1}}), "gave no reason"),
+        ((202, {"state": "refused", "errors": ["\x1b[2J\u202e"]}), r"^\\x1b\[2J\\u202e$"),
     ],
 )
 def test_answers_that_are_no_receipt(run: Path, answer: tuple[int, Any], said: str) -> None:

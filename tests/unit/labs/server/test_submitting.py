@@ -18,6 +18,7 @@ from harness.labs.journal import Submitted, TeamJoined
 from harness.labs.lab import Lab, new_lab
 from harness.labs.roster import add_team
 from harness.labs.server.queue import LEASE, MOST_ATTEMPTS, MOST_WAITING
+from harness.labs.server.service import FIELDS
 from harness.labs.server.worker import Limits, UploadWorker
 from harness.labs.submissions import events, submissions
 from harness.labs.submit import Offer, submit_run
@@ -204,16 +205,6 @@ def test_a_submission_whose_worker_was_killed_is_neither_lost_nor_made_twice(
     assert len(submissions(site.lab)) == 1
 
 
-def test_an_upload_whose_worker_is_gone_is_scored_when_the_lease_ends(tmp_path: Path) -> None:
-    site = served(lab_in(tmp_path / "lab"))
-    client, queue = site.client(site.team("SRC")), site.service.queue
-    answer = client.post("/api/v1/submissions", files={"run": OVERLAP.read_bytes()}, data={"label": "a"})
-    assert queue.claim("gone") is not None
-    assert queue.claim("other") is None
-    site.wait()
-    assert client.get(answer.headers["location"]).json()["state"] == "done"
-
-
 def test_an_upload_that_stops_each_worker_is_kept_for_the_organisers(tmp_path: Path) -> None:
     site = served(lab_in(tmp_path / "lab"))
     client, queue = site.client(site.team("SRC")), site.service.queue
@@ -295,6 +286,9 @@ def test_what_is_missing_or_unknown_in_an_upload_gets_a_line(tmp_path: Path) -> 
     assert unknown.startswith("field 'lable' is unknown")
     wrong = post("/api/v1/submissions", files={"run": b"x"}, data={"primary": "yes"}).json()["errors"][0]
     assert wrong == "primary: is 'yes', expected true or false"
+    described = client.get("/api/v1/openapi.json").json()["paths"]["/api/v1/submissions"]["post"]["requestBody"]
+    form = described["content"]["multipart/form-data"]["schema"]["properties"]
+    assert form.keys() == {"run", "metadata", *FIELDS}
     assert not submissions(site.lab)
 
 

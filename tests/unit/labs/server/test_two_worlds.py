@@ -29,7 +29,7 @@ from harness.labs.lab import Lab
 from harness.labs.server.lab_snapshot import HIDDEN, SITE
 
 CLOCKS = (
-    *("labs.lab", "labs.submit", "labs.acts", "labs.roster", "labs.closing", "labs.site.lab_view"),
+    *("labs.lab", "labs.names", "labs.submit", "labs.acts", "labs.roster", "labs.closing", "labs.site.lab_view"),
     *(f"labs.server.{name}" for name in ("service", "accounts", "database", "page_drawing", "publisher", "pages")),
 )
 # The second judges three topics, of which some runs answer none, and other documents.
