@@ -14,6 +14,7 @@ from harness.cli import entries
 from harness.cli.facts import configuration_facts
 from harness.cli.key_descriptions import file_comments
 from harness.io import config
+from harness.papers.compared_settings import read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = {
@@ -163,8 +164,8 @@ def entry(group: str, name: str) -> str:
             "",
         ]
     if group == "papers":
-        if (ROOT / f"docs/settings-{name}.md").is_file():
-            lines += [f"[The settings of each system, in the paper and here](../settings-{name}.md)", ""]
+        if read_settings(name):
+            lines += [f"[The settings of each system, in the paper and here](settings-{name}.md)", ""]
         lines += papers.section(name)
     return "\n".join(lines)
 

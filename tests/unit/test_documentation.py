@@ -333,7 +333,7 @@ def titles(nav: object) -> Iterator[str]:
     generated["reference/keys.md"] = keys.page()
     generated |= {f"{group}/index.md": f"# {configuration.heading(group)}\n" for group in configuration.OWN_PAGES}
     generated |= {name: page for name, page in architecture.pages().items() if name.endswith(".md")}
-    generated |= {to: (ROOT / name).read_text("utf-8") for name, to in shown().items() if to.endswith(".md")}
+    generated |= {to: (ROOT / name).read_text("utf-8") for name, to in shown().items() if name.endswith(".md")}
 
     def of(entry: object) -> Iterator[str]:
         if isinstance(entry, str):
