@@ -17,3 +17,13 @@ reachable();
 addEventListener("load", reachable);
 addEventListener("resize", reachable);
 new MutationObserver(reachable).observe(document.body, { childList: true, subtree: true });
+// The copy button of a block of commands copies these, without the prompt and without what they print.
+for (const each of document.querySelectorAll(".highlight code")) {
+  const lines = each.textContent.split("\n");
+  if (!lines[0].startsWith("$ ")) continue;
+  let command = false;
+  each.dataset.copy = lines
+    .filter((line, at) => (command = line.startsWith("$ ") || (command && lines[at - 1].endsWith("\\"))))
+    .map((line) => line.replace(/^\$ /, ""))
+    .join("\n");
+}

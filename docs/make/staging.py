@@ -13,11 +13,13 @@ from harness.papers.paper import paper_names
 ROOT = Path(__file__).resolve().parents[2]
 _PROJECT = ("CHANGELOG", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT")
 _OTHERS = {
-    "README.md": "index.md",
+    "docs/home.md": "index.md",
+    "README.md": "project/readme.md",
     "docs/README.md": "contents.md",
     "bench/README.md": "project/benchmarks.md",
     "bench/results/README.md": "results/index.md",
     "tests/README.md": "project/tests.md",
+    "tests/oracle/README.md": "project/agreement.md",
     "conf/README.md": "project/configurations.md",
     "examples/README.md": "project/examples.md",
     "examples/mathir-example/README.md": "project/mathir-example.md",

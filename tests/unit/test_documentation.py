@@ -16,7 +16,19 @@ import typer
 import yaml
 
 from docs.make import __main__ as make
-from docs.make import architecture, commands, configuration, files, keys, papers, python, results, staging, tables
+from docs.make import (
+    architecture,
+    commands,
+    configuration,
+    files,
+    keys,
+    navigation,
+    papers,
+    python,
+    results,
+    staging,
+    tables,
+)
 from docs.make.staging import rewritten, shown
 from harness.cli import entries, key_descriptions
 from harness.cli.main import app
@@ -168,7 +180,7 @@ def test_launchers_and_callbacks_are_in_the_reference() -> None:
             assert {key for key in given if f"| `{key}` |" not in page[f"{group}={name}"]} == set()
 
 
-@pytest.mark.parametrize("module", [architecture, configuration, keys, papers, results, staging, tables])
+@pytest.mark.parametrize("module", [architecture, configuration, keys, navigation, papers, results, staging, tables])
 def test_examples_of_the_generator(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 
@@ -331,7 +343,9 @@ def titles(nav: object) -> Iterator[str]:
     generated |= {"reference/commands.md": commands.page(), "reference/configuration.md": configuration.overview()}
     generated |= {"reference/python.md": python.page(), "reference/schemas.md": files.page()}
     generated["reference/keys.md"] = keys.page()
-    generated |= {f"{group}/index.md": f"# {configuration.heading(group)}\n" for group in configuration.OWN_PAGES}
+    generated |= {
+        f"{folder}/index.md": f"# {configuration.heading(group)}\n" for group, folder in configuration.OWN_PAGES.items()
+    }
     generated |= {name: page for name, page in architecture.pages().items() if name.endswith(".md")}
     generated |= {to: (ROOT / name).read_text("utf-8") for name, to in shown().items() if name.endswith(".md")}
 
