@@ -8,9 +8,9 @@ WORDS = Path(__file__).with_name("keywords.tsv")
 
 
 def keywords() -> dict[str, list[str]]:
-    """Returns page of the site -> words that its readers search for."""
+    """Returns page of the site -> words that its readers search for; single ones, since the index does not divide tags."""
     lines = WORDS.read_text(encoding="utf-8").splitlines()
-    return {page: words for page, *words in (line.split("\t") for line in lines)}
+    return {page: list(dict.fromkeys(words.split())) for page, words in (line.split("\t") for line in lines)}
 
 
 def add_keywords(out: Path) -> None:

@@ -31,8 +31,10 @@ from docs.make import (
 )
 from docs.make.staging import rewritten, shown
 from harness.cli import entries, key_descriptions
+from harness.cli.facts import configuration_facts
 from harness.cli.main import app
 from harness.io import config
+from harness.papers.compared_settings import read_settings, settings_in_words
 from harness.papers.paper import paper_names
 from harness.systems import states
 from harness.systems.keys import defaults, inner_classes
@@ -326,6 +328,17 @@ def test_a_paper_links_its_report() -> None:
     assert "(../reports/crossmath/report.md)" in configuration.entry("papers", "crossmath")
     assert shown()["reports/reference/crossmath/report.md"] == "reports/crossmath/report.md"
     assert "report.md" not in configuration.entry("papers", "saber-math")
+
+
+@pytest.mark.parametrize("paper", paper_names())
+def test_a_paper_shows_its_compared_settings(paper: str) -> None:
+    """Each on a page of the site, and their counts in `harness show`."""
+    settings, page = read_settings(paper), papers.settings_page(paper)
+    rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| setting |")]
+    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == [each.setting for each in settings]
+    assert f"{len(settings)} settings: " in page
+    assert f"(settings-{paper}.md)" in configuration.entry("papers", paper)
+    assert configuration_facts("papers", paper)["facts"]["compared"].startswith(settings_in_words(settings))
 
 
 def test_tables_of_papers_have_a_group_if_it_tells_more_than_the_caption() -> None:
