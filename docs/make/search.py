@@ -8,7 +8,7 @@ WORDS = Path(__file__).with_name("keywords.tsv")
 
 
 def keywords() -> dict[str, list[str]]:
-    """Returns page of the site -> words that its readers search for; single ones, since the index does not divide tags."""
+    """Returns page of the site -> single words that readers search for; the index does not divide tags into words."""
     lines = WORDS.read_text(encoding="utf-8").splitlines()
     return {page: list(dict.fromkeys(words.split())) for page, words in (line.split("\t") for line in lines)}
 
