@@ -1,5 +1,6 @@
 // What the theme leaves out for readers who use a keyboard or a screen reader.
 document.querySelector(".md-search")?.setAttribute("aria-label", "Search");
+document.querySelector(".md-path")?.setAttribute("aria-label", "Breadcrumbs");
 // Of a section that has a page, the theme names the link and leaves the switch beside it without a name.
 for (const each of document.querySelectorAll("label.md-nav__link")) {
   if (!each.textContent.trim()) each.setAttribute("aria-label", each.parentElement.textContent.trim());
