@@ -26,7 +26,7 @@ def main(folder: str) -> None:
         # The states of entries are those of a machine that has nothing yet.
         os.environ |= {"HARNESS_CACHE": cache, "HARNESS_OFFLINE": "1"}
         os.environ.pop("HARNESS_MIRROR", None)
-        from docs.make import architecture, commands, configuration, files, keys, python, staging
+        from docs.make import architecture, commands, configuration, files, keys, python, search, staging
 
         staging.stage(out)
         shutil.copytree(files.SCHEMAS, out / "reference/schemas")
@@ -37,6 +37,7 @@ def main(folder: str) -> None:
             place = out / name
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+        search.add_keywords(out)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from harness.cli import entries
 from harness.cli.facts import configuration_facts
 from harness.cli.key_descriptions import file_comments
 from harness.io import config
+from harness.papers.compared_settings import read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = {
@@ -36,7 +38,12 @@ RESULTS = {
     "crosslingual": "cross-lingual-retrieval",
     "theorems": "theorem-search",
 }  # module below harness.systems -> anchor in docs/results.md
-OWN_PAGES = ("systems", "papers")  # groups whose entries have a page each
+OWN_PAGES = {
+    "systems": "systems",
+    "papers": "papers",
+    "collections": "reference/collections",
+    "experiments": "reference/experiments",
+}  # group whose entries have a page each -> folder in the site
 
 
 def pages() -> Iterator[tuple[str, str]]:
@@ -45,10 +52,10 @@ def pages() -> Iterator[tuple[str, str]]:
     for group in entries.GROUPS:
         rows, folder = entries.rows(group), entries.GROUPS[group].folder
         if group in OWN_PAGES:
-            yield f"{group}/index.md", _index(group, rows)
+            yield f"{OWN_PAGES[group]}/index.md", _index(group, rows)
             for row in rows:
                 title = row["title"] if group == "papers" else row["name"]
-                yield f"{group}/{row['name']}.md", f"# {plain(title)}\n\n{entry(group, row['name'])}"
+                yield f"{OWN_PAGES[group]}/{row['name']}.md", f"# {plain(title)}\n\n{entry(group, row['name'])}"
         else:
             parts = [
                 f"# {heading(group)}",
@@ -83,7 +90,7 @@ def overview() -> str:
     ]
     rows = []
     for name, group in entries.GROUPS.items():
-        to = f"../{name}/index.md" if name in OWN_PAGES else f"{name}.md"
+        to = os.path.relpath(f"{OWN_PAGES[name]}/index.md", "reference") if name in OWN_PAGES else f"{name}.md"
         rows.append([f"[{name}]({to})", code(f"{group.folder}=NAME"), str(len(config.names(group.folder))), group.says])
     lines += [table(["group", "word of a command", "entries", "what one is"], rows), ""]
     lines += ["[Every key of each kind of file](keys.md), of launchers and of callbacks.", ""]
@@ -104,6 +111,10 @@ def _index(group: str, rows: Sequence[Mapping[str, str]]) -> str:
     if group == "papers":
         shown = [[f"[{row['name']}]({row['name']}.md)", row.get("title", ""), row.get("published", "")] for row in rows]
         return "\n".join([*lines, table(["name", "title", "published numbers"], shown), ""])
+    if group != "systems":
+        shown = [[f"[{row['name']}]({row['name']}.md)", plain(row.get("title", ""))] for row in rows]
+        link = f"[Every key of such a file](../keys.md#{entries.GROUPS[group].folder})."
+        return "\n".join([*lines, link, "", table(["name", "title"], shown), ""])
     families: dict[str, list[list[str]]] = {}
     for row in rows:
         mapping, _ = config.load("system", row["name"])
@@ -112,9 +123,8 @@ def _index(group: str, rows: Sequence[Mapping[str, str]]) -> str:
         line = [f"[{row['name']}]({row['name']}.md)", plain(row["title"]), code(extra), row["paper"]]
         families.setdefault(family, []).append(line)
     lines += [
-        "The extra is that of `pip install 'mathir-harness[EXTRA]'` which a system needs"
-        " ([installing](../installing.md)). `harness list systems` tells what is ready on your machine, and"
-        " `harness doctor` which commands install the rest.",
+        "`pip install 'mathir-harness[EXTRA]'` installs what a system needs ([installing](../installing.md))."
+        " `harness list systems` shows what is ready on your machine, `harness doctor` how to install the rest.",
         "",
     ]
     for family in (*FAMILIES.values(), *(families.keys() - FAMILIES.values())):
@@ -144,7 +154,7 @@ def entry(group: str, name: str) -> str:
         rows = [[code(each["key"]), code(each["value"]), plain(each["says"])] for each in made["settings"]]
         lines += [table(["setting", "value", "meaning"], rows), ""]
         cut = any(re.fullmatch(r"`\d+ entr(y|ies)`", value) for _, value, _ in rows)
-        if cut and group not in (*OWN_PAGES, "sources"):
+        if cut and group not in ("systems", "papers", "sources"):
             path = config.names(entries.GROUPS[group].folder)[name]
             lines += ["```yaml", path.read_text(encoding="utf-8").rstrip("\n"), "```", ""]
     if group == "systems" and (inner := list(keys.inner_rows(name))):
@@ -163,8 +173,8 @@ def entry(group: str, name: str) -> str:
             "",
         ]
     if group == "papers":
-        if (ROOT / f"docs/settings-{name}.md").is_file():
-            lines += [f"[The settings of each system, in the paper and here](../settings-{name}.md)", ""]
+        if read_settings(name):
+            lines += [f"[The settings of each system, in the paper and here](settings-{name}.md)", ""]
         lines += papers.section(name)
     return "\n".join(lines)
 

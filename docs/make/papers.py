@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.make.tables import plain, table
+from harness.papers.compared_settings import read_settings, settings_in_words
 from harness.papers.paper import load_paper
 from harness.systems.crosslingual.scripts import NAMES
 
@@ -71,6 +72,26 @@ def section(name: str) -> Iterator[str]:
     told = [f"{at}. {plain(cause)}" for at, cause in enumerate(made["causes"]) if cause]
     if told:
         yield from ("## Reasons", "", *told)
+
+
+def settings_page(name: str) -> str:
+    """Returns the page of a paper's settings, a table for each part."""
+    settings = read_settings(name)
+    lines = [
+        f"# Settings of {name}",
+        "",
+        f"{settings_in_words(settings)}. [What was compared, and the columns](../settings.md).",
+    ]
+    lines += [f"From `conf/paper/settings/{name}.csv`.", ""]
+    for part in dict.fromkeys(each.part for each in settings):
+        rows = [each[1:] for each in settings if each.part == part]
+        lines += [
+            f"## {plain(part)}",
+            "",
+            table(["setting", "paper says", "authors' code says", "ours", "same"], rows),
+            "",
+        ]
+    return "\n".join(lines)
 
 
 def _drawn(cells: Sequence[Mapping[str, Any]], caption: str) -> str:

@@ -8,7 +8,7 @@ import harness
 def page() -> str:
     """Returns the page: each name of the package's face, by the module that it comes from."""
     lines = [
-        "# Functions and classes of Python",
+        "# Python reference",
         "",
         "`import harness as h`; [examples](../python.md). These names are [public](../stability.md).",
         "",

@@ -7,20 +7,24 @@ import re
 import shutil
 from pathlib import Path, PurePosixPath
 
-from docs.make import results
+from docs.make import papers, results
+from harness.papers.paper import paper_names
 
 ROOT = Path(__file__).resolve().parents[2]
 _PROJECT = ("CHANGELOG", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT")
 _OTHERS = {
-    "README.md": "index.md",
+    "docs/home.md": "index.md",
+    "README.md": "project/readme.md",
     "docs/README.md": "contents.md",
     "bench/README.md": "project/benchmarks.md",
     "bench/results/README.md": "results/index.md",
     "tests/README.md": "project/tests.md",
+    "tests/oracle/README.md": "project/agreement.md",
     "conf/README.md": "project/configurations.md",
     "examples/README.md": "project/examples.md",
     "examples/mathir-example/README.md": "project/mathir-example.md",
     **{f"{name}.md": f"project/{name.lower()}.md" for name in _PROJECT},
+    **{f"conf/paper/settings/{name}.csv": f"papers/settings-{name}.md" for name in paper_names()},
 }
 _FENCED = re.compile(r"^(```+|~~~+).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(`+)(?!`)[^\n]+?(?<!`)\1(?!`)")
@@ -54,6 +58,9 @@ def stage(out: Path) -> None:
     for source, to in list(pages.items()):
         place = out / to
         place.parent.mkdir(parents=True, exist_ok=True)
+        if source.endswith(".csv"):
+            place.write_text(papers.settings_page(place.stem.removeprefix("settings-")), encoding="utf-8")
+            continue
         if not source.endswith(".md"):
             shutil.copyfile(ROOT / source, place)
             continue

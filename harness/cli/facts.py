@@ -312,10 +312,18 @@ def _of_experiment(name: str, mapping: Mapping[str, Any]) -> Facts:
     return {**axes, "measures": ", ".join(found.measures)}
 
 
+def _of_paper(name: str, mapping: Mapping[str, Any]) -> Facts:
+    from harness.papers.compared_settings import read_settings, settings_in_words
+
+    found = read_settings(name)
+    return {"compared": f"{settings_in_words(found)}; in settings/{name}.csv beside this file"} if found else {}
+
+
 _FACTS: dict[str, Callable[[str, Mapping[str, Any]], Facts]] = {
     "systems": _of_system,
     "collections": _of_collection,
     "protocols": _of_protocol,
     "experiments": _of_experiment,
+    "papers": _of_paper,
     "sweeps": _of_sweep,
 }

@@ -16,7 +16,12 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PAGES = (
     *("index.html", "explanation/ties.html", "project/architecture.html", "reference/commands.html"),
-    *("reference/keys.html", "reference/experiments.html", "systems/bi-encoder-tuned.html", "reference/python.html"),
+    *(
+        "reference/keys.html",
+        "reference/experiments/index.html",
+        "systems/bi-encoder-tuned.html",
+        "reference/python.html",
+    ),
     *("systems/index.html", "papers/crossmath.html", "results/answers.html"),
 )
 PARTS = 8  # of all pages
@@ -72,10 +77,30 @@ def test_every_page(site: Path, visit: Open, part: int) -> None:
         page.context.close()
 
 
-def test_the_search_works_from_disk(site: Path, visit: Open) -> None:
+def test_the_search_finds_what_readers_look_for(site: Path, visit: Open) -> None:
+    """From disk, the page that should come first for each query."""
     page = visit(site / "index.html")
-    page.locator("input.md-search__input").click()
-    page.wait_for_selector(".md-search-result__meta:has-text('Type to start searching')")  # the index is loaded
-    page.keyboard.type("Bonferroni")  # the search listens to keys
-    page.wait_for_selector(".md-search-result__item")
-    assert "Bonferroni" in page.locator(".md-search-result__list").inner_text()
+    field = page.locator("input.md-search__input")
+    field.click()
+    rows = (ROOT / "tests/data/searches.tsv").read_text(encoding="utf-8").splitlines()
+    found = {}
+    for query in (row.partition("\t")[0] for row in rows):
+        field.fill("")
+        page.wait_for_selector(".md-search-result__meta:has-text('Type to start searching')")  # the index is loaded
+        page.keyboard.type(query)  # the search listens to keys
+        page.wait_for_selector(".md-search-result__meta:not(:has-text('Type to start searching'))")
+        link = page.locator(".md-search-result__item > .md-search-result__link").first
+        found[query] = str(link.get_attribute("href")).partition(f"{site.name}/")[2].partition("?")[0].partition("#")[0]
+    assert [f"{query}\t{first}" for query, first in found.items()] == rows
+
+
+def test_commands_are_copied_alone(site: Path, visit: Open) -> None:
+    """Without the prompt and the output; a command of several lines as a whole; a program as it is."""
+    page = visit(site / "launchers.html")
+    blocks = page.locator(".highlight code").evaluate_all("all => all.map((each) => each.dataset.copy)")
+    assert blocks[0] == "harness run experiment=mini hydra/launcher=joblib"
+    assert any(
+        text and text.endswith("\\\n    hydra/launcher=submitit_slurm hydra.launcher.array_parallelism=20 jobs=200")
+        for text in blocks
+    )
+    assert None in blocks

@@ -32,7 +32,7 @@ SLOW = {
     *("scoring", "significance", "site", "sweeps", "take-part", "README"),
 }
 HEAVY = {
-    *("compare-systems", "lab", "labs", "late-and-sparse", "neural", "own-collection-and-system", "reproduce"),
+    *("compare-systems", "lab", "late-and-sparse", "neural", "own-collection-and-system", "reproduce"),
     "theorems",
 }
 OTHERS = ("mteb",)  # modules that need not be installed

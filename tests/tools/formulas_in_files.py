@@ -2,7 +2,7 @@
 
 The files are read a second time by a few patterns that share no code with the readers: what stands in each
 `math-container` of a title, question or answer (for pages, the `alttext` in it); in translated topics, what stands
-between delimiters. Blanks do not count. Prints the table of docs/collections.md.
+between delimiters. Blanks do not count. Prints the table of bench/results/formulas-in-files.md.
 """
 
 from __future__ import annotations

@@ -16,11 +16,25 @@ import typer
 import yaml
 
 from docs.make import __main__ as make
-from docs.make import architecture, commands, configuration, files, keys, papers, python, results, staging, tables
+from docs.make import (
+    architecture,
+    commands,
+    configuration,
+    files,
+    keys,
+    navigation,
+    papers,
+    python,
+    results,
+    staging,
+    tables,
+)
 from docs.make.staging import rewritten, shown
 from harness.cli import entries, key_descriptions
+from harness.cli.facts import configuration_facts
 from harness.cli.main import app
 from harness.io import config
+from harness.papers.compared_settings import read_settings, settings_in_words
 from harness.papers.paper import paper_names
 from harness.systems import states
 from harness.systems.keys import defaults, inner_classes
@@ -168,7 +182,7 @@ def test_launchers_and_callbacks_are_in_the_reference() -> None:
             assert {key for key in given if f"| `{key}` |" not in page[f"{group}={name}"]} == set()
 
 
-@pytest.mark.parametrize("module", [architecture, configuration, keys, papers, results, staging, tables])
+@pytest.mark.parametrize("module", [architecture, configuration, keys, navigation, papers, results, staging, tables])
 def test_examples_of_the_generator(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
 
@@ -316,6 +330,17 @@ def test_a_paper_links_its_report() -> None:
     assert "report.md" not in configuration.entry("papers", "saber-math")
 
 
+@pytest.mark.parametrize("paper", paper_names())
+def test_a_paper_shows_its_compared_settings(paper: str) -> None:
+    """Each on a page of the site, and their counts in `harness show`."""
+    settings, page = read_settings(paper), papers.settings_page(paper)
+    rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| setting |")]
+    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == [each.setting for each in settings]
+    assert f"{len(settings)} settings: " in page
+    assert f"(settings-{paper}.md)" in configuration.entry("papers", paper)
+    assert configuration_facts("papers", paper)["facts"]["compared"].startswith(settings_in_words(settings))
+
+
 def test_tables_of_papers_have_a_group_if_it_tells_more_than_the_caption() -> None:
     croatian = "\n".join(papers.section("crossmath")).partition("### Table 2 ")[2].partition("###")[0]
     assert "Croatian topics" in croatian
@@ -331,9 +356,11 @@ def titles(nav: object) -> Iterator[str]:
     generated |= {"reference/commands.md": commands.page(), "reference/configuration.md": configuration.overview()}
     generated |= {"reference/python.md": python.page(), "reference/schemas.md": files.page()}
     generated["reference/keys.md"] = keys.page()
-    generated |= {f"{group}/index.md": f"# {configuration.heading(group)}\n" for group in configuration.OWN_PAGES}
+    generated |= {
+        f"{folder}/index.md": f"# {configuration.heading(group)}\n" for group, folder in configuration.OWN_PAGES.items()
+    }
     generated |= {name: page for name, page in architecture.pages().items() if name.endswith(".md")}
-    generated |= {to: (ROOT / name).read_text("utf-8") for name, to in shown().items() if to.endswith(".md")}
+    generated |= {to: (ROOT / name).read_text("utf-8") for name, to in shown().items() if name.endswith(".md")}
 
     def of(entry: object) -> Iterator[str]:
         if isinstance(entry, str):

@@ -20,7 +20,7 @@ STRONG = re.compile(
     re.IGNORECASE,
 )
 # What was measured or published, and how others' programs differ.
-RECORDS = re.compile(r"docs/(results|settings-[\w-]+|site-compared)\.md|docs/reference/.*")
+RECORDS = re.compile(r"docs/(results|settings|site-compared)\.md|docs/reference/.*")
 NO_PROMISE = {
     "advice": "tells a person what to do, or how to read a number",
     "data": "counts or measurements; numbers are compared with their sources elsewhere",

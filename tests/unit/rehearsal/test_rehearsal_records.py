@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from harness.papers import rehearsal_records
+from harness.papers.compared_settings import read_settings
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.steps import paper_steps
 from harness.rehearsal.run import row_digests, row_systems
 
-DOCS = Path(__file__).parents[3] / "docs"
 PAPERS = ["crossmath", "mathamr-plus", "mathlib4", "mirmu-msm", "saber-math"]
 
 
@@ -32,8 +30,8 @@ def test_a_record_is_of_todays_commands_and_settings(paper: str) -> None:
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_the_page_of_settings_names_every_system_that_was_rehearsed(paper: str) -> None:
-    page = (DOCS / f"settings-{paper}.md").read_text(encoding="utf-8")
+def test_the_settings_name_every_system_that_was_rehearsed(paper: str) -> None:
+    page = "\n".join(row.ours for row in read_settings(paper))
     names = {name for row in rehearsal_records.read(paper) for name in row.systems.split()}
     assert names
     assert [name for name in sorted(names) if f"`{name}`" not in page and f"={name}" not in page] == []

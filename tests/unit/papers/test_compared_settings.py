@@ -1,7 +1,6 @@
-"""The pages "paper says, code says": what they say of our configurations and code is there.
+"""The tables "paper says, code says": what they say of our configurations and code is there.
 
-A page `docs/settings-PAPER.md` has tables of the columns below. A cell of `ours` names what it says in one of these
-forms, with any words around them:
+A cell of `ours` in `conf/paper/settings/PAPER.csv` names what it says in one of these forms, in any words:
 
 - `` `msm-bm25`: `k1` = `1.5`, `view.stem` = `porter` ``: values of a configuration, as YAML; of another group than
   system with its name (`protocol/saber`). A part of a key that has dots or blanks stands in double quotes. A key that
@@ -18,30 +17,28 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import yaml
 
-from harness.errors import HarnessError
+from harness.errors import FormatError, HarnessError
 from harness.experiments.experiment import load_experiment
 from harness.io import config
+from harness.papers.compared_settings import ComparedSetting, read_settings, settings_in_words
 from harness.papers.paper import load_paper, paper_names
 from harness.systems.dense.training.settings import Tuning
 from harness.systems.lexical.text import view
 from harness.systems.mathamr.training.schedule import Schedule
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(DOCS.glob("settings-*.md"))
-COLUMNS = ("setting", "paper says", "authors' code says", "ours", "same")
+PAGE = Path(__file__).parents[3] / "docs/settings.md"
 TEST = r"`(\w+)::(\w+)`"
 EVIDENCE = rf"(?:value|{TEST})(?:, {TEST})*"
 SAME = re.compile(rf"(?:yes: (?P<how>read, not compared|{EVIDENCE})(?:; \S.*)?|(?:no|unknown|chosen): \S.*)$")
 VALUES = yaml.safe_load((Path(__file__).parent / "settings_values.yaml").read_text(encoding="utf-8"))
-TESTS = {path.stem: path for path in Path(__file__).parents[1].rglob("test_*.py")}
+TESTS = {path.stem: path for path in Path(__file__).parents[2].rglob("test_*.py")}
 PAIR = r"`[^`]+` = `[^`]+`"
 SETTINGS = re.compile(rf"`([\w./+-]+)`: ({PAIR}(?:, {PAIR})*)")
 CODE = re.compile(r"`(harness(?:\.\w+)+)`(?: = `([^`]+)`)?")
@@ -53,28 +50,6 @@ READ_BY: Mapping[tuple[str, str], Callable[..., Any]] = {
     ("harness.systems.lexical", "view"): view,
 }
 MISSING = object()
-
-
-class Row(NamedTuple):
-    line: int
-    heading: str
-    cells: tuple[str, ...]
-
-
-def rows(page: str) -> Iterator[Row]:
-    """The rows of the tables that have our columns."""
-    within, heading = False, ""
-    for number, line in enumerate(page.splitlines(), 1):
-        if line.startswith("## "):
-            heading = line[3:]
-        if not line.startswith("|"):
-            within = False
-            continue
-        cells = tuple(cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1])
-        if cells == COLUMNS:
-            within = True
-        elif within and not set("".join(cells)) <= set("-: "):
-            yield Row(number, heading, cells)
 
 
 def default(reader: object, key: str) -> object:
@@ -147,14 +122,14 @@ def wrong(cell: str) -> Iterator[str]:
             if value is MISSING:
                 yield f"{found[1]}: no key {key}"
             elif not same(value, yaml.safe_load(said)):
-                yield f"{found[1]}: {key} is {value!r} in the configuration, {said} on the page"
+                yield f"{found[1]}: {key} is {value!r} in the configuration, {said} in the table"
     for found in CODE.finditer(left):
         left = left.replace(found[0], "")
         value = named(found[1])
         if value is MISSING:
             yield f"{found[1]}: no such module, class, function or constant"
         elif found[2] and not same(value, yaml.safe_load(found[2])):
-            yield f"{found[1]} is {value!r}, {found[2]} on the page"
+            yield f"{found[1]} is {value!r}, {found[2]} in the table"
     if "`: `" in left or "` = `" in left or re.search("`=`|`:`", left):
         yield f"{left!r} is not as `NAME`: `KEY` = `VALUE`"
     elif left == cell:
@@ -175,12 +150,12 @@ def unlike(cell: str, stated: object) -> Iterator[str]:
             yield f"no value of {wanted or 'a key'}"
 
 
-def uncompared(row: Row, values: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
+def uncompared(row: ComparedSetting, values: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
     """What is wrong with the evidence of a `yes`."""
-    how = (SAME.match(row.cells[4]) or {"how": None})["how"]
-    known = row.cells[0] in values.get(row.heading, {})
+    how = (SAME.match(row.same) or {"how": None})["how"]
+    known = row.setting in values.get(row.part, {})
     if how and how.startswith("value"):
-        yield from unlike(row.cells[3], values[row.heading][row.cells[0]]) if known else ["no value of it is stated"]
+        yield from unlike(row.ours, values[row.part][row.setting]) if known else ["no value of it is stated"]
     elif known:
         yield "a value of it is stated, and 'same' does not say so"
     for file, test in re.findall(TEST, how or ""):
@@ -188,37 +163,28 @@ def uncompared(row: Row, values: Mapping[str, Mapping[str, object]]) -> Iterator
             yield f"no test {file}::{test}"
 
 
-def faults(page: str, values: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
-    """What is wrong with a page, each with its line."""
-    for row in rows(page):
-        if len(row.cells) != len(COLUMNS) or not all(row.cells):
-            yield f"{row.line}: expected {len(COLUMNS)} cells, none of them empty, found {list(row.cells)}"
-            continue
-        yield from (f"{row.line}: {fault}" for fault in wrong(row.cells[3]))
-        if not SAME.match(row.cells[4]):
-            yield f"{row.line}: 'same' is {row.cells[4]!r}, expected yes with tests, or no, unknown or chosen: WHY"
-        yield from (f"{row.line}: {fault}" for fault in uncompared(row, values))
+def faults(row: ComparedSetting, values: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
+    """What is wrong with a setting."""
+    yield from wrong(row.ours)
+    if not SAME.match(row.same):
+        yield f"'same' is {row.same!r}, expected yes with tests, or no, unknown or chosen: WHY"
+    yield from uncompared(row, values)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_what_a_page_says_of_ours_is_so(page: Path) -> None:
-    text, paper = page.read_text(encoding="utf-8"), page.stem.removeprefix("settings-")
-    assert [f"{page.name}:{fault}" for fault in faults(text, VALUES[paper])] == []
-    assert paper in paper_names()
-    stated = {(heading, setting) for heading, settings in VALUES[paper].items() for setting in settings}
-    assert stated <= {(row.heading, row.cells[0]) for row in rows(text)}
-    assert sum(bool(SETTINGS.search(row.cells[3])) for row in rows(text)) >= 10
+@pytest.mark.parametrize("paper", VALUES)
+def test_what_a_table_says_of_ours_is_so(paper: str) -> None:
+    rows = read_settings(paper)
+    assert [(row.part, row.setting, fault) for row in rows for fault in faults(row, VALUES[paper])] == []
+    stated = {(part, setting) for part, settings in VALUES[paper].items() for setting in settings}
+    assert stated <= {(row.part, row.setting) for row in rows}
+    assert sum(bool(SETTINGS.search(row.ours)) for row in rows) >= 10
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_a_page_begins_with_its_counts(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    cells = [row.cells[4] for row in rows(text)]
-    counts = Counter(re.split(r"\W", cell)[0] for cell in cells)
-    read = sum(cell.startswith("yes: read, not compared") for cell in cells)
-    yes = f"{counts['yes']} yes ({counts['yes'] - read} compared by tests, {read} read, not compared)"
-    answer = ", ".join([yes, *(f"{counts[each]} {each}" for each in ("no", "chosen", "unknown"))])
-    assert " ".join(text.split()).split("harness ", 1)[1].startswith(f"{counts.total()} settings: {answer}.")
+def test_the_page_has_the_counts_of_each_table() -> None:
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
+    assert VALUES.keys() == set(paper_names())
+    assert [paper for paper in VALUES if f"(../conf/paper/settings/{paper}.csv)" not in text] == []
+    assert [paper for paper in VALUES if f"{settings_in_words(read_settings(paper))}." not in text] == []
 
 
 def test_baselines_are_those_of_the_tables() -> None:
@@ -231,15 +197,12 @@ def test_baselines_are_those_of_the_tables() -> None:
     assert {(table, str((baseline or {})["condition"])) for table, baseline in baselines.items()} == marked
 
 
-HEAD = f"| {' | '.join(COLUMNS)} |\n|---|---|---|---|---|\n"
-
-
 @pytest.mark.parametrize(
     ("ours", "fault"),
     [
         ("`msm-bm25`: `k1` = `1.5`, `view.stem` = `porter`; `msm-tfidf`: `min_count` = `8` and more", ""),
-        ("`msm-bm25`: `k1` = `1.8`", "msm-bm25: k1 is 1.5 in the configuration, 1.8 on the page"),
-        ("`msm-bm25`: `k1` = `1.5`, `b` = `0.7`", "msm-bm25: b is 0.75 in the configuration, 0.7 on the page"),
+        ("`msm-bm25`: `k1` = `1.8`", "msm-bm25: k1 is 1.5 in the configuration, 1.8 in the table"),
+        ("`msm-bm25`: `k1` = `1.5`, `b` = `0.7`", "msm-bm25: b is 0.75 in the configuration, 0.7 in the table"),
         ("`msm-bm25`: `k3` = `1.5`", "msm-bm25: no key k3"),
         ("`msm-bm26`: `k1` = `1.5`", "system 'msm-bm26' is unknown; did you mean 'msm-bm25'?"),
         ("`msm-bm25`: `view.whole` = `false`", ""),  # not in the YAML: of the function that reads it
@@ -251,7 +214,7 @@ HEAD = f"| {' | '.join(COLUMNS)} |\n|---|---|---|---|---|\n"
         ),
         ("`msm-sum`: `parts.tfidf.max_share` = `1.0`", ""),  # of the class that a part names
         ('`paper/mirmu-msm`: `available.tables."2"."msm 3: BM25".system` = `msm-bm25`', ""),
-        ("`mirmu-minilm`: `eos` = `0`", "eos is False in the configuration, 0 on the page"),
+        ("`mirmu-minilm`: `eos` = `0`", "eos is False in the configuration, 0 in the table"),
         ("`harness.systems.dense.texts.TOPIC_FIELDS` = `[title, body, tags, formulas]`", ""),
         ("`harness.systems.dense.texts.TOPIC_FIELDS` = `[title]`", "is ('title', 'body', 'tags', 'formulas'), [title]"),
         ("`harness.systems.dense.texts.of_topic` joins them", ""),
@@ -263,36 +226,49 @@ HEAD = f"| {' | '.join(COLUMNS)} |\n|---|---|---|---|---|\n"
     ],
 )
 def test_what_is_not_so_is_found(ours: str, fault: str) -> None:
-    found = list(faults(f"{HEAD}| k1 | 1.5 (3.3) | not public | {ours} | yes: read, not compared |\n", {}))
+    found = list(faults(ComparedSetting("", "k1", "1.5 (3.3)", "not public", ours, "yes: read, not compared"), {}))
     assert len(found) == bool(fault)
-    assert all(line.startswith("3: ") and fault in line for line in found)
+    assert all(fault in line for line in found)
 
 
 STATED = {"": {"k1": {"msm-bm25:k1": 1.5}, "b": 0.75, "k3": {"k3": 1}}}
 
 
 @pytest.mark.parametrize(
-    ("row", "fault"),
+    ("setting", "same", "fault"),
     [
-        ("| x | 1.5 | | `msm-bm25`: `k1` = `1.5` | no: a |", "none of them empty"),
-        ("| x | 1.5 | `msm-bm25`: `k1` = `1.5` | no: a |", "expected 5 cells"),
-        ("| x | 1.5 | - | `msm-bm25`: `k1` = `1.5` | maybe: a | yes |", "expected 5 cells"),
-        ("| x | 1.5 | - | `msm-bm25`: `k1` = `1.5` | no |", "'same' is 'no'"),
-        ("| x | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes |", "'same' is 'yes'"),
-        ("| x | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes: `test_a::test_b` |", "no test test_a::test_b"),
-        ("| x | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes: `test_mini::test_b` |", "no test test_mini::test_b"),
-        ("| x | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes: value |", "no value of it is stated"),
-        ("| k1 | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes: value |", ""),
-        ("| k1 | 1.5 | - | `msm-bm25`: `k1` = `1.5` | no: a |", "a value of it is stated, and"),
-        ("| b | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes: value |", "k1 is 1.5, and 0.75 there"),
-        ("| k3 | 1.5 | - | `msm-bm25`: `k1` = `1.5` | yes: value |", "no value of k3"),
+        ("x", "no", "'same' is 'no'"),
+        ("x", "yes", "'same' is 'yes'"),
+        ("x", "maybe: a", "'same' is 'maybe: a'"),
+        ("x", "yes: `test_a::test_b`", "no test test_a::test_b"),
+        ("x", "yes: `test_mini::test_b`", "no test test_mini::test_b"),
+        ("x", "yes: value", "no value of it is stated"),
+        ("k1", "yes: value", ""),
+        ("k1", "no: a", "a value of it is stated, and"),
+        ("b", "yes: value", "k1 is 1.5, and 0.75 there"),
+        ("k3", "yes: value", "no value of k3"),
     ],
 )
-def test_a_row_has_its_cells(row: str, fault: str) -> None:
-    found = list(faults(HEAD + row, STATED))
+def test_the_evidence_of_a_setting(setting: str, same: str, fault: str) -> None:
+    found = list(faults(ComparedSetting("", setting, "1.5", "-", "`msm-bm25`: `k1` = `1.5`", same), STATED))
     assert len(found) == bool(fault)
     assert all(fault in line for line in found)
 
 
-def test_other_tables_are_not_read() -> None:
-    assert list(rows("| a | b |\n|---|---|\n| 1 | 2 |\n")) == []
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        (b"part,setting,paper,code,ours,same\nA,x,1.5,,y,no: a\n", "a.csv:2: expected part, setting, paper"),
+        (b"part,setting,paper,code,ours,same\nA,x,1.5,y,no: a\n", "a.csv:2: expected part, setting, paper"),
+        (b"part,setting\n", "a.csv:1: expected part, setting, paper"),
+        (b"", "not a table"),
+        (b"\xff", "not a table"),
+    ],
+)
+def test_a_table_has_its_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: bytes, fault: str) -> None:
+    (tmp_path / "settings").mkdir()
+    (tmp_path / "settings/a.csv").write_bytes(table)
+    monkeypatch.setattr(config, "names", lambda group: {name: tmp_path / f"{name}.yaml" for name in "ab"})
+    with pytest.raises(FormatError, match=fault):
+        read_settings("a")
+    assert read_settings("b") == ()

@@ -1,0 +1,43 @@
+"""Hook of MkDocs: puts the generated pages of systems, papers, results and reports into the navigation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def on_config(config: Mapping[str, Any]) -> None:
+    """Adds generated pages to the sections of the navigation."""
+    pages = Path(config["docs_dir"])
+    sections = {title: section for entry in config["nav"] for title, section in entry.items()}
+    sections["Systems"] += families((pages / "systems/index.md").read_text(encoding="utf-8"))
+    papers = [name for name in _names(pages, "papers/*.md") if not name.startswith("papers/settings-")]
+    sections["Papers"] += [name for name in papers if name not in sections["Papers"]]
+    sections["Results"] += [
+        {"Measurements": _names(pages, "results/*.md")},
+        {"Reports": _names(pages, "reports/*/report.md")},
+    ]
+    (groups,) = (entry["Groups"] for entry in sections["Reference"] if "Groups" in entry)
+    for at, name in enumerate(groups):
+        if name.endswith("/index.md"):
+            title = name.split("/")[1].capitalize()
+            groups[at] = {title: [name, *(each for each in _names(pages, f"{name[:-8]}*.md") if each != name)]}
+
+
+def families(index: str) -> list[dict[str, list[str]]]:
+    """Returns the families of systems with their pages, from the page that lists them.
+
+    Examples
+    --------
+    >>> families("## Lexical\\n| name |\\n|---|\\n| [bm25](bm25.md) | BM25 |\\n")
+    [{'Lexical': ['systems/bm25.md']}]
+    """
+    parts = re.split(r"^## (.*)$", index, flags=re.MULTILINE)[1:]
+    found = (re.findall(r"^\| \[[^]]*\]\(([^)]+)\)", rows, re.MULTILINE) for rows in parts[1::2])
+    return [{title: [f"systems/{name}" for name in names]} for title, names in zip(parts[::2], found, strict=True)]
+
+
+def _names(pages: Path, pattern: str) -> list[str]:
+    return sorted(path.relative_to(pages).as_posix() for path in pages.glob(pattern))
