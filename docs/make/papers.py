@@ -48,7 +48,10 @@ def section(name: str) -> Iterator[str]:
     if made is None:
         return
     if (RECORD.parents[1] / f"reports/small-scale/{name}/report.md").is_file():
-        yield from (f"[The report](../reports/{name}/report.md) of what is public and small stands beside these tables.", "")
+        yield from (
+            f"[The report](../reports/{name}/report.md) of what is public and small stands beside these tables.",
+            "",
+        )
     if (RECORD.parents[1] / f"reports/reference/{name}/report.md").is_file():
         yield from (
             f"[The report](../reports/{name}/report.md) has the tests of the paper's claims with their families and"
