@@ -28,6 +28,7 @@ os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
 # No deadlines: a busy machine must not fail a property. `make test-all` takes the profile `ci`.
 settings.register_profile("dev", deadline=None, max_examples=25)
 settings.register_profile("ci", deadline=None, max_examples=50)
+settings.register_profile("fuzz", deadline=None, max_examples=2000)
 settings.load_profile("dev")
 
 
