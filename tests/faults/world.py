@@ -8,7 +8,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tarfile
 import threading
@@ -189,7 +188,6 @@ class Process:
     Parameters
     ----------
     before : called in the child before the command begins.
-    real : start the program itself, as launchers need.
     environment : settings besides those of the world.
     """
 
@@ -198,28 +196,15 @@ class Process:
         world: World,
         words: tuple[str, ...],
         before: Callable[[], object] | None = None,
-        *,
-        real: bool = False,
-        here: str = "here",
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.world, self._begin, self._seconds = world, time.monotonic(), 0.0
         self._code: int | None = None
-        self._files = world.root / f"{here}.out", world.root / f"{here}.err"
+        self._files = world.root / "here.out", world.root / "here.err"
         variables = world.environment | dict(environment or {})
-        folder = world.place / here
+        folder = world.place / "here"
         sys.stdout.flush()
         sys.stderr.flush()
-        if real:
-            out, err = (path.open("wb") for path in self._files)
-            command = [sys.executable, "-P", "-m", "harness", *words]
-            with out, err:
-                started = subprocess.Popen(
-                    command, cwd=folder, env=variables, stdin=-3, stdout=out, stderr=err, start_new_session=True
-                )
-            started.returncode = 0  # waited for below
-            self.pid = started.pid
-            return
         self.pid = os.fork()
         if self.pid == 0:
             _become(folder, variables, words, *self._files, before)
