@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 
 import pytest
 import yaml
 from broken_tools import COLLECTION, PROTOCOL, RUN, SCORE, SYSTEM, place, refused
+from case_tables import refusals
 from tools import CONF, Place, run_text
 
 from harness.errors import suggestion
@@ -23,64 +25,6 @@ RUN_GROUPS = {"collection", "corpus", "experiment", "protocol", "sweep", "system
 RUN_KEYS = ", ".join(sorted({*yaml.safe_load((CONF / "run.yaml").read_text()), *RUN_GROUPS} - {"defaults"}))
 SYSTEM_NAMES = suggestion("", {"ours", *config.names("system")})
 
-# What is replaced by what, and the fault.
-COLLECTIONS: dict[str, tuple[str, str, str]] = {
-    "unknown key": (
-        "licence: CC0",
-        "licence: CC0\nlicense: MIT",
-        f"{MINE}: key 'license' is unknown; did you mean 'licence'?",
-    ),
-    "missing key": ("licence: CC0\n", "", f"{MINE}: key 'licence' is missing"),
-    "another name": ("name: mine", "name: yours", f"{MINE}: key 'name' is 'yours', expected the file's name 'mine'"),
-    "text for a list": (
-        "title: Mine",
-        "title: Mine\nnotes: small",
-        f"{MINE}: key 'notes' is 'small', expected a list",
-    ),
-    "text for keys": (
-        "topics: {reader: jsonl, file: ../../topics.jsonl}",
-        "topics: topics.jsonl",
-        f"{MINE}: key 'topics' is 'topics.jsonl', expected keys and values",
-    ),
-    "text for a number": (
-        "judgments: 2",
-        "judgments: two",
-        f"{MINE}: editions: official: key 'judgments' is 'two', expected a whole number",
-    ),
-    "reader": ("reader: jsonl", "reader: json", f"{MINE}: topics: reader 'json' is unknown; did you mean 'jsonl'?"),
-    "count of judgments": (
-        "judgments: 2",
-        "judgments: 3",
-        f"{{here}}/judged.txt: 1 topic and 2 judgments; {MINE} says 1 and 3",
-    ),
-    "colon in a value": (
-        "title: Mine",
-        "title: Mine: all",
-        f"{MINE}:2: not valid YAML: mapping values are not allowed in this context",
-    ),
-    "tab": (
-        "    topics: 1",
-        "    \ttopics: 1",
-        f"{MINE}:9: not valid YAML: found character that cannot start any token",
-    ),
-    "bracket left open": (
-        "{file: ../../judged.txt}",
-        "{file: ../../judged.txt",
-        f"{MINE}:9: not valid YAML: did not find expected ',' or '}}'",
-    ),
-    "key given twice": (
-        "title: Mine",
-        "title: Mine\nname: mine",
-        f"{MINE}:3: not valid YAML: key 'name' is on line 1 already",
-    ),
-    "Python object": (
-        "title: Mine",
-        "title: !!python/object/apply:os.system [ls]",
-        f"{MINE}:2: not valid YAML: could not determine a constructor for the tag "
-        "'tag:yaml.org,2002:python/object/apply:os.system'",
-    ),
-    "nothing": (COLLECTION, "# nothing yet\n", f"{MINE}:1: expected keys and values"),
-}
 
 DATA: dict[str, tuple[str, str, str]] = {
     "judged twice": (
@@ -111,188 +55,6 @@ PROTOCOLS: dict[str, tuple[str, str]] = {
     "no measures": ("measures: []", "key 'measures' is missing"),
 }
 
-TARGET = "harness.systems.baselines.Overlap"
-SYSTEMS: dict[str, tuple[str, str, str]] = {
-    "no class": (
-        "harness.systems.baselines.Overlap",
-        "Overlap",
-        "run: system: key '_target_' is 'Overlap', expected a class such as harness.systems.baselines.Overlap",
-    ),
-    "unknown class": (
-        "baselines.Overlap",
-        "baselines.Overlpa",
-        "run: system: key '_target_': harness.systems.baselines has no 'Overlpa'",
-    ),
-    "unknown module": (
-        "harness.systems.baselines",
-        "nosuchmodule",
-        "run: system: nosuchmodule.Overlap cannot be loaded: module 'nosuchmodule' is neither in the current folder "
-        "({here}) nor installed",
-    ),
-    "extra that is not installed": (
-        "title: Ours\n_target_: harness.systems.baselines",
-        "extra: dense\n_target_: nosuchmodule",
-        "run: system: nosuchmodule.Overlap cannot be loaded: module 'nosuchmodule' is neither in the current folder "
-        "({here}) nor installed; "
-        "install it with: pip install 'mathir-harness[dense]'",
-    ),
-    "unknown parameter": (
-        "depth: 10",
-        "dept: 10",
-        "run: system: key 'dept' is unknown to harness.systems.baselines.Overlap; did you mean 'depth'?",
-    ),
-    "type of a parameter": ("depth: 10", "depth: ten", "run: system: key 'depth' is 'ten', expected a whole number"),
-    "missing parameter": ("Overlap\ndepth: 10", "External", "run: system: key 'path' is missing"),
-    "function written in C": (
-        TARGET,
-        "builtins.print",
-        "run: system: key '_target_': builtins.print is not a class of a system",
-    ),
-    "exception": (
-        TARGET,
-        "builtins.KeyError",
-        "run: system: key '_target_': builtins.KeyError is not a class of a system",
-    ),
-    "no signature": (TARGET, "builtins.dict", "run: system: key '_target_': builtins.dict is not a class of a system"),
-    "no function": (TARGET, "sys.path", "run: system: key '_target_': sys.path is not a class of a system"),
-    "class of another thing": (
-        f"{TARGET}\ndepth: 10",
-        "json.JSONDecoder",
-        "run: system: key '_target_': json.JSONDecoder gives JSONDecoder, which is not a system: it cannot be called "
-        "with one harness.systems.base.Request",
-    ),
-    "function of another result": (
-        f"{TARGET}\ndepth: 10",
-        "platform.system",
-        "run: system: key '_target_': platform.system gives str, which is not a system: it cannot be called "
-        "with one harness.systems.base.Request",
-    ),
-    "no name at all": (
-        TARGET,
-        "harness..simple",
-        "run: system: key '_target_' is 'harness..simple', expected a class such as harness.systems.baselines.Overlap",
-    ),
-    "title": ("title: Ours", "title: [a]", "{here}/conf/system/ours.yaml: key 'title' is ['a'], expected text"),
-    "reference in the title": (
-        "title: Ours",
-        "title: costs ${x}",
-        "{here}/conf/system/ours.yaml: key 'title' holds '${', which Hydra reads as the name of another key; leave it "
-        "out, or put a space between",
-    ),
-    "half a reference": (
-        "depth: 10",
-        "name: ${x",
-        "{here}/conf/system/ours.yaml: key 'name': no viable alternative at input '${x'",
-    ),
-}
-
-OVERRIDES: dict[str, tuple[tuple[str, ...], str]] = {
-    "paper": (("reproduce", "paper=crosmath"), "paper=crosmath: no such paper; did you mean 'crossmath'?"),
-    "collection": (
-        ("run", "collection=mini-tsak1"),
-        "collection=mini-tsak1: no such collection; did you mean 'mini-task1'?",
-    ),
-    "one of several systems": (
-        ("run", "-m", "system=overlap,shufle"),
-        "system=shufle: no such system; did you mean 'shuffle'?",
-    ),
-    "a paper without a run to make again": (
-        ("reproduce", "paper=mirmu-msm", "rerun=true"),
-        "key 'rerun': the configuration of paper 'mirmu-msm' has no run to make again",
-    ),
-    "the demonstration again": (
-        ("reproduce", "rerun=true"),
-        "key 'rerun': the configuration of paper 'demo' has no run to make again",
-    ),
-    "no name": (("run", "system="), f"system=: no such system; {SYSTEM_NAMES}"),
-    "key": (
-        ("reproduce", "outputs=x"),
-        "reproduce: outputs=x: key 'outputs' is unknown; did you mean 'output'?",
-    ),
-    "group of the other command": (
-        (*RUN, "paper=demo"),
-        f"run: paper=demo: key 'paper' is unknown; known: {RUN_KEYS}",
-    ),
-    "added key": ((*RUN, "+sed=1"), "run: +sed=1: key 'sed' is unknown; did you mean 'seed'?"),
-    "removed key": ((*RUN, "~seed"), f"run: ~seed: no key of {CONF}/run.yaml can be removed"),
-    "key of a system": (
-        (*RUN, "system.dept=10"),
-        "run: system.dept=10: system overlap: key 'dept' is unknown; did you mean 'depth'?",
-    ),
-    "key of a collection": (
-        (*RUN, "collection.protocol=mathlib"),
-        "run: collection.protocol: a collection is used as its file says; to change it, "
-        "write a conf/collection/NAME.yaml of your own",
-    ),
-    "flag without its use": (
-        ("run", "--resolve"),
-        "run: --resolve is for the configuration that --cfg job shows; 'harness run --hydra-help' lists the flags",
-    ),
-    "version of a command": (
-        ("run", "--version"),
-        "run: --version is a flag of the harness itself: harness --version; 'harness run --hydra-help' lists the flags",
-    ),
-    "unknown flag": (
-        (*RUN, "--nosuch"),
-        "run: unrecognized arguments: --nosuch; 'harness run --hydra-help' lists the flags",
-    ),
-    "flag with another value": (
-        (*RUN, "--cfg", "jbo"),
-        "run: argument -c/--cfg: invalid choice: 'jbo' (choose from 'job', 'hydra', 'all'); "
-        "'harness run --hydra-help' lists the flags",
-    ),
-    "two flags": (
-        (*RUN, "-m", "--cfg", "job"),
-        "run: only one of --run, --multirun, --cfg, --info and --shell-completion can be given; "
-        "'harness run --hydra-help' lists the flags",
-    ),
-    "configuration of a sweep": (
-        (*RUN, "sweep=bm25-k1-b", "--cfg", "job"),
-        "run: --cfg shows one configuration, sweep= makes several; leave sweep= out; "
-        "'harness run --hydra-help' lists the flags",
-    ),
-    "folder of configurations": (
-        ("reproduce", "--config-dir", "x"),
-        "reproduce: --config-dir has no use here; configurations of your own go below conf/ or HARNESS_CONF; "
-        "'harness reproduce --hydra-help' lists the flags",
-    ),
-    "no run file": (
-        ("score", "", "-c", "mini-task1"),
-        "Invalid value: '' names no file or folder",
-    ),
-    "a folder for a run file": (
-        ("score", ".", "-c", "mini-task1"),
-        ".: is a folder without run.txt or run.txt.gz, expected a file, or a folder of TIRA",
-    ),
-    "no folder": (
-        ("score", "good.run", "-c", "mini-task1", "-o", ""),
-        "Invalid value for '--output' / '-o': '' names no file or folder",
-    ),
-    "open bracket": (("reproduce", "paper=["), "reproduce: paper=[: expected one name, such as paper=all"),
-    "no override": (
-        (*RUN, "shuffle"),
-        "run: Error parsing override 'shuffle'; expected KEY=VALUE, such as collection=NAME",
-    ),
-    "several without -m": (
-        ("reproduce", "paper=demo,crossmath"),
-        "reproduce: Ambiguous value for argument 'paper=demo,crossmath'; for a sweep over values add -m, put a "
-        "list in [], quote a text that contains a comma",
-    ),
-    "interpolation": ((*RUN, "output=${nowhere}"), "run: key 'output': Interpolation key 'nowhere' not found"),
-    "alpha text": (("reproduce", "alpha=abc"), "reproduce: key 'alpha' is 'abc', expected a number between 0 and 1"),
-    "alpha too large": (("reproduce", "alpha=5.0"), "reproduce: key 'alpha' is 5.0, expected a number between 0 and 1"),
-    "seed": (("reproduce", "seed=1.5"), "reproduce: key 'seed' is 1.5, expected a whole number"),
-    "formats": ((*RUN, "formats=[odt]"), f"run: key 'formats' is ['odt'], {FORMATS}"),
-    "one format": ((*RUN, "formats=html"), f"run: key 'formats' is 'html', {FORMATS}"),
-    "rerank": ((*RUN, "rerank=maybe"), "run: key 'rerank' is 'maybe', expected true or false"),
-    "output": ((*RUN, "output=null"), "run: key 'output' is None, expected a folder's name"),
-    "edition": ((*RUN, "edition=all"), "collection mini-task1: edition 'all' is unknown; known: official"),
-    "no system": (
-        ("run", "collection=mini-task1"),
-        f"run: key 'system' is missing; name one with system=NAME ({SYSTEM_NAMES})",
-    ),
-}
-
 
 @pytest.mark.slow
 def test_the_configuration_is_right_before_it_is_broken(place: Place) -> None:
@@ -301,12 +63,16 @@ def test_the_configuration_is_right_before_it_is_broken(place: Place) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", COLLECTIONS)
-def test_collections(place: Place, kind: str) -> None:
-    old, new, fault = COLLECTIONS[kind]
+@pytest.mark.parametrize(("old", "new", "fault"), refusals("collections"))
+def test_collections(place: Place, old: str, new: str, fault: str) -> None:
     assert old in COLLECTION
     place.write("conf/collection/mine.yaml", COLLECTION.replace(old, new))
-    refused(place, SCORE, fault)
+    refused(place, SCORE, fault.replace("{MINE}", MINE))
+
+
+def test_a_configuration_without_keys(place: Place) -> None:
+    place.write("conf/collection/mine.yaml", "# nothing yet\n")
+    refused(place, SCORE, f"{MINE}:1: expected keys and values")
 
 
 @pytest.mark.slow
@@ -331,18 +97,19 @@ def test_protocols(place: Place, kind: str) -> None:
     refused(place, STRICT, f"{{here}}/conf/protocol/strict.yaml: {fault}")
 
 
-@pytest.mark.parametrize("kind", SYSTEMS)
-def test_systems(place: Place, kind: str) -> None:
-    old, new, fault = SYSTEMS[kind]
+@pytest.mark.parametrize(("old", "new", "fault"), refusals("systems"))
+def test_systems(place: Place, old: str, new: str, fault: str) -> None:
     assert old in SYSTEM
     place.write("conf/system/ours.yaml", SYSTEM.replace(old, new))
     refused(place, ("run", "collection=mini-task1", "corpus=mini-answers", "system=ours"), fault)
 
 
-@pytest.mark.parametrize("kind", OVERRIDES)
-def test_overrides(place: Place, kind: str) -> None:
-    arguments, fault = OVERRIDES[kind]
-    refused(place, arguments, fault)
+@pytest.mark.parametrize(("command", "fault"), refusals("overrides"))
+def test_overrides(place: Place, command: str, fault: str) -> None:
+    known = {"FORMATS": FORMATS, "RUN_KEYS": RUN_KEYS, "SYSTEMS": SYSTEM_NAMES, "CONF": str(CONF)}
+    for name, value in known.items():
+        fault = fault.replace(f"{{{name}}}", value)
+    refused(place, tuple(shlex.split(command)), fault)
 
 
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x]\n" + "".join(

@@ -35,7 +35,7 @@ def _end_well(faults: str, commands: str) -> None:
 
 @pytest.mark.heavy
 def test_commands_killed_at_a_change_of_a_file() -> None:
-    _end_well("kill at a change", "run bm25,build,submit,fetch")
+    _end_well("kill at a change", "run bm25,sweep,experiment,build,submit,fetch")
 
 
 @pytest.mark.heavy
