@@ -59,7 +59,7 @@ DAMAGED: dict[str, dict[str, tuple[str, ...]]] = {
 }
 ONE_FAULT = ("copies", "stores")  # of a table or a configuration, all faults are told
 
-EXAMPLES = max(5, settings().max_examples // 4)  # of each kind
+EXAMPLES = min(500, settings().max_examples // 2)  # of each kind
 
 Ended = tuple[Done, bytes]
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 import yaml
-from test_brought_runs import PAPER
+from test_user_runs_reproduced import PAPER
 from tools import Place
 
 from harness.io.files import data_root
