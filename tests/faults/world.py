@@ -9,14 +9,12 @@ import random
 import shutil
 import signal
 import sys
-import tarfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 
 import yaml
@@ -343,6 +341,8 @@ def _mirror(folder: Path, configured: Callable[[str, str, str], Path]) -> None:
     """An archive of some files, large enough that copying them takes a while."""
     import hashlib
 
+    from archive_tools import tar
+
     chance = random.Random(1)
     files = {f"data/part-{number}.bin": chance.randbytes(3_000_000) for number in range(8)}
     listed = {name: {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)} for name, data in files.items()}
@@ -350,8 +350,4 @@ def _mirror(folder: Path, configured: Callable[[str, str, str], Path]) -> None:
     configured("source", "theirs", json.dumps(source))
     archive = folder / "github.com/owner/name" / f"{COMMIT}.tar.xz"
     archive.parent.mkdir(parents=True)
-    with tarfile.open(archive, "w:xz", preset=0) as tar:
-        for name, data in files.items():
-            member = tarfile.TarInfo(f"name-{COMMIT}/{name}")
-            member.size = len(data)
-            tar.addfile(member, BytesIO(data))
+    archive.write_bytes(tar({f"name-{COMMIT}/{name}": data for name, data in files.items()}))

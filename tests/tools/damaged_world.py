@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
 import lzma
 import random
-import tarfile
 from pathlib import Path
 
+from archive_tools import tar
 from backports import zstd
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -28,16 +27,6 @@ def _source(files: dict[str, bytes]) -> str:
     ]
     head = f"title: Theirs\nrepository: owner/name\ncommit: {COMMIT}\nlicence: CC0\nfiles:\n"
     return head + "".join(listed)
-
-
-def _archive(files: dict[str, bytes]) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:xz") as tar:
-        for path, data in files.items():
-            member = tarfile.TarInfo(f"name-{COMMIT}/{path}")
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    return packed.getvalue()
 
 
 def _collection(name: str, qrels: str, judgments: int) -> str:
@@ -85,6 +74,7 @@ def build(root: Path) -> None:
         for doc in ids
     ).encode()
     theirs = {"judged.txt": qrels, "corpus.jsonl": corpus}
+    kept = {f"name-{COMMIT}/{path}": data for path, data in theirs.items()}
     plain = {
         "conf/collection/mine.yaml": _collection("mine", "{file: ../../judged.txt.gz}", 36),
         "conf/collection/theirs.yaml": _collection("theirs", "{source: theirs, path: judged.txt}", 36),
@@ -107,7 +97,7 @@ def build(root: Path) -> None:
         "judged.txt.gz": gzip.compress(qrels, mtime=0),
         "topics.jsonl.xz": lzma.compress(topics),
         "corpus.jsonl.zst": _checked(corpus),
-        f"mirror/github.com/owner/name/{COMMIT}.tar.xz": _archive(theirs),
+        f"mirror/github.com/owner/name/{COMMIT}.tar.xz": tar(kept),
     }
     for path, content in {**{path: text.encode() for path, text in plain.items()}, **packed}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
