@@ -121,11 +121,13 @@ def maxsim(device: str, sizes: Sizes, folder: Path) -> Iterator[Line]:
 
 
 def texts(count: int) -> tuple[str, ...]:
-    """Texts of words of one word piece each; their numbers of words are those of the nodes of graphs."""
+    """Texts of words that are one word piece of the stand-ins, each with as many words as a graph has nodes."""
     from bench.graph import sizes
 
     rng = np.random.default_rng(0)
-    words = np.array([f"{a}{b}" for a in "bcdfglmnprst" for b in "aeiou"])
+    words = np.array(
+        ("and", "are", "can", "each", "finite", "have", "if", "number", "prime", "square", "theorem", "the")
+    )
     return tuple(" ".join(rng.choice(words, number).tolist()) for number in sizes(count))
 
 
@@ -134,7 +136,7 @@ def made(kind: str, folder: Path, shape: Mapping[str, int]) -> Any:  # noqa: ANN
     from harness.rehearsal import models as stand_ins
     from harness.systems.dense import models
 
-    return models.find_model(str(stand_ins.make_model(FORMS[kind], folder, texts(200), 0, **shape)))
+    return models.find_model(str(stand_ins.make_model(FORMS[kind], folder, 0, **shape)))
 
 
 def encoders(device: str, sizes: Sizes, folder: Path) -> Iterator[Line]:

@@ -46,7 +46,8 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> list[str]:
     def made(step: RunStep) -> bool:
         return step.file in given or bool(given & set(step.reads())) or _is_made(making, step, settings)
 
-    found = plan_paper(paper, part, settings.scale or "", settings.seeds, made)
+    published = rehearsal.folder() is None  # a rehearsal makes them again
+    found = plan_paper(paper, part, settings.scale or "", settings.seeds, made, published)
     if settings.dry:
         _print(found, as_json=settings.json)
         return []

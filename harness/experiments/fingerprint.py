@@ -64,7 +64,7 @@ def fingerprint(
         "training": None if training is None else training.sha256,
         "pool": None if pool is None else sha256(repr(sorted((t, sorted(d)) for t, d in pool.items())).encode()),
         "suffix": suffix,
-        **({rehearsal.MARK: True} if rehearsal.folder() is not None else {}),
+        **({"marks": {rehearsal.MARK: True}} if rehearsal.folder() is not None else {}),
         **({} if excluded is None else {"excluded": [excluded.sha256, code.of(Exclusions.__module__)]}),
     }
 

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from harness.errors import counted_text
-from harness.io import rehearsal
 from harness.papers.estimate import EstimatedCalls, calls_of
 from harness.papers.groups import TableGroup
 from harness.papers.map import row_labels
@@ -117,13 +116,15 @@ def plan_paper(
     scale: str = "",
     seeds: int | None = None,
     made: Callable[[RunStep], bool] = lambda _: False,
+    published: bool = True,
 ) -> PaperPlan:
-    """Returns the plan of a paper; runs that its authors published count as made, except in a rehearsal.
+    """Returns the plan of a paper.
 
     Parameters
     ----------
     part, scale, seeds : as for `steps`.
     made : says of a step whether its runs are there and verified.
+    published : whether runs that the paper's authors published count as made.
 
     Raises
     ------
@@ -140,7 +141,7 @@ def plan_paper(
     states: dict[str, PlannedStep] = {}  # file of a run -> its step
     seen: set[str] = set()
     for step in found:
-        there = (not scale and archived(paper, step)) or made(step)
+        there = (published and not scale and archived(paper, step)) or made(step)
         each, later = (PlannedStep(step, "made"), ()) if there else _judged(step, known, states)
         if each.state != "made":
             able = tuple(run for run in step.runs if run not in later) or step.runs
@@ -153,11 +154,11 @@ def plan_paper(
 
 
 def archived(paper: Paper, step: RunStep) -> bool:
-    """Returns whether the paper's archive has the runs of all numbers of a step's rows; never inside a rehearsal.
+    """Returns whether the paper's archive has the runs of all numbers of a step's rows.
 
     The rows of an experiment stand for its tables.
     """
-    if not paper.runs or rehearsal.folder() is not None:
+    if not paper.runs:
         return False
     labels = row_labels(paper)
     wanted = {(table, "" if step.experiment else row.label) for row in step.rows for table in row.table.split(", ")}

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from harness.collections.load import load_collection
 from harness.data.topics import Topics
-from harness.io.files import sha256
 
 COLLECTIONS = ("arqmath-1-task1", "arqmath-2-task1", "arqmath-3-task1")
 JUDGED_SHARE = 0.6  # of the posts; the others are questions and answers that nobody judged
@@ -139,21 +138,6 @@ def write(path: Path, posts: int, seed: int, words: Length = LONG) -> Path:
     return part.replace(path)
 
 
-def texts(count: int, seed: int) -> list[str]:
-    """Returns texts like those of the posts, without markup, for tokenizers to be trained on."""
-    known: dict[str, TextVocabulary] = {}
-    for name in COLLECTIONS:
-        known |= vocabularies(load_collection(name).topics())
-    rng = random.Random(seed)
-    topics = sorted(known)
-    found = []
-    for _ in range(count):
-        about = known[rng.choice(topics)]
-        words = [rng.choice(about.words) for _ in range(rng.randint(*LONG))]
-        found.append(" ".join([*words, f"${rng.choice(about.formulas)}$"]))
-    return found
-
-
 def _title(rng: random.Random, about: TextVocabulary, everything: TextVocabulary) -> str:
     words = [rng.choice((about if rng.random() < 0.7 else everything).words) for _ in range(rng.randint(4, 10))]
     return " ".join([*words, f"${rng.choice(about.formulas)}$" if rng.random() < 0.4 else "?"])
@@ -219,8 +203,3 @@ def _row(**attributes: object) -> str:
 
 def _escaped(text: str) -> str:
     return html.escape(text, quote=True).replace("&#x27;", "'").replace("\n", "&#xA;")
-
-
-def digest(posts: int, seed: int) -> str:
-    """Returns the SHA-256 of the file's lines; for tests of determinism."""
-    return sha256("\n".join(rows(posts, seed)).encode())

@@ -155,7 +155,6 @@ def make_world(
 
 def _make_models(folder: Path, names: Sequence[str], seed: int, say: Say) -> None:
     """Makes stand-ins of models where the commands look for them."""
-    texts = posts.texts(400, seed)
     # In a process of its own, since what it imports would count as the memory of every command.
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         for name in names:
@@ -163,7 +162,7 @@ def _make_models(folder: Path, names: Sequence[str], seed: int, say: Say) -> Non
             if not (place / _WHOLE).is_file():
                 say(f"stand-in for the model {name}")
                 shutil.rmtree(place, ignore_errors=True)  # the part that an interrupted call left
-                pool.submit(models.make_model, name, place, texts, seed).result()
+                pool.submit(models.make_model, name, place, seed).result()
                 (place / _WHOLE).touch()
             if name in config.names("source"):
                 _overlay_model(folder, name, place)

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from harness.errors import HarnessError
-from harness.io import config, rehearsal
+from harness.io import config
 from harness.io.files import read_bytes
 from harness.store import cost
 from harness.store.artefacts import key
@@ -118,7 +118,7 @@ def text(made: RunOrigin, *, name: str, sha256: str, layout: str, collection: st
             "key": made.key,
             "run sha256": sha256,
             "run layout": layout,
-            **({rehearsal.MARK: True} if rehearsal.folder() is not None else {}),
+            **spec.get("marks", {}),
             "pool": spec.get("pool"),
             "seeds": _seeds(system),
             "seconds": {"in all": round(meter.total, 4), **phases},

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from extension_tools import pip_installed
 from shown_commands import commands_in
 from tools import Place, table
 
@@ -24,22 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which the package is installed, without a network."""
     pytest.importorskip("hatchling", reason="hatchling is not installed: pip install -e '.[test]'")
     pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install -e '.[test]'")
-    folder = tmp_path_factory.mktemp("example")
-    shutil.copytree(EXAMPLE, folder / "source")
-    options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        *options,
-        "--target",
-        str(folder / "site"),
-        str(folder / "source"),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "site"
+    return pip_installed(EXAMPLE, tmp_path_factory.mktemp("example"))
 
 
 @pytest.fixture

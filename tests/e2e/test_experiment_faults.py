@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from case_tables import refusals
 from tools import Place
 
 SHARED = ["collection=mini-task1", "corpus=mini-answers"]
@@ -154,80 +156,8 @@ def test_what_was_missing_is_not_shown_any_more(place: Place) -> None:
     assert kept.read_text(encoding="utf-8") == "mine\n"
 
 
-CLEAR: dict[str, tuple[tuple[str, ...], str]] = {
-    "typo": (("experiment=mni",), "experiment=mni: no such experiment; did you mean 'mini'?"),
-    "sweep": (("experiment=mini", "-m"), "run: an experiment cannot be swept; its axes are what varies"),
-    "varied": (
-        ("experiment=mini", "system=bm25"),
-        "run: system=bm25: the experiment varies this key; to run a part of it, say only=...",
-    ),
-    "system": (
-        ("experiment=mini", "system.k1=2"),
-        "run: system.k1: the systems of an experiment are as its file says",
-    ),
-    "changed": (
-        ("experiment=mini", "experiment.family=1"),
-        "run: experiment.family: an experiment is used as its file says; to change it, write a "
-        "conf/experiment/NAME.yaml of your own",
-    ),
-    "no such label": (
-        ("experiment=mini", "only={condition:[bm52]}"),
-        "run: key 'only': condition has no 'bm52'; did you mean 'bm25'?",
-    ),
-    "no scale": (("experiment=mini", "scale="), "run: key 'scale': the experiment has no scale ''; known: full"),
-    "a part of a key": (
-        ("experiment=mini", "only.condition=[bm25]"),
-        "run: only.condition: only is given as a whole, only={AXIS:[LABEL]}",
-    ),
-    "several": (
-        ("experiment=[mini]",),
-        "run: experiment=[mini]: expected one name, such as experiment=answers-foreign",
-    ),
-    "a letter": (
-        ("experiment=mini", "only={condition:[é]}"),
-        "run: only={condition:[é]}: Hydra reads 'é' in quotes only; put the text in quotes",
-    ),
-    "a letter of a folder": (
-        ("experiment=mini", "runs=é"),
-        "run: runs=é: Hydra reads 'é' in quotes only; write \"runs='é'\"",
-    ),
-    "an equals sign": (
-        ("system=bm25", "system.name=bm25-k1=0.5"),
-        "run: system.name=bm25-k1=0.5: cannot be read; write 'system.name=\"bm25-k1=0.5\"'",
-    ),
-    "an equals sign in a list": (
-        ("system=fusion-rrf", "system.runs=[a,runs/b-k1=1.run]"),
-        "run: system.runs=[a,runs/b-k1=1.run]: cannot be read; write 'system.runs=[a,\"runs/b-k1=1.run\"]'",
-    ),
-    "an open bracket": (
-        ("experiment=mini", "only={condition:[bm25]"),
-        "run: only={condition:[bm25]: cannot be read; close brackets, and put text with []{}(),:= in quotes, but no "
-        "keys in {}",
-    ),
-    "an open quote": (("experiment=mini", "output='here"), "run: output='here: a quote is not closed"),
-    "two values": (
-        ("experiment=mini", "scale=full,here"),
-        "run: Ambiguous value for argument 'scale=full,here'; for a sweep over values add -m, put a list in "
-        "[], quote a text that contains a comma",
-    ),
-    "nothing to scale": (
-        ("collection=mini-task1", "system=overlap", "scale=here"),
-        "run: key 'scale' is that of an experiment; name one with experiment=NAME",
-    ),
-    "nothing to foresee": (
-        ("collection=mini-task1", "system=overlap", "--dry-run"),
-        "run: key 'dry' is for an experiment; name one with experiment=NAME",
-    ),
-    "nothing to restrict": (
-        ("collection=mini-task1", "system=overlap", "only={condition:[bm25]}"),
-        "run: key 'only' restricts an experiment; name one with experiment=NAME",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CLEAR)
-def test_faults_of_the_command_line(place: Place, name: str) -> None:
-    arguments, said = CLEAR[name]
-    done = place.run("run", *arguments)
+@pytest.mark.parametrize(("words", "said"), refusals("experiments"))
+def test_faults_of_the_command_line(place: Place, words: str, said: str) -> None:
+    done = place.run("run", *shlex.split(words))
     assert (done.code, done.err) == (2, f"harness: {said}\n")
     assert not (place.here / "runs").exists()

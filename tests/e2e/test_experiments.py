@@ -5,12 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import shlex
-import signal
 import statistics
-import time
 from collections import Counter
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -134,54 +131,6 @@ def test_the_embedded_experiment(place: Place) -> None:
         assert (alone.here / row["run"]).read_bytes() == (place.here / row["run"]).read_bytes()
         assert f"{row['run']}: reused, same configuration" in place.run(*words, "formats=[json]").err
     assert words[-1] == 'system.name="tfidf-ltn-rerank=true"'
-
-
-@pytest.mark.heavy
-def test_what_is_finished_is_not_run_again(place: Place) -> None:
-    first = place.run(*MINI)
-    again = place.run(*MINI)
-    assert (first.err.count("running "), again.err.count("running ")) == (9, 0)
-    assert again.err.count("reused, same configuration") == 9
-    assert again.out == first.out
-    assert place.run(*MINI, "reuse=false").err.count("running ") == 9
-
-
-@pytest.mark.heavy
-def test_an_experiment_that_was_killed_ends_with_the_same_tables(tmp_path: Path) -> None:
-    """Four times, at random moments of all that it does: the same bytes of every table, and no finished run twice."""
-    calm, killed = Place(tmp_path / "calm"), Place(tmp_path / "killed")
-    tuned = {"overrides": ["system=overlap"], "tune": {"system.depth": [5, 1000]}}
-    for place in (calm, killed):
-        halves(place)
-        mine(place, conditions={**MINE["conditions"], "tuned": tuned})
-    words = ("run", "experiment=mine", "formats=[csv,md]")
-    begin = time.monotonic()
-    calm.good(*words)
-    took = time.monotonic() - begin
-    random = Random(17)
-    stopped = 0
-    for _ in range(4):
-        process = killed.start(*words)
-        time.sleep(random.uniform(0, took))
-        stopped += process.poll() is None
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    assert stopped
-    done = killed.run(*words)
-    assert done.code == 0, done.err
-    assert done.err.count("reused, same configuration") + done.err.count("running ") == 12
-    # A process that is killed while it writes leaves what it has written so far, hidden beside the file's place.
-    hidden = [name for name in killed.files("reports") if Path(name).name.startswith(".")]
-    for name in hidden:
-        (killed.here / name).unlink()
-    record = Path("reports/experiments/mine/.drawn.json")
-    calm_files = calm.files("reports")
-    del calm_files[str(record)]
-    assert killed.files("reports") == calm_files
-    assert any(name.endswith("tables/settings.csv") for name in calm.files("reports"))
-    again = killed.run(*words)
-    assert again.err.count("running ") == 0
-    assert killed.files("reports") == calm.files("reports")  # its record is written again, too
 
 
 @pytest.mark.heavy

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 import slurm
-from launch_tools import MINI, alive, calls, experiment, mapping, report_in, runs_in, wait_for
+from launch_tools import MINI, alive, calls, experiment, mapped_with_a_kill, report_in, runs_in, wait_for
 from tools import CODE, Place
 
 pytestmark = pytest.mark.slow
@@ -116,23 +115,7 @@ def test_a_killed_worker_and_a_failure(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_the_long_map_of_one_run(engine: Engine, tmp_path: Path) -> None:
-    """A killed worker costs its shard; the bytes are those of one process."""
-    place = engine.place(tmp_path)
-    for name, text in mapping().items():
-        place.write(name, text)
-    words = ("run", *MINI, "system=mapped", "formats=[json]")
-    place.good(*words)
-    alone, told = runs_in(place.here), place.here / "../told"
-    lengths, shards = (told / "lengths").read_bytes(), [first for first, *_ in calls(place.here)]
-    shutil.rmtree(place.cache / "store")
-    (told / "calls").unlink()
-    for name in ("kill", "once"):
-        place.write(f"../told/{name}", shards[3])
-    done = place.run(*words, *engine.words, "reuse=false", "jobs=2")
-    assert done.code == 0, done.err
-    assert (told / "lengths").read_bytes() == lengths
-    assert runs_in(place.here) == alone
-    assert sorted(first for first, *_ in calls(place.here)) == sorted([*shards, shards[3]])
+    mapped_with_a_kill(engine.place(tmp_path), *engine.words, "jobs=2")
 
 
 @pytest.mark.heavy

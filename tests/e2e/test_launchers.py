@@ -13,7 +13,19 @@ from pathlib import Path
 
 import pytest
 import yaml
-from launch_tools import MANY, MINI, alive, calls, experiment, mapping, report_in, runs_in, undisturbed, wait_for
+from launch_tools import (
+    MANY,
+    MINI,
+    alive,
+    calls,
+    experiment,
+    mapped_with_a_kill,
+    mapping,
+    report_in,
+    runs_in,
+    undisturbed,
+    wait_for,
+)
 from tools import Place
 
 pytestmark = [
@@ -104,26 +116,8 @@ MAP = ("run", *MINI, "system=mapped", "formats=[json]")
 
 @pytest.mark.heavy
 def test_the_long_map_of_one_run(place: Place) -> None:
-    """A killed worker costs its shard; the bytes are those of one process, and nothing is left."""
-    for name, text in mapping().items():
-        place.write(name, text)
-    place.good(*MAP)
-    alone, told = runs_in(place.here), place.here / "../told"
-    lengths, shards = (told / "lengths").read_bytes(), [first for first, *_ in calls(place.here)]
-    assert len(shards) > 6
-    shutil.rmtree(place.cache / "store")
-    (told / "calls").unlink()
-    for name in ("kill", "once"):
-        place.write(f"../told/{name}", shards[3])
-    done = place.run(*MAP, *JOBLIB, "reuse=false", "jobs=3")
-    assert done.code == 0, done.err
-    assert "hydra/launcher=joblib: " in done.err  # says that a process ended; a fast machine prints no progress
-    assert (told / "lengths").read_bytes() == lengths
-    assert runs_in(place.here) == alone
-    again = Counter(first for first, *_ in calls(place.here))
-    assert again.keys() == {*shards}
-    assert again[shards[3]] == 2
-    assert again.total() <= len(shards) + 2  # joblib ends both of its processes
+    said = mapped_with_a_kill(place, *JOBLIB, "jobs=3")
+    assert "hydra/launcher=joblib: " in said  # says that a process ended; a fast machine prints no progress
     assert len({process for _, process, _ in calls(place.here)}) >= 2
     assert [path.name for path in (place.cache / "store" / "lengths-shard").iterdir()] == []
 

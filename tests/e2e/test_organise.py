@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shlex
 from pathlib import Path
 
 import jsonschema
 import pytest
 import typer
+from case_tables import refusals
 from lab_tools import enrol_in, token_of
 from tools import Place, run_text, table
 
@@ -237,117 +239,13 @@ def test_a_lab_has_teams_and_primary_runs(place: Place) -> None:
 
 POOL = ("organise", "pool")
 ANALYSE = ("organise", "analyse")
-AGAIN = ("compare", "--reproduction", *MINI)
-REFUSED = {
-    (*POOL, "a.run", "-o", "x"): "--depth: how many results of each topic a run gives; such as --depth 20",
-    (*POOL, "a.run", "--depth", "3"): "--output FOLDER: where the pool is written",
-    (*POOL, "--depth", "3", "-o", "x"): "there are no runs: name files, with --team TEAM=FILE those of a team, or the "
-    "folder of a lab",
-    (*POOL, "a.run", "--depth", "3", "--primary", "on", "-o", "x"): "--primary on: no such run; did you mean 'one'?",
-    (
-        *POOL,
-        "a.run",
-        "--depth",
-        "3",
-        "--primary",
-        "one",
-        "-o",
-        "x",
-    ): "--primary: say how deep primary runs are read with --primary-depth",
-    (*POOL, "a.run", "--depth", "3", "--primary-depth", "5", "-o", "x"): "--primary-depth: name the primary runs with "
-    "--primary NAME",
-    (*POOL, "bad.run", "strange.run", *MINI, "--depth", "3", "-o", "x"): "bad.run:1: score 'x' is not a finite number",
-    (
-        *POOL,
-        "strange.run",
-        "--topics",
-        TOPICS,
-        "--depth",
-        "3",
-        "-o",
-        "x",
-    ): "strange.run:4: topic 'Z.1' is not among the collection's topics (3 lines)",
-    (
-        *POOL,
-        "a.run",
-        "--depth",
-        "3",
-        "--judged",
-        "grades.txt",
-        "-o",
-        "x",
-    ): "grades.txt:1: grade 'yes' is not a finite number",
-    (
-        *POOL,
-        "a.run",
-        "--protocol",
-        "arqmath-task2",
-        "--depth",
-        "3",
-        "-o",
-        "x",
-    ): "protocol arqmath-task2 de-duplicates by keys: give --keys FILE, or --keys none",
-    (
-        *POOL,
-        "a.run",
-        "--team",
-        "psu",
-        "--depth",
-        "3",
-        "-o",
-        "x",
-    ): "--team psu: expected TEAM=FILE or TEAM=NAME=FILE, no '/' in the team",
-    (*POOL, "a.run", "--team", "psu=nowhere.run", "--depth", "3", "-o", "x"): "nowhere.run: no such file",
-    (*ANALYSE, "a.run", "b.run"): "no judgments: name a collection with --collection NAME",
-    (*ANALYSE, "a.run", *MINI): "an analysis needs two runs or more",
-    (*ANALYSE, "a.run", "b.run", *MINI, "--primary", "one"): "--primary and --primary-depth go with --depth, the depth "
-    "of the pool",
-    (
-        *ANALYSE,
-        "--team",
-        "x=a.run",
-        "--team",
-        "x=same.run",
-        *MINI,
-    ): "x / one: 2 runs have this name; give each its own, as NAME=FILE",
-    (*ANALYSE, "a.run", "b.run", *MINI, "--alpha", "2"): "alpha: 2 is not between 0 and 1",
-    (
-        "organise",
-        "correlate",
-        "q.txt",
-    ): "q.txt: is not JSON; expected what 'harness score --json' prints, or a report.json",
-    (
-        "organise",
-        "correlate",
-        "list.json",
-    ): "list.json: has no scores; expected what 'harness score --json' prints, or a report.json",
-    (
-        "organise",
-        "correlate",
-        "scores.json",
-    ): "scores.json: scores: schema is 'mathir-harness/scores' version 9, expected 'mathir-harness/scores' version 2",
-    ("organise", "kappa", "q.txt"): "kappa: 1 files; expected the judgments of two assessors",
-    ("organise", "kappa", "q.txt", "q.txt"): "q: two files have this name; give each its own, as NAME=FILE",
-    ("organise", "kappa", "q.txt", "other.txt"): "q and other: no topic and document was judged by both",
-    ("organise", "kappa", "q.txt", "grades.txt"): "grades.txt:1: grade 'yes' is not a finite number",
-    (*AGAIN, "a.run"): "--reproduction: 1 runs; expected two, ORIGINAL NEW",
-    (*AGAIN, "a.run", "b.run", "--baseline-new", "a.run"): "--baseline-original and --baseline-new: give both or none; "
-    "effects are of two pairs",
-    (*AGAIN, "a.run", "b.run", "-b", "one"): "--reproduction: has baselines of its own, --baseline-original and "
-    "--baseline-new",
-    (*AGAIN, "a.run", "b.run", "--persistence", "1"): "rank-biased overlap: p is 1, expected a number between 0 and 1",
-    ("compare", "a.run", "b.run", *MINI, "--new-collection", "x"): "--baseline-original, --baseline-new and "
-    "--new-collection go with --reproduction",
-}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "fault"), REFUSED.items(), ids=[" ".join(key).replace(TOPICS, "TOPICS") for key in REFUSED]
-)
-def test_what_is_refused(here: Path, arguments: tuple[str, ...], fault: str) -> None:
+@pytest.mark.parametrize(("command", "fault"), refusals("organise"))
+def test_what_is_refused(here: Path, command: str, fault: str) -> None:
     before = sorted(here.iterdir())
     with pytest.raises(HarnessError) as caught:
-        call(*arguments)
+        call(*(TOPICS if word == "TOPICS" else word for word in shlex.split(command)))
     assert caught.value.lines[0] == fault
     assert sorted(here.iterdir()) == before
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from extension_tools import pip_installed
 from shown_commands import commands_in
 from tools import Place
 
@@ -23,14 +21,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which the package is installed, without a network."""
     pytest.importorskip("hatchling", reason="hatchling is not installed: pip install -e '.[test]'")
     pytest.importorskip("pyterrier", reason="pyterrier is not installed (extra pyterrier)")
-    folder = tmp_path_factory.mktemp("example")
-    shutil.copytree(EXAMPLE, folder / "source")
-    options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check")
-    target = ("--target", str(folder / "site"), str(folder / "source"))
-    command = [sys.executable, "-m", "pip", "install", *options, *target]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "site"
+    return pip_installed(EXAMPLE, tmp_path_factory.mktemp("example"))
 
 
 @pytest.mark.heavy

@@ -6,7 +6,7 @@ import json
 
 import pytest
 import yaml
-from test_brought_runs import PAPER
+from test_user_runs_reproduced import PAPER
 from tools import Place
 
 from harness.io.files import data_root
@@ -110,3 +110,11 @@ def test_stand_ins_are_not_brought_and_their_cache_is_not_used(place: Place) -> 
     done = place.run(*RUN, "runs=else", environment={"HARNESS_CACHE": str(inside)})
     assert done.code == 2
     assert f"{inside}: is in {place.here}/stand-ins, the folder of a rehearsal" in done.err
+
+
+def test_published_runs_count_as_made_outside_only(place: Place) -> None:
+    plan = ("reproduce", "paper=crossmath", "make=true", "dry=true")
+    assert place.good(*plan).startswith("crossmath: 1 step, 1 made, ")
+    place.write("stand-ins/conf/README", "")
+    inside = place.good(*plan, environment={"HARNESS_REHEARSAL": str(place.here / "stand-ins")})
+    assert inside.startswith("crossmath: 1 step, 0 made, ")

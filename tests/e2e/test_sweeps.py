@@ -11,12 +11,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from sweep_tools import MINI, killed_at_random, points, runs, summary
+from sweep_tools import MINI, points, runs
 from tools import Place, run_text
 
 from harness.io.files import sha256_file
-
-GRID = ("system=bm25", "system.k1=0.2,0.5,0.8,1.1", "system.b=0,0.4,1")
 
 
 @pytest.fixture
@@ -152,23 +150,6 @@ def test_a_point_that_fails_is_named_by_all_that_varies(place: Place) -> None:
     assert done.code == 2
     assert "1 configuration of tree on mini-task2, 1 more failed" in done.out
     assert "\nharness: collection=mini-theorems, system=tree: the corpus has no formulas" in done.err
-
-
-@pytest.mark.heavy
-def test_a_sweep_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    """Twelve points, killed three times at random moments."""
-    calm, killed = Place(tmp_path / "calm"), Place(tmp_path / "killed")
-    # Hydra composes every point of a batch beforehand; in batches of one a killed sweep has not done so in vain.
-    arguments = ("run", "-m", *MINI, *GRID, "formats=[json,md,csv]", "hydra.sweeper.max_batch_size=1")
-    calm.good(*arguments)
-    killed_at_random(killed, arguments, times=3)
-    assert runs(killed) == runs(calm)
-    assert len(runs(calm)) == 12
-    assert summary(killed) == summary(calm)
-    # Nothing half-made lies about, but for what the kills left unfinished under hidden names.
-    assert {Path(name).name for name in killed.files("runs") if not Path(name).name.startswith(".")} == {
-        Path(name).name for name in calm.files("runs")
-    }
 
 
 @pytest.mark.heavy

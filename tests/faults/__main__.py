@@ -12,45 +12,19 @@ and `harness store gc` once:
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import random
 import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import ExitStack
 from pathlib import Path
 
-from .disturb import ENDS, FAULTS, LAUNCHERS, Bench, WrongError, unmountable
+from .disturb import ENDS, FAULTS, Bench, WrongError
 from .world import COMMANDS, World
 
 WRONG = "WRONG"
 Counts = dict[tuple[str, str], Counter[str]]
-
-
-def missing(fault: str, name: str) -> str:
-    """Why a fault cannot be made here; empty if it can."""
-    if fault in ("disk", "read-only"):
-        return unmountable()
-    if fault != "workers":
-        return ""
-    if name == "submitit_slurm":
-        import slurm
-
-        if why := slurm.missing():
-            return str(why)
-    needed = {"joblib": "hydra_plugins.hydra_joblib_launcher", "ray": "ray"}
-    package = needed.get(name, "hydra_plugins.hydra_submitit_launcher")
-    return "" if importlib.util.find_spec(package) else f"{package} is not installed"
-
-
-def plan(fault: str, cases: int, names: list[str]) -> list[tuple[str, int]]:
-    """The commands (or launchers) of the cases of a fault, in turn, with the number of the case."""
-    of = {"workers": list(LAUNCHERS), "clusters": [name for name in names if name not in ("submit", "fetch")]}
-    taken = of.get(fault, names)
-    # All cases of a command together, so that its undisturbed run is made when it is needed.
-    return sorted(((taken[n % len(taken)], n) for n in range(cases)), key=lambda each: (taken.index(each[0]), each[1]))
 
 
 def table(counts: Counts) -> str:
@@ -80,22 +54,23 @@ def main() -> int:
     chosen = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="faults-"))
     counts: Counts = {}
-    stack = ExitStack()
     begin = time.monotonic()
     try:
         world = World(root)
         names = chosen.commands.split(",")
         world.build(any("{models}" in word for name in names for word in COMMANDS[name].words))
-        bench = Bench(world, 1 if chosen.once else 2, stack)
+        bench = Bench(world, 1 if chosen.once else 2)
         for fault in chosen.faults.split(","):
             cases = chosen.cases if fault == "kill" else chosen.others
-            for name, number in plan(fault, cases, names):
+            from machine_faults import unmountable  # which `.world` finds
+
+            if fault in ("disk", "read-only") and (why := unmountable()):
+                _print(f"{fault}: skipped: {why}")
+                continue
+            # All cases of a command together, so that its undisturbed run is made when it is needed.
+            for number in sorted(range(cases), key=lambda number: (number % len(names), number)):
+                name = names[number % len(names)]
                 if chosen.only not in (None, number):
-                    continue
-                if why := missing(fault, name):
-                    if (fault, name) not in counts:
-                        _print(f"{fault}: {name}: skipped: {why}")
-                    counts[fault, name] = Counter()
                     continue
                 try:
                     end = FAULTS[fault](bench, name, random.Random(f"{chosen.seed} {fault} {number}"))
@@ -106,7 +81,6 @@ def main() -> int:
     except KeyboardInterrupt:
         _print("stopped: the table counts the cases until now")
     finally:
-        stack.close()
         if chosen.only is None:
             shutil.rmtree(root, ignore_errors=True)
         else:

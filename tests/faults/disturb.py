@@ -5,22 +5,18 @@ from __future__ import annotations
 import os
 import random
 import resource
-import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
 from .outcome import Finished, Kept, differences, finished, kept, lost, unclear
-from .world import COMMANDS, LONGEST, Done, Process, World
+from .world import COMMANDS, Done, Process, World
 
 PAGE = 4096
-STEPS = (-86400.0, -3600.0, 3600.0, 86400.0)  # seconds that a clock jumps
 
 # How a case ended well.
 SAME = "same bytes after the fault"
@@ -54,20 +50,11 @@ class Bench:
     Attributes
     ----------
     calls : how often a command runs undisturbed; only the second call and later ones do not import modules.
-    stack : what is ended with the last case.
     """
 
     world: World
     calls: int = 2
-    stack: ExitStack = field(default_factory=ExitStack)
     known: dict[str, Undisturbed] = field(default_factory=dict)
-
-    @cached_property
-    def slurm(self) -> Mapping[str, str]:
-        """Start a SLURM cluster on this machine; the variables of its clients."""
-        import slurm
-
-        return self.stack.enter_context(slurm.cluster()).environment
 
     def undisturbed(self, name: str) -> Undisturbed:
         """Run a command undisturbed, twice: the results must be the same, so that the cases can be compared."""
@@ -197,26 +184,6 @@ def read_only(bench: Bench, name: str, chance: random.Random) -> str:
     return end
 
 
-def clock(bench: Bench, name: str, chance: random.Random) -> str:
-    """A clock that jumps while the command works; every other command is killed, and its files are of another time."""
-    world, usual = bench.world, bench.undisturbed(name)
-    step, moment = chance.choice(STEPS), usual.seconds * chance.random()
-    world.fresh(name)
-    process = Process(world, world.words(name), lambda: _jumping(step, moment))
-    if chance.random() < 0.5:
-        process.until(usual.seconds * chance.random())
-        process.kill()
-        process.wait()
-        for path in world.place.rglob("*"):
-            then = path.lstat().st_mtime + step
-            os.utime(path, (then, then), follow_symlinks=False)
-        bench.repeated(name, finished(world.place))
-        return SAME
-    end = _ended_well(bench, name, process.wait())
-    bench.repeated(name, finished(world.place))
-    return end
-
-
 def memory(bench: Bench, name: str, chance: random.Random) -> str:
     """Less memory than the command needs, or a little more."""
     world, room = bench.world, int(2 ** chance.uniform(18, 27))
@@ -225,103 +192,6 @@ def memory(bench: Bench, name: str, chance: random.Random) -> str:
     end = _ended_well(bench, name, world.run(world.words(name), lambda: _limited(room)))
     bench.repeated(name, finished(world.place))
     return end
-
-
-def clusters(bench: Bench, name: str, chance: random.Random) -> str:
-    """The same command twice with one store; one of them is killed, or paused."""
-    world, usual = bench.world, bench.undisturbed(name)
-    world.fresh(name)
-    shutil.copytree(world.place / "here", world.place / "here2")
-    one, two = Process(world, world.words(name)), Process(world, world.words(name), here="here2")
-    deed = chance.choice(("nothing", "kill", "pause"))
-    if deed != "nothing" and two.until(usual.seconds * 1.5 * chance.random()):
-        if deed == "kill":
-            two.kill()
-        else:
-            os.killpg(two.pid, signal.SIGSTOP)
-            time.sleep(1.5)
-            os.killpg(two.pid, signal.SIGCONT)
-    ends = [one.wait(), two.wait()]
-    for done, killed in zip(ends, (False, deed == "kill"), strict=True):
-        if done.code and not (killed and done.code == -signal.SIGKILL):
-            raise WrongError(f"{deed}: exit code {done.code}: {done.err[-600:]}")
-    before = finished(world.place)
-    again = Process(world, world.words(name), here="here2").wait()
-    if again.code:
-        raise WrongError(f"said again beside: exit code {again.code}: {again.err[-600:]}")
-    if faults := lost(before, finished(world.place)):
-        raise WrongError("; ".join(faults[:5]))
-    found = kept(world.place)
-    second = {f"here/{path[6:]}": sha for path, sha in found.items() if path.startswith("here2/")}
-    wanted = {path: sha for path, sha in usual.after.items() if path.startswith("here/")}
-    if faults := differences(second, wanted):
-        raise WrongError(f"in the second folder: {'; '.join(faults[:5])}")
-    shutil.rmtree(world.place / "here2")
-    bench.repeated(name, {path: each for path, each in before.items() if not path.startswith("here2/")})
-    return UNHURT if deed == "nothing" else SAME
-
-
-LAUNCHERS = {
-    "joblib": ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2"),
-    "submitit_local": ("hydra/launcher=submitit_local",),
-    "submitit_slurm": ("hydra/launcher=submitit_slurm", "hydra.launcher.mem_gb=1"),
-    "ray": ("hydra/launcher=ray",),
-}
-
-
-def workers(bench: Bench, launcher: str, chance: random.Random) -> str:
-    """Kill a worker of a launcher at a uniform moment of an experiment's runs."""
-    world, name = bench.world, "experiment"
-    usual = bench.undisturbed(name)
-    world.fresh(name)
-    words = (*world.words(name), *LAUNCHERS[launcher])
-    process = Process(world, words, real=True, environment=bench.slurm if launcher == "submitit_slurm" else {})
-    found: list[int] = []
-    try:
-        started = world.place / "here" / "runs" / "launched"
-        while not process.ended() and not any(started.glob("*/*.started")):
-            time.sleep(0.01)
-        time.sleep(chance.random() * usual.seconds)
-        while not process.ended() and not (found := _workers(process.pid, started)):
-            time.sleep(0.01)
-        if found:
-            with suppress(ProcessLookupError):
-                os.kill(chance.choice(found), signal.SIGKILL)
-    finally:
-        done = process.wait()
-    end = _ended_well(bench, name, done)
-    if not found and end != UNHURT:
-        raise WrongError(f"exit code {done.code}, and no worker was killed: {done.err[-600:]}")
-    before = finished(world.place)
-    _quiet(world)
-    bench.repeated(name, before)
-    return EARLY if not found else SAME if end == UNHURT else end
-
-
-def _workers(driver: int, started: Path) -> list[int]:
-    """The processes in which runs are made now, as they said when they began."""
-    out = []
-    for path in started.glob("*/*.started"):
-        with suppress(OSError, ValueError):
-            pid = int(path.read_text().split()[1])
-            if pid != driver and not path.with_suffix(".ended").exists() and Path(f"/proc/{pid}").exists():
-                out.append(pid)
-    return sorted(set(out))
-
-
-def _quiet(world: World) -> None:
-    """Wait until no process works for the folder any more."""
-    mark, end = f"HARNESS_CACHE={world.place / 'cache'}".encode(), time.monotonic() + LONGEST
-    while time.monotonic() < end:
-        left = []
-        for path in Path("/proc").iterdir():
-            if path.name.isdecimal():
-                with suppress(OSError):
-                    if mark in (path / "environ").read_bytes().split(b"\0"):
-                        left.append(path.name)
-        if not left:
-            return
-        time.sleep(0.1)
 
 
 # ---- tools ------------------------------------------------------------------------------------------------------
@@ -342,14 +212,6 @@ def mounted(world: World, *words: str, at: Path | None = None) -> Iterator[None]
         yield
     finally:
         subprocess.run(["umount", str(at or world.place)], check=True)
-
-
-def unmountable() -> str:
-    """Why nothing can be mounted here; empty if something can."""
-    if sys.platform != "linux" or os.geteuid() != 0:
-        return "file systems are mounted by root"
-    done = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True, text=True)  # noqa: PLW1510
-    return done.stderr.strip()
 
 
 CHANGES = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod"}
@@ -385,39 +247,11 @@ def _limited(room: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _jumping(step: float, moment: float) -> None:
-    """Make the clock of this process jump after some seconds."""
-    import datetime as module
-
-    real, real_ns, begin, old = time.time, time.time_ns, time.monotonic(), module.datetime
-
-    def off() -> float:
-        return step if time.monotonic() - begin > moment else 0.0
-
-    class Jumping(old):  # type: ignore[misc,valid-type]
-        @classmethod
-        def now(cls, tz: module.tzinfo | None = None) -> module.datetime:
-            return old.fromtimestamp(real() + off(), tz)
-
-    time.time = lambda: real() + off()
-    time.time_ns = lambda: real_ns() + int(off() * 1e9)
-    for each in list(sys.modules.values()):
-        if getattr(each, "__name__", "").startswith("harness"):
-            for attribute, value in list(vars(each).items()):
-                if value is old:
-                    setattr(each, attribute, Jumping)
-                elif value is real:
-                    setattr(each, attribute, time.time)
-
-
 Fault = Callable[[Bench, str, random.Random], str]
 FAULTS: dict[str, Fault] = {
     "kill": kill,
     "kill at a change": kill_at,
-    "workers": workers,
     "disk": disk,
     "read-only": read_only,
-    "clock": clock,
     "memory": memory,
-    "clusters": clusters,
 }

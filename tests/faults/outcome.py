@@ -14,7 +14,7 @@ Kept = dict[str, str]  # path below the folder -> checksum of its content, witho
 Finished = dict[str, tuple[object, ...]]
 _TIMES = ("seconds", "latency of each query in seconds", "peak memory of the run in bytes", "sha256")
 # Files of libraries, which they keep or delete themselves.
-_OTHERS = ("tmp/torchinductor", "tmp/joblib_memmapping_folder", "tmp/ray", "home/.ray")
+_OTHERS = ("tmp/torchinductor",)
 
 
 def kept(place: Path) -> Kept:
@@ -57,10 +57,10 @@ def finished(place: Path) -> Finished:
             and not any(part.startswith(".") for part in parts)
         ):
             found[path.relative_to(place).as_posix()] = _identity(path)
-    for path in place.glob("here*/runs/*/*.run"):
+    for path in place.glob("here/runs/*/*.run"):
         if path.with_suffix(".ir-metadata.yml").exists():
             found[path.relative_to(place).as_posix()] = _identity(path)
-    for path in place.glob("here*/lab/journal.jsonl"):
+    for path in place.glob("here/lab/journal.jsonl"):
         for number, line in enumerate(path.read_bytes().splitlines(keepends=True)):
             if line.endswith(b"\n"):
                 found[f"{path.relative_to(place).as_posix()}:{number + 1}"] = (line,)

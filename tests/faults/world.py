@@ -8,16 +8,13 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
-import tarfile
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 
 import yaml
@@ -189,7 +186,6 @@ class Process:
     Parameters
     ----------
     before : called in the child before the command begins.
-    real : start the program itself, as launchers need.
     environment : settings besides those of the world.
     """
 
@@ -198,28 +194,15 @@ class Process:
         world: World,
         words: tuple[str, ...],
         before: Callable[[], object] | None = None,
-        *,
-        real: bool = False,
-        here: str = "here",
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.world, self._begin, self._seconds = world, time.monotonic(), 0.0
         self._code: int | None = None
-        self._files = world.root / f"{here}.out", world.root / f"{here}.err"
+        self._files = world.root / "here.out", world.root / "here.err"
         variables = world.environment | dict(environment or {})
-        folder = world.place / here
+        folder = world.place / "here"
         sys.stdout.flush()
         sys.stderr.flush()
-        if real:
-            out, err = (path.open("wb") for path in self._files)
-            command = [sys.executable, "-P", "-m", "harness", *words]
-            with out, err:
-                started = subprocess.Popen(
-                    command, cwd=folder, env=variables, stdin=-3, stdout=out, stderr=err, start_new_session=True
-                )
-            started.returncode = 0  # waited for below
-            self.pid = started.pid
-            return
         self.pid = os.fork()
         if self.pid == 0:
             _become(folder, variables, words, *self._files, before)
@@ -358,6 +341,8 @@ def _mirror(folder: Path, configured: Callable[[str, str, str], Path]) -> None:
     """An archive of some files, large enough that copying them takes a while."""
     import hashlib
 
+    from archive_tools import tar
+
     chance = random.Random(1)
     files = {f"data/part-{number}.bin": chance.randbytes(3_000_000) for number in range(8)}
     listed = {name: {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)} for name, data in files.items()}
@@ -365,8 +350,4 @@ def _mirror(folder: Path, configured: Callable[[str, str, str], Path]) -> None:
     configured("source", "theirs", json.dumps(source))
     archive = folder / "github.com/owner/name" / f"{COMMIT}.tar.xz"
     archive.parent.mkdir(parents=True)
-    with tarfile.open(archive, "w:xz", preset=0) as tar:
-        for name, data in files.items():
-            member = tarfile.TarInfo(f"name-{COMMIT}/{name}")
-            member.size = len(data)
-            tar.addfile(member, BytesIO(data))
+    archive.write_bytes(tar({f"name-{COMMIT}/{name}": data for name, data in files.items()}))

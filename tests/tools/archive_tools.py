@@ -1,4 +1,4 @@
-"""Folders and archives of TIRA with given files."""
+"""Folders and archives with given files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,19 @@ def zipped(path: Path, files: Mapping[str, bytes]) -> Path:
     return path
 
 
-def tarred(path: Path, files: Mapping[str, bytes], mode: str = "w:gz") -> Path:
-    with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]
+def tar(files: Mapping[str, bytes], mode: str = "w:xz") -> bytes:
+    """An archive of files."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode=mode) as archive:  # type: ignore[call-overload]
         for name, data in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
+    return packed.getvalue()
+
+
+def tarred(path: Path, files: Mapping[str, bytes], mode: str = "w:gz") -> Path:
+    path.write_bytes(tar(files, mode))
     return path
 
 

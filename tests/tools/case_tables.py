@@ -26,6 +26,12 @@ def literals(name: str) -> list[tuple[Any, ...]]:
     return [tuple(map(ast.literal_eval, row)) for row in table(name)]
 
 
+def refusals(name: str) -> list[tuple[str, ...]]:
+    """The rows of `refusals/NAME.tsv`: a command, or a text and what replaces it, and the line that refuses it."""
+    rows = table(f"refusals/{name}")
+    return [tuple(field.replace("\\n", "\n").replace("\\t", "\t") for field in row) for row in rows]
+
+
 def faults(family: str) -> pytest.MarkDecorator:
     """Parametrises a test with the systems of a family, wrong parameters and what is said of them."""
     rows = [row for row in table("systems/faults") if row[0].startswith(f"{family}.")]

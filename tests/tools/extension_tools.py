@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,3 +24,14 @@ def install(
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     return site
+
+
+def pip_installed(source: Path, folder: Path) -> Path:
+    """The folder below `folder` into which pip installs the package of a source tree, without a network."""
+    shutil.copytree(source, folder / "source")
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check")
+    target = ("--target", str(folder / "site"), str(folder / "source"))
+    command = [sys.executable, "-m", "pip", "install", *options, *target]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "site"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -180,3 +182,29 @@ def undisturbed(place: Place) -> Place:
     for name in ("mini", "many"):
         place.good("run", f"experiment={name}", "formats=[json]")
     return place
+
+
+def mapped_with_a_kill(place: Place, *words: str) -> str:
+    """Makes a long map by a launcher (`words`) of which one worker is killed; what the command said.
+
+    The bytes are those of one process, and the killed worker costs its shard.
+    """
+    for name, text in mapping().items():
+        place.write(name, text)
+    command = ("run", *MINI, "system=mapped", "formats=[json]")
+    place.good(*command)
+    alone, told = runs_in(place.here), place.here / "../told"
+    lengths, shards = (told / "lengths").read_bytes(), [first for first, *_ in calls(place.here)]
+    assert len(shards) > 6
+    shutil.rmtree(place.cache / "store")
+    (told / "calls").unlink()
+    for name in ("kill", "once"):
+        place.write(f"../told/{name}", shards[3])
+    done = place.run(*command, *words, "reuse=false")
+    assert done.code == 0, done.err
+    assert (told / "lengths").read_bytes() == lengths
+    assert runs_in(place.here) == alone
+    again = Counter(first for first, *_ in calls(place.here))
+    assert again.keys() == {*shards} and again[shards[3]] == 2
+    assert again.total() <= len(shards) + 1 + ("hydra/launcher=joblib" in words)  # joblib ends both of its processes
+    return done.err

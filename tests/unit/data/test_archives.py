@@ -114,7 +114,7 @@ def test_links_and_devices(tmp_path: Path) -> None:
     assert refused(tmp_path / "a.zip") == "member 'run.txt' is not a regular file"
 
 
-def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_size_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "SMALL", 1 << 16)
     large = b"q1 Q0 d1 1 2.5 mine\n" * (1 << 17)
     says = "unpacks to more than 100 times its size; set HARNESS_MAX_BYTES to raise the limit"

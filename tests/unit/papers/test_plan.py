@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from making_tools import ABSENT, BOTH, FAILS, SINGLE, lay, paper_files
 
-from harness.io import rehearsal
 from harness.papers.needs import Needed, needed_by
 from harness.papers.paper import Paper, load_paper
 from harness.papers.plan import PaperPlan, PlannedStep, archived, plan_json, plan_lines, plan_paper, total
@@ -176,14 +175,12 @@ def test_corpora(corpus: str, state: str, where: str, monkeypatch: pytest.Monkey
 # ---- archives -------------------------------------------------------------------------------------------------------
 
 
-def test_published_runs_are_made_except_in_a_rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_published_runs_are_made_unless_asked_for() -> None:
     paper = load_paper("crossmath")
     (step,) = paper_steps(paper)[0]
     assert archived(paper, step)
-    assert [each.state for each in plan_paper(paper, Selection(tables=("2",))).steps] == ["made"]
+    for published in (True, False):
+        found = plan_paper(paper, Selection(tables=("2",)), published=published)
+        assert ([each.state for each in found.steps] == ["made"]) == published
     assert not archived(paper, RunStep("x", step.words, (PrintedRow("9", "x"),)))
     assert not archived(load_paper("mathlib4"), paper_steps(load_paper("mathlib4"))[0][0])
-    (tmp_path / rehearsal.ABOUT).write_text(rehearsal.BEGINNING)
-    (tmp_path / "conf").mkdir()
-    monkeypatch.setenv(rehearsal.VARIABLE, str(tmp_path))
-    assert not archived(paper, step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -66,22 +67,37 @@ def test_declarations_and_benchmark_have_the_form_of_the_paper(tmp_path: Path) -
     rows = [json.loads(line) for line in gzip.decompress(declared.read_bytes()).decode().splitlines()]
     names = {row["name"] for row in rows}
     assert len(names) == len(rows) == 400
-    labels = {name for group in json.loads(asked.read_text()) for name in group["theorems"]}
-    assert labels <= names
+    groups = json.loads(asked.read_text(encoding="utf-8"))
+    assert {name for group in groups for name in group["theorems"]} <= names
     assert sum(row["kind"] in ("theorem", "lemma") for row in rows) > 200
     assert theorems.write(tmp_path / "again", 400, seed=1)[0].read_bytes() == declared.read_bytes()
+    for field in ("group", "queries", "theorems", "form", "query"):
+        damaged = json.loads(asked.read_text(encoding="utf-8"))
+        del (damaged[2] if field in damaged[2] else damaged[2]["queries"][0])[field]
+        path = tmp_path / "damaged.json"
+        path.write_text(json.dumps(damaged), encoding="utf-8")
+        with pytest.raises(HarnessError, match=rf"^{re.escape(str(path))}:\d+: .*expected .*{field}|keys .*{field}"):
+            leansearch.check(path)
 
 
 @pytest.mark.slow
 def test_problems_have_150_rated_candidates_and_the_same_rows_as_parquet(tmp_path: Path) -> None:
-    queries, documents = problems.write(tmp_path, 10, seed=1)  # fewer than a query has candidates
-    saber.check(queries)
-    saber.check(documents)
-    lines = [json.loads(line) for line in queries.read_text().splitlines()]
-    assert {len(line["candidates"]) for line in lines} == {problems.CANDIDATES}
-    assert all(0 <= rating <= 5 for line in lines for rating in line["relevance_scores"])
+    written = problems.write(tmp_path, 10, seed=1)  # fewer than a query has candidates
+    for path in written:
+        saber.check(path)
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for field in json.loads(lines[4]):
+            row = {key: value for key, value in json.loads(lines[4]).items() if key != field}
+            damaged = tmp_path / "damaged" / path.name
+            damaged.parent.mkdir(exist_ok=True)
+            damaged.write_text("\n".join([*lines[:4], json.dumps(row), *lines[5:]]), encoding="utf-8")
+            with pytest.raises(HarnessError, match=rf"^{re.escape(str(damaged))}:5: .*'{field}'"):
+                saber.check(damaged)
+    rows = [json.loads(line) for line in written[0].read_text().splitlines()]
+    assert {len(row["candidates"]) for row in rows} == {problems.CANDIDATES}
+    assert all(0 <= rating <= 5 for row in rows for rating in row["relevance_scores"])
     parquet: Any = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (extra hub)")
-    assert parquet.read_table(queries.with_suffix(".parquet")).to_pylist() == lines
+    assert parquet.read_table(written[0].with_suffix(".parquet")).to_pylist() == rows
 
 
 @pytest.mark.parametrize(("name", "count"), [("tiny", 2000), ("1/100", 24_000), ("1", 2_400_000)])

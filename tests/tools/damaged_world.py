@@ -4,34 +4,17 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
 import lzma
-import os
 import random
-import signal
-import sys
-import tarfile
-import traceback
-from dataclasses import dataclass
 from pathlib import Path
 
+from archive_tools import tar
 from backports import zstd
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 WORDS = ("sum", "limit", "integral", "prime", "graph", "proof", "series", "matrix", "group", "ring", "field", "angle")
 TOPICS = ("T1", "T2", "T3")
-LONGEST = 60  # seconds of one command
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended, what it printed, and the run that it made or found (empty for other commands)."""
-
-    code: int
-    out: bytes
-    err: str
-    run: bytes
 
 
 def _checked(data: bytes) -> bytes:
@@ -44,16 +27,6 @@ def _source(files: dict[str, bytes]) -> str:
     ]
     head = f"title: Theirs\nrepository: owner/name\ncommit: {COMMIT}\nlicence: CC0\nfiles:\n"
     return head + "".join(listed)
-
-
-def _archive(files: dict[str, bytes]) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:xz") as tar:
-        for path, data in files.items():
-            member = tarfile.TarInfo(f"name-{COMMIT}/{path}")
-            member.size = len(data)
-            tar.addfile(member, io.BytesIO(data))
-    return packed.getvalue()
 
 
 def _collection(name: str, qrels: str, judgments: int) -> str:
@@ -101,6 +74,7 @@ def build(root: Path) -> None:
         for doc in ids
     ).encode()
     theirs = {"judged.txt": qrels, "corpus.jsonl": corpus}
+    kept = {f"name-{COMMIT}/{path}": data for path, data in theirs.items()}
     plain = {
         "conf/collection/mine.yaml": _collection("mine", "{file: ../../judged.txt.gz}", 36),
         "conf/collection/theirs.yaml": _collection("theirs", "{source: theirs, path: judged.txt}", 36),
@@ -123,65 +97,8 @@ def build(root: Path) -> None:
         "judged.txt.gz": gzip.compress(qrels, mtime=0),
         "topics.jsonl.xz": lzma.compress(topics),
         "corpus.jsonl.zst": _checked(corpus),
-        f"mirror/github.com/owner/name/{COMMIT}.tar.xz": _archive(theirs),
+        f"mirror/github.com/owner/name/{COMMIT}.tar.xz": tar(kept),
     }
     for path, content in {**{path: text.encode() for path, text in plain.items()}, **packed}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(content)
-
-
-def environment(root: Path) -> dict[str, str]:
-    """What a command in the world knows of the world outside."""
-    return {
-        "PATH": os.environ["PATH"],
-        "HOME": str(root),
-        "HARNESS_CACHE": str(root / "cache"),
-        "HARNESS_MIRROR": str(root / "mirror"),
-        "HARNESS_OFFLINE": "1",
-        "HARNESS_PIPE_SECONDS": "0.1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-
-
-def execute(root: Path, arguments: tuple[str, ...]) -> Done:
-    """A command in a child of this process, which has loaded the modules already."""
-    out, err = root / "out.txt", root / "err.txt"
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if not child:
-        _become(root, arguments, out, err)
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
-    given = dict(argument.partition("=")[::2] for argument in arguments)
-    run = root / "runs" / given.get("collection", "") / f"{given.get('system', '')}.run"
-    made = run.read_bytes() if run.is_file() and not code else b""
-    return Done(code, out.read_bytes(), err.read_text("utf-8", "replace"), made)
-
-
-def _become(root: Path, arguments: tuple[str, ...], out: Path, err: Path) -> None:
-    code: object = 99
-    try:
-        signal.alarm(LONGEST)
-        os.chdir(root)
-        known = environment(root)
-        os.environ.clear()
-        os.environ.update(known)
-        for path, descriptor in ((out, 1), (err, 2)):
-            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), descriptor)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        sys.argv = ["harness", *arguments]
-        from harness.cli.program import main
-
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        except BaseException:
-            traceback.print_exc()
-            code = 1
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        os._exit(code if isinstance(code, int) else 1)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import tarfile
 from pathlib import Path
 
 import pytest
+from archive_tools import tar
 from broken_tools import COLLECTION, QRELS, RUN, SCORE, place, refused
 from encoder_models import BROKEN, save
 from tools import Place
@@ -33,12 +32,7 @@ def fetched(place: Place, content: bytes = QRELS, **source: str) -> None:
 
 def packed(content: bytes) -> bytes:
     """An archive as the mirror holds it."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:xz") as tar:
-        member = tarfile.TarInfo(f"name-{COMMIT}/judged.txt")
-        member.size = len(content)
-        tar.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
+    return tar({f"name-{COMMIT}/judged.txt": content})
 
 
 def unavailable(place: Place, reason: str, looked: str) -> str:
