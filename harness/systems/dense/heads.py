@@ -26,7 +26,7 @@ K = 100  # documents re-ranked for each topic, by default
 T = TypeVar("T")
 
 
-class OverFirst:
+class OverFirst(checks.Checked):
     """Base of systems that may re-rank a first ranking: the system of their key `first`, or None.
 
     Inputs, notes and the collections left out of training are those of the system and of its first system.
@@ -35,12 +35,10 @@ class OverFirst:
     first: str | Mapping[str, Any] | None
     k: int | None
 
-    def _check_first(self) -> None:
-        """Raises HarnessError if `first` or `k` is wrong."""
-        if self.k is not None:
-            checks.check_whole_number("k", self.k, low=1)
-            if self.first is None:
-                raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k is not None and self.first is None:
+            raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
         self._first  # noqa: B018  (validates it at once)
 
     @cached_property
@@ -51,10 +49,10 @@ class OverFirst:
         raise NotImplementedError
 
     def _notes(self) -> tuple[str, ...]:
-        raise NotImplementedError
+        return ()
 
     def _left_out(self) -> frozenset[str] | None:
-        raise NotImplementedError
+        return None
 
     def reads(self) -> dict[str, Any]:
         """Returns the inputs of a run besides corpus and code: the model's files, the device, and the first system."""

@@ -32,7 +32,7 @@ from harness.systems.base import Pool, Request
 from harness.systems.lexical import text
 from harness.systems.lexical.postings import token_sequences
 from harness.systems.lexical.runtime import JAR_SHA256, JavaRuntime, engine
-from harness.systems.lexical.system import Weights, query_words, tokens_of, topic_weights
+from harness.systems.lexical.system import TopicWeights, Weights, query_words, tokens_of, topic_weights
 from harness.systems.lexical.tokens import check_fields, field_text
 
 MOST_HITS = 10_000_000  # maximum hits of one search process, to bound its memory; topics are split into batches
@@ -243,7 +243,7 @@ def search(
 
 
 @dataclass(frozen=True)
-class Anserini:
+class Anserini(checks.Checked):
     """Lucene's BM25; a repeated query word counts as often as it occurs in the topic.
 
     With a pool, Lucene's results are restricted to the pool, and the pool's documents that share no word with the topic
@@ -261,28 +261,19 @@ class Anserini:
     jar_sha256 : expected checksum of the jar.
     """
 
-    view: Mapping[str, Any] | None = None
-    query: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
+    view: text.Options | None = None
+    query: TopicWeights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
     document: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
-    k1: float = 0.9
-    b: float = 0.4
+    k1: checks.Number = 0.9
+    b: checks.Share = 0.4
     exact_lengths: bool = False
     java: str | None = None
     jar: str | None = None
     jar_sha256: str = JAR_SHA256
-    depth: int = 1000
+    depth: checks.Positive = 1000
     name: str = "anserini"
 
     nested: ClassVar[Mapping[str, Callable[..., Any]]] = {"view": text.view}
-
-    def __post_init__(self) -> None:
-        checks.check_number("k1", self.k1)
-        checks.check_number("b", self.b, high=1)
-        checks.check_whole_number("depth", self.depth, low=1)
-        checks.weights("document", self.document)
-        topic_weights(self.query)
-        if self.view is not None:
-            text.configured(self.view)
 
     def __call__(self, request: Request) -> Run:
         """Ranks by Lucene's score; without a pool, documents without any word of the topic are not returned."""
@@ -367,7 +358,7 @@ class Anserini:
 
     def topic_text(self, topic: Topic) -> str:
         """Returns the text of a topic, or its words if there is a view."""
-        fields = topic_weights(self.query)
+        fields = topic_weights("query", self.query)
         if self.view is not None:
             return " ".join(query_words(topic, fields, text.tokenisers(self.view)).elements())
         values = {"title": topic.title, "body": topic.body, "tags": " ".join(topic.tags)}

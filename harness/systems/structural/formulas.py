@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -42,7 +42,8 @@ from harness.systems.structural.known import Digests, Recent
 
 KINDS = ("opt", "slt")  # operator trees, symbol layout trees
 OWN, LATEXML = ROUTES = ("own", "latexml")  # conversion of LaTeX to trees: by our parsers, by the program LaTeXML
-AGGREGATES = ("best", "sum")
+Route = Annotated[str, partial(checks.choice, known=ROUTES)]
+Aggregate = Literal["best", "sum"]
 POST = "post"  # column of a formula corpus with the post of each formula
 NO_TREE = "the corpus has no tree of it"
 ALONE = "nothing but an error"
