@@ -19,9 +19,9 @@ def table(name: str) -> list[tuple[str, ...]]:
     return [tuple(line.split("\t")) for line in lines if not line.startswith("# ")]
 
 
-def faults(family: str) -> pytest.MarkDecorator:
-    """Parametrises a test with the systems of a family, wrong parameters and what is said of them."""
-    rows = [row for row in table("systems/faults") if row[0].startswith(f"{family}.")]
+def faults(*families: str) -> pytest.MarkDecorator:
+    """Parametrises a test with the systems of some families, wrong parameters and what is said of them."""
+    rows = [row for row in table("systems/faults") if row[0].split(".")[0] in families]
     return pytest.mark.parametrize(("system", "parameters", "said"), rows)
 
 

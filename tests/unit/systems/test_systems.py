@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from case_tables import table
+from case_tables import check_fault, faults, table
 from lexical_tools import message
 
 from harness.collections.corpora import load_corpus
@@ -338,6 +338,11 @@ def test_settings_stand_above_the_configuration() -> None:
 )
 def test_faults_of_settings(settings: Mapping[str, object], fault: str) -> None:
     assert message(lambda: load_system("bm25", **settings)).startswith(f"system bm25: {fault}")
+
+
+@faults("dense", "mathamr")
+def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
+    check_fault(system, parameters, said)
 
 
 def test_what_a_system_of_others_needs_is_told_before_it_is_made() -> None:

@@ -22,7 +22,7 @@ from harness.scoring.exclusions import Exclusions
 from harness.store import artefacts
 from harness.store.cost import measuring
 from harness.systems.base import Request
-from harness.systems.build import build_system, load_system
+from harness.systems.build import load_system
 from harness.systems.dense import encoder, texts, vectors
 from harness.systems.dense.bi_encoder import BiEncoder
 from harness.systems.dense.engines import EncodedTexts
@@ -262,39 +262,6 @@ def test_fields_are_joined_and_cut_after_a_number_of_characters(
     assert 0 < long < 60
     assert (noted["cut"] >= long, noted["texts"], noted["characters"]) == (True, 60, 20)
     assert "word pieces and 20 characters read" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("keys", "line"),
-    [
-        ({"k": 5}, "key 'k' cuts a first ranking; give the key 'first' as well"),
-        ({"first": "bm52"}, "key 'first': 'bm52' is neither a file nor a system; did you mean 'bm25'?"),
-        ({"first": "bm25", "k": 0}, "key 'k' is 0, expected a whole number from 1 up"),
-        ({"first": "bm25", "search": "approximate"}, "key 'search' is 'approximate', and documents of a first"),
-        ({"join": ""}, "key 'join' is '', expected the separator of fields"),
-        ({"characters": 0}, "key 'characters' is 0, expected a whole number from 1 up"),
-        ({"characters": 4, "prefixes": {"query": "abcd"}}, "key 'characters' is 4, and a prefix has 4 of its own"),
-        ({"parts": []}, "key 'parts' is [], expected names and lists of fields"),
-        ({"parts": {"a": "body"}}, "key 'parts.a' is 'body', expected a list of fields"),
-        ({"weights": {"b": 1}}, "key 'weights' is 'b'; "),
-        ({"weights": None}, "key 'weights' is None, expected names of parts and numbers"),
-        ({"weights": [1]}, "key 'weights' is [1], expected names of parts and numbers"),
-        ({"weights": {"answer": 0}}, "key 'weights' is {'answer': 0}, in which no part counts; expected one above 0"),
-        ({"weights": {"answer": 1e-300}}, "key 'weights.answer' is 1e-300, expected 0 or 1e-06 to 1e+06"),
-        ({"weights": {"answer": -1}}, "key 'weights.answer' is -1, expected"),
-        ({"query": ["titel"]}, "key 'query': 'titel' is unknown; did you mean 'title'?"),
-        ({"combine": "mean"}, "key 'combine' is 'mean'; "),
-        ({"search": "hnsw"}, "key 'search' is 'hnsw'; "),
-        ({"storage": "int8"}, "key 'storage' is 'int8'; "),
-        ({"pooling": "max"}, "key 'pooling' is 'max'; "),
-        ({"depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),
-    ],
-)
-def test_wrong_keys_are_one_line(keys: dict[str, Any], line: str) -> None:
-    target = "harness.systems.dense.bi_encoder.BiEncoder"
-    with pytest.raises(HarnessError) as error:
-        build_system({"_target_": target, "name": "bi", "model": "all-minilm-l6-v2", **keys}, "here")
-    assert message(error).startswith(f"here: {line}")
 
 
 # ---- vectors that are kept --------------------------------------------------------------------------------------

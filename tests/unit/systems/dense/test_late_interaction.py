@@ -211,24 +211,6 @@ def test_memory_of_a_pass_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- settings ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"search": "fast"}, "key 'search' is 'fast'; known: approximate, exact"),
-        ({"storage": "int8"}, "key 'storage' is 'int8'; known: float16, float32"),
-        ({"projection": "new"}, "key 'projection' is 'new'; known: model, none"),
-        ({"length": 3}, "key 'length' is 3, expected a whole number from 4"),
-        ({"first": "bm25", "search": "approximate"}, "and documents of a first ranking are all scored"),
-        ({"document": []}, "key 'document'"),
-    ],
-)
-def test_bad_settings_get_one_line(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(HarnessError) as error:
-        LateInteraction("late", "tiny", **keys)
-    (line,) = error.value.lines
-    assert said in line
-
-
 def test_lengths_beyond_the_model(colbert: Path) -> None:
     with pytest.raises(HarnessError, match=r"key 'query_length' is 17, and model .* reads 16 word pieces at most"):
         load_token_encoder(str(colbert), TokenSettings(query_length=17))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from encoder_models import BROKEN, save
 from mathamr_tools import POST, message, text_graph
 from mathamr_world import SHORT, Place, kept, place, world
-from refusals import refusal
 
 from harness.errors import HarnessError
 from harness.systems.dense import encoder
@@ -227,18 +225,3 @@ def test_texts_are_of_the_posts_asked_for(place: Place) -> None:
     documents = {document.id: document for document in place.corpus}
     asked = documents["A2.0"]
     assert found == [documents["A1.0"].body, f"{asked.title} {asked.columns['question']}"]
-
-
-@pytest.mark.parametrize(
-    ("keys", "line"),
-    [
-        ({"training": SHORT | {"distil": 0.5}}, "keys 'teacher' and 'training.distil' need each other"),
-        ({"teacher": "t"}, "keys 'teacher' and 'training.distil' need each other"),
-        ({"training": SHORT | {"formulas": 0.2}, "structure": "global"}, "key 'training.formulas' is 0.2, which needs"),
-        ({"training": SHORT | {"formulas": 0.2}, "formulas": "none"}, "key 'training.formulas' is 0.2, which needs"),
-        ({"training": SHORT | {"formulas": 0.6, "distil": 0.4}}, "keys 'formulas' and 'distil' are 0.6 and 0.4, which"),
-        ({"training": SHORT | {"hard": -1}}, "key 'hard' is -1"),
-    ],
-)
-def test_options_that_contradict_each_other(place: Place, keys: dict[str, Any], line: str) -> None:
-    assert line in refusal(lambda: place.system(**keys))

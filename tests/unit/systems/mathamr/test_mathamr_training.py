@@ -199,14 +199,3 @@ def test_encoding_halves_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.M
     )
     with pytest.raises(HarnessError, match="out of memory while encoding a graph of 7 nodes"):
         training.encode(model, made.pack, numbers, made.settings)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *[("batch", 1), ("validation", 1.5), ("rate", -1.0), ("together", 1), ("beta", 2), ("seed", 0.5)],
-        *[("seed", 1 << 64), ("least_rate", 1.0)],  # more than torch takes; above what falls to it
-    ],
-)
-def test_schedule_is_checked(key: str, value: Any) -> None:  # noqa: ANN401
-    refuses(f"key '{key}' is ", lambda: Schedule(**{key: value}))
