@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from case_tables import check_fault, faults
 from hypothesis import given
 from hypothesis import strategies as st
 from llm_server import Server, serving
@@ -143,8 +142,3 @@ def test_windows_cover_all_ranks_and_end_at_the_first(count: int, window: int, d
     assert found[-1][0] == 0
     assert found[0][1] == count
     assert all(end - begin <= window for begin, end in found)
-
-
-@faults("listwise")
-def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
-    check_fault(system, parameters, said)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from case_tables import check_fault, faults, table
+from case_tables import table
 from lexical_tools import message
 
 from harness.collections.corpora import load_corpus
@@ -340,9 +341,11 @@ def test_faults_of_settings(settings: Mapping[str, object], fault: str) -> None:
     assert message(lambda: load_system("bm25", **settings)).startswith(f"system bm25: {fault}")
 
 
-@faults("dense", "mathamr")
+@pytest.mark.parametrize(("system", "parameters", "said"), table("systems/faults"))
 def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
-    check_fault(system, parameters, said)
+    module, _, name = system.rpartition(".")
+    made = getattr(importlib.import_module(f"harness.systems.{module}"), name)
+    assert message(lambda: made(**json.loads(parameters))) == said
 
 
 def test_what_a_system_of_others_needs_is_told_before_it_is_made() -> None:

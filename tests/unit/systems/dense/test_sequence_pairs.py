@@ -18,7 +18,6 @@ from harness.errors import HarnessError
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.dense import encoder, models, sequence_pairs
-from harness.systems.dense.cross_encoder import CrossEncoder
 from harness.systems.dense.pairs import PairScorerSettings
 from harness.systems.dense.sequence_pairs import PairReading
 
@@ -127,20 +126,3 @@ def test_other_models_and_words_are_refused(tmp_path: Path, folder: Path) -> Non
     )
     with pytest.raises(HarnessError, match=r"key 'words': 'no way' is not a single word piece of model .*, but 2"):
         sequence_pairs.load(models.find_model(str(folder)), PairReading(words=["no way", "true"]))
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"template": "{document} {query}"}, "expected a text with {query} and {document} in it"),
-        ({"template": TEMPLATE, "words": ["true"]}, "key 'words' is ['true'], expected two words in quotes"),
-        ({"words": ["a", "b"]}, "give the key 'template' as well"),
-        ({"template": TEMPLATE, "training": {"collections": ["mini-task1"]}}, "are not fine-tuned here"),
-        ({"activation": "log"}, "key 'activation' is 'log'; known: log-softmax"),
-    ],
-)
-def test_bad_settings_get_one_line(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(HarnessError) as error:
-        CrossEncoder("mono", "tiny", first="bm25", **keys)
-    (line,) = error.value.lines
-    assert said in line

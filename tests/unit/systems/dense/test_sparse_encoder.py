@@ -151,19 +151,3 @@ def test_other_models_are_refused(tmp_path: Path, free: Path) -> None:
     assert models.transformer_folder(free).name == "document_0_MLMTransformer"
     with pytest.raises(HarnessError, match=r"key 'length' is 99, and model .* reads 16 word pieces at most"):
         load_sparse_model(str(free), SparseSettings(length=99))
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"active": 0}, "key 'active' is 0, expected a whole number from 1"),
-        ({"precision": "int8"}, "key 'precision' is 'int8'"),
-        ({"prefixes": {"text": "a"}}, "key 'prefixes.text' is unknown"),
-        ({"document": []}, "key 'document'"),
-    ],
-)
-def test_bad_settings_get_one_line(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(HarnessError) as error:
-        SparseEncoder("sparse", "tiny", **keys)
-    (line,) = error.value.lines
-    assert said in line
