@@ -29,7 +29,6 @@ from harness.systems.dense import (
     heads,
     search,
     texts,
-    topic_vectors,
     variants,
     vectors,
 )
@@ -218,9 +217,9 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
     def _asked_vectors(self, worded: Sequence[tuple[Topic, str]], source: EncoderSource, loaded: TextEncoder) -> Matrix:
         """Returns the vectors of topics, shape (topics, dimensions)."""
         with phase("encoding topics"):  # not part of the search time: the vectors may come from the store
-            asked = topic_vectors.vectors_of([text for _, text in worded], source, loaded)
+            asked = documents.vectors_of_topics([text for _, text in worded], source, loaded)
             self._note_cut("topics", asked.cut, len(worded), loaded)
-        return asked.values
+        return np.asarray(asked.vectors.values)
 
     def _reranked(self, run: Run, request: Request, source: EncoderSource, loaded: TextEncoder) -> Run:
         """Re-ranks the top documents of the first ranking; topics without text keep their order."""
@@ -281,10 +280,6 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
     def _asked(self, topic: Topic) -> str:
         text = texts.of_topic(topic, self.query, self.view)
         return text if self.view == "mathberta" else text.strip()  # MathBERTa's formula token includes the space before
-
-    def _worded(self, topics: Iterable[Topic]) -> list[tuple[Topic, str]]:
-        """Returns the topics that have a text, with their texts; prints how many have none."""
-        return asking.worded(self.name, topics, self._asked, self.query, reranks=self.first is not None)
 
     def _note_cut(self, what: str, cut: int, count: int, loaded: TextEncoder) -> None:
         """Prints and records how many texts are truncated."""

@@ -187,3 +187,17 @@ def vectors_of_texts(
     spec = {"documents": sha256(json.dumps(named).encode()), **source.spec()}
     encoding = Encoding(source, "document", lambda: loaded)
     return vectors.made(lambda: named, encoding, spec, storage=storage, single=source.single())
+
+
+def vectors_of_topics(asked: Sequence[str], source: EncoderSource, loaded: TextEncoder) -> vectors.TextVectors:
+    """Returns the vectors of topics' non-empty texts, from the store, as fusions and sweeps reuse them, or computed.
+
+    Raises
+    ------
+    HarnessError
+        A vector is not finite, or the disk is full.
+    """
+    spec = {"texts": sha256("\0".join(asked).encode("utf-8", "surrogatepass")), **source.spec()}
+    named = [(str(number), text) for number, text in enumerate(asked)]
+    encoding = Encoding(source, "query", lambda: loaded)
+    return vectors.made(lambda: named, encoding, spec, kind="query-vectors", single=source.single())

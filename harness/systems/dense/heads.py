@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from harness.collections.corpus import Corpus, Document
-from harness.data.columns import Bools, Floats, Index
+from harness.data.columns import Floats, Index
 from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError
@@ -19,7 +19,7 @@ from harness.io.console import log_line
 from harness.store.cost import note, queries
 from harness.systems.base import MARK, Request
 from harness.systems.build import BuiltSystem
-from harness.systems.ranking import permitted, positions_by_id
+from harness.systems.ranking import only, permitted, positions_by_id
 from harness.systems.rerank import another, reads_of
 
 K = 100  # documents re-ranked for each topic, by default
@@ -149,14 +149,8 @@ def rescored(
             found = scores(topic.id, docs)
             new[: len(docs)] = [found.get(doc, np.nan) for doc in docs]
         score[lines] = filled(new)
-    run = replace(run, score=score, name=name + MARK * run.name.endswith(MARK), sha256="")
+    run = replace(run, score=score, name=name + MARK * run.name.endswith(MARK))
     return only(run, ~np.isnan(score))
-
-
-def only(run: Run, rows: Bools) -> Run:
-    """Returns a run restricted to some of its lines."""
-    context = None if run.context is None else run.context[rows]
-    return replace(run, topic=run.topic[rows], doc=run.doc[rows], score=run.score[rows], context=context)
 
 
 def filled(scores: Floats) -> Floats:

@@ -9,6 +9,8 @@ from functools import cached_property, partial
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
+import numpy as np
+
 from harness.collections.corpus import Document
 from harness.data.topics import Topic
 from harness.data.trec import Run
@@ -25,7 +27,6 @@ from harness.systems.dense import (
     heads,
     search,
     texts,
-    topic_vectors,
     vectors,
 )
 from harness.systems.dense.engines import TextEncoder
@@ -147,11 +148,12 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
         """Returns the topics with their texts, and their token vectors."""
         worded = self._worded(topics)
         with phase("encoding topics"):  # not part of the search time: the vectors may come from the store
-            made = topic_vectors.vectors_of([text for _, text in worded], source, loaded)
+            made = documents.vectors_of_topics([text for _, text in worded], source, loaded)
             self._note_cut("topics", made.cut, len(worded), loaded.query_length)
-        if empty := [topic.id for (topic, _), size in zip(worded, made.sizes(), strict=True) if not size]:
+        held, ends = made.vectors, made.vectors.start.tolist()
+        if empty := [topic.id for (topic, _), size in zip(worded, np.diff(held.start), strict=True) if not size]:
             raise HarnessError(f"model {loaded.name}: the text of topic {empty[0]} has no token vectors")
-        return worded, [VectorQuery(made.values[begin:end]) for begin, end in pairwise(made.start.tolist())]
+        return worded, [VectorQuery(np.asarray(held.values[begin:end])) for begin, end in pairwise(ends)]
 
     def _reranked(self, run: Run, request: Request, source: TokenModelSource, loaded: TextEncoder) -> Run:
         """Re-ranks the top documents of the first ranking; topics without text keep their order."""

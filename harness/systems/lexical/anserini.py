@@ -26,7 +26,7 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import checks, staging_names
 from harness.io.console import progress
-from harness.store import artefacts, code
+from harness.store import code
 from harness.store.cost import phase
 from harness.systems.base import Pool, Request
 from harness.systems.lexical import text
@@ -34,6 +34,7 @@ from harness.systems.lexical.postings import token_sequences
 from harness.systems.lexical.runtime import JAR_SHA256, JavaRuntime, engine
 from harness.systems.lexical.system import TopicWeights, Weights, query_words, tokens_of, topic_weights
 from harness.systems.lexical.tokens import check_fields, field_text
+from harness.systems.store_values import index_folder
 
 MOST_HITS = 10_000_000  # maximum hits of one search process, to bound its memory; topics are split into batches
 
@@ -317,24 +318,21 @@ class Anserini(checks.Checked):
             build(found, documents, folder, tokens=tokens, exact_lengths=self.exact_lengths, vectors=vectors)
 
         versions = [] if self.view is None else text.version(self.view)
-        if versions is None:
-            with _folder() as folder:
-                with phase("index"):
-                    make(folder)
-                yield folder
-            return
-        spec = {
-            **corpus.identity(),
-            "document": dict(self.document),
-            "view": None if self.view is None else dict(self.view),
-            "code": [*versions, code.of(__name__)],
-            "jar": found.sha256,
-            "exact_lengths": self.exact_lengths,
-            **({"vectors": True} if vectors else {}),
-        }
-        with phase("index"):
-            folder = artefacts.get_or_build("anserini-index", spec, make)
-        yield folder
+        spec = (
+            None
+            if versions is None
+            else {
+                **corpus.identity(),
+                "document": dict(self.document),
+                "view": None if self.view is None else dict(self.view),
+                "code": [*versions, code.of(__name__)],
+                "jar": found.sha256,
+                "exact_lengths": self.exact_lengths,
+                **({"vectors": True} if vectors else {}),
+            }
+        )
+        with index_folder("anserini-index", spec, make) as folder:
+            yield folder
 
     def document_texts(self, corpus: Corpus) -> Iterator[tuple[str, str]]:
         """Yields the ids and texts of documents: fields on lines of their own, repeated by their weights."""

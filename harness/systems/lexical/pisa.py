@@ -24,8 +24,8 @@ import numpy as np
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
 from harness.data.trec import Run
-from harness.io import checks, staging_names
-from harness.store import artefacts, code
+from harness.io import checks
+from harness.store import code
 from harness.store.cost import answered, phase
 from harness.systems.base import Request
 from harness.systems.keys import decisive
@@ -34,6 +34,7 @@ from harness.systems.lexical.pisa_engine import PisaIndex, QueryResults
 from harness.systems.lexical.system import TopicWeights, Weights, query_words, tokens_of, topic_weights
 from harness.systems.lexical.tokens import CorpusTokens
 from harness.systems.ranking import Scored, rank
+from harness.systems.store_values import index_folder
 
 
 @dataclass(frozen=True)
@@ -112,21 +113,18 @@ class Pisa(checks.Checked):
             pisa_engine.build(tokens_of(corpus, fields, self.view).value, fields, folder, k1=self.k1, b=self.b)
 
         versions = text.version(self.view)
-        if versions is None:
-            with staging_names.folder("pisa") as made:
-                with phase("index"):
-                    make(made)
-                yield PisaIndex.load(made, self.k1, self.b)
-            return
-        spec = {
-            **corpus.identity(),
-            "document": fields,
-            "view": decisive(self.view, text.view),
-            "code": [*versions, code.of(pisa_engine.__name__, CorpusTokens.__module__)],
-            "pisa": pisa_engine.version(),
-            "k1": float(self.k1),
-            "b": float(self.b),
-        }
-        with phase("index"):
-            folder = artefacts.get_or_build("pisa-index", spec, make)
-        yield PisaIndex.load(folder, self.k1, self.b)
+        spec = (
+            None
+            if versions is None
+            else {
+                **corpus.identity(),
+                "document": fields,
+                "view": decisive(self.view, text.view),
+                "code": [*versions, code.of(pisa_engine.__name__, CorpusTokens.__module__)],
+                "pisa": pisa_engine.version(),
+                "k1": float(self.k1),
+                "b": float(self.b),
+            }
+        )
+        with index_folder("pisa-index", spec, make) as folder:
+            yield PisaIndex.load(folder, self.k1, self.b)

