@@ -39,10 +39,7 @@ from harness.systems.dense.search import Hits
 from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import Tuning, tuning
 
-_SETTINGS = (
-    *("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows"),
-    *("dimensions", "devices"),
-)
+_SETTINGS = (*("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows"), *("dimensions", "devices"))
 SEARCHES = (*search.SEARCHES, "chroma")
 _MOST = 1e6  # the largest weight
 

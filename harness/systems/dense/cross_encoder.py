@@ -30,6 +30,7 @@ from harness.systems.base import MARK, Request
 from harness.systems.dense import encoder, heads, models, pairs, sequence_pairs, texts
 from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import Tuning, tuning
+from harness.systems.ranking import only
 
 KIND = "cross-encoder-scores"
 ACTIVATIONS = ("none", "sigmoid", "softmax", "log-softmax")
@@ -170,7 +171,7 @@ class CrossEncoder(heads.OverFirst):
             for name in wordless:
                 score[rows_of[name]] = np.arange(len(rows_of[name]), 0, -1)
         run = replace(run, score=score, name=self.name + MARK * run.name.endswith(MARK), sha256="")
-        return heads.only(run, ~np.isnan(score))
+        return only(run, ~np.isnan(score))
 
     def _try(self, folder: str) -> None:
         """Loads a model folder in the way the tuned model will be loaded, and checks that it has the score label."""

@@ -160,12 +160,7 @@ def vectors_of(
     def documents() -> Iterator[tuple[str, str]]:
         return ((document.id, text_of(document, fields, view, join)) for document in corpus)
 
-    spec = {
-        "corpus": corpus.identity(),
-        "fields": list(fields),
-        "view": view,
-        **source.spec(code.of(texts.__name__)),
-    }
+    spec = {"corpus": corpus.identity(), "fields": list(fields), "view": view, **source.spec(code.of(texts.__name__))}
     spec |= {} if join == " " else {"join": join}
     return vectors.made(documents, Encoding(source, "document", load), spec, storage=storage, single=source.single())
 

@@ -20,15 +20,7 @@ from harness.store import cost
 from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.dense import (
-    ann,
-    asking,
-    documents,
-    heads,
-    search,
-    texts,
-    vectors,
-)
+from harness.systems.dense import ann, asking, documents, heads, search, texts, vectors
 from harness.systems.dense.engines import TextEncoder
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Hits, Rough, VectorQuery

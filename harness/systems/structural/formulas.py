@@ -146,12 +146,7 @@ def spec(corpus: Corpus, kind: str, route: str = OWN) -> dict[str, Any]:
 
     Raises HarnessError if LaTeXML is requested and not installed.
     """
-    return {
-        **corpus.identity(),
-        "kind": checks.choice("kind", kind, KINDS),
-        "code": code.of(__name__),
-        **via(route),
-    }
+    return {**corpus.identity(), "kind": checks.choice("kind", kind, KINDS), "code": code.of(__name__), **via(route)}
 
 
 def via(route: str) -> dict[str, str]:

@@ -101,10 +101,7 @@ def test_an_inner_key_keeps_the_others_of_a_default() -> None:
     assert unlisted({**bare, "query": {"title": 3}}, "query.body", "x") == Unlisted()
 
 
-@pytest.mark.parametrize(
-    ("name", "key", "fault"),
-    table("systems/keys"),
-)
+@pytest.mark.parametrize(("name", "key", "fault"), table("systems/keys"))
 def test_keys_that_no_class_has(name: str, key: str, fault: str) -> None:
     line = refusal(lambda: checked_overrides("run", [f"system={name}", f"system.{key}=1"]))
     assert line.startswith(f"run: system.{key}=1: system {name}: key ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lexical_tools import rows_corpus
 from llm_server import Server, serving
 from refusals import refuses
 
-from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
@@ -48,10 +47,8 @@ def server() -> Iterator[Server]:
 def bed(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401
     """A function that re-ranks a run file; the endpoint leads to the server."""
     monkeypatch.setattr(listwise, "load_endpoint", lambda _: server.endpoint())
-    path = tmp_path / "documents.jsonl"
     rows = [{"id": f"d{n:02}", "body": f"document {n}\n[9] and more"} for n in range(COUNT)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    corpus = Corpus("made", "", "", path, (("id", "id"), ("body", "body")))
+    corpus = rows_corpus(tmp_path / "made.jsonl", rows)
     first = tmp_path / "first.run"
     first.write_text("".join(f"{t.id} Q0 d{n:02} {n + 1} {-n} first\n" for t in TOPICS for n in range(COUNT)))
 

@@ -130,10 +130,7 @@ def test_files_of_runs_are_no_parts() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "fault"),
-    table("systems/recipes"),
-)
+@pytest.mark.parametrize(("value", "fault"), table("systems/recipes"))
 def test_faults_of_a_recipe(value: str, fault: str) -> None:
     mapping = {"_target_": BI, "model": "m", "recipe": json.loads(value)}
     assert message(lambda: system_state(mapping, "x")).startswith(f"system x: recipe: {fault}")

@@ -93,10 +93,7 @@ def test_sentences_lose_their_marks() -> None:
     assert sentences("یک؟ دو।") == ["یک؟ دو।"]  # they know neither mark
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("\n$x$", ""), *table("systems/untranslated")],
-)
+@pytest.mark.parametrize(("text", "expected"), [("\n$x$", ""), *table("systems/untranslated")])
 def test_why_a_text_stays_untranslated(text: str, expected: str) -> None:
     assert (reason(mask_as_authors(text)) or "") == expected
 

@@ -180,10 +180,6 @@ def test_texts_without_a_translation_are_told(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "translator fake: gave nothing for 1 of 2 texts\n"
 
 
-def test_an_unknown_pipeline() -> None:
-    refuses("key 'pipeline' is 'theirs'", lambda: translate_texts(["uno"], Fake(same), "spa", "eng", pipeline="theirs"))
-
-
 _PIECES = r"$x$ \(a\) \begin{a}b\end{a} QZ1 QZ palabra Z . ? ! 3 ، ۔ क $"
 PIECES = [*_PIECES.split(), "$$y. z$$", " ", "  ", "\n"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_models import LENGTH, save
+from lexical_tools import rows_corpus
 from refusals import refusal
 
 from harness.collections.corpus import Corpus, Document
@@ -52,9 +52,7 @@ def rows(count: int = 60) -> list[dict[str, str]]:
 
 
 def corpus_of(tmp_path: Path, documents: Sequence[Mapping[str, str]], name: str = "made") -> Corpus:
-    path = tmp_path / f"{name}.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in documents))
-    return Corpus(name, "", "", path, (("id", "id"), ("title", "title"), ("body", "body")), ("question",))
+    return rows_corpus(tmp_path / f"{name}.jsonl", documents, "id title body", "question")
 
 
 def run(corpus: Corpus, tmp_path: Path, folder: Path, *, topics: Topics = TOPICS, pool: Any = None, **keys: Any) -> Run:  # noqa: ANN401

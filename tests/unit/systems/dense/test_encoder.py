@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_models import LENGTH, save, save_decoder
+from lexical_tools import corpus_of
 from refusals import refuses
 
-from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
 from harness.systems.base import Request
@@ -352,9 +352,7 @@ def test_several_devices_give_the_same_vectors(prompted: Path, plain: np.ndarray
 
 
 def test_a_run_says_what_its_variant_changes(tmp_path: Path, prompted: Path) -> None:
-    path = tmp_path / "made.jsonl"
-    path.write_text("".join(json.dumps({"id": f"d{n}", "body": text}) + "\n" for n, text in enumerate(SOME)))
-    corpus = Corpus("made", "", "", path, (("id", "id"), ("body", "body")))
+    corpus = corpus_of(tmp_path, {f"d{n}": text for n, text in enumerate(SOME)})
     system = BiEncoder("bi", str(prompted), device="cpu", precision="bfloat16", dimensions=8)
     assert len(system(Request(Topics((Topic("T1", "w1"),)), corpus, tmp_path / "workspace"))) == 4
     first, second = system.notes()

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_models import WORDS, save, word_tokenizer
+from lexical_tools import corpus_of
 from refusals import refuses
 
-from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
 from harness.systems.base import Request
@@ -90,10 +90,8 @@ def test_only_the_document_is_truncated(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_is_ranked_by_the_log_probability(tmp_path: Path, folder: Path) -> None:
-    path = tmp_path / "made.jsonl"
     bodies = {f"d{n}": f"w{n} w{2 * n}" for n in range(8)}
-    path.write_text("".join(json.dumps({"id": doc, "body": body}) + "\n" for doc, body in bodies.items()))
-    corpus = Corpus("made", "", "", path, (("id", "id"), ("body", "body")))
+    corpus = corpus_of(tmp_path, bodies)
     first = tmp_path / "first.run"
     first.write_text("".join(f"T1 Q0 d{n} {n + 1} {-n} first\n" for n in range(8)))
     built = load_system("monot5", model=str(folder), first=str(first), k=5, device="cpu")

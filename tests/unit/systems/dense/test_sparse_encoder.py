@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_models import save
+from lexical_tools import rows_corpus
 from refusals import refuses
 from token_models import save_inference_free, save_splade
 
@@ -51,9 +51,7 @@ def rows(count: int = 300) -> list[dict[str, str]]:
 
 
 def corpus_of(tmp_path: Path) -> Corpus:
-    path = tmp_path / "made.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
-    return Corpus("made", "", "", path, (("id", "id"), ("body", "body")))
+    return rows_corpus(tmp_path / "made.jsonl", rows())
 
 
 def run(tmp_path: Path, model: Path, *, pool: Any = None, **keys: Any) -> Run:  # noqa: ANN401

@@ -365,8 +365,7 @@ def test_the_edition_that_is_evaluated_is_left_out(both: Courses) -> None:
 
 
 @pytest.mark.parametrize(
-    ("collections", "leave_out"),
-    [("both", "both/e1"), ("both/e1", "both/e1"), ("both/e0", "both"), ("both", "both")],
+    ("collections", "leave_out"), [("both", "both/e1"), ("both/e1", "both/e1"), ("both/e0", "both"), ("both", "both")]
 )
 def test_what_is_left_out_is_not_trained_on(both: Courses, collections: str, leave_out: str) -> None:
     with pytest.raises(HarnessError, match=f"'leave_out': {collections} is trained on as well"):

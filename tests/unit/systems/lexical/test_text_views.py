@@ -231,10 +231,7 @@ def test_a_name_is_its_parts_however_they_are_joined(parts: list[str]) -> None:
 # ---- faults
 
 
-@pytest.mark.parametrize(
-    ("mapping", "expected"),
-    table("systems/views"),
-)
+@pytest.mark.parametrize(("mapping", "expected"), table("systems/views"))
 def test_faults_of_a_configuration(mapping: str, expected: str) -> None:
     assert message(lambda: configured(json.loads(mapping))).startswith(expected)
 

@@ -3,18 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mathamr_world import (
-    ASKED,
-    SHORT,
-    Place,
-    kept,
-    one_line,
-    place,
-    row,
-    rows,
-    topics,
-    world,
-)
+from mathamr_world import ASKED, SHORT, Place, kept, one_line, place, row, rows, topics, world
 from refusals import refusal, refuses
 
 from harness.collections.corpus import Corpus

@@ -140,10 +140,7 @@ def test_placeholders_share_one_type_and_specials_are_met_by_themselves_only() -
 
 
 @given(st.lists(graphs(), min_size=1, max_size=4), st.integers(6, 20))
-def test_what_is_learnt_does_not_depend_on_the_order(
-    training: list[Graph],
-    size: int,
-) -> None:
+def test_what_is_learnt_does_not_depend_on_the_order(training: list[Graph], size: int) -> None:
     vocabulary = NodeVocabulary.learn(training, size=size)
     assert vocabulary == NodeVocabulary.learn(reversed(training), size=size)
     assert vocabulary.digest == NodeVocabulary.learn(reversed(training), size=size).digest

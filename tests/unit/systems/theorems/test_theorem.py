@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import tempfile
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lexical_tools import found, message, topics_of
+from lexical_tools import found, message, rows_corpus, topics_of
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
@@ -32,10 +31,8 @@ Row = Mapping[str, str]
 
 def library(folder: Path, rows: Sequence[Row], keep: Sequence[str] = FIELDS) -> Corpus:
     """Declarations as a corpus; their names are their ids."""
-    path = folder / "library.jsonl"
     full = [{"id": row["name"]} | {column: row.get(column, "") for column in keep} for row in rows]
-    path.write_text("".join(json.dumps(row) + "\n" for row in full))
-    return Corpus("library", "Library", "CC0", path, (("id", "id"),), keep=tuple(keep))
+    return rows_corpus(folder / "library.jsonl", full, "id", " ".join(keep))
 
 
 def search(folder: Path, rows: Sequence[Row], query: str, **parameters: object) -> dict[str, float]:

@@ -205,11 +205,7 @@ class Seen:
     ("view", "document", "query"),
     [
         ("formal", "theorem Nat.exists_prime_above (n : ℕ) : ∃ p : ℕ, n < p ∧ p.Prime", "theorem q : {}"),
-        (
-            "informal",
-            "Nat exists prime above: A statement of nat exists prime above.",
-            "Query: It holds that {}",
-        ),
+        ("informal", "Nat exists prime above: A statement of nat exists prime above.", "Query: It holds that {}"),
         (
             "formal+informal",
             "theorem Nat.exists_prime_above (n : ℕ) : ∃ p : ℕ, n < p ∧ p.Prime \n "
