@@ -10,8 +10,6 @@ reduce padding. Up to rounding, a vector does not depend on the other texts of t
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +20,7 @@ import numpy.typing as npt
 
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
-from harness.systems.dense import variants
+from harness.systems.dense import variants, word_pieces
 from harness.systems.dense.variants import PRECISIONS
 
 if TYPE_CHECKING:
@@ -167,17 +165,14 @@ def sentence_transformer(found: AvailableModel, device: str, precision: str = "f
     import torch
     from sentence_transformers import SentenceTransformer
 
-    logging: Any = importlib.import_module("transformers.utils.logging")
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()  # no warning for every long text: truncated texts are counted
+    word_pieces.quiet()
     try:
         # transformers from version 5 on would compute in the precision of the files; layers behind have their own.
         kind = getattr(torch, precision)
         own = {"dtype": kind}
         return SentenceTransformer(str(found.folder), device=device, local_files_only=True, model_kwargs=own).to(kind)
     except Exception as error:  # the libraries below raise what they like
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise HarnessError(f"model {found.name}: cannot be loaded: {reason[:150]}") from None
+        raise HarnessError(f"model {found.name}: cannot be loaded: {word_pieces.reason(error)}") from None
 
 
 def transformer(

@@ -302,10 +302,8 @@ def test_faults_of_what_python_hands_over() -> None:
         f"got Older, which is not a system: {request}, but with (topics"
     )
     assert message(lambda: BuiltSystem("bm25")) == f"got str, which is not a system: {request}"  # type: ignore[arg-type]
-    assert (
-        message(lambda: BuiltSystem(Overlap))  # type: ignore[arg-type]
-        == "got the class Overlap, which is not a system: expected an object of it"
-    )
+    said = "got the class Overlap, which is not a system: expected an object of it"
+    assert message(lambda: BuiltSystem(Overlap)) == said  # type: ignore[arg-type]
     asked = Request(TOPICS, None, WORK)
     assert message(lambda: BuiltSystem(ranks)(asked)) == (  # type: ignore[arg-type]
         "system ranks: gave NoneType, expected a harness.data.trec.Run"

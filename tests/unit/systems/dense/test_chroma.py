@@ -100,11 +100,8 @@ def test_a_store_of_other_vectors_is_one_line(store: Path, tmp_path: Path) -> No
         replace(own, ids=own.ids[::-1].copy()),
         replace(own, document=np.full(400, -1)),
     ):
-        made = "made by another model or of other documents"
-        assert (
-            refusal(chroma.opened(store, other).__enter__)
-            == f"{store}: a store of 342 vectors of 16 dimensions, {made}; {remedy}"
-        )
+        made = "a store of 342 vectors of 16 dimensions, made by another model or of other documents"
+        assert refusal(chroma.opened(store, other).__enter__) == f"{store}: {made}; {remedy}"
     assert refusal(chroma.opened(tmp_path, vectors()).__enter__).startswith(f"{tmp_path}: not a store of vectors: ")
     line = refusal(chroma.opened(tmp_path / "none", vectors()).__enter__)
     assert line.startswith(f"{tmp_path / 'none'}: cannot be copied to ")
@@ -135,8 +132,6 @@ def test_an_index_is_kept_under_what_it_was_made_from(tmp_path: Path) -> None:
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "chromadb", None)
-    assert (
-        refusal(lambda: chroma.build(vectors(), tmp_path))
-        == "chromadb is not installed: pip install 'mathir-harness[chroma]'"
-    )
+    missing = "chromadb is not installed: pip install 'mathir-harness[chroma]'"
+    assert refusal(lambda: chroma.build(vectors(), tmp_path)) == missing
     assert BiEncoder("bi", "all-minilm-l6-v2", search="chroma").search == "chroma"

@@ -240,11 +240,9 @@ def test_documents_that_the_corpus_lacks(tmp_path: Path, folder: Path, capsys: p
     said = "mine: 7 of 64 results are left out; corpus made does not hold them"
     assert said in capsys.readouterr().err.splitlines()
     assert meter.notes["mine: results left out"] == 7
-    none = corpus(tmp_path, {"other": "w1"})
-    assert (
-        message(lambda: CrossEncoder("mine", str(folder), first=run_file(tmp_path))(request(tmp_path, corpus=none)))
-        == "system mine: corpus made holds no document of first"
-    )
+    system, none = CrossEncoder("mine", str(folder), first=run_file(tmp_path)), corpus(tmp_path, {"other": "w1"})
+    said = "system mine: corpus made holds no document of first"
+    assert message(lambda: system(request(tmp_path, corpus=none))) == said
 
 
 def test_topics_without_text(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

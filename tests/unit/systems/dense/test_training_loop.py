@@ -66,9 +66,8 @@ def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     for at in np.random.default_rng(0).integers(0, len(data), 60).tolist():
         (tmp_path / "flipped.pt").write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
         assert not checkpoint.is_intact_checkpoint(tmp_path / "flipped.pt")
-    refuses(
-        r"x\.pt: not a checkpoint, or damaged: it ends otherwise", lambda: checkpoint.read_checkpoint(tmp_path / "x.pt")
-    )
+    said = r"x\.pt: not a checkpoint, or damaged: it ends otherwise"
+    refuses(said, lambda: checkpoint.read_checkpoint(tmp_path / "x.pt"))
     refuses("no such checkpoint", lambda: checkpoint.read_checkpoint(tmp_path / "none.pt"))
 
 

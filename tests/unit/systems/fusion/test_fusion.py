@@ -154,11 +154,9 @@ def test_topics_are_normalized_each_on_its_own() -> None:
 def test_scores_too_large_to_add_are_an_error() -> None:
     runs = [scored("a", a=1e308, b=0), scored("b", a=1e308, b=1)]
     expected = "run x: fused scores are 1e+38 or more; normalize the scores of the runs"
-    assert message(lambda: fuse(runs, partial(methods.combsum, normalization="none"), "x")) == expected
-    assert (
-        message(lambda: fuse([runs[0], scored("c", d=1)], partial(methods.combsum, normalization="none"), "x"))
-        == expected
-    )
+    plain = partial(methods.combsum, normalization="none")
+    assert message(lambda: fuse(runs, plain, "x")) == expected
+    assert message(lambda: fuse([runs[0], scored("c", d=1)], plain, "x")) == expected
     assert order(fuse(runs, methods.combsum, "x")) == "ab"
 
 
