@@ -206,7 +206,8 @@ def check_fields(made: object) -> None:
     HarnessError
         A value is wrong; the message names the first one.
     """
-    for key, (kind, _) in _kinds(type(made)).items():
+    cls: type = type(made)
+    for key, (kind, _) in _kinds(cls).items():
         value, inner = getattr(made, key), kind
         if get_origin(kind) in (Union, UnionType):
             if value is None:

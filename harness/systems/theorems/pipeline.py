@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.data.markup import numbered_formulas
@@ -167,8 +167,7 @@ class Pipeline(checks.Checked):
 
     def _client(self, endpoint: Endpoint) -> Client:
         fill = "the same command with system.mode=live asks for them"
-        mode = cast("Literal['live', 'replay', 'dry']", self.mode)
-        return Client(endpoint, mode, self.budget, self._folder, fill)
+        return Client(endpoint, self.mode, self.budget, self._folder, fill)
 
     # ---- documents and queries ----------------------------------------------------------------------------------
 

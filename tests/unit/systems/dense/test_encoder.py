@@ -53,11 +53,6 @@ def library(folder: Path, some: list[str], **more: Any) -> np.ndarray[Any, Any]:
     return np.array([model.encode(text, show_progress_bar=False, **more) for text in some])
 
 
-def message(error: pytest.ExceptionInfo[HarnessError]) -> str:
-    (line,) = error.value.lines
-    return line
-
-
 def test_a_prompt_that_a_model_leaves_out_of_its_mean(tmp_path: Path) -> None:
     folder = save(tmp_path / "model", "roberta", prompts={"query": "w1 w2 w3 ", "document": ""})
     config = tmp_path / "model" / "1_Pooling" / "config.json"

@@ -56,10 +56,6 @@ def trainer(folder: Path, epochs: int = 3, **changes: object) -> training.Traine
     return training.Trainer(pack, train, held, settings, schedule, folder, {"vocabulary": vocabulary.digest})
 
 
-def weights(path: Path) -> dict[str, Any]:
-    return dict(read_checkpoint(path)["model"])
-
-
 def test_split_by_question_is_a_partition_and_depends_on_the_seed() -> None:
     pairs = training.QuestionAnswerPairs(np.arange(40), np.arange(40) + 40, np.repeat(np.arange(20), 2))
     train, held = training.split(pairs, 0.25, 1)
