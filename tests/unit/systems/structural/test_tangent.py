@@ -267,7 +267,7 @@ def latex_corpus(tmp_path: Path) -> Corpus:
 
 @pytest.mark.parametrize("representation", ["opt", "slt", "both"])
 def test_a_run(latex_corpus: Corpus, tmp_path: Path, representation: str) -> None:
-    system = Tangent(representation=representation)
+    system = Tangent(representation=representation)  # type: ignore[arg-type]
     run = found(system, formula_topics(A=[LATEX["a"]], B=[LATEX["c"]]), latex_corpus, tmp_path)
     assert list(run["A"])[:3] == ["a", "e", "b"] or list(run["A"])[:3] == ["a", "b", "e"]
     assert run["A"]["a"] == pytest.approx(1)
