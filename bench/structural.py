@@ -118,13 +118,6 @@ def speed(
 ) -> Iterator[tuple[str, str]]:
     """Rows about queries."""
     timed(SYSTEM.search, asked[:FEW])  # what is on the disk comes into memory
-    timed(lambda query: query.terms, asked)  # no part of the candidate stage
-    _, spent = timed(
-        lambda query: index.candidates(query.terms, SYSTEM.candidates, SYSTEM.budget),
-        asked,
-    )
-    wall, cpu = len(asked) / spent.sum(axis=0)
-    yield "candidate stage, queries a second: wall; CPU", f"{wall:.0f}; {cpu:.0f}"
     found, spent = timed(lambda tree: SYSTEM.search(FormulaQuery(tree, index)), trees)
     medians, slow = np.median(spent, axis=0) * 1e3, np.percentile(spent, 95, axis=0) * 1e3
     yield "whole query, median ms: wall; CPU", f"{medians[0]:.1f}; {medians[1]:.1f}"

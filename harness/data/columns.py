@@ -137,8 +137,6 @@ def smaller_blocks(source: TextBlock, size: int = BLOCK) -> Iterator[TextBlock]:
 
 
 def _ends(view: npt.NDArray[np.uint8]) -> int:
-    if count := kernel("harness_line_ends"):
-        return count(view, view.size)
     return sum(int(np.count_nonzero(view[at : at + CACHED] == 10)) for at in range(0, view.size, CACHED))
 
 
@@ -231,11 +229,6 @@ def pair_hashes(topics: Sequence[str], topic: npt.NDArray[np.int32], doc: Ids) -
     names = np.array([name.encode() for name in topics], dtype=np.bytes_)
     of_topic = hashes(words_of_strings(names), np.zeros(names.size, dtype=np.uint64))
     out = np.empty(topic.size, dtype=np.uint64)
-    if of_pairs := kernel("harness_pair_hashes"):
-        of_doc = words_of_strings(doc)
-        index = np.ascontiguousarray(topic, dtype=np.int32)
-        if of_pairs(of_doc, of_doc.shape[1], index, index.size, of_topic, of_topic.size, out) == 0:
-            return out
     for at in range(0, topic.size, ROWS):  # a stretch at a time, whose intermediate results stay small
         part = slice(at, at + ROWS)
         out[part] = hashes(words_of_strings(doc[part]), of_topic[topic[part]])

@@ -31,7 +31,6 @@ from harness.errors import HarnessError, InputFault, counted_text, shortened
 from harness.io import rehearsal
 from harness.io.arguments import checked_arguments
 from harness.io.files import read_bytes, sha256
-from harness.io.kernels import kernel
 from harness.io.names import NAME_RULE, check_name, is_name
 
 if TYPE_CHECKING:
@@ -396,8 +395,6 @@ def _report_duplicates(
 
 def _check_ranks(rank: npt.NDArray[np.int32], line: LineNumbers, path: str, run: Run) -> tuple[InputFault, ...]:
     """Returns a warning if ranks disagree with the order of scores, which is decisive."""
-    if (agree := kernel("harness_ranks_agree")) and agree(run.topic, run.score, rank, rank.size):
-        return ()
     same, score, ordered = run.topic[1:] == run.topic[:-1], run.score, rank
     rows = None
     if (run.topic[1:] < run.topic[:-1]).any() or (rank[1:] < rank[:-1])[same].any():

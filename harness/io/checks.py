@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -197,6 +197,42 @@ def choice(key: str, value: object, known: Iterable[str]) -> str:
     if not isinstance(value, str) or value not in known:
         raise HarnessError(f"key {key!r} is {value!r}; {suggestion(str(value), known)}")
     return value
+
+
+def check_fields(made: object) -> None:
+    """Validates the values of a dataclass whose types say how: a truth value, a `Literal`, or `Annotated[X, check]`.
+
+    Raises
+    ------
+    HarnessError
+        A value is wrong; the message names the first one.
+    """
+    cls: type = type(made)
+    for key, (kind, _) in _kinds(cls).items():
+        value, inner = getattr(made, key), kind
+        if get_origin(kind) in (Union, UnionType):
+            if value is None:
+                continue
+            inner = next(each for each in get_args(kind) if each is not NoneType)
+        if get_origin(inner) is Annotated:
+            get_args(inner)[1](key, value)
+        elif get_origin(inner) is Literal:
+            choice(key, value, get_args(inner))
+        elif kind is bool and type(value) is not bool:
+            raise HarnessError(f"key {key!r} is {value!r}, expected true or false")
+
+
+class Checked:
+    """Base of dataclasses that validate their values when they are made: see `check_fields`."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+Natural = Annotated[int, check_whole_number]
+Positive = Annotated[int, partial(check_whole_number, low=1)]
+Number = Annotated[float, check_number]
+Share = Annotated[float, partial(check_number, high=1.0)]
 
 
 def weights(key: str, value: object) -> dict[str, int]:

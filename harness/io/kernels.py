@@ -27,7 +27,7 @@ Argument = npt.NDArray[Any] | float | int
 
 
 def kernel(name: str) -> Kernel | None:
-    """Returns a function of the library, or None where the NumPy code has to do.
+    """Returns a function of the library, or None where the NumPy code has to do, such as on another processor.
 
     Its arguments are arrays, which must be contiguous and writable if it writes to them, whole numbers (int64) and
     floats (float64); it returns an int64. A whole number that does not fit raises OverflowError.
@@ -35,7 +35,9 @@ def kernel(name: str) -> Kernel | None:
     library = _library()[0]
     if library is None or os.environ.get(VARIABLE) == "off":
         return None
-    function = getattr(library, name)
+    function = getattr(library, name, None)
+    if function is None:
+        return None
     function.restype = ctypes.c_int64
 
     def call(*arguments: Argument) -> int:

@@ -1,4 +1,4 @@
-"""Lookup of judgments by topic and document, in an open hash table; `lookup.c` is a kernel with equal results."""
+"""Lookup of judgments by topic and document, in an open hash table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import numpy as np
 from harness.data.columns import Index, Words
 from harness.data.columns import words_of_strings as as_words
 from harness.data.trec import Qrels, Run
-from harness.io.kernels import kernel
 
 STRETCH = 1 << 18  # results looked up at a time, to limit memory
 
@@ -44,12 +43,6 @@ class JudgmentTable:
         of_run : int64, shape (topics of the run,). Index of each into the judgments' topics, or -1.
         """
         key, doc = run.key, as_words(run.doc)
-        if find := kernel("harness_find"):
-            out = np.empty(len(run), dtype=np.int64)
-            known = (self._slots, self._bits, self._topic, self._doc, self._doc.shape[1], len(self._topic))
-            index = np.ascontiguousarray(run.topic, dtype=np.int32)
-            if find(*known, key, index, doc, doc.shape[1], len(run), of_run, of_run.size, out) == 0:
-                return out
         topic = of_run[run.topic]
         mine = _widen(self._doc, max(doc.shape[1], self._doc.shape[1]))
         out = np.empty(len(run), dtype=np.int64)

@@ -1,7 +1,4 @@
-"""Orders of results: by topic and score, tied results in the order of the file or by a preference.
-
-The order by topic and score has a kernel with equal results, in `ordering.c`.
-"""
+"""Orders of results: by topic and score, tied results in the order of the file or by a preference."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.data.columns import Bools, Floats, Index
-from harness.io.kernels import kernel
 
 Preference = Callable[[Index], Floats]  # rows -> sort key of tied rows, descending
 
@@ -31,15 +27,6 @@ def by_score(topic: npt.NDArray[np.int32], of_run: Index, score: Floats, *, sing
     -------
     int64 arrays: rows of the results in order, and the places of tied results among them.
     """
-    if order := kernel("harness_by_score"):
-        judged, size = int(of_run.max(initial=-1)) + 1, topic.size
-        starts, ties = np.zeros(judged + 1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        rows, places, other = (np.empty(size, dtype=np.int64) for _ in range(3))
-        columns = (np.ascontiguousarray(topic, dtype=np.int32), np.ascontiguousarray(score, dtype=np.float64), size)
-        keys = (np.empty(size), np.empty(size))
-        found = order(*columns, of_run, of_run.size, starts, judged, int(single), rows, places, *keys, other, ties)
-        if found >= 0:
-            return rows[:found], places[: ties[0]].copy()
     of = of_run[topic]
     rows = by_topic(of)
     return sort(rows, of[rows], score, single=single)

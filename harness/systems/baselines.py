@@ -26,15 +26,12 @@ def tokens(text: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Shuffle:
+class Shuffle(checks.Checked):
     """A random ranking of all documents, or of the pool, that depends only on the seed and the ids."""
 
     seed: int = 0
-    depth: int = 1000
+    depth: checks.Positive = 1000
     name: str = "shuffle"
-
-    def __post_init__(self) -> None:
-        checks.check_whole_number("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
         """Ranks by a hash of seed, topic and document."""
@@ -54,7 +51,7 @@ class Shuffle:
 
 
 @dataclass(frozen=True)
-class Overlap:
+class Overlap(checks.Checked):
     """Word overlap: ranks documents by the distinct words that they share with the topic.
 
     Parameters
@@ -63,14 +60,10 @@ class Overlap:
     score : `weight`, the sum of log(N / df) over shared words; or `jaccard`, the Jaccard coefficient.
     """
 
-    depth: int = 1000
+    depth: checks.Positive = 1000
     title_only: bool = False
     name: str = "overlap"
     score: Literal["weight", "jaccard"] = "weight"
-
-    def __post_init__(self) -> None:
-        checks.check_whole_number("depth", self.depth, low=1)
-        checks.choice("score", self.score, ("weight", "jaccard"))
 
     def __call__(self, request: Request) -> Run:
         """Ranks by shared words; documents without any are not returned."""

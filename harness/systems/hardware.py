@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Sequence
+from functools import partial
 from importlib import metadata
+from typing import Annotated
 
 from harness.errors import HarnessError
+from harness.io import checks
 
 DEVICES = ("auto", "cpu", "cuda")
+Device = Annotated[str, partial(checks.choice, known=DEVICES)]
 LIBRARIES = ("torch", "transformers", "tokenizers", "sentence-transformers")  # of models
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from harness.collections.corpus import Document
 from harness.data.trec import Run
@@ -27,9 +27,7 @@ from harness.store.llm.answer_cache import answers_digest
 from harness.systems.base import Request
 from harness.systems.build import BuiltSystem
 from harness.systems.dense import asking, documents, heads, texts
-from harness.systems.rerank import another, reads_of
 
-MODES = ("live", "replay", "dry")
 PROMPT = "listwise"
 _IN_BRACKETS = re.compile(r"\[(\d+)\]")
 _NUMBER = re.compile(r"\d+")
@@ -91,7 +89,7 @@ def windows(count: int, window: int, step: int) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class Listwise:
+class Listwise(asking.TopicTexts, heads.OverFirst):
     """Re-ranks the top documents of a first ranking by a language model that orders windows of them.
 
     The whole ranking is returned: documents below the re-ranked ones keep their order, and so do topics without text.
@@ -128,50 +126,35 @@ class Listwise:
 
     name: str
     first: str | Mapping[str, Any]
-    llm: str
-    k: int = 100
-    window: int = 20
-    step: int = 10
-    query: Sequence[str] = ("title", "body")
-    document: Sequence[str] = ("body",)
-    view: str = "latex"
-    characters: int = 1500
-    mode: str = "replay"
-    budget: float | None = None
+    llm: checks.Words
+    k: checks.Positive = 100
+    window: Annotated[int, partial(checks.check_whole_number, low=2)] = 20
+    step: checks.Positive = 10
+    query: texts.TopicFields = ("title", "body")
+    document: texts.Fields = ("body",)
+    view: texts.ViewName = "latex"
+    characters: checks.Positive = 1500
+    mode: Literal["live", "replay", "dry"] = "replay"
+    budget: checks.Number | None = None
     cache: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        for key in ("k", "step", "characters"):
-            checks.check_whole_number(key, getattr(self, key), low=1)
-        checks.check_whole_number("window", self.window, low=2)
+        super().__post_init__()
         if self.step > self.window:
             raise HarnessError(
                 f"key 'step' is {self.step}, expected at most the window, {self.window}: documents between would be "
                 "skipped"
             )
-        texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
-        texts.check("document", self.document, self.view)
-        checks.choice("mode", self.mode, MODES)
-        if self.budget is not None:
-            checks.check_number("budget", self.budget)
-        checks.text("llm", self.llm)
-        self._endpoint, self._folder, self._first  # noqa: B018  (validates them at once)
+        self._endpoint, self._folder  # noqa: B018  (validates them at once)
 
-    def reads(self) -> dict[str, Any]:
-        """Returns the model, the prompt, the checksum of a configured cache, and the inputs of the first system."""
+    def _reads(self) -> dict[str, Any]:
         one = self._endpoint
         model = {"model": one.model, "parameters": dict(one.parameters), "prompt": prompts.digest(PROMPT)}
         kept = {} if self._folder is None else {"answers": answers_digest(self._folder)}
-        return {**model, **kept, "first": reads_of(self.first, self._first)}
+        return {**model, **kept}
 
-    def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections that the first system left out of training."""
-        return self._first.trains_without()
-
-    def notes(self) -> tuple[str, ...]:
-        """Returns which model orders documents, and the notes of the first system."""
-        own = f"The first {self.k} documents are ordered by {self._endpoint.model}, by a prompt of this harness."
-        return (own, *self._first.notes())
+    def _notes(self) -> tuple[str, ...]:
+        return (f"The first {self.k} documents are ordered by {self._endpoint.model}, by a prompt of this harness.",)
 
     def __call__(self, request: Request) -> Run:
         """Re-ranks the first ranking.
@@ -183,16 +166,10 @@ class Listwise:
             the client fails. A dry run always ends with an error that reports the estimates.
         """
         corpus = request.corpus_for(self.name)
-        run = heads.first(self._first, request)
+        run = heads.first(cast(BuiltSystem, self._first), request)
         with phase("read documents"):
             run, text = heads.read(self.name, run, corpus, self.k, self._text)
-        worded = asking.worded(
-            self.name,
-            request.topics,
-            lambda topic: texts.of_topic(topic, self.query, self.view).strip(),
-            self.query,
-            reranks=True,
-        )
+        worded = self._worded(request.topics)
         self._note_cut(list(text.values()))
         rows = heads.ranked(run)
         query = {topic.id: found for topic, found in worded if topic.id in rows}
@@ -251,9 +228,7 @@ class Listwise:
     @property
     def _client(self) -> Client:
         fill = "the same command with system.mode=live asks for them"
-        return Client(
-            self._endpoint, cast("Literal['live', 'replay', 'dry']", self.mode), self.budget, self._folder, fill
-        )
+        return Client(self._endpoint, self.mode, self.budget, self._folder, fill)
 
     @cached_property
     def _endpoint(self) -> Endpoint:
@@ -267,7 +242,3 @@ class Listwise:
         if not isinstance(found, Path):
             raise HarnessError(f"key 'cache' is {self.cache!r}, expected {{file: FOLDER}} or {{embedded: FOLDER}}")
         return found
-
-    @cached_property
-    def _first(self) -> BuiltSystem:
-        return another("first", self.first, files=True)

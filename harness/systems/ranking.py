@@ -131,20 +131,21 @@ def rank(
 
 
 def within(run: Run, pool: Pool) -> Run:
-    """Restricts a run to a pool; keeps its name but not its checksum, because no file holds the result."""
+    """Restricts a run to a pool."""
     docs = [pool.get(topic, frozenset()) for topic in run.topics]
     pairs = zip(run.topic.tolist(), run.doc.tolist(), strict=True)
-    return _only(run, np.array([doc.decode() in docs[topic] for topic, doc in pairs], dtype=bool))
+    return only(run, np.array([doc.decode() in docs[topic] for topic, doc in pairs], dtype=bool))
 
 
 def permitted(run: Run, request: Request) -> Run:
     """Restricts a run to the documents that a request allows: in its pool, if there is one, and not excluded."""
     if request.excluded is not None:
         out = request.excluded.out(run.topics, run.topic, run.doc)
-        run = _only(run, ~out) if out.any() else run
+        run = only(run, ~out) if out.any() else run
     return run if request.pool is None else within(run, request.pool)
 
 
-def _only(run: Run, kept: Bools) -> Run:
+def only(run: Run, kept: Bools) -> Run:
+    """Restricts a run to some of its lines; keeps its name but not its checksum, because no file holds the result."""
     context = None if run.context is None else run.context[kept]
     return replace(run, topic=run.topic[kept], doc=run.doc[kept], score=run.score[kept], context=context, sha256="")

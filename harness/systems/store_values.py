@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from harness.io import staging_names
 from harness.store import artefacts
+from harness.store.cost import phase
 
 T = TypeVar("T")
 Spec = Mapping[str, Any]
@@ -42,3 +44,17 @@ def stored(kind: str, spec: Spec | None, build: Callable[[Path], None], load: Ca
     with staging_names.folder(kind) as folder:
         build(folder)
         return Stored(load(folder), None)
+
+
+@contextmanager
+def index_folder(kind: str, spec: Spec | None, build: Callable[[Path], None]) -> Iterator[Path]:
+    """Opens the folder of an index, from the store or built; a temporary one without a specification."""
+    if spec is not None:
+        with phase("index"):
+            folder = artefacts.get_or_build(kind, spec, build)
+        yield folder
+        return
+    with staging_names.folder(kind) as folder:
+        with phase("index"):
+            build(folder)
+        yield folder

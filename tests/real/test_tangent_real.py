@@ -46,7 +46,7 @@ def test_a_run_is_better_than_bm25_over_paths_or_pairs(
 def test_formulas_find_themselves_first(judged: Task, kind: str) -> None:
     assert judged.corpus is not None
     known = formulas.read(judged.corpus, kind)
-    system = Tangent(representation=kind, window=3, candidates=50)
+    system = Tangent(representation=kind, window=3, candidates=50)  # type: ignore[arg-type]
     view = system.view(known)
     for number in range(0, len(known.trees), 150):
         scores = system.trees(known.trees[number], view)

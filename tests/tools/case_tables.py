@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import ast
-import importlib
-import json
 from pathlib import Path
 from typing import Any
-
-import pytest
-
-from harness.errors import HarnessError
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -30,17 +24,3 @@ def refusals(name: str) -> list[tuple[str, ...]]:
     """The rows of `refusals/NAME.tsv`: a command, or a text and what replaces it, and the line that refuses it."""
     rows = table(f"refusals/{name}")
     return [tuple(field.replace("\\n", "\n").replace("\\t", "\t") for field in row) for row in rows]
-
-
-def faults(family: str) -> pytest.MarkDecorator:
-    """Parametrises a test with the systems of a family, wrong parameters and what is said of them."""
-    rows = [row for row in table("systems/faults") if row[0].startswith(f"{family}.")]
-    return pytest.mark.parametrize(("system", "parameters", "said"), rows)
-
-
-def check_fault(system: str, parameters: str, said: str) -> None:
-    """A system, by its dotted name below `harness.systems`, refuses its parameters (JSON) with one line."""
-    module, _, name = system.rpartition(".")
-    with pytest.raises(HarnessError) as caught:
-        getattr(importlib.import_module(f"harness.systems.{module}"), name)(**json.loads(parameters))
-    assert str(caught.value) == said

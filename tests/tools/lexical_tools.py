@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import TypeVar
@@ -32,22 +32,24 @@ def marked(*marks: pytest.MarkDecorator) -> Callable[[Test], Test]:
     return lambda test: reduce(lambda made, mark: mark(made), marks, test)
 
 
+def rows_corpus(path: Path, rows: Iterable[Mapping[str, object]], fields: str = "id body", keep: str = "") -> Corpus:
+    """A corpus of rows that are written to a JSONL file, by whose name it is called."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return Corpus(path.stem, "C", "CC0", path, tuple((name, name) for name in fields.split()), tuple(keep.split()))
+
+
 def corpus_of(folder: Path, documents: Mapping[str, str], **columns: Mapping[str, str]) -> Corpus:
     """A corpus of documents by id; each further column by name, id -> value."""
-    path = folder / "corpus.jsonl"
     rows = [
         {"id": name, "body": body, **{column: values.get(name, "") for column, values in columns.items()}}
         for name, body in documents.items()
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Corpus("c", "C", "CC0", path, (("id", "id"), ("body", "body")), keep=tuple(columns))
+    return rows_corpus(folder / "c.jsonl", rows, keep=" ".join(columns))
 
 
 def field_corpus(folder: Path, *texts: Mapping[str, str]) -> Corpus:
     """A corpus of documents d0, d1, ... by their fields."""
-    path = folder / "corpus.jsonl"
-    path.write_text("".join(json.dumps({"id": f"d{n}", **text}) + "\n" for n, text in enumerate(texts)))
-    return Corpus("c", "C", "CC0", path, (("id", "id"), ("body", "body"), ("title", "title")))
+    return rows_corpus(folder / "c.jsonl", ({"id": f"d{n}", **text} for n, text in enumerate(texts)), "id body title")
 
 
 def topics_of(**titles: str) -> Topics:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import random
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+from lexical_tools import rows_corpus
 
 from harness.collections.corpus import Corpus, Document
 from harness.data.topics import Formula, Topic, Topics
@@ -35,20 +36,16 @@ def formula_topics(**latex: Sequence[str]) -> Topics:
 
 def formula_corpus(folder: Path, latex: Mapping[str, str]) -> Corpus:
     """A corpus whose documents are formulas."""
-    path = folder / "formulas.jsonl"
-    path.write_text("".join(json.dumps({"id": name, "latex": each}) + "\n" for name, each in latex.items()))
-    return Corpus("f", "F", "CC0", path, (("id", "id"), ("latex", "latex")))
+    return rows_corpus(folder / "f.jsonl", ({"id": name, "latex": each} for name, each in latex.items()), "id latex")
 
 
 def posts_corpus(folder: Path, posts: Mapping[str, Sequence[str]]) -> Corpus:
     """A corpus of posts with formulas."""
-    path = folder / "posts.jsonl"
     rows = [
         {"id": name, "formulas": [{"id": f"{name}.{n}", "latex": latex} for n, latex in enumerate(texts)]}
         for name, texts in posts.items()
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return Corpus("posts", "Posts", "CC0", path, (("id", "id"), ("formulas", "formulas")))
+    return rows_corpus(folder / "posts.jsonl", rows, "id formulas")
 
 
 def indexed(trees: Forest, height: int, limit: int | None = None) -> PathIndex:

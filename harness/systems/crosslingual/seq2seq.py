@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from harness.errors import HarnessError
 from harness.io import checks
+from harness.io.checks import Natural, Positive
 from harness.io.console import log_line, progress
 from harness.systems import hardware
 from harness.systems.crosslingual import checkpoint, languages
@@ -22,8 +23,6 @@ from harness.systems.crosslingual.sentences import halves_of_text
 from harness.systems.dense import encoder, models
 
 TOKENS = {"cpu": 2048, "cuda": 1 << 14}  # maximum number of tokens per batch, padding and beams included
-Positive = Annotated[int, partial(checks.check_whole_number, low=1)]
-Natural = Annotated[int, checks.check_whole_number]
 Length = Annotated[int, partial(checks.check_whole_number, low=8)]
 
 

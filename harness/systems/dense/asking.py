@@ -9,6 +9,7 @@ from harness.data.topics import Topic
 from harness.errors import HarnessError, counted_text
 from harness.io.console import log_line
 from harness.store.cost import note
+from harness.systems.dense import texts
 
 
 def worded(
@@ -36,6 +37,21 @@ def worded(
     if len(without) == len(read):
         raise HarnessError(f"system {name}: no topic has a text in the fields {', '.join(fields)}")
     return [(topic, found) for topic, found in read if found]
+
+
+class TopicTexts:
+    """Base of systems that read a text of each topic, by their keys `query` and `view`."""
+
+    name: str
+    query: Sequence[str]
+    view: str
+
+    def _asked(self, topic: Topic) -> str:
+        return texts.of_topic(topic, self.query, self.view).strip()
+
+    def _worded(self, topics: Iterable[Topic]) -> list[tuple[Topic, str]]:
+        reranks = getattr(self, "first", None) is not None
+        return worded(self.name, topics, self._asked, self.query, reranks=reranks)
 
 
 def note_cut(name: str, what: str, cut: int, count: int, limits: Mapping[str, int]) -> None:

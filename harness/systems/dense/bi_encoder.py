@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, ClassVar
+from functools import cached_property, partial
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from harness.systems.dense import (
     heads,
     search,
     texts,
-    topic_vectors,
     variants,
     vectors,
 )
@@ -40,16 +39,13 @@ from harness.systems.dense.search import Hits
 from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import Tuning, tuning
 
-_SETTINGS = (
-    *("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows"),
-    *("dimensions", "devices"),
-)
+_SETTINGS = (*("pooling", "prefixes", "normalise", "length", "eos", "precision", "windows"), *("dimensions", "devices"))
 SEARCHES = (*search.SEARCHES, "chroma")
 _MOST = 1e6  # the largest weight
 
 
 @dataclass(frozen=True)
-class BiEncoder(heads.OverFirst):
+class BiEncoder(asking.TopicTexts, heads.OverFirst):
     """A bi-encoder: ranks documents by inner product with the topic, which is the cosine if vectors are normalised.
 
     Parameters
@@ -83,13 +79,13 @@ class BiEncoder(heads.OverFirst):
     work: ClassVar[str] = "encoder"  # see `harness.papers.work`
 
     name: str
-    model: str
+    model: checks.Words
     parts: Mapping[str, Sequence[str]] = field(default_factory=lambda: {"answer": ["body"]})
     weights: Mapping[str, float] = field(default_factory=dict)
-    combine: str = "sum"
-    query: Sequence[str] = ("title", "body")
-    join: str = " "
-    view: str = "latex"
+    combine: Annotated[str, partial(checks.choice, known=search.COMBINATIONS)] = "sum"
+    query: texts.TopicFields = ("title", "body")
+    join: texts.Join = " "
+    view: texts.ViewName = "latex"
     pooling: str | None = None
     prefixes: Mapping[str, str] | None = None
     normalise: bool | None = None
@@ -99,25 +95,25 @@ class BiEncoder(heads.OverFirst):
     windows: bool = False
     dimensions: int | None = None
     devices: Sequence[str] | None = None
-    characters: int | None = None
-    storage: str = "float32"
-    search: str = "exact"
-    depth: int = 1000
+    characters: checks.Positive | None = None
+    storage: Annotated[str, partial(checks.choice, known=vectors.STORAGES)] = "float32"
+    search: Annotated[str, partial(checks.choice, known=SEARCHES)] = "exact"
+    depth: checks.Positive = 1000
     first: str | Mapping[str, Any] | None = None
-    k: int | None = None
+    k: checks.Positive | None = None
     training: Mapping[str, Any] | None = None
-    device: str = "auto"
-    tokens: int = 0
+    device: hardware.Device = "auto"
+    tokens: checks.Natural = 0
     calls: Mapping[str, Any] | None = None
 
     nested: ClassVar[Mapping[str, type]] = {"training": Tuning, "calls": endpoints.EndpointCalls}
 
     def __post_init__(self) -> None:
-        checks.text("model", self.model)
+        super().__post_init__()
         if not isinstance(self.parts, Mapping) or not self.parts:
             raise HarnessError(f"key 'parts' is {self.parts!r}, expected names and lists of fields")
         for name, fields in self.parts.items():
-            texts.check(f"parts.{name}", fields, self.view)
+            texts.check(f"parts.{name}", fields)
         if not isinstance(self.weights, Mapping):
             raise HarnessError(f"key 'weights' is {self.weights!r}, expected names of parts and numbers")
         for name, weight in self.weights.items():
@@ -127,17 +123,6 @@ class BiEncoder(heads.OverFirst):
                 raise HarnessError(f"key 'weights.{name}' is {weight:g}, expected 0 or {1 / _MOST:g} to {_MOST:g}")
         if not any(self.weights.get(name, 1) for name in self.parts):
             raise HarnessError(f"key 'weights' is {dict(self.weights)}, in which no part counts; expected one above 0")
-        texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
-        checks.choice("combine", self.combine, search.COMBINATIONS)
-        checks.choice("storage", self.storage, vectors.STORAGES)
-        checks.choice("search", self.search, SEARCHES)
-        checks.check_whole_number("depth", self.depth, low=1)
-        checks.check_whole_number("tokens", self.tokens)
-        checks.choice("device", self.device, hardware.DEVICES)
-        texts.check_join(self.join)
-        if self.characters is not None:
-            checks.check_whole_number("characters", self.characters, low=1)
-        self._check_first()
         if self.first is not None and self.search != "exact":
             raise HarnessError(f"key 'search' is {self.search!r}, and documents of a first ranking are all scored")
         if self.training is not None:
@@ -229,9 +214,9 @@ class BiEncoder(heads.OverFirst):
     def _asked_vectors(self, worded: Sequence[tuple[Topic, str]], source: EncoderSource, loaded: TextEncoder) -> Matrix:
         """Returns the vectors of topics, shape (topics, dimensions)."""
         with phase("encoding topics"):  # not part of the search time: the vectors may come from the store
-            asked = topic_vectors.vectors_of([text for _, text in worded], source, loaded)
+            asked = documents.vectors_of_topics([text for _, text in worded], source, loaded)
             self._note_cut("topics", asked.cut, len(worded), loaded)
-        return asked.values
+        return np.asarray(asked.vectors.values)
 
     def _reranked(self, run: Run, request: Request, source: EncoderSource, loaded: TextEncoder) -> Run:
         """Re-ranks the top documents of the first ranking; topics without text keep their order."""
@@ -292,10 +277,6 @@ class BiEncoder(heads.OverFirst):
     def _asked(self, topic: Topic) -> str:
         text = texts.of_topic(topic, self.query, self.view)
         return text if self.view == "mathberta" else text.strip()  # MathBERTa's formula token includes the space before
-
-    def _worded(self, topics: Iterable[Topic]) -> list[tuple[Topic, str]]:
-        """Returns the topics that have a text, with their texts; prints how many have none."""
-        return asking.worded(self.name, topics, self._asked, self.query, reranks=self.first is not None)
 
     def _note_cut(self, what: str, cut: int, count: int, loaded: TextEncoder) -> None:
         """Prints and records how many texts are truncated."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from harness.systems.base import MARK, Request
 from harness.systems.dense import encoder, heads, models, pairs, sequence_pairs, texts
 from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import Tuning, tuning
+from harness.systems.ranking import only
 
 KIND = "cross-encoder-scores"
 ACTIVATIONS = ("none", "sigmoid", "softmax", "log-softmax")
@@ -82,36 +83,28 @@ class CrossEncoder(heads.OverFirst):
     work: ClassVar[str] = "pairs"  # see `harness.papers.work`
 
     name: str
-    model: str
+    model: checks.Words
     first: str | Mapping[str, Any] | None = None
-    k: int | None = None
+    k: checks.Positive | None = None
     tiers: Sequence[int] | None = None
-    query: Sequence[str] = ("title", "body")
-    document: Sequence[str] = ("body",)
-    view: str = "latex"
-    label: str | int | None = None
-    activation: str = "none"
+    query: texts.TopicFields = ("title", "body")
+    document: texts.Fields = ("body",)
+    view: texts.ViewName = "latex"
+    label: Annotated[str | int, checks.text] | None = None
+    activation: Annotated[str, partial(checks.choice, known=ACTIVATIONS)] = "none"
     template: str | None = None
     words: Sequence[str] | None = None
     length: int | None = None
     truncation: str = "longest_first"
     precision: str = "float32"
     training: Mapping[str, Any] | None = None
-    device: str = "auto"
-    tokens: int = 0
+    device: hardware.Device = "auto"
+    tokens: checks.Natural = 0
 
     nested: ClassVar[Mapping[str, type]] = {"training": Tuning}
 
     def __post_init__(self) -> None:
-        checks.text("model", self.model)
-        texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
-        texts.check("document", self.document, self.view)
-        checks.choice("activation", self.activation, ACTIVATIONS)
-        checks.choice("device", self.device, hardware.DEVICES)
-        checks.check_whole_number("tokens", self.tokens)
-        if self.label is not None:
-            checks.text("label", self.label)
-        self._check_first()
+        super().__post_init__()
         if self.tiers is not None:
             _check_tiers(self.tiers)
             if self.first is None:
@@ -178,7 +171,7 @@ class CrossEncoder(heads.OverFirst):
             for name in wordless:
                 score[rows_of[name]] = np.arange(len(rows_of[name]), 0, -1)
         run = replace(run, score=score, name=self.name + MARK * run.name.endswith(MARK), sha256="")
-        return heads.only(run, ~np.isnan(score))
+        return only(run, ~np.isnan(score))
 
     def _try(self, folder: str) -> None:
         """Loads a model folder in the way the tuned model will be loaded, and checks that it has the score label."""

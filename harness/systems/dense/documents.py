@@ -160,12 +160,7 @@ def vectors_of(
     def documents() -> Iterator[tuple[str, str]]:
         return ((document.id, text_of(document, fields, view, join)) for document in corpus)
 
-    spec = {
-        "corpus": corpus.identity(),
-        "fields": list(fields),
-        "view": view,
-        **source.spec(code.of(texts.__name__)),
-    }
+    spec = {"corpus": corpus.identity(), "fields": list(fields), "view": view, **source.spec(code.of(texts.__name__))}
     spec |= {} if join == " " else {"join": join}
     return vectors.made(documents, Encoding(source, "document", load), spec, storage=storage, single=source.single())
 
@@ -187,3 +182,17 @@ def vectors_of_texts(
     spec = {"documents": sha256(json.dumps(named).encode()), **source.spec()}
     encoding = Encoding(source, "document", lambda: loaded)
     return vectors.made(lambda: named, encoding, spec, storage=storage, single=source.single())
+
+
+def vectors_of_topics(asked: Sequence[str], source: EncoderSource, loaded: TextEncoder) -> vectors.TextVectors:
+    """Returns the vectors of topics' non-empty texts, from the store, as fusions and sweeps reuse them, or computed.
+
+    Raises
+    ------
+    HarnessError
+        A vector is not finite, or the disk is full.
+    """
+    spec = {"texts": sha256("\0".join(asked).encode("utf-8", "surrogatepass")), **source.spec()}
+    named = [(str(number), text) for number, text in enumerate(asked)]
+    encoding = Encoding(source, "query", lambda: loaded)
+    return vectors.made(lambda: named, encoding, spec, kind="query-vectors", single=source.single())

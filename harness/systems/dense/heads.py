@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from harness.collections.corpus import Corpus, Document
-from harness.data.columns import Bools, Floats, Index
+from harness.data.columns import Floats, Index
 from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError
@@ -19,14 +19,14 @@ from harness.io.console import log_line
 from harness.store.cost import note, queries
 from harness.systems.base import MARK, Request
 from harness.systems.build import BuiltSystem
-from harness.systems.ranking import permitted, positions_by_id
+from harness.systems.ranking import only, permitted, positions_by_id
 from harness.systems.rerank import another, reads_of
 
 K = 100  # documents re-ranked for each topic, by default
 T = TypeVar("T")
 
 
-class OverFirst:
+class OverFirst(checks.Checked):
     """Base of systems that may re-rank a first ranking: the system of their key `first`, or None.
 
     Inputs, notes and the collections left out of training are those of the system and of its first system.
@@ -35,12 +35,10 @@ class OverFirst:
     first: str | Mapping[str, Any] | None
     k: int | None
 
-    def _check_first(self) -> None:
-        """Raises HarnessError if `first` or `k` is wrong."""
-        if self.k is not None:
-            checks.check_whole_number("k", self.k, low=1)
-            if self.first is None:
-                raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k is not None and self.first is None:
+            raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
         self._first  # noqa: B018  (validates it at once)
 
     @cached_property
@@ -51,10 +49,10 @@ class OverFirst:
         raise NotImplementedError
 
     def _notes(self) -> tuple[str, ...]:
-        raise NotImplementedError
+        return ()
 
     def _left_out(self) -> frozenset[str] | None:
-        raise NotImplementedError
+        return None
 
     def reads(self) -> dict[str, Any]:
         """Returns the inputs of a run besides corpus and code: the model's files, the device, and the first system."""
@@ -151,14 +149,8 @@ def rescored(
             found = scores(topic.id, docs)
             new[: len(docs)] = [found.get(doc, np.nan) for doc in docs]
         score[lines] = filled(new)
-    run = replace(run, score=score, name=name + MARK * run.name.endswith(MARK), sha256="")
+    run = replace(run, score=score, name=name + MARK * run.name.endswith(MARK))
     return only(run, ~np.isnan(score))
-
-
-def only(run: Run, rows: Bools) -> Run:
-    """Returns a run restricted to some of its lines."""
-    context = None if run.context is None else run.context[rows]
-    return replace(run, topic=run.topic[rows], doc=run.doc[rows], score=run.score[rows], context=context)
 
 
 def filled(scores: Floats) -> Floats:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import numpy as np
 
 from harness.collections.corpus import Document
 from harness.data.topics import Topic
@@ -18,16 +20,7 @@ from harness.store import cost
 from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.dense import (
-    ann,
-    asking,
-    documents,
-    heads,
-    search,
-    texts,
-    topic_vectors,
-    vectors,
-)
+from harness.systems.dense import ann, asking, documents, heads, search, texts, vectors
 from harness.systems.dense.engines import TextEncoder
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Hits, Rough, VectorQuery
@@ -36,7 +29,7 @@ from harness.systems.dense.training import tuned
 
 
 @dataclass(frozen=True)
-class LateInteraction(heads.OverFirst):
+class LateInteraction(asking.TopicTexts, heads.OverFirst):
     """Ranks documents by MaxSim: the sum, over a topic's token vectors, of the best cosine with a document's.
 
     Memory: exact search maps the stored vectors from their file; besides, it takes 4 MiB of products, the vectors of a
@@ -75,47 +68,30 @@ class LateInteraction(heads.OverFirst):
     """
 
     name: str
-    model: str
-    document: Sequence[str] = ("body",)
-    query: Sequence[str] = ("title", "body")
-    join: str = " "
-    view: str = "latex"
+    model: checks.Words
+    document: texts.Fields = ("body",)
+    query: texts.TopicFields = ("title", "body")
+    join: texts.Join = " "
+    view: texts.ViewName = "latex"
     length: int | None = None
     query_length: int | None = None
     prefixes: Mapping[str, str] | None = None
     precision: str = "float32"
     projection: str = "model"
-    storage: str = "float32"
-    search: str = "exact"
-    candidates: int | None = None
-    ef: int | None = None
-    maxsim: str = "numpy"
-    depth: int = 1000
+    storage: Annotated[str, partial(checks.choice, known=vectors.STORAGES)] = "float32"
+    search: Annotated[str, partial(checks.choice, known=search.SEARCHES)] = "exact"
+    candidates: checks.Positive | None = None
+    ef: checks.Positive | None = None
+    maxsim: Literal["numpy", "torch"] = "numpy"
+    depth: checks.Positive = 1000
     first: str | Mapping[str, Any] | None = None
-    k: int | None = None
-    together: int = 32
-    device: str = "auto"
-    tokens: int = 0
+    k: checks.Positive | None = None
+    together: checks.Positive = 32
+    device: hardware.Device = "auto"
+    tokens: checks.Natural = 0
 
     def __post_init__(self) -> None:
-        checks.text("model", self.model)
-        texts.check("document", self.document, self.view)
-        texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
-        for key, known in (
-            ("storage", vectors.STORAGES),
-            ("search", search.SEARCHES),
-            ("maxsim", ("numpy", "torch")),
-            ("device", hardware.DEVICES),
-        ):
-            checks.choice(key, getattr(self, key), known)
-        for key in ("depth", "together"):
-            checks.check_whole_number(key, getattr(self, key), low=1)
-        for key in ("candidates", "ef"):
-            if getattr(self, key) is not None:
-                checks.check_whole_number(key, getattr(self, key), low=1)
-        checks.check_whole_number("tokens", self.tokens)
-        texts.check_join(self.join)
-        self._check_first()
+        super().__post_init__()
         if self.first is not None and self.search != "exact":
             raise HarnessError(f"key 'search' is {self.search!r}, and documents of a first ranking are all scored")
         self._settings  # noqa: B018  (validates them at once)
@@ -153,28 +129,23 @@ class LateInteraction(heads.OverFirst):
                 corpus, self.document, self.view, source, lambda: loaded, storage=self.storage, join=self.join
             )
             self._note_cut("documents", made.cut, len(made.vectors), loaded.length)
-        worded, asked = self._asked(request.topics, source, loaded)
+        worded, asked = self._query_vectors(request.topics, source, loaded)
         found = self._found(request, [topic for topic, _ in worded], asked, made)
         note(cost.VECTORS, len(made.vectors.values))
         return search.as_run(self.name, [topic.id for topic, _ in worded], found, made.vectors)
 
-    def _asked(
+    def _query_vectors(
         self, topics: Iterable[Topic], source: TokenModelSource, loaded: TextEncoder
     ) -> tuple[list[tuple[Topic, str]], list[VectorQuery]]:
         """Returns the topics with their texts, and their token vectors."""
-        worded = asking.worded(
-            self.name,
-            topics,
-            lambda topic: texts.of_topic(topic, self.query, self.view).strip(),
-            self.query,
-            reranks=self.first is not None,
-        )
+        worded = self._worded(topics)
         with phase("encoding topics"):  # not part of the search time: the vectors may come from the store
-            made = topic_vectors.vectors_of([text for _, text in worded], source, loaded)
+            made = documents.vectors_of_topics([text for _, text in worded], source, loaded)
             self._note_cut("topics", made.cut, len(worded), loaded.query_length)
-        if empty := [topic.id for (topic, _), size in zip(worded, made.sizes(), strict=True) if not size]:
+        held, ends = made.vectors, made.vectors.start.tolist()
+        if empty := [topic.id for (topic, _), size in zip(worded, np.diff(held.start), strict=True) if not size]:
             raise HarnessError(f"model {loaded.name}: the text of topic {empty[0]} has no token vectors")
-        return worded, [VectorQuery(made.values[begin:end]) for begin, end in pairwise(made.start.tolist())]
+        return worded, [VectorQuery(np.asarray(held.values[begin:end])) for begin, end in pairwise(ends)]
 
     def _reranked(self, run: Run, request: Request, source: TokenModelSource, loaded: TextEncoder) -> Run:
         """Re-ranks the top documents of the first ranking; topics without text keep their order."""
@@ -185,7 +156,7 @@ class LateInteraction(heads.OverFirst):
             named = [(name.decode(), read[name]) for name in sorted(read)]
             made = documents.vectors_of_texts(named, source, loaded, storage=self.storage)
             self._note_cut("documents", made.cut, len(named), loaded.length)
-        worded, asked = self._asked(request.topics, source, loaded)
+        worded, asked = self._query_vectors(request.topics, source, loaded)
         query = {topic.id: one for (topic, _), one in zip(worded, asked, strict=True)}
 
         def scores(topic: str, docs: Sequence[bytes]) -> dict[bytes, float]:

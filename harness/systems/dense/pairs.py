@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ from harness.io import checks
 from harness.io.console import progress
 from harness.systems.dense import word_pieces
 from harness.systems.dense.encoder import missing
-from harness.systems.dense.engines import PRECISIONS, TOKENS
+from harness.systems.dense.engines import TOKENS, Precision
 from harness.systems.dense.models import AvailableModel
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _UNBOUNDED = 1 << 30  # tokenizers without a maximum length report a number larg
 
 
 @dataclass(frozen=True)
-class PairScorerSettings:
+class PairScorerSettings(checks.Checked):
     """Settings for reading pairs.
 
     Attributes
@@ -52,15 +53,9 @@ class PairScorerSettings:
     harness.errors.HarnessError: key 'truncation' is 'first'; known: longest_first, only_second
     """
 
-    length: int | None = None
-    truncation: str = "longest_first"
-    precision: str = "float32"
-
-    def __post_init__(self) -> None:
-        if self.length is not None:
-            checks.check_whole_number("length", self.length, low=1)
-        checks.choice("truncation", self.truncation, TRUNCATIONS)
-        checks.choice("precision", self.precision, PRECISIONS)
+    length: checks.Positive | None = None
+    truncation: Annotated[str, partial(checks.choice, known=TRUNCATIONS)] = "longest_first"
+    precision: Precision = "float32"
 
 
 class PairScores(NamedTuple):

@@ -134,10 +134,8 @@ class Scan:
 
     def __init__(self, parts: DocumentParts, queries: Floats32, block: int, out: Bools | None = None) -> None:
         self._parts, self._queries, self._out = parts, queries, out
-        self._kernel = kernel("harness_dense_scan") if _fit(parts.vectors[0]) and parts.weights == (1.0,) else None
-        able = kernel("harness_dense_able")
-        if able is None or not able():
-            self._kernel = None
+        able = kernel("harness_dense_able") if _fit(parts.vectors[0]) and parts.weights == (1.0,) else None
+        self._kernel = kernel("harness_dense_scan") if able is not None and able() else None
         if self._kernel is None:
             self.most = block
             return
@@ -185,15 +183,9 @@ class Scan:
 
 def grouped(asked: Asked, found: Rows, scores: Floats32, queries: int) -> tuple[list[Rows], list[Floats32]]:
     """Returns the documents of each query and their scores, in the order given."""
-    compiled = kernel("harness_dense_group")
-    if compiled is None:
-        order = np.argsort(asked, kind="stable")
-        bounds, documents, values = np.cumsum(np.bincount(asked, minlength=queries)), found[order], scores[order]
-    else:
-        begin, documents, values = np.empty(queries + 1, np.int64), np.empty_like(found), np.empty_like(scores)
-        _check(compiled(asked, found, scores, asked.size, queries, begin, documents, values))
-        bounds = begin[1:]
-    return np.split(documents, bounds[:-1]), np.split(values, bounds[:-1])
+    order = np.argsort(asked, kind="stable")
+    bounds = np.cumsum(np.bincount(asked, minlength=queries))[:-1]
+    return np.split(found[order], bounds), np.split(scores[order], bounds)
 
 
 def _threads() -> int:

@@ -1,7 +1,6 @@
 /* Inner products of queries with documents' single vectors, for harness/systems/dense/singles.py.
 
    harness_dense_scan   float32 scores of many documents; keeps those that reach the floor of their query.
-   harness_dense_group  candidates sorted by their query.
    harness_dense_exact  float64 scores of one query with some documents, summed in NumPy's order.
    harness_dense_widen  rows of float16 vectors as float32.
 
@@ -39,26 +38,6 @@ static int outside(const int64_t *rows, int64_t count, int64_t total)
 {
     for (int64_t i = 0; i < count; i++)
         if (rows[i] < 0 || rows[i] >= total) return 1;
-    return 0;
-}
-
-/* Sorts candidates by query, in the order given: those of query q are begin[q] to begin[q + 1] of the new arrays. */
-EXPORT int64_t harness_dense_group(const uint16_t *asked, const int64_t *found, const float *scores, int64_t count,
-                                   int64_t queries, int64_t *begin, int64_t *grouped, float *values)
-{
-    memset(begin, 0, sizeof *begin * (size_t)(queries + 1));
-    for (int64_t i = 0; i < count; i++) {
-        if (asked[i] >= queries) return NO_ROW;
-        begin[asked[i] + 1]++;
-    }
-    for (int64_t q = 0; q < queries; q++) begin[q + 1] += begin[q];
-    for (int64_t i = 0; i < count; i++) {
-        int64_t at = begin[asked[i]]++;
-        grouped[at] = found[i];
-        values[at] = scores[i];
-    }
-    memmove(begin + 1, begin, sizeof *begin * (size_t)queries);
-    begin[0] = 0;
     return 0;
 }
 
@@ -206,23 +185,13 @@ static void *scan(void *given)
     return NULL;
 }
 
-static int able(void)
+/* Whether harness_dense_scan runs on this processor. */
+EXPORT int64_t harness_dense_able(void)
 {
     unsigned a, b, c, d;
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &a, &b, &c, &d) &&
            c >> 29 & 1;
-}
-#endif
-
-/* Whether harness_dense_scan runs on this processor. */
-EXPORT int64_t harness_dense_able(void)
-{
-#if defined(__x86_64__)
-    return able();
-#else
-    return 0;
-#endif
 }
 
 /* Scores `count` documents by at most `threads` threads, each with a slice of `step` documents.
@@ -234,8 +203,7 @@ EXPORT int64_t harness_dense_scan(const float *panels, int64_t queries, int64_t 
                                   const int64_t *names, int64_t count, const uint8_t *out, int64_t width, int64_t step,
                                   int64_t threads, uint16_t *asked, int64_t *found, float *scores, int64_t *sizes)
 {
-#if defined(__x86_64__)
-    if (!able()) return NO_PROCESSOR;
+    if (!harness_dense_able()) return NO_PROCESSOR;
     if (queries > 65536 || threads < 1 || threads > MOST || step < 1 || step * threads < count) return NO_ROW;
     if (outside(rows, count, total) || (width && outside(names, count, width))) return NO_ROW;
     Slice slices[MOST];
@@ -256,10 +224,5 @@ EXPORT int64_t harness_dense_scan(const float *panels, int64_t queries, int64_t 
         failed |= t < used && slices[t].failed;
     }
     return failed ? NO_MEMORY : 0;
-#else
-    (void)panels, (void)queries, (void)dims, (void)floor, (void)values, (void)half, (void)total, (void)rows;
-    (void)names, (void)count, (void)out, (void)width, (void)step, (void)threads, (void)asked, (void)found;
-    (void)scores, (void)sizes;
-    return NO_PROCESSOR;
-#endif
 }
+#endif

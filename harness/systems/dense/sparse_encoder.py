@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any
@@ -21,7 +21,7 @@ from harness.systems.ranking import rank
 
 
 @dataclass(frozen=True)
-class SparseEncoder:
+class SparseEncoder(asking.TopicTexts, checks.Checked):
     """Ranks documents by the inner product of learned sparse vectors, exactly, with an inverted index.
 
     Documents that share no dimension with a topic are not ranked, except from a pool. The number of non-zeros of
@@ -53,28 +53,22 @@ class SparseEncoder:
     """
 
     name: str
-    model: str
-    document: Sequence[str] = ("body",)
-    query: Sequence[str] = ("title", "body")
-    join: str = " "
-    view: str = "latex"
+    model: checks.Words
+    document: texts.Fields = ("body",)
+    query: texts.TopicFields = ("title", "body")
+    join: texts.Join = " "
+    view: texts.ViewName = "latex"
     length: int | None = None
     prefixes: Mapping[str, str] | None = None
     precision: str = "float32"
     active: int | None = None
     query_active: int | None = None
-    depth: int = 1000
-    device: str = "auto"
-    tokens: int = 0
+    depth: checks.Positive = 1000
+    device: hardware.Device = "auto"
+    tokens: checks.Natural = 0
 
     def __post_init__(self) -> None:
-        checks.text("model", self.model)
-        texts.check("document", self.document, self.view)
-        texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
-        checks.choice("device", self.device, hardware.DEVICES)
-        checks.check_whole_number("depth", self.depth, low=1)
-        checks.check_whole_number("tokens", self.tokens)
-        texts.check_join(self.join)
+        super().__post_init__()
         self._settings  # noqa: B018  (validates them at once)
 
     def trains_without(self) -> frozenset[str] | None:
@@ -115,7 +109,7 @@ class SparseEncoder:
         }
         with phase("index"):
             index = sparse_vectors.index_of(read, source, loaded, spec)
-        asked = self._asked(request, loaded())
+        asked = self._queries(request, loaded())
         said = dict(index.statistics)
         asking.note_cut(self.name, "documents", said.pop("cut"), said["documents"], {"word pieces": loaded().length})
         note(f"{self.name}: non-zeros of documents", said)
@@ -140,14 +134,9 @@ class SparseEncoder:
                 best,
             )
 
-    def _asked(self, request: Request, loaded: SparseModel) -> dict[str, dict[str, float]]:
+    def _queries(self, request: Request, loaded: SparseModel) -> dict[str, dict[str, float]]:
         """Returns topic -> dimension -> weight, of the topics with a text."""
-        worded = asking.worded(
-            self.name,
-            request.topics,
-            lambda topic: texts.of_topic(topic, self.query, self.view).strip(),
-            self.query,
-        )
+        worded = self._worded(request.topics)
         with phase("encoding topics"):
             found = loaded.encoded([text for _, text in worded], "query")
         asking.note_cut(self.name, "topics", int(found.cut.sum()), len(worded), {"word pieces": loaded.length})

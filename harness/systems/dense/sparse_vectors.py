@@ -25,7 +25,7 @@ from harness.io.modules import installed
 from harness.store import code, shards
 from harness.systems.blocks import BlockFiles
 from harness.systems.dense import encoder, libraries, models
-from harness.systems.dense.engines import PRECISIONS, check_prefixes
+from harness.systems.dense.engines import Length, Precision, Prefixes
 from harness.systems.dense.models import AvailableModel
 from harness.systems.dense.vectors import loaded_here
 from harness.systems.lexical.postings import BYTES, Postings
@@ -38,7 +38,7 @@ Texts = Iterable[tuple[str, str]]  # id, text
 
 
 @dataclass(frozen=True)
-class SparseSettings:
+class SparseSettings(checks.Checked):
     """Settings for reading texts; None keeps the model's setting.
 
     Attributes
@@ -55,20 +55,11 @@ class SparseSettings:
         A value is invalid.
     """
 
-    length: int | None = None
-    prefixes: Mapping[str, str] | None = None
-    precision: str = "float32"
-    active: int | None = None
-    query_active: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.length is not None:
-            checks.check_whole_number("length", self.length, low=3)
-        for key in ("active", "query_active"):
-            if getattr(self, key) is not None:
-                checks.check_whole_number(key, getattr(self, key), low=1)
-        checks.choice("precision", self.precision, PRECISIONS)
-        check_prefixes(self.prefixes)
+    length: Length | None = None
+    prefixes: Prefixes | None = None
+    precision: Precision = "float32"
+    active: checks.Positive | None = None
+    query_active: checks.Positive | None = None
 
 
 class Sparse(NamedTuple):

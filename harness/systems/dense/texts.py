@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 from harness.errors import HarnessError, suggestion
 from harness.formulas.text.delimiters import Dollars, split_formulas
@@ -19,15 +20,14 @@ VIEWS: tuple[View, ...] = get_args(View)
 TOPIC_FIELDS = ("title", "body", "tags", "formulas")
 
 
-def check(key: str, fields: object, view: str, known: Sequence[str] | None = None) -> tuple[str, ...]:
-    """Checks a list of field names and a view; returns the names.
+def check(key: str, fields: object, known: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Checks a list of field names; returns the names.
 
     Raises
     ------
     HarnessError
-        The fields are not a list of names, a name is not among `known`, or the view is unknown.
+        The fields are not a list of names, or a name is not among `known`.
     """
-    checks.choice("view", view, VIEWS)
     if isinstance(fields, str) or not isinstance(fields, Sequence) or not fields:
         raise HarnessError(f"key {key!r} is {fields!r}, expected a list of fields, such as [title, body]")
     for name in fields:
@@ -36,10 +36,16 @@ def check(key: str, fields: object, view: str, known: Sequence[str] | None = Non
     return tuple(fields)
 
 
-def check_join(join: object) -> None:
+def check_join(key: str, join: object) -> None:
     """Raises HarnessError if the separator of fields is not a text."""
     if not isinstance(join, str) or not join:
-        raise HarnessError(f"key 'join' is {join!r}, expected the separator of fields, such as a blank")
+        raise HarnessError(f"key {key!r} is {join!r}, expected the separator of fields, such as a blank")
+
+
+ViewName = Annotated[str, partial(checks.choice, known=VIEWS)]
+Fields = Annotated[Sequence[str], check]
+TopicFields = Annotated[Sequence[str], partial(check, known=TOPIC_FIELDS)]
+Join = Annotated[str, check_join]
 
 
 def of_document(document: Document, fields: Sequence[str], view: str = "latex") -> str:

@@ -8,10 +8,11 @@ All vectors have length 1.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -20,14 +21,15 @@ from harness.io import checks
 from harness.io.modules import installed
 from harness.store import code
 from harness.systems.dense import documents, encoder, libraries, models
-from harness.systems.dense.engines import PRECISIONS, TOKENS, EncodedTexts, TextEncoder, check_prefixes, finite_texts
+from harness.systems.dense.engines import TOKENS, EncodedTexts, Precision, Prefixes, TextEncoder, finite_texts
 from harness.systems.dense.models import AvailableModel
 
 PROJECTIONS = ("model", "none")
+_Length = Annotated[int, partial(checks.check_whole_number, low=4)]  # a word piece, a prefix and two special tokens
 
 
 @dataclass(frozen=True)
-class TokenSettings:
+class TokenSettings(checks.Checked):
     """Overrides of a model's own settings; None keeps the model's setting.
 
     Attributes
@@ -51,21 +53,11 @@ class TokenSettings:
     harness.errors.HarnessError: key 'projection' is 'random'; known: model, none
     """
 
-    length: int | None = None
-    query_length: int | None = None
-    prefixes: Mapping[str, str] | None = None
-    precision: str = "float32"
-    projection: str = "model"
-
-    def __post_init__(self) -> None:
-        for key in ("length", "query_length"):
-            if getattr(self, key) is not None:
-                checks.check_whole_number(
-                    key, getattr(self, key), low=4
-                )  # a word piece, a prefix and two special tokens
-        checks.choice("precision", self.precision, PRECISIONS)
-        checks.choice("projection", self.projection, PROJECTIONS)
-        check_prefixes(self.prefixes)
+    length: _Length | None = None
+    query_length: _Length | None = None
+    prefixes: Prefixes | None = None
+    precision: Precision = "float32"
+    projection: Annotated[str, partial(checks.choice, known=PROJECTIONS)] = "model"
 
 
 class TokenModelSource(documents.EncoderSource):

@@ -13,15 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import HarnessError
-from harness.io import checks
 
 PRECISIONS = ("float32", "float16", "bfloat16")
 
 Together = Callable[[Sequence[str], str, int], npt.NDArray[np.float32]]  # texts, prompt, texts of a batch
 
 
-def check(precision: str, devices: Sequence[str] | None, dimensions: int | None) -> None:
-    """Checks the keys of variants.
+def check(devices: Sequence[str] | None) -> None:
+    """Checks the key `devices`.
 
     Raises
     ------
@@ -30,13 +29,10 @@ def check(precision: str, devices: Sequence[str] | None, dimensions: int | None)
 
     Examples
     --------
-    >>> check("float64", None, None)
+    >>> check([])
     Traceback (most recent call last):
-    harness.errors.HarnessError: key 'precision' is 'float64'; did you mean 'float16'?
+    harness.errors.HarnessError: key 'devices' is [], expected a list of devices, such as [cuda:0, cuda:1]
     """
-    checks.choice("precision", precision, PRECISIONS)
-    if dimensions is not None:
-        checks.check_whole_number("dimensions", dimensions, low=1)
     if devices is None:
         return
     named = isinstance(devices, list | tuple) and bool(devices) and all(isinstance(one, str) and one for one in devices)

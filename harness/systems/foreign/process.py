@@ -36,19 +36,9 @@ def process_answer(what: str, module: str, job: Mapping[str, Any], environment: 
     """
     with staging_names.folder("foreign") as folder, tempfile.TemporaryFile() as log:
         (folder / _JOB).write_text(json.dumps(job), encoding="utf-8")
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, str(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **(environment or {})},
-        )
-        try:
-            status = process.wait()
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
+        command = [sys.executable, "-P", "-m", module, str(folder)]
+        own = {**os.environ, **(environment or {})}
+        status = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=own)
         if status == 0:
             found = json.loads((folder / _ANSWER).read_text(encoding="utf-8"))
             if "fault" not in found:

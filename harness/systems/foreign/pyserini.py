@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from harness.collections.corpus import Corpus
 from harness.data.trec import Run
@@ -38,12 +38,11 @@ from harness.systems.ranking import permitted
 
 EXTRA = "pyserini"
 SEARCHERS = ("lucene", "impact", "faiss")
-SIMILARITIES = ("bm25", "qld")
 _REQUIRED = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True)
-class Pyserini:
+class Pyserini(checks.Checked):
     """A searcher of Pyserini.
 
     With a pool, results are restricted to it; its documents that the searcher does not find are not returned.
@@ -65,20 +64,20 @@ class Pyserini:
     depth : results of each topic.
     """
 
-    searcher: str = "lucene"
+    searcher: Annotated[str, partial(checks.choice, known=SEARCHERS)] = "lucene"
     index: str | None = None
     encoder: str | None = None
     encoder_class: str | None = None
     encoder_options: Mapping[str, Any] = field(default_factory=dict)
-    similarity: str = "bm25"
+    similarity: Literal["bm25", "qld"] = "bm25"
     k1: float = 0.9
     b: float = 0.4
-    mu: float = 1000.0
+    mu: checks.Number = 1000.0
     rm3: Mapping[str, Any] | None = None
     rocchio: Mapping[str, Any] | None = None
     query: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
     document: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
-    device: str = "auto"
+    device: hardware.Device = "auto"
     java: str | None = None
     jar: str | None = None
     jar_sha256: str = runtime.JAR_SHA256
@@ -86,10 +85,7 @@ class Pyserini:
     name: str = "pyserini"
 
     def __post_init__(self) -> None:
-        checks.choice("searcher", self.searcher, SEARCHERS)
-        checks.choice("similarity", self.similarity, SIMILARITIES)
-        checks.choice("device", self.device, hardware.DEVICES)
-        checks.check_number("mu", self.mu)
+        super().__post_init__()
         for key in ("encoder_options", "rm3", "rocchio"):
             value = getattr(self, key)
             if value is not None and not isinstance(value, Mapping):

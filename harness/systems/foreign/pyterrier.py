@@ -10,9 +10,9 @@ import importlib
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
@@ -26,24 +26,22 @@ from harness.io.files import sha256_file
 from harness.store import artefacts
 from harness.store.cost import phase
 from harness.systems.base import MARK, Request
-from harness.systems.build import BuiltSystem, guarded
+from harness.systems.build import guarded
 from harness.systems.dense import heads, texts
 from harness.systems.foreign import objects
 from harness.systems.foreign.results import TIES, ForeignResults, cut, run_of
 from harness.systems.ranking import permitted
-from harness.systems.rerank import another, reads_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-TAKES = ("topics", "documents")
 EXTRA = "pyterrier"
 _OWN = ("docno", "text", "title", "body", "tags")  # columns of a document that its corpus does not name
 _RANKED = ("qid", "docno", "score")
 
 
 @dataclass(frozen=True)
-class PyTerrier:
+class PyTerrier(heads.OverFirst):
     """A pipeline of PyTerrier as a retriever or as a re-ranker.
 
     A retriever gets a frame of topics: `qid`, `query`, and `query_title`, `query_body`, `query_tags`, `language`. A
@@ -72,13 +70,13 @@ class PyTerrier:
     index: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     first: str | Mapping[str, Any] | None = None
-    k: int | None = None
-    takes: str | None = None
-    query: Sequence[str] = ("title", "body", "tags")
-    text: Sequence[str] = ("title", "body", "tags")
-    view: str = "latex"
-    ties: str = "id"
-    depth: int = 1000
+    k: checks.Positive | None = None
+    takes: Literal["topics", "documents"] | None = None
+    query: texts.TopicFields = ("title", "body", "tags")
+    text: texts.Fields = ("title", "body", "tags")
+    view: texts.ViewName = "latex"
+    ties: Annotated[str, partial(checks.choice, known=TIES)] = "id"
+    depth: checks.Positive = 1000
     name: str = "pyterrier"
 
     def __post_init__(self) -> None:
@@ -87,39 +85,19 @@ class PyTerrier:
             objects.module_of("index", self.index)
         if not isinstance(self.arguments, Mapping) or "index" in self.arguments:
             raise HarnessError(f"key 'arguments' is {self.arguments!r}, expected names and values, none named index")
-        if self.takes is not None:
-            checks.choice("takes", self.takes, TAKES)
+        super().__post_init__()
         if self.first is not None and self.takes == "topics":
             raise HarnessError("key 'takes' is 'topics', but key 'first' gives documents; leave one of them out")
-        if self.k is not None:
-            checks.check_whole_number("k", self.k, low=1)
-            if self.first is None:
-                raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
-        checks.choice("ties", self.ties, TIES)
-        checks.check_whole_number("depth", self.depth, low=1)
-        texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
-        texts.check("text", self.text, self.view)
-        self._first  # noqa: B018  (validates it at once)
 
     def libraries(self) -> tuple[str, ...]:
         """Returns the distributions whose versions the metadata file records."""
         return ("pyterrier", *(() if self._first is None else self._first.libraries()))
 
-    def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections left out of the training of the first system."""
-        return None if self._first is None else self._first.trains_without()
-
-    def notes(self) -> tuple[str, ...]:
-        """Returns the notes of the first system."""
-        return () if self._first is None else self._first.notes()
-
-    def reads(self) -> dict[str, Any]:
-        """Returns the code of the pipeline and of its index, files among the arguments, and the first system."""
+    def _reads(self) -> dict[str, Any]:
+        """Returns the code of the pipeline and of its index, and files among the arguments."""
         named = {"pipeline": self.pipeline, "index": self.index}
         found: dict[str, Any] = {key: objects.digest(key, each) for key, each in named.items() if each is not None}
         found["files"] = _files(self.arguments)
-        if self.first is not None and self._first is not None:
-            found["first"] = reads_of(self.first, self._first)
         return found
 
     def __call__(self, request: Request) -> Run:
@@ -222,10 +200,6 @@ class PyTerrier:
         return {**document.columns, **dict(zip(_OWN, (*own, " ".join(document.tags)), strict=True))}
 
     # ---- re-ranking ---------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _first(self) -> BuiltSystem | None:
-        return None if self.first is None else another("first", self.first, files=True)
 
     def _reranked(self, pipeline: Callable[[DataFrame], object], request: Request, topics: Sequence[str]) -> Run:
         where = f"system {self.name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
 from harness.store.cost import note
 from harness.systems.fusion.candidates import LARGEST, distinct
+from harness.systems.ranking import only
 
 TIES = ("id", "order")
 _UNFIT = re.compile("^$|^\ufeff|[\0\t-\r \ud800-\udfff]")  # what an id in a run file cannot hold
@@ -174,4 +175,4 @@ def cut(run: Run, depth: int) -> Run:
     """Returns the first lines of each topic of a run that is sorted by topic, such as one of `run_of`."""
     start = np.searchsorted(run.topic, np.arange(len(run.topics)))
     kept = np.arange(len(run)) - start[run.topic] < depth
-    return replace(run, topic=run.topic[kept], doc=run.doc[kept], score=run.score[kept], sha256="")
+    return only(run, kept)

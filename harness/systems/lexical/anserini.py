@@ -26,14 +26,15 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.io import checks, staging_names
 from harness.io.console import progress
-from harness.store import artefacts, code
+from harness.store import code
 from harness.store.cost import phase
 from harness.systems.base import Pool, Request
 from harness.systems.lexical import text
 from harness.systems.lexical.postings import token_sequences
 from harness.systems.lexical.runtime import JAR_SHA256, JavaRuntime, engine
-from harness.systems.lexical.system import Weights, query_words, tokens_of, topic_weights
+from harness.systems.lexical.system import TopicWeights, Weights, query_words, tokens_of, topic_weights
 from harness.systems.lexical.tokens import check_fields, field_text
+from harness.systems.store_values import index_folder
 
 MOST_HITS = 10_000_000  # maximum hits of one search process, to bound its memory; topics are split into batches
 
@@ -243,7 +244,7 @@ def search(
 
 
 @dataclass(frozen=True)
-class Anserini:
+class Anserini(checks.Checked):
     """Lucene's BM25; a repeated query word counts as often as it occurs in the topic.
 
     With a pool, Lucene's results are restricted to the pool, and the pool's documents that share no word with the topic
@@ -261,28 +262,19 @@ class Anserini:
     jar_sha256 : expected checksum of the jar.
     """
 
-    view: Mapping[str, Any] | None = None
-    query: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
+    view: text.Options | None = None
+    query: TopicWeights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
     document: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
-    k1: float = 0.9
-    b: float = 0.4
+    k1: checks.Number = 0.9
+    b: checks.Share = 0.4
     exact_lengths: bool = False
     java: str | None = None
     jar: str | None = None
     jar_sha256: str = JAR_SHA256
-    depth: int = 1000
+    depth: checks.Positive = 1000
     name: str = "anserini"
 
     nested: ClassVar[Mapping[str, Callable[..., Any]]] = {"view": text.view}
-
-    def __post_init__(self) -> None:
-        checks.check_number("k1", self.k1)
-        checks.check_number("b", self.b, high=1)
-        checks.check_whole_number("depth", self.depth, low=1)
-        checks.weights("document", self.document)
-        topic_weights(self.query)
-        if self.view is not None:
-            text.configured(self.view)
 
     def __call__(self, request: Request) -> Run:
         """Ranks by Lucene's score; without a pool, documents without any word of the topic are not returned."""
@@ -326,24 +318,21 @@ class Anserini:
             build(found, documents, folder, tokens=tokens, exact_lengths=self.exact_lengths, vectors=vectors)
 
         versions = [] if self.view is None else text.version(self.view)
-        if versions is None:
-            with _folder() as folder:
-                with phase("index"):
-                    make(folder)
-                yield folder
-            return
-        spec = {
-            **corpus.identity(),
-            "document": dict(self.document),
-            "view": None if self.view is None else dict(self.view),
-            "code": [*versions, code.of(__name__)],
-            "jar": found.sha256,
-            "exact_lengths": self.exact_lengths,
-            **({"vectors": True} if vectors else {}),
-        }
-        with phase("index"):
-            folder = artefacts.get_or_build("anserini-index", spec, make)
-        yield folder
+        spec = (
+            None
+            if versions is None
+            else {
+                **corpus.identity(),
+                "document": dict(self.document),
+                "view": None if self.view is None else dict(self.view),
+                "code": [*versions, code.of(__name__)],
+                "jar": found.sha256,
+                "exact_lengths": self.exact_lengths,
+                **({"vectors": True} if vectors else {}),
+            }
+        )
+        with index_folder("anserini-index", spec, make) as folder:
+            yield folder
 
     def document_texts(self, corpus: Corpus) -> Iterator[tuple[str, str]]:
         """Yields the ids and texts of documents: fields on lines of their own, repeated by their weights."""
@@ -367,7 +356,7 @@ class Anserini:
 
     def topic_text(self, topic: Topic) -> str:
         """Returns the text of a topic, or its words if there is a view."""
-        fields = topic_weights(self.query)
+        fields = topic_weights("query", self.query)
         if self.view is not None:
             return " ".join(query_words(topic, fields, text.tokenisers(self.view)).elements())
         values = {"title": topic.title, "body": topic.body, "tags": " ".join(topic.tags)}

@@ -15,28 +15,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic
 from harness.data.trec import Run
-from harness.io import checks, staging_names
-from harness.store import artefacts, code
+from harness.io import checks
+from harness.store import code
 from harness.store.cost import answered, phase
 from harness.systems.base import Request
 from harness.systems.keys import decisive
 from harness.systems.lexical import pisa_engine, text
 from harness.systems.lexical.pisa_engine import PisaIndex, QueryResults
-from harness.systems.lexical.system import Weights, query_words, tokens_of, topic_weights
+from harness.systems.lexical.system import TopicWeights, Weights, query_words, tokens_of, topic_weights
 from harness.systems.lexical.tokens import CorpusTokens
 from harness.systems.ranking import Scored, rank
+from harness.systems.store_values import index_folder
 
 
 @dataclass(frozen=True)
-class Pisa:
+class Pisa(checks.Checked):
     """PISA's BM25; a repeated query word counts as often as it occurs in the topic.
 
     An index is kept for each k1 and b, because it holds upper bounds of the scores.
@@ -53,27 +55,17 @@ class Pisa:
     threads : topics that are searched at the same time.
     """
 
-    view: Mapping[str, Any] = field(default_factory=lambda: {"name": "latex"})
-    query: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
+    view: text.Options = field(default_factory=lambda: {"name": "latex"})
+    query: TopicWeights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
     document: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
-    k1: float = 1.2
-    b: float = 0.75
-    algorithm: str = "block_max_wand"
-    threads: int = 1
-    depth: int = 1000
+    k1: checks.Number = 1.2
+    b: checks.Share = 0.75
+    algorithm: Annotated[str, partial(checks.choice, known=pisa_engine.ALGORITHMS)] = "block_max_wand"
+    threads: checks.Positive = 1
+    depth: checks.Positive = 1000
     name: str = "pisa"
 
     nested: ClassVar[Mapping[str, Callable[..., Any]]] = {"view": text.view}
-
-    def __post_init__(self) -> None:
-        checks.check_number("k1", self.k1)
-        checks.check_number("b", self.b, high=1)
-        checks.choice("algorithm", self.algorithm, pisa_engine.ALGORITHMS)
-        checks.check_whole_number("threads", self.threads, low=1)
-        checks.check_whole_number("depth", self.depth, low=1)
-        checks.weights("document", self.document)
-        topic_weights(self.query)
-        text.configured(self.view)
 
     def __call__(self, request: Request) -> Run:
         """Ranks by PISA's score; without a pool, documents without any word of the topic are not returned.
@@ -99,7 +91,7 @@ class Pisa:
 
     def _found(self, index: PisaIndex, request: Request) -> dict[str, QueryResults]:
         """Searches the topics that share a word with the corpus; with a pool, for all of their documents."""
-        fields, tokenisers = topic_weights(self.query), text.tokenisers(self.view)
+        fields, tokenisers = topic_weights("query", self.query), text.tokenisers(self.view)
         among = None if request.excluded is None else request.excluded.among(index.ids)
         queries, hits = {}, []
         for topic in request.topics:
@@ -121,21 +113,18 @@ class Pisa:
             pisa_engine.build(tokens_of(corpus, fields, self.view).value, fields, folder, k1=self.k1, b=self.b)
 
         versions = text.version(self.view)
-        if versions is None:
-            with staging_names.folder("pisa") as made:
-                with phase("index"):
-                    make(made)
-                yield PisaIndex.load(made, self.k1, self.b)
-            return
-        spec = {
-            **corpus.identity(),
-            "document": fields,
-            "view": decisive(self.view, text.view),
-            "code": [*versions, code.of(pisa_engine.__name__, CorpusTokens.__module__)],
-            "pisa": pisa_engine.version(),
-            "k1": float(self.k1),
-            "b": float(self.b),
-        }
-        with phase("index"):
-            folder = artefacts.get_or_build("pisa-index", spec, make)
-        yield PisaIndex.load(folder, self.k1, self.b)
+        spec = (
+            None
+            if versions is None
+            else {
+                **corpus.identity(),
+                "document": fields,
+                "view": decisive(self.view, text.view),
+                "code": [*versions, code.of(pisa_engine.__name__, CorpusTokens.__module__)],
+                "pisa": pisa_engine.version(),
+                "k1": float(self.k1),
+                "b": float(self.b),
+            }
+        )
+        with index_folder("pisa-index", spec, make) as folder:
+            yield PisaIndex.load(folder, self.k1, self.b)

@@ -283,18 +283,8 @@ def _process(command: str, folder: Path, job: Mapping[str, Any]) -> None:
     """
     (folder / "job.json").write_text(json.dumps({"module": str(native()), **job}), encoding="utf-8")
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.systems.lexical.pisa_engine", command, str(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            status = process.wait()
-        except BaseException:
-            process.kill()
-            process.wait()
-            raise
+        arguments = [sys.executable, "-P", "-m", "harness.systems.lexical.pisa_engine", command, str(folder)]
+        status = subprocess.call(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
         log.seek(0)
         printed = log.read().decode("utf-8", "replace")
     if status:

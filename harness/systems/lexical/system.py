@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -35,7 +35,9 @@ from harness.systems.ranking import Best, Ranker, Scored, rank
 from harness.systems.store_values import Stored, stored
 
 TOPIC_FIELDS = ("title", "body", "tags")
-Weights = Mapping[str, int]
+
+
+Weights = Annotated[Mapping[str, int], checks.weights]
 
 
 class LexicalIndex(Protocol):
@@ -106,13 +108,16 @@ def postings_of(counts: Stored[WordCounts], model: Mapping[str, Any], write: Cal
     return stored("postings", spec, write, lambda folder: Postings.load(folder, counts.value)).value
 
 
-def topic_weights(value: object) -> dict[str, int]:
+def topic_weights(key: str, value: object) -> dict[str, int]:
     """Checks and returns the weights of a topic's fields."""
-    out = checks.weights("query", value)
+    out = checks.weights(key, value)
     for name in out:
         if name not in TOPIC_FIELDS:
-            raise HarnessError(f"key 'query.{name}' is unknown; {suggestion(name, TOPIC_FIELDS)}")
+            raise HarnessError(f"key '{key}.{name}' is unknown; {suggestion(name, TOPIC_FIELDS)}")
     return out
+
+
+TopicWeights = Annotated[Mapping[str, int], topic_weights]
 
 
 def query_words(topic: Topic, fields: Weights, tokenisers: text.Tokenisers) -> Counter[str]:
@@ -126,7 +131,7 @@ def query_words(topic: Topic, fields: Weights, tokenisers: text.Tokenisers) -> C
 
 
 @dataclass(frozen=True)
-class Lexical(ABC):
+class Lexical(checks.Checked, ABC):
     """Base of the lexical systems: documents and topics as bags of words in one view.
 
     Parameters
@@ -142,23 +147,15 @@ class Lexical(ABC):
 
     work: ClassVar[str] = "words"  # see `harness.papers.work`
 
-    view: Mapping[str, Any] = field(default_factory=lambda: {"name": "latex"})
-    query: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
+    view: text.Options = field(default_factory=lambda: {"name": "latex"})
+    query: TopicWeights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
     document: Weights = field(default_factory=lambda: {"title": 1, "body": 1, "tags": 1})
-    min_count: int = 0
-    max_share: float = 1.0
-    depth: int = 1000
+    min_count: checks.Natural = 0
+    max_share: checks.Share = 1.0
+    depth: checks.Positive = 1000
     name: str = "lexical"
 
     nested: ClassVar[Mapping[str, Callable[..., Any]]] = {"view": text.view}
-
-    def __post_init__(self) -> None:
-        checks.check_whole_number("min_count", self.min_count)
-        checks.check_number("max_share", self.max_share, high=1)
-        checks.check_whole_number("depth", self.depth, low=1)
-        checks.weights("document", self.document)
-        topic_weights(self.query)
-        text.configured(self.view)
 
     @abstractmethod
     def index(self, corpus: Corpus) -> LexicalIndex:
@@ -203,7 +200,7 @@ class Lexical(ABC):
 
     @cached_property
     def _query(self) -> dict[str, int]:
-        return topic_weights(self.query)
+        return topic_weights("query", self.query)
 
     @cached_property
     def _document(self) -> dict[str, int]:
@@ -222,18 +219,11 @@ class BM25(Lexical):
     delta : parameter of `bm25l` and `bm25+`; unused by the other variants.
     """
 
-    variant: str = "lucene"
-    k1: float = 1.2
-    b: float = 0.75
-    delta: float = 1.0
+    variant: Annotated[str, partial(checks.choice, known=weighting.VARIANTS)] = "lucene"
+    k1: checks.Number = 1.2
+    b: checks.Share = 0.75
+    delta: checks.Number = 1.0
     name: str = "bm25"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checks.choice("variant", self.variant, weighting.VARIANTS)
-        checks.check_number("k1", self.k1)
-        checks.check_number("b", self.b, high=1)
-        checks.check_number("delta", self.delta)
 
     def index(self, corpus: Corpus) -> LexicalIndex:
         """Returns BM25 postings."""
@@ -267,7 +257,7 @@ class TfIdf(Lexical):
 
 
 @dataclass(frozen=True)
-class Sum:
+class Sum(checks.Checked):
     """The sum of the scores of several lexical systems, each over all documents.
 
     Parameters
@@ -280,11 +270,11 @@ class Sum:
 
     parts: Mapping[str, Mapping[str, Any]]
     weights: Mapping[str, float] = field(default_factory=dict)
-    depth: int = 1000
+    depth: checks.Positive = 1000
     name: str = "sum"
 
     def __post_init__(self) -> None:
-        checks.check_whole_number("depth", self.depth, low=1)
+        super().__post_init__()
         if not isinstance(self.parts, Mapping) or not self.parts:
             raise HarnessError(f"key 'parts' is {self.parts!r}, expected names and configurations of systems")
         for name, weight in self.weights.items():

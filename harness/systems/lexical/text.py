@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 from harness.errors import HarnessError, suggestion
 from harness.formulas.text.characters import normalise_latex
@@ -436,6 +436,13 @@ def configured(mapping: Mapping[str, Any], dollars: Dollars = "pairs") -> Tokeni
         options["formulas"] = _function(str(options["formulas"]))
     options["dollars"] = options.get("dollars") or dollars
     return view(**options)
+
+
+def _check_options(key: str, value: Mapping[str, Any]) -> None:
+    configured(value)
+
+
+Options = Annotated[Mapping[str, Any], _check_options]  # of a view
 
 
 def tokenisers(mapping: Mapping[str, Any]) -> Tokenisers:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Literal
 
 from harness.collections.corpora import load_corpus
 from harness.errors import HarnessError
@@ -41,24 +43,18 @@ class Configured(ModelRecipe):
     task: str = "posts"
     posts: str = ""
     unanswered: str | None = None
-    strategy: str = "colbert"
-    precision: str = "exact"
-    candidates: int | None = None
-    ef: int | None = None
-    depth: int = 1000
-    together: int = 32
-    maxsim: str = "numpy"
+    strategy: Annotated[str, partial(checks.choice, known=search.STRATEGIES)] = "colbert"
+    precision: Annotated[str, partial(checks.choice, known=PRECISIONS)] = "exact"
+    candidates: checks.Positive | None = None
+    ef: checks.Positive | None = None
+    depth: checks.Positive = 1000
+    together: checks.Positive = 32
+    maxsim: Literal["numpy", "torch"] = "numpy"
     pictured: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         data.check_task(self.task, self.posts, self.formulas)
-        checks.choice("strategy", self.strategy, search.STRATEGIES)
-        checks.choice("precision", self.precision, PRECISIONS)
-        checks.choice("maxsim", self.maxsim, ("numpy", "torch"))
-        for key in ("candidates", "ef", "depth", "together"):
-            if key not in ("candidates", "ef") or getattr(self, key) is not None:
-                checks.check_whole_number(key, getattr(self, key), low=1)
         self._check_vectors()
         pictured = {} if self.pictured is None else self.pictured
         if not isinstance(pictured, Mapping) or not all(isinstance(name, str) for name in pictured.values()):

@@ -8,8 +8,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar
+from functools import cached_property, partial
+from typing import Annotated, Any, ClassVar, Literal
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
@@ -95,7 +95,7 @@ def word_of(graph: Graph, node: int) -> str:
 
 
 @dataclass(frozen=True)
-class Linearised:
+class Linearised(checks.Checked):
     """Ranks posts or formulas by the cosine of sentence embeddings of their linearised graphs.
 
     Parameters
@@ -116,23 +116,19 @@ class Linearised:
 
     name: str
     parser: str = "dependency"
-    formulas: str = "opt"
+    formulas: Annotated[str, partial(checks.choice, known=MODES)] = "opt"
     model: str = "all-minilm-l6-v2"
     task: str = "posts"
-    of: str = "answers"
+    of: Literal["answers", "questions"] = "answers"
     posts: str = ""
     column: str = "question"
-    depth: int = 1000
-    device: str = "auto"
-    workers: int = 1
+    depth: checks.Positive = 1000
+    device: hardware.Device = "auto"
+    workers: checks.Natural = 1
 
     def __post_init__(self) -> None:
-        checks.choice("formulas", self.formulas, MODES)
+        super().__post_init__()
         data.check_task(self.task, self.posts, self.formulas)
-        checks.choice("device", self.device, hardware.DEVICES)
-        checks.check_whole_number("depth", self.depth, low=1)
-        checks.choice("of", self.of, ("answers", "questions"))
-        checks.check_whole_number("workers", self.workers)
         if self.of == "questions" and self.task == "formulas":
             raise HarnessError("key 'of' is 'questions', and task 'formulas' ranks formulas; say answers")
 

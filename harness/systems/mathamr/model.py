@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class ModelRecipe:
+class ModelRecipe(checks.Checked):
     """Settings and inputs that determine a model.
 
     Parameters
@@ -83,21 +83,21 @@ class ModelRecipe:
     name: str
     pairs: Mapping[str, str | None]
     leave_out: Sequence[str]
-    sample: int | None = None
-    sample_seed: int = 42
+    sample: checks.Positive | None = None
+    sample_seed: checks.Natural = 42
     parser: str = "dependency"
-    disconnected: str = "fail"
-    formulas: str = "both"
-    structure: str = "hierarchy"
-    auxiliary: str = "none"
-    vocabulary: int = SIZE
-    least_number: int = LEAST_NUMBER
+    disconnected: Literal["fail", "keep"] = "fail"
+    formulas: Annotated[str, partial(checks.choice, known=MODES)] = "both"
+    structure: Annotated[str, partial(checks.choice, known=STRUCTURES)] = "hierarchy"
+    auxiliary: Annotated[str, partial(checks.choice, known=AUXILIARY)] = "none"
+    vocabulary: checks.Positive = SIZE
+    least_number: checks.Positive = LEAST_NUMBER
     model: Mapping[str, Any] = field(default_factory=dict)
     tokens: str | None = None
     teacher: str | None = None
     training: Mapping[str, Any] | None = field(default_factory=dict)
-    device: str = "auto"
-    workers: int = 1
+    device: hardware.Device = "auto"
+    workers: checks.Natural = 1
 
     # Without `relations`, a model has as many as are seen, not the default of `GraphEncoderSettings`.
     nested: ClassVar[Mapping[str, Callable[..., Any]]] = {
@@ -106,16 +106,7 @@ class ModelRecipe:
     }
 
     def __post_init__(self) -> None:
-        checks.choice("formulas", self.formulas, MODES)
-        checks.choice("structure", self.structure, STRUCTURES)
-        checks.choice("auxiliary", self.auxiliary, AUXILIARY)
-        checks.choice("device", self.device, hardware.DEVICES)
-        checks.choice("disconnected", self.disconnected, ("fail", "keep"))
-        for key in ("least_number", "vocabulary", "sample"):
-            if key != "sample" or self.sample is not None:
-                checks.check_whole_number(key, getattr(self, key), low=1)
-        checks.check_whole_number("sample_seed", self.sample_seed)
-        checks.check_whole_number("workers", self.workers)
+        super().__post_init__()
         check_options(self.structure, self.auxiliary)
         self._check_pairs()
         self.settings(self.vocabulary)

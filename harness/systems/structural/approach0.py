@@ -54,7 +54,7 @@ _TAGS = re.compile(r"\[/?imath\]|\0")
 
 
 @dataclass(frozen=True)
-class Approach0:
+class Approach0(checks.Checked):
     """Approach0: ranks documents by how well their formulas match all formulas of the topic.
 
     Parameters
@@ -62,11 +62,8 @@ class Approach0:
     depth : documents returned for each topic.
     """
 
-    depth: int = 1000
+    depth: checks.Positive = 1000
     name: str = "approach0"
-
-    def __post_init__(self) -> None:
-        checks.check_whole_number("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
         """Ranks by the engine's score; without a pool, documents that share no path with the topic are not returned.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -42,7 +42,8 @@ from harness.systems.structural.known import Digests, Recent
 
 KINDS = ("opt", "slt")  # operator trees, symbol layout trees
 OWN, LATEXML = ROUTES = ("own", "latexml")  # conversion of LaTeX to trees: by our parsers, by the program LaTeXML
-AGGREGATES = ("best", "sum")
+Route = Annotated[str, partial(checks.choice, known=ROUTES)]
+Aggregate = Literal["best", "sum"]
 POST = "post"  # column of a formula corpus with the post of each formula
 NO_TREE = "the corpus has no tree of it"
 ALONE = "nothing but an error"
@@ -145,12 +146,7 @@ def spec(corpus: Corpus, kind: str, route: str = OWN) -> dict[str, Any]:
 
     Raises HarnessError if LaTeXML is requested and not installed.
     """
-    return {
-        **corpus.identity(),
-        "kind": checks.choice("kind", kind, KINDS),
-        "code": code.of(__name__),
-        **via(route),
-    }
+    return {**corpus.identity(), "kind": checks.choice("kind", kind, KINDS), "code": code.of(__name__), **via(route)}
 
 
 def via(route: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 The postings of a path are its trees, ascending, in blocks: one for each range of 4,096 trees that has any. A posting is
 16 bits, 12 for the tree in its range and 4 for the number of occurrences, so that neither reading nor leaving out takes
-decoding; a table holds the numbers above 15. `candidates.c` finds the same trees range by range.
+decoding; a table holds the numbers above 15. `search.c` finds the same trees range by range.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.formulas.trees.forest import WIDEST, Forest
 from harness.io import memory
 from harness.io.arrays import Array, ArrayFile, mapped, ranges, release
 from harness.io.console import track
-from harness.io.kernels import addressed, kernel
+from harness.io.kernels import addressed
 from harness.store import artefacts, code
 from harness.systems.blocks import BlockFiles
 from harness.systems.structural import formulas
@@ -36,7 +36,6 @@ OFTEN = 15  # maximum occurrences in a posting; larger numbers are in the table 
 _INNER = 2  # weight of a path from an inner node, which has one form instead of two
 _NODE = 1000  # bytes of memory that the paths of a node take
 _POSTING = 200  # bytes of memory that merging takes for a posting
-_SEARCH = "harness_candidates"
 DAMAGED = "index of paths: its postings are damaged"
 _ARRAYS = {
     "path": np.uint64,
@@ -186,14 +185,8 @@ class PathIndex:
         order = np.lexsort((known, often))
         order = order[: max(1, int(np.searchsorted(np.cumsum(often[order]), budget, "right")))]
         asked = known[order]
-        search = self._compiled if kernel(_SEARCH) else self._best
-        columns = terms.known[asked], terms.place[asked], terms.count[asked], terms.value[asked]
-        some = Terms(*columns, terms.weight)
-        return search(some, limit)
-
-    def _best(self, terms: Terms, limit: int) -> Places:
-        which, tree, often = self.read(terms.place)
-        shared = terms.value[which] * np.minimum(often, terms.count[which])
+        which, tree, often = self.read(terms.place[asked])
+        shared = terms.value[asked][which] * np.minimum(often, terms.count[asked][which])
         total = np.bincount(tree, weights=shared, minlength=len(self.trees))
         trees = np.flatnonzero(total > 0)
         dice = total[trees] / (terms.weight + self.weight[trees])
@@ -203,24 +196,6 @@ class PathIndex:
             # Ties at the cutoff are broken by tree number.
             trees = np.sort(np.concatenate((more, trees[dice == least][: limit - len(more)])))
         return trees
-
-    def _compiled(self, terms: Terms, limit: int) -> Places:
-        found = np.empty(min(limit, len(self.trees)), np.int64)
-        blocks, postings = _bounds(self.blocks, terms.place), _bounds(self.end, terms.place)
-        for (begin, end), array in ((blocks, self.range), (postings, self.posting)):
-            if begin.min() < 0 or (begin > end).any() or end.max() > len(array):
-                raise HarnessError(DAMAGED)
-        lists = (*blocks, *postings, terms.value, terms.count)
-        number = kernel(_SEARCH)(  # type: ignore[misc]
-            *(self.range, self.size, self.posting, self.frequent, self.frequency, len(self.frequent)),
-            *(*lists, len(terms.place)),
-            *(self.weight, float(terms.weight), self._least, len(self.trees), len(found), found, 0),
-        )
-        if number == -1:
-            raise HarnessError(DAMAGED)
-        if number < 0:
-            raise MemoryError
-        return found[:number]
 
     @cached_property
     def _least(self) -> float:

@@ -133,7 +133,7 @@ def sequences(all_: ForestNodes, length: int) -> Features:
 
 
 @dataclass(frozen=True)
-class L2L:
+class L2L(checks.Checked):
     """L2L: ranks documents by a weighted mean of the structure, sequence and symbol similarities of their formulas.
 
     For each formula of the topic, a document's score is that of its best formula, or the sum over its formulas. These
@@ -153,14 +153,15 @@ class L2L:
 
     weights: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(SIMILARITIES, 1.0))
     names: bool = False
-    most: int = 2000
-    run: int = 3
-    aggregate: str = "best"
-    route: str = formulas.OWN
-    depth: int = 1000
+    most: checks.Positive = 2000
+    run: checks.Positive = 3
+    aggregate: formulas.Aggregate = "best"
+    route: formulas.Route = formulas.OWN
+    depth: checks.Positive = 1000
     name: str = "l2l"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.weights, Mapping) or not self.weights:
             raise HarnessError(f"key 'weights' is {self.weights!r}, expected weights such as {{paths: 1}}")
         for part, weight in self.weights.items():
@@ -168,10 +169,6 @@ class L2L:
             checks.check_number(f"weights.{part}", weight)
         if not any(self.weights.values()):
             raise HarnessError("key 'weights': expected one above 0")
-        for key in ("most", "run", "depth"):
-            checks.check_whole_number(key, getattr(self, key), low=1)
-        checks.choice("aggregate", self.aggregate, formulas.AGGREGATES)
-        checks.choice("route", self.route, formulas.ROUTES)
 
     def __call__(self, request: Request) -> Run:
         """Ranks documents by their formulas."""

@@ -1,6 +1,8 @@
-/* Formula search: the NumPy code of tree.py and paths.py, candidate by candidate. Additions are made in the same order,
- * so that the results are the same. */
+/* Formula search: the NumPy code of index.py, tree.py and paths.py, range by range and candidate by candidate. Additions
+ * are made in the same order, so that the results are the same. */
 
+#include <setjmp.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +11,41 @@
 
 static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* candidates.c */
-int64_t harness_candidates(const uint16_t *range, const uint16_t *size, const uint16_t *posting,
-                           const int64_t *frequent, const uint32_t *frequency, int64_t frequents, int64_t *block,
-                           const int64_t *block_end, int64_t *at, const int64_t *end, const double *value,
-                           const int64_t *count, int64_t lists, const float *weight, double asked, double least,
-                           int64_t trees, int64_t limit, int64_t *found, double *dice);
+/* ---- memory ---- */
+
+enum { DAMAGED = -1, NO_MEMORY = -2 };
+
+/* All memory of a search, which is freed at its end, and the way there if the search fails. */
+typedef struct Part {
+	struct Part *before;
+	max_align_t content[];
+} Part;
+
+typedef struct {
+	Part *last;
+	int64_t fault;
+	jmp_buf end;
+} Memory;
+
+static _Noreturn void failed(Memory *memory, int64_t fault) {
+	memory->fault = fault;
+	longjmp(memory->end, 1);
+}
+
+/* Zeroed memory of so many bytes, or of as many as there are values. */
+static void *some(Memory *memory, int64_t count, size_t size) {
+	Part *part = calloc(1, sizeof *part + (size_t)count * size);
+	if (!part) failed(memory, NO_MEMORY);
+	part->before = memory->last;
+	memory->last = part;
+	return part->content;
+}
+
+static int64_t ended(Memory *memory, int64_t out) {
+	for (Part *part = memory->last, *before; part; part = before) before = part->before, free(part);
+	free(memory);
+	return out;
+}
 
 /* ---- the query ---- */
 
@@ -41,13 +72,13 @@ static int by_hash(const void *a, const void *b) {
 	return (x->group > y->group) - (x->group < y->group);
 }
 
-/* Groups some paths, which are sorted; returns whether there was memory. */
-static int grouped(Asked *asked, Path *paths, int64_t length) {
+/* Groups some paths, which are sorted. */
+static void grouped(Asked *asked, Path *paths, int64_t length, Memory *memory) {
 	uint64_t size = 16;
 	while (size < 4 * (uint64_t)length) size *= 2;
-	const size_t some = (size_t)(length + 1) * sizeof(int64_t);
-	*asked = (Asked){malloc(some), malloc(some), malloc(some), malloc(some), 0, calloc(size, 4), size - 1, calloc(1024, 8)};
-	if (!asked->known || !asked->start || !asked->group || !asked->count || !asked->slots || !asked->marks) return 0;
+	int64_t *columns = some(memory, 4 * (length + 1), 8);
+	*asked = (Asked){(uint64_t *)columns, columns + length + 1, columns + 2 * (length + 1), columns + 3 * (length + 1), 0,
+	                 some(memory, (int64_t)size, 4), size - 1, some(memory, 1024, 8)};
 	qsort(paths, (size_t)length, sizeof *paths, by_hash);
 	int64_t entries = 0;
 	for (int64_t i = 0; i < length; i++) {
@@ -67,12 +98,6 @@ static int grouped(Asked *asked, Path *paths, int64_t length) {
 		asked->count[entries - 1]++;
 	}
 	asked->start[asked->length] = entries;
-	return 1;
-}
-
-static void released(Asked *asked) {
-	free(asked->known), free(asked->start), free(asked->group), free(asked->count), free(asked->slots);
-	free(asked->marks);
 }
 
 /* The number of a hash, or -1. */
@@ -126,13 +151,10 @@ typedef struct {
 	uint8_t *leaf;
 } Steps;
 
-static int steps_made(Steps *steps, int64_t widest) {
-	*steps = (Steps){0, NULL, malloc((size_t)widest * 8), malloc((size_t)widest * 8), malloc((size_t)widest * 8),
-	                 malloc((size_t)widest)};
-	return steps->symbol && steps->wild && steps->step && steps->leaf;
+static Steps steps_of(int64_t widest, Memory *memory) {
+	uint64_t *columns = some(memory, 3 * widest, 8);
+	return (Steps){0, NULL, columns, columns + widest, columns + 2 * widest, some(memory, widest, 1)};
 }
-
-static void steps_released(Steps *steps) { free(steps->symbol), free(steps->wild), free(steps->step), free(steps->leaf); }
 
 /* Takes a tree whose labels and edges are numbers of codes. Parents come before their children. */
 static inline void taken(Steps *steps, int64_t nodes, const uint32_t *labels, const uint16_t *parent,
@@ -152,25 +174,24 @@ static inline void taken(Steps *steps, int64_t nodes, const uint32_t *labels, co
 	}
 }
 
-/* Where a hash is in the index, or -1. */
-static int64_t found_path(const Index *index, uint64_t hash) {
-	int64_t low = 0, high = index->paths;
-	while (low < high) {
-		const int64_t middle = low + (high - low) / 2;
-		if (index->path[middle] < hash) low = middle + 1;
-		else high = middle;
+/* The place of the first of ascending numbers that is not below one. */
+#define FIRST_FROM(name, type)                                            \
+	static int64_t name(const type *numbers, int64_t length, type least) { \
+		int64_t low = 0, high = length;                                      \
+		while (low < high) {                                                 \
+			const int64_t middle = low + (high - low) / 2;                     \
+			if (numbers[middle] < least) low = middle + 1;                     \
+			else high = middle;                                                \
+		}                                                                    \
+		return low;                                                          \
 	}
-	return low < index->paths && index->path[low] == hash ? low : -1;
-}
+FIRST_FROM(first_from, int64_t)
+FIRST_FROM(first_hash, uint64_t)
 
-/* Makes a query of a tree; `Query.of` of tree.py. at: room for each short path's place in the index. */
-static int queried(Query *query, const Steps *tree, const Index *index, int64_t **at) {
+/* Makes a query of a tree; `Query.of` of tree.py. Returns each short path's place in the index, or -1. */
+static int64_t *queried(Query *query, const Steps *tree, const Index *index, Memory *memory) {
 	const int64_t nodes = tree->nodes;
-	int64_t shorts = 0, longs = 0, done = 0;
-	int64_t *below = calloc((size_t)nodes, 8), *group = malloc((size_t)nodes * 8);
-	Path *paths = NULL, *wild = NULL, *symbol = NULL;
-	if (!below || !group) goto end;
-	query->leaves = 0;
+	int64_t shorts = 0, longs = 0, *below = some(memory, nodes, 8), *group = some(memory, nodes, 8);
 	for (int64_t n = 0; n < nodes; n++) {
 		query->leaves += tree->leaf[n];
 		int64_t high = 0;
@@ -191,9 +212,7 @@ static int queried(Query *query, const Steps *tree, const Index *index, int64_t 
 	}
 	for (int64_t n = 0, next = 0; n < nodes; n++)
 		if (group[n] == 0) group[n] = next++;
-	paths = malloc((size_t)(shorts + 1) * sizeof *paths);
-	wild = malloc((size_t)(longs + 1) * sizeof *wild), symbol = malloc((size_t)(longs + 1) * sizeof *symbol);
-	if (!paths || !wild || !symbol) goto end;
+	Path *paths = some(memory, shorts, sizeof *paths), *wild = some(memory, 2 * longs, sizeof *wild), *symbol = wild + longs;
 	shorts = longs = 0;
 	for (int64_t n = 0; n < nodes; n++) {
 		uint64_t as_symbol = tree->symbol[n], as_wild = tree->wild[n];
@@ -213,22 +232,178 @@ static int queried(Query *query, const Steps *tree, const Index *index, int64_t 
 			top = tree->parent[top];
 		}
 	}
-	if (!grouped(&query->shorts, paths, shorts) || !grouped(&query->wild, wild, longs)) goto end;
-	if (!grouped(&query->symbols, symbol, longs)) goto end;
+	grouped(&query->shorts, paths, shorts, memory);
+	grouped(&query->wild, wild, longs, memory);
+	grouped(&query->symbols, symbol, longs, memory);
 	const int64_t length = query->shorts.length;
-	query->value = malloc((size_t)(length + 1) * 8), *at = malloc((size_t)(length + 1) * 8);
-	if (!query->value || !*at) goto end;
-	query->weight = 0;
+	int64_t *at = some(memory, length, sizeof *at);
+	query->value = some(memory, length, sizeof *query->value);
 	for (int64_t i = 0; i < length; i++) {
-		(*at)[i] = found_path(index, query->shorts.known[i]);
-		const double idf = (*at)[i] < 0 ? index->unknown : index->idf[(*at)[i]];
+		const uint64_t hash = query->shorts.known[i];
+		at[i] = first_hash(index->path, index->paths, hash);
+		if (at[i] == index->paths || index->path[at[i]] != hash) at[i] = -1;
+		const double idf = at[i] < 0 ? index->unknown : index->idf[at[i]];
 		query->value[i] = idf * (double)query->shorts.group[i];
 		query->weight += query->value[i] * (double)query->shorts.count[i];
 	}
-	done = 1;
-end:
-	free(below), free(group), free(paths), free(wild), free(symbol);
-	return (int)done;
+	return at;
+}
+
+/* ---- candidates ---- */
+
+/* A list of postings: those of a path, with the weight of the path and its occurrences in the query. Its blocks and
+ * postings begin at `block` and `at`, which move. */
+typedef struct {
+	double value;
+	int64_t count, number, block, block_end, at, end;
+} List;
+
+typedef struct {
+	List *of;
+	int64_t number;
+} Lists;
+
+static int64_t often(const List *list) { return list->end - list->at; }
+
+static int by_often(const void *a, const void *b) {
+	const List *x = a, *y = b;
+	if (often(x) != often(y)) return often(x) < often(y) ? -1 : 1;
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+/* The k-th largest of some values (k from 1), which are reordered. */
+static double largest(double *values, int64_t length, int64_t k) {
+	int64_t low = 0, high = length - 1, wanted = k - 1;
+	while (low < high) {
+		double pivot = values[low + (high - low) / 2];
+		int64_t i = low, j = high;
+		while (i <= j) {
+			while (values[i] > pivot) i++;
+			while (values[j] < pivot) j--;
+			if (i <= j) {
+				double kept = values[i];
+				values[i++] = values[j];
+				values[j--] = kept;
+			}
+		}
+		if (wanted <= j) high = j;
+		else if (wanted >= i) low = i;
+		else break;
+	}
+	return values[wanted];
+}
+
+#define RANGE 4096 /* trees of a block of postings, see index.py: their sums stay in the processor's cache */
+#define OFTEN 15
+
+/* Keeps the best `limit` of some trees in their order; of those that tie for the last place, the first. */
+static int64_t best(int64_t *found, double *dice, double *room, int64_t length, int64_t limit, double *threshold) {
+	memcpy(room, dice, (size_t)length * sizeof *room);
+	*threshold = largest(room, length, limit);
+	int64_t equal = limit, taken = 0;
+	for (int64_t i = 0; i < length; i++) equal -= dice[i] > *threshold;
+	for (int64_t i = 0; i < length; i++) {
+		if (dice[i] < *threshold || (dice[i] == *threshold && equal-- <= 0)) continue;
+		found[taken] = found[i];
+		dice[taken++] = dice[i];
+	}
+	return taken;
+}
+
+/* Finds the trees with the highest Dice coefficients in posting lists; trees are counted range by range.
+ *
+ * lists: the rarest path comes first. asked: the query's weight. found, dice: room for `limit` trees. Returns the number
+ * of trees found, ascending by number.
+ *
+ * Pruning (MaxScore): if all that the last lists can give does not reach the best `limit` of the ranges before, a tree
+ * of these lists only is not counted, and their blocks are left out where no other tree is. */
+static int64_t counted_lists(const Index *index, const Lists *lists, double asked, int64_t limit, int64_t *found_,
+                             double *dice_, Memory *memory) {
+	const float own = (float)asked; /* NumPy adds the weights in float32 */
+	const int64_t trees = index->trees, most = smaller(trees, 2 * limit + RANGE);
+	double *dice = some(memory, most, sizeof *dice), *room = some(memory, most, sizeof *room);
+	int64_t *found = some(memory, most, sizeof *found), length = 0;
+	double *left = some(memory, lists->number + 1, sizeof *left), threshold = -1;
+	double total[RANGE] = {0}, each[OFTEN + 1];
+	union {
+		uint8_t tree[RANGE];
+		uint64_t word[RANGE / 8];
+	} seen = {{0}};
+	for (int64_t i = lists->number - 1; i >= 0; i--)
+		left[i] = left[i + 1] + lists->of[i].value * (double)lists->of[i].count;
+	for (int64_t number = 0; number * RANGE < trees; number++) {
+		int any = 0;
+		for (int64_t i = 0; i < lists->number; i++) {
+			List *list = lists->of + i;
+			if (list->block == list->block_end || index->range[list->block] != number) continue;
+			const int64_t length_ = index->size[list->block++] + 1, count = list->count;
+			const uint16_t *its = index->posting + list->at;
+			const double value = list->value;
+			list->at += length_;
+			if (list->at > list->end) failed(memory, DAMAGED);
+			/* A little above the bound, for what rounding may take from it. */
+			const int closed = left[i] * (1 + 1e-6) < threshold * (asked + index->least);
+			if (closed && !any) continue;
+			if (count > OFTEN) { /* the only lists whose postings need the table */
+				const int64_t before = list->at - length_;
+				int64_t next = first_from(index->frequent, index->frequents, before);
+				for (int64_t n = 0; n < length_; n++) {
+					double *sum = total + (its[n] >> 4);
+					int64_t often = its[n] & OFTEN;
+					while (next < index->frequents && index->frequent[next] < before + n) next++;
+					if (next < index->frequents && index->frequent[next] == before + n) often = index->frequency[next];
+					if (closed && *sum <= 0) continue;
+					*sum += value * (double)smaller(often, count);
+					seen.tree[its[n] >> 4] = 1;
+				}
+				any |= !closed;
+				continue;
+			}
+			for (int64_t times = 0; times <= OFTEN; times++) each[times] = value * (double)smaller(times, count);
+			if (closed) {
+				for (int64_t n = 0; n < length_; n++) {
+					double *sum = total + (its[n] >> 4);
+					*sum += *sum > 0 ? each[its[n] & OFTEN] : 0;
+				}
+			} else {
+				any = 1;
+				for (int64_t n = 0; n < length_; n++) {
+					total[its[n] >> 4] += each[its[n] & OFTEN];
+					seen.tree[its[n] >> 4] = 1;
+				}
+			}
+		}
+		if (!any) continue;
+		const int64_t first = number * RANGE;
+		/* What does not reach the threshold even with the least weight; most trees, whose weight is then not read. */
+		const double low = threshold * (asked + index->least) * (1 - 1e-6);
+		int64_t likely = 0;
+		for (int64_t word = 0; word < RANGE / 8; word++) {
+			for (uint64_t bits = seen.word[word]; bits; bits &= bits - 1) {
+				const int64_t tree = word * 8 + (__builtin_ctzll(bits) >> 3);
+				const double sum = total[tree];
+				total[tree] = 0;
+				if (sum < low) continue;
+				if (first + tree >= trees) failed(memory, DAMAGED);
+				__builtin_prefetch(index->weight + first + tree);
+				found[length + likely] = first + tree;
+				dice[length + likely++] = sum;
+			}
+			seen.word[word] = 0;
+		}
+		const int64_t before = length;
+		for (int64_t i = before; i < before + likely; i++) {
+			const double its = dice[i] / (double)(own + index->weight[found[i]]);
+			found[length] = found[i];
+			dice[length] = its;
+			length += its > threshold;
+		}
+		if (length >= 2 * limit) length = best(found, dice, room, length, limit, &threshold);
+	}
+	if (length > limit) length = best(found, dice, room, length, limit, &threshold);
+	memcpy(found_, found, (size_t)length * sizeof *found);
+	memcpy(dice_, dice, (size_t)length * sizeof *dice);
+	return length;
 }
 
 /* ---- components of the score ---- */
@@ -241,12 +416,9 @@ typedef struct {
 	uint32_t now;
 } Counts;
 
-static int grown(Counts *counts, uint64_t size) {
-	Counts other = {malloc(size * 8), calloc(size, 4), malloc(size * 4), size - 1, counts->used, 1};
-	if (!other.key || !other.round || !other.count) {
-		free(other.key), free(other.round), free(other.count);
-		return 0;
-	}
+static void grown(Counts *counts, uint64_t size, Memory *memory) {
+	const int64_t places = (int64_t)size;
+	Counts other = {some(memory, places, 8), some(memory, places, 4), some(memory, places, 4), size - 1, counts->used, 1};
 	if (counts->key)
 		for (uint64_t i = 0; i <= counts->mask; i++) {
 			if (counts->round[i] != counts->now) continue;
@@ -256,14 +428,12 @@ static int grown(Counts *counts, uint64_t size) {
 			other.count[slot] = counts->count[i];
 			other.round[slot] = 1;
 		}
-	free(counts->key), free(counts->round), free(counts->count);
 	*counts = other;
-	return 1;
 }
 
-/* The count of a pair so far, which is then one more; -1 without memory. */
-static inline int64_t counted(Counts *counts, uint64_t key) {
-	if (2 * counts->used > counts->mask && !grown(counts, 2 * (counts->mask + 1))) return -1;
+/* The count of a pair so far, which is then one more. */
+static inline int64_t counted(Counts *counts, uint64_t key, Memory *memory) {
+	if (2 * counts->used > counts->mask) grown(counts, 2 * (counts->mask + 1), memory);
 	uint64_t slot = (key * 0x9E3779B97F4A7C15ull >> 20) & counts->mask;
 	for (; counts->round[slot] == counts->now; slot = (slot + 1) & counts->mask)
 		if (counts->key[slot] == key) return counts->count[slot]++;
@@ -274,18 +444,6 @@ static inline int64_t counted(Counts *counts, uint64_t key) {
 	return 0;
 }
 
-/* One more path of a form that ends at a node: it is shared with each group that has it more often than so far. */
-static inline int shared(const Asked *asked, Counts *counts, uint64_t hash, int64_t top, uint8_t *reached, int32_t *of, int64_t groups) {
-	const int64_t path = place(asked, hash);
-	if (path < 0) return 1;
-	reached[top] = 1;
-	const int64_t before = counted(counts, (uint64_t)path << 16 | (uint64_t)top);
-	if (before < 0) return 0;
-	for (int64_t entry = asked->start[path]; entry < asked->start[path + 1]; entry++)
-		if (asked->count[entry] > before) of[2 * (top * groups + asked->group[entry])]++;
-	return 1;
-}
-
 /* Room for the parts of one tree at a time. */
 typedef struct {
 	Steps steps;
@@ -294,23 +452,28 @@ typedef struct {
 	uint8_t *reached; /* whether a shared path ends at a node */
 	uint32_t *often;
 	int32_t *below;
+	Memory *memory;
 } Room;
 
-static int room_made(Room *room, int64_t widest, const Query *query) {
-	memset(room, 0, sizeof *room);
-	room->touched = calloc((size_t)query->shorts.length / 64 + 1, 8);
-	room->reached = malloc((size_t)widest);
-	room->often = calloc((size_t)query->shorts.length + 1, 4);
-	room->below = malloc((size_t)(2 * query->groups * widest) * 4);
-	return steps_made(&room->steps, widest) && room->touched && room->reached && room->often && room->below &&
-	       grown(&room->of_wild, 1024) && grown(&room->of_symbol, 1024);
+/* One more path of a form that ends at a node: it is shared with each group that has it more often than so far. */
+static inline void shared(const Asked *asked, Counts *counts, uint64_t hash, int64_t top, Room *room, int32_t *of,
+                          int64_t groups) {
+	const int64_t path = place(asked, hash);
+	if (path < 0) return;
+	room->reached[top] = 1;
+	const int64_t before = counted(counts, (uint64_t)path << 16 | (uint64_t)top, room->memory);
+	for (int64_t entry = asked->start[path]; entry < asked->start[path + 1]; entry++)
+		if (asked->count[entry] > before) of[2 * (top * groups + asked->group[entry])]++;
 }
 
-static void room_released(Room *room) {
-	steps_released(&room->steps);
-	free(room->of_wild.key), free(room->of_wild.round), free(room->of_wild.count);
-	free(room->of_symbol.key), free(room->of_symbol.round), free(room->of_symbol.count);
-	free(room->touched), free(room->reached), free(room->often), free(room->below);
+static Room room_of(int64_t widest, const Query *query, Memory *memory) {
+	Room room = {.steps = steps_of(widest, memory), .memory = memory};
+	room.touched = some(memory, query->shorts.length / 64 + 1, 8);
+	room.reached = some(memory, widest, 1);
+	room.often = some(memory, query->shorts.length, 4);
+	room.below = some(memory, 2 * query->groups * widest, 4);
+	grown(&room.of_wild, 1024, memory), grown(&room.of_symbol, 1024, memory);
+	return room;
 }
 
 static inline void next_round(Counts *counts) {
@@ -353,9 +516,8 @@ static double overlapped(const Query *query, const Index *index, int64_t number,
 	return sum;
 }
 
-/* Counts the paths from leaves that are shared below the best pair of nodes of the query and of the tree taken.
- * Returns 0 without memory. */
-static int matched(const Query *query, double credit, Room *room, int32_t *structure, int32_t *symbols) {
+/* Counts the paths from leaves that are shared below the best pair of nodes of the query and of the tree taken. */
+static void matched(const Query *query, double credit, Room *room, int32_t *structure, int32_t *symbols) {
 	const Steps *tree = &room->steps;
 	const int64_t nodes = tree->nodes, groups = query->groups;
 	int32_t *below = room->below;
@@ -366,8 +528,8 @@ static int matched(const Query *query, double credit, Room *room, int32_t *struc
 		if (!tree->leaf[n]) continue;
 		uint64_t as_symbol = tree->symbol[n], as_wild = tree->wild[n];
 		for (int64_t top = n;;) {
-			if (!shared(&query->wild, &room->of_wild, as_wild, top, room->reached, below, groups)) return 0;
-			if (!shared(&query->symbols, &room->of_symbol, as_symbol, top, room->reached, below + 1, groups)) return 0;
+			shared(&query->wild, &room->of_wild, as_wild, top, room, below, groups);
+			shared(&query->symbols, &room->of_symbol, as_symbol, top, room, below + 1, groups);
 			if (top == 0) break;
 			as_wild = mixed(as_wild, tree->step[top]), as_symbol = mixed(as_symbol, tree->step[top]);
 			top = tree->parent[top];
@@ -385,7 +547,6 @@ static int matched(const Query *query, double credit, Room *room, int32_t *struc
 			if (both > most) most = both, a = its[0], b = its[1];
 		}
 	*structure = a, *symbols = b;
-	return 1;
 }
 
 /* ---- the search ---- */
@@ -412,62 +573,28 @@ static void sunk(double *heap, int64_t length, double score) {
 	heap[at] = score;
 }
 
-typedef struct {
-	int64_t list;
-	int64_t often;
-} List;
-
-static int by_often(const void *a, const void *b) {
-	const List *x = a, *y = b;
-	if (x->often != y->often) return x->often < y->often ? -1 : 1;
-	return (x->list > y->list) - (x->list < y->list);
-}
-
 /* The candidates of a query and their Dice coefficients. rest: the weight of the paths of the query that may be shared
- * but were not read. Returns their number, or an error as harness_candidates does. */
+ * but were not read. Returns their number. */
 static int64_t candidates(const Query *query, const Index *index, const int64_t *at, int64_t limit, int64_t budget,
-                          int64_t *found, double *dice, double *rest) {
-	const int64_t length = query->shorts.length;
-	List *lists = malloc((size_t)(length + 1) * sizeof *lists);
-	int64_t *room = malloc((size_t)(5 * length + 1) * 8), known = 0, read = 0, out = -2;
-	double *value = malloc((size_t)(length + 1) * 8);
-	if (!lists || !room || !value) goto end;
-	for (int64_t i = 0; i < length; i++) {
-		if (at[i] < 0) continue;
-		const int64_t begin = at[i] ? index->end[at[i] - 1] : 0, end = index->end[at[i]];
-		if (begin < 0 || begin > end || end > index->posting_length) {
-			out = -1;
-			goto end;
-		}
-		lists[known++] = (List){i, end - begin};
+                          int64_t *found, double *dice, double *rest, Memory *memory) {
+	Lists lists = {some(memory, query->shorts.length, sizeof(List)), 0};
+	int64_t known = 0, sum = 0;
+	for (int64_t i = 0; i < query->shorts.length; i++) {
+		const int64_t path = at[i];
+		if (path < 0) continue;
+		List list = {.value = query->value[i], .count = query->shorts.count[i], .number = i, .block_end = index->blocks[path],
+		             .end = index->end[path]};
+		if (path) list.block = index->blocks[path - 1], list.at = index->end[path - 1];
+		if (list.at < 0 || list.at > list.end || list.end > index->posting_length || list.block < 0 ||
+		    list.block > list.block_end || list.block_end > index->range_length)
+			failed(memory, DAMAGED);
+		lists.of[known++] = list;
 	}
-	qsort(lists, (size_t)known, sizeof *lists, by_often);
-	for (int64_t sum = 0; read < known && ((sum += lists[read].often) <= budget || read == 0); read++) {
-	}
+	qsort(lists.of, (size_t)known, sizeof *lists.of, by_often);
+	while (lists.number < known && ((sum += often(lists.of + lists.number)) <= budget || !lists.number)) lists.number++;
 	*rest = 0;
-	for (int64_t i = 0; i < known; i++) {
-		const int64_t of = lists[i].list, path = at[of], count = query->shorts.count[of];
-		if (i >= read) {
-			*rest += query->value[of] * (double)count;
-			continue;
-		}
-		room[i] = path ? index->blocks[path - 1] : 0, room[read + i] = index->blocks[path];
-		room[2 * read + i] = path ? index->end[path - 1] : 0, room[3 * read + i] = index->end[path];
-		room[4 * read + i] = count;
-		value[i] = query->value[of];
-		if (room[i] < 0 || room[i] > room[read + i] || room[read + i] > index->range_length) {
-			out = -1;
-			goto end;
-		}
-	}
-	out = read ? harness_candidates(index->range, index->size, index->posting, index->frequent, index->frequency,
-	                                index->frequents, room, room + read, room + 2 * read, room + 3 * read, value,
-	                                room + 4 * read, read, index->weight, query->weight, index->least, index->trees,
-	                                limit, found, dice)
-	           : 0;
-end:
-	free(lists), free(room), free(value);
-	return out;
+	for (int64_t i = lists.number; i < known; i++) *rest += lists.of[i].value * (double)lists.of[i].count;
+	return lists.number ? counted_lists(index, &lists, query->weight, limit, found, dice, memory) : 0;
 }
 
 /* Searches the trees for a formula; `Structural.search` of tree.py, without the comparison of equal trees.
@@ -486,21 +613,17 @@ EXPORT int64_t harness_search(const void *const *arrays, const int64_t *numbers,
 	                     arrays[8], arrays[9], arrays[10], arrays[11], arrays[12], arrays[13], arrays[14], arrays[15],
 	                     arrays[16], arrays[17], arrays[18], numbers[0], numbers[1], numbers[2], numbers[3], numbers[4],
 	                     numbers[5], weights[0], weights[1]};
+	Memory *memory = calloc(1, sizeof *memory);
+	if (!memory) return NO_MEMORY;
+	if (setjmp(memory->end)) return ended(memory, memory->fault);
 	Query query = {0};
-	Steps own = {0};
-	Room room = {0};
-	int64_t *at = NULL, out = -2, done = 0;
-	double *dice = malloc((size_t)(limit + 1) * 8), *heap = malloc((size_t)(first + 1) * 8), rest;
-	Bound *bounds = malloc((size_t)(limit + 1) * sizeof *bounds);
-	if (!dice || !heap || !bounds || !steps_made(&own, nodes)) goto end;
+	Steps own = steps_of(nodes, memory);
+	double *dice = some(memory, limit, sizeof *dice), *heap = some(memory, first + 1, sizeof *heap), rest;
+	Bound *bounds = some(memory, limit, sizeof *bounds);
 	taken(&own, nodes, labels, parents, edges, label, inner, wildcard, ordered, edge);
-	if (!queried(&query, &own, &index, &at)) goto end;
-	const int64_t length = candidates(&query, &index, at, limit, budget, found, dice, &rest);
-	if (length < 0) {
-		out = length;
-		goto end;
-	}
-	int64_t widest = 1;
+	const int64_t *at = queried(&query, &own, &index, memory);
+	const int64_t length = candidates(&query, &index, at, limit, budget, found, dice, &rest, memory);
+	int64_t widest = 1, out = 0, done = 0;
 	for (int64_t i = 0; i < length; i++) {
 		const int64_t its = index.offsets[found[i] + 1] - index.offsets[found[i]];
 		if (its > widest) widest = its;
@@ -512,7 +635,7 @@ EXPORT int64_t harness_search(const void *const *arrays, const int64_t *numbers,
 		if (overlap > 2 * its_weight / both) overlap = 2 * its_weight / both;
 		bounds[i] = (Bound){share + (1 - share) * overlap, i};
 	}
-	if (!room_made(&room, widest, &query)) goto end;
+	Room room = room_of(widest, &query, memory);
 	if (first < length) qsort(bounds, (size_t)length, sizeof *bounds, by_bound);
 	for (int64_t i = 0; i < length; i++) score[i] = -1;
 	for (; done < length; done++) {
@@ -524,7 +647,7 @@ EXPORT int64_t harness_search(const void *const *arrays, const int64_t *numbers,
 		const double overlap = 2 * overlapped(&query, &index, found[i], &room) /
 		                       (query.weight + (double)index.weight[found[i]]);
 		if (share + (1 - share) * overlap < least) continue;
-		if (!matched(&query, credit, &room, &structure, &symbols)) goto end;
+		matched(&query, credit, &room, &structure, &symbols);
 		const double subtree = (1 - credit) * ((double)structure / (double)query.leaves) +
 		                       credit * ((double)symbols / (double)query.leaves);
 		score[i] = share * subtree + (1 - share) * overlap;
@@ -534,15 +657,10 @@ EXPORT int64_t harness_search(const void *const *arrays, const int64_t *numbers,
 			heap[node] = score[i];
 		} else if (score[i] > heap[0]) sunk(heap, first, score[i]);
 	}
-	out = 0;
 	for (int64_t i = 0; i < length; i++) {
 		if (score[i] < 0) continue;
 		found[out] = found[i];
 		score[out++] = score[i];
 	}
-end:
-	released(&query.shorts), released(&query.wild), released(&query.symbols);
-	free(query.value), free(at), free(dice), free(heap), free(bounds);
-	steps_released(&own), room_released(&room);
-	return out;
+	return ended(memory, out);
 }

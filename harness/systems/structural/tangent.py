@@ -12,6 +12,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -331,7 +333,7 @@ class TupleIndex:
 
 
 @dataclass(frozen=True)
-class Tangent:
+class Tangent(checks.Checked):
     """Ranks documents by the shared tuples and the largest common subtrees of their formulas.
 
     For each formula of the topic, a document's score is that of its best formula, or the sum over its formulas. These
@@ -352,20 +354,18 @@ class Tangent:
     depth : documents returned for each topic.
     """
 
-    representation: str = "both"
-    window: int | None = None
+    representation: Literal["opt", "slt", "both"] = "both"
+    window: checks.Positive | None = None
     weights: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(PARTS, 1.0))
-    credit: float = 0.8
-    candidates: int = 500
-    aggregate: str = "best"
-    route: str = formulas.OWN
-    depth: int = 1000
+    credit: Annotated[float, partial(checks.check_number, high=0.99)] = 0.8  # the same variable is always better
+    candidates: checks.Positive = 500
+    aggregate: formulas.Aggregate = "best"
+    route: formulas.Route = formulas.OWN
+    depth: checks.Positive = 1000
     name: str = "tangent"
 
     def __post_init__(self) -> None:
-        checks.choice("representation", self.representation, (*formulas.KINDS, "both"))
-        if self.window is not None:
-            checks.check_whole_number("window", self.window, low=1)
+        super().__post_init__()
         if not isinstance(self.weights, Mapping):
             raise HarnessError(f"key 'weights' is {self.weights!r}, expected parts and weights such as {{tuples: 1}}")
         for part, weight in self.weights.items():
@@ -373,11 +373,6 @@ class Tangent:
             checks.check_number(f"weights.{part}", weight)
         if not self._weight("tuples") and not self._weight("variables"):
             raise HarnessError("key 'weights': expected 'tuples' or 'variables' above 0, which find the candidates")
-        checks.check_number("credit", self.credit, high=0.99)  # the same variable is always better
-        checks.check_whole_number("candidates", self.candidates, low=1)
-        checks.choice("aggregate", self.aggregate, formulas.AGGREGATES)
-        checks.choice("route", self.route, formulas.ROUTES)
-        checks.check_whole_number("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
         """Ranks documents by their formulas."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class Indexed:
 
 
 @dataclass(frozen=True)
-class TangentS:
+class TangentS(checks.Checked):
     """Tangent-S: ranks documents by the maximum subtree similarity of their formulas.
 
     A document's score for a formula of the topic is that of its best formula; over several formulas of the topic, the
@@ -63,16 +64,16 @@ class TangentS:
     depth : documents returned for each topic.
     """
 
-    representation: str = "both"
+    representation: Literal["opt", "slt", "both"] = "both"
     weights: Mapping[str, Sequence[float]] = field(default_factory=lambda: PUBLISHED)
-    window: int | None = 4
-    candidates: int = 1000
-    route: str = formulas.OWN
-    depth: int = 1000
+    window: checks.Positive | None = 4
+    candidates: checks.Positive = 1000
+    route: formulas.Route = formulas.OWN
+    depth: checks.Positive = 1000
     name: str = "tangent-s"
 
     def __post_init__(self) -> None:
-        checks.choice("representation", self.representation, (*formulas.KINDS, "both"))
+        super().__post_init__()
         if not isinstance(self.weights, Mapping) or set(self.weights) != set(formulas.KINDS):
             raise HarnessError(
                 f"key 'weights' is {self.weights!r}, expected kinds and weights: {{slt: [...], opt: [...]}}"
@@ -84,11 +85,6 @@ class TangentS:
                 checks.check_number(f"weights.{kind}: {value}", weight, low=-1e6, high=1e6)
         if not any(np.any(np.asarray(weights)) for weights in self.weights.values()):
             raise HarnessError("key 'weights': expected one other than 0")
-        if self.window is not None:
-            checks.check_whole_number("window", self.window, low=1)
-        checks.check_whole_number("candidates", self.candidates, low=1)
-        checks.choice("route", self.route, formulas.ROUTES)
-        checks.check_whole_number("depth", self.depth, low=1)
 
     @property
     def kinds(self) -> tuple[str, ...]:

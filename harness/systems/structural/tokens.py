@@ -132,15 +132,13 @@ class FormulaBM25(BM25):
 
     work: ClassVar[str] = ""  # not measured
 
-    alpha: float = 0.5
-    route: str = formulas.OWN
+    alpha: checks.Share = 0.5
+    route: formulas.Route = formulas.OWN
     name: str = "bm25-formulas"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.check_number("alpha", self.alpha, high=1)
-        if checks.choice("route", self.route, formulas.ROUTES) != formulas.OWN:
-            self._function  # noqa: B018  (validates it at once)
+        self._function  # noqa: B018  (validates it at once)
 
     def __call__(self, request: Request) -> Run:
         """Ranks by the score; without a pool, documents without any token of the topic are not returned."""

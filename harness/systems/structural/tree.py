@@ -150,7 +150,7 @@ def parts(query: FormulaQuery, trees: Places, credit: float) -> ScoreParts:
 
 
 @dataclass(frozen=True)
-class Structural:
+class Structural(checks.Checked):
     """Structural search: ranks documents by the path overlap and the best matching subtree of their formulas.
 
     Parameters
@@ -167,23 +167,15 @@ class Structural:
 
     work: ClassVar[str] = "formulas"  # see `harness.papers.work`
 
-    height: int = 2
-    candidates: int = 1000
-    budget: int = 150_000
-    share: float = 0.3
-    credit: float = 0.3
-    aggregate: str = "best"
-    route: str = formulas.OWN
-    depth: int = 1000
+    height: checks.Natural = 2
+    candidates: checks.Positive = 1000
+    budget: checks.Positive = 150_000
+    share: checks.Share = 0.3
+    credit: checks.Share = 0.3
+    aggregate: formulas.Aggregate = "best"
+    route: formulas.Route = formulas.OWN
+    depth: checks.Positive = 1000
     name: str = "tree"
-
-    def __post_init__(self) -> None:
-        for key in ("height", "candidates", "budget", "depth"):
-            checks.check_whole_number(key, getattr(self, key), low=0 if key == "height" else 1)
-        checks.check_number("share", self.share, high=1)
-        checks.check_number("credit", self.credit, high=1)
-        checks.choice("aggregate", self.aggregate, formulas.AGGREGATES)
-        checks.choice("route", self.route, formulas.ROUTES)
 
     def __call__(self, request: Request) -> Run:
         """Ranks documents by their formulas."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Annotated
 
 import numpy as np
 
@@ -28,7 +29,7 @@ WINDOW = 2  # maximum edges between the symbols of a pair
 
 
 @dataclass(frozen=True)
-class TreeBM25:
+class TreeBM25(checks.Checked):
     """BM25 (k1 = 1.2, b = 0.75) over parts of trees, for corpora in which each document is one formula.
 
     Parameters
@@ -37,13 +38,9 @@ class TreeBM25:
         its ancestors; or `symbol_pairs`, pairs of symbols of the layout tree at most two edges apart, with end marks.
     """
 
-    pieces: str = "operator_paths"
-    depth: int = 1000
+    pieces: Annotated[str, partial(checks.choice, known=KINDS)] = "operator_paths"
+    depth: checks.Positive = 1000
     name: str = "bm25-trees"
-
-    def __post_init__(self) -> None:
-        checks.choice("pieces", self.pieces, KINDS)
-        checks.check_whole_number("depth", self.depth, low=1)
 
     def __call__(self, request: Request) -> Run:
         """Ranks the formulas of the corpus; those without a tree are not returned.

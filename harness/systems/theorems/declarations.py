@@ -27,7 +27,7 @@ from harness.systems.base import Request
 from harness.systems.lexical import text, weighting
 from harness.systems.lexical.numbering import Offsets
 from harness.systems.lexical.postings import Postings
-from harness.systems.lexical.system import Weights, counts_of, postings_of, query_words, tokens_of, topic_weights
+from harness.systems.lexical.system import TopicWeights, counts_of, postings_of, query_words, tokens_of, topic_weights
 from harness.systems.lexical.tokens import check_fields, field_text
 from harness.systems.ranking import Scored, rank
 
@@ -117,7 +117,7 @@ class DeclarationIndex:
 
 
 @dataclass(frozen=True)
-class Declarations:
+class Declarations(checks.Checked):
     """BM25F over the fields of declarations, with a prior.
 
     Parameters
@@ -132,29 +132,25 @@ class Declarations:
     depth : declarations returned per topic.
     """
 
-    view: Mapping[str, Any] = field(default_factory=lambda: {"name": "declarations", "stem": "porter", "whole": True})
+    view: text.Options = field(default_factory=lambda: {"name": "declarations", "stem": "porter", "whole": True})
     fields: Mapping[str, float] = field(default_factory=lambda: {"name": 1, "doc": 1, "signature": 1, "module": 1})
     b: Mapping[str, float] = field(default_factory=dict)
-    k1: float = 1.2
-    prior: float = 0.5
+    k1: checks.Number = 1.2
+    prior: checks.Number = 0.5
     statement: str = "signature"
-    query: Weights = field(default_factory=lambda: {"title": 1, "body": 1})
-    depth: int = 1000
+    query: TopicWeights = field(default_factory=lambda: {"title": 1, "body": 1})
+    depth: checks.Positive = 1000
     name: str = "declarations"
 
     nested: ClassVar[Mapping[str, Callable[..., Any]]] = {"view": text.view}
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         weights = self._weights
         for name, share in _mapping("b", self.b).items():
             if name not in weights:
                 raise HarnessError(f"key 'b.{name}' names no field that is read; {suggestion(name, weights)}")
             checks.check_number(f"b.{name}", share, high=1)
-        checks.check_number("k1", self.k1)
-        checks.check_number("prior", self.prior)
-        checks.check_whole_number("depth", self.depth, low=1)
-        topic_weights(self.query)
-        text.configured(self.view)
 
     def __call__(self, request: Request) -> Run:
         """Ranks by the score; without a pool, declarations that share no term with the topic are not returned.
@@ -163,7 +159,7 @@ class Declarations:
         """
         with phase("index"):
             index = self.index(request.corpus_for(self.name))
-        query, tokenisers = topic_weights(self.query), text.tokenisers(self.view)
+        query, tokenisers = topic_weights("query", self.query), text.tokenisers(self.view)
 
         def score(topic: Topic) -> Scored:
             return index.score(query_words(topic, query, tokenisers))

@@ -13,7 +13,7 @@ from harness.systems.base import Request
 
 
 @dataclass(frozen=True)
-class Nearby:
+class Nearby(checks.Checked):
     """Ranks the documents that precede a topic in the corpus, nearest first; topics must be documents of the corpus.
 
     The score is log((depth + 1) / distance); the preceding document has distance 1. No text is read: fused with a text
@@ -29,11 +29,8 @@ class Nearby:
     True
     """
 
-    depth: int = 1000
+    depth: checks.Positive = 1000
     name: str = "nearby"
-
-    def __post_init__(self) -> None:
-        checks.check_whole_number("depth", self.depth, low=1)
 
     def score(self, distance: int) -> float:
         """Returns the score of a document at a distance before the topic."""

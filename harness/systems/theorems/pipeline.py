@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.data.markup import numbered_formulas
@@ -32,12 +32,9 @@ from harness.systems.theorems.augment import Augmented, asked, augmented
 from harness.systems.theorems.informalise import PROMPT as INFORMALISE
 from harness.systems.theorems.informalise import DeclarationColumns, Informal, informal
 
-VIEWS = ("formal", "informal", "formal+informal")
-MODES = ("live", "replay", "dry")
-
 
 @dataclass(frozen=True)
-class Pipeline:
+class Pipeline(checks.Checked):
     """System that searches a view of the declarations, optionally with queries augmented to the same view.
 
     The searching system gets each document as one text, its `body`, and each query as one text, its `title`: in Lean
@@ -73,26 +70,22 @@ class Pipeline:
 
     system: str | Mapping[str, Any]
     llm: str
-    view: str = "formal+informal"
+    view: Literal["formal", "informal", "formal+informal"] = "formal+informal"
     augment: bool = True
     augment_llm: str | None = None
-    mode: str = "replay"
+    mode: Literal["live", "replay", "dry"] = "replay"
     cache: Mapping[str, str] | None = None
-    budget: float | None = None
+    budget: checks.Number | None = None
     kinds: Sequence[str] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
-    definitions: int = 8
+    definitions: checks.Natural = 8
     query: Sequence[str] = ("title", "body")
     name: str = "theorem-pipeline"
 
     nested: ClassVar[Mapping[str, type]] = {"columns": DeclarationColumns}
 
     def __post_init__(self) -> None:
-        checks.choice("view", self.view, VIEWS)
-        checks.choice("mode", self.mode, MODES)
-        checks.check_whole_number("definitions", self.definitions)
-        if self.budget is not None:
-            checks.check_number("budget", self.budget)
+        super().__post_init__()
         for key, value in (("kinds", self.kinds), ("query", self.query)):
             if isinstance(value, str) or not all(isinstance(one, str) for one in value):
                 raise HarnessError(f"key {key!r} is {value!r}, expected a list of texts")
@@ -174,8 +167,7 @@ class Pipeline:
 
     def _client(self, endpoint: Endpoint) -> Client:
         fill = "the same command with system.mode=live asks for them"
-        mode = cast("Literal['live', 'replay', 'dry']", self.mode)
-        return Client(endpoint, mode, self.budget, self._folder, fill)
+        return Client(endpoint, self.mode, self.budget, self._folder, fill)
 
     # ---- documents and queries ----------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import pytest
 
 from harness.io import kernels
 
-NAME = "harness_candidates"
+NAME = "harness_best"
 compiled = pytest.mark.skipif(kernels.kernel(NAME) is None, reason=f"kernels: {kernels.state()[0]}")
 
 

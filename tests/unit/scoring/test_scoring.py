@@ -15,7 +15,6 @@ from harness.data import columns, trec
 from harness.data.columns import Ids, Index, Words
 from harness.data.trec import Qrels
 from harness.errors import HarnessError
-from harness.io.kernels import VARIABLE
 from harness.scoring import lookup
 from harness.scoring.scorer import Scorer, score_run
 
@@ -197,19 +196,18 @@ def _last_slots(self: lookup.JudgmentTable, key: Words) -> Index:
 
 
 @pytest.mark.parametrize(
-    ("where", "name", "collide", "kernels"),
+    ("where", "name", "collide"),
     [
-        (columns, "hashes", _same_hash, "off"),
-        (lookup.JudgmentTable, "_place", _same_slot, "off"),
-        (lookup.JudgmentTable, "_place", _last_slots, "off"),
-        (trec, "pair_hashes", _one_key, "on"),
-        (trec, "pair_hashes", _last_key, "on"),
+        (columns, "hashes", _same_hash),
+        (lookup.JudgmentTable, "_place", _same_slot),
+        (lookup.JudgmentTable, "_place", _last_slots),
+        (trec, "pair_hashes", _one_key),
+        (trec, "pair_hashes", _last_key),
     ],
 )
 def test_colliding_hashes_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, where: object, name: str, collide: object, kernels: str
+    monkeypatch: pytest.MonkeyPatch, where: object, name: str, collide: object
 ) -> None:
-    monkeypatch.setenv(VARIABLE, kernels)
     rng = random.Random(7)
     topics = ("1", "2", "a-topic-of-more-than-one-word")
     pool = [f"{prefix}{i}" for prefix in ("", "a-prefix-of-eight-or-more-", "é") for i in range(25)]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from case_tables import check_fault, faults
 from hypothesis import given
 from hypothesis import strategies as st
+from lexical_tools import rows_corpus
 from llm_server import Server, serving
+from refusals import refuses
 
-from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
@@ -48,10 +47,8 @@ def server() -> Iterator[Server]:
 def bed(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401
     """A function that re-ranks a run file; the endpoint leads to the server."""
     monkeypatch.setattr(listwise, "load_endpoint", lambda _: server.endpoint())
-    path = tmp_path / "documents.jsonl"
     rows = [{"id": f"d{n:02}", "body": f"document {n}\n[9] and more"} for n in range(COUNT)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    corpus = Corpus("made", "", "", path, (("id", "id"), ("body", "body")))
+    corpus = rows_corpus(tmp_path / "made.jsonl", rows)
     first = tmp_path / "first.run"
     first.write_text("".join(f"{t.id} Q0 d{n:02} {n + 1} {-n} first\n" for t in TOPICS for n in range(COUNT)))
 
@@ -92,8 +89,7 @@ def test_replay_needs_no_server_and_k_bounds_what_is_ordered(bed: Any, server: S
     asked = len(server.bodies)
     assert bed(k=6, mode="replay").to_dict() == first.to_dict()
     assert len(server.bodies) == asked
-    with pytest.raises(HarnessError, match=r"answers are not in .*: the same command with system.mode=live"):
-        bed(k=8, mode="replay")
+    refuses(r"answers are not in .*: the same command with system.mode=live", lambda: bed(k=8, mode="replay"))
 
 
 def test_broken_answers_are_repaired_and_counted(bed: Any, server: Server) -> None:  # noqa: ANN401
@@ -143,8 +139,3 @@ def test_windows_cover_all_ranks_and_end_at_the_first(count: int, window: int, d
     assert found[-1][0] == 0
     assert found[0][1] == count
     assert all(end - begin <= window for begin, end in found)
-
-
-@faults("listwise")
-def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
-    check_fault(system, parameters, said)

@@ -102,10 +102,8 @@ def test_models_of_sources_are_told_from_those_of_the_hub(here: set[str]) -> Non
     source = "all-mpnet-base-v2 (harness fetch all-mpnet-base-v2)"
     assert resources(missing_models(nested_configurations(mapping))) == f"the models a/cross (hub) and {source}"
     here.add("a/cross")
-    assert (
-        resources(missing_models(nested_configurations(mapping)), "mse-pages")
-        == f"the model {source} and corpus mse-pages"
-    )
+    lacking = missing_models(nested_configurations(mapping))
+    assert resources(lacking, "mse-pages") == f"the model {source} and corpus mse-pages"
     assert resources([], "mse-pages") == "the corpus mse-pages"
     assert resources([]) == ""
 
@@ -130,10 +128,7 @@ def test_files_of_runs_are_no_parts() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "fault"),
-    table("systems/recipes"),
-)
+@pytest.mark.parametrize(("value", "fault"), table("systems/recipes"))
 def test_faults_of_a_recipe(value: str, fault: str) -> None:
     mapping = {"_target_": BI, "model": "m", "recipe": json.loads(value)}
     assert message(lambda: system_state(mapping, "x")).startswith(f"system x: recipe: {fault}")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -301,10 +302,8 @@ def test_faults_of_what_python_hands_over() -> None:
         f"got Older, which is not a system: {request}, but with (topics"
     )
     assert message(lambda: BuiltSystem("bm25")) == f"got str, which is not a system: {request}"  # type: ignore[arg-type]
-    assert (
-        message(lambda: BuiltSystem(Overlap))  # type: ignore[arg-type]
-        == "got the class Overlap, which is not a system: expected an object of it"
-    )
+    said = "got the class Overlap, which is not a system: expected an object of it"
+    assert message(lambda: BuiltSystem(Overlap)) == said  # type: ignore[arg-type]
     asked = Request(TOPICS, None, WORK)
     assert message(lambda: BuiltSystem(ranks)(asked)) == (  # type: ignore[arg-type]
         "system ranks: gave NoneType, expected a harness.data.trec.Run"
@@ -338,6 +337,13 @@ def test_settings_stand_above_the_configuration() -> None:
 )
 def test_faults_of_settings(settings: Mapping[str, object], fault: str) -> None:
     assert message(lambda: load_system("bm25", **settings)).startswith(f"system bm25: {fault}")
+
+
+@pytest.mark.parametrize(("system", "parameters", "said"), table("systems/faults"))
+def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
+    module, _, name = system.rpartition(".")
+    made = getattr(importlib.import_module(f"harness.systems.{module}"), name)
+    assert message(lambda: made(**json.loads(parameters))) == said
 
 
 def test_what_a_system_of_others_needs_is_told_before_it_is_made() -> None:

@@ -9,13 +9,10 @@ from typing import Annotated, Literal
 
 from harness.errors import HarnessError
 from harness.io import checks, config
+from harness.io.checks import Natural, Number, Positive, Share
 from harness.systems.dense import texts
 
 KINDS = ("bi", "cross")
-Share = Annotated[float, partial(checks.check_number, high=1.0)]
-Number = Annotated[float, checks.check_number]
-Natural = Annotated[int, checks.check_whole_number]
-Positive = Annotated[int, partial(checks.check_whole_number, low=1)]
 
 
 @dataclass(frozen=True)
@@ -116,8 +113,8 @@ class Tuning:
             raise HarnessError(f"key 'validate_on': {strange[0]} is not among 'collections', whose topics it holds out")
         if self.validate_on and self.validate_topics:
             raise HarnessError("keys 'validate_on' and 'validate_topics' both say what is held out; give one of them")
-        texts.check("query", self.query, self.view, texts.TOPIC_FIELDS)
-        texts.check("document", self.document, self.view)
+        texts.check("query", self.query, texts.TOPIC_FIELDS)
+        texts.check("document", self.document)
         if not self.highest:
             raise HarnessError("key 'highest' is 0, expected the highest grade")
 

@@ -134,11 +134,7 @@ class GraphEncoder(nn.Module):
             nn.init.xavier_uniform_(self.edge_vectors)
         self.layers = nn.ModuleList([Layer(settings) for _ in range(settings.layers)])
         self.head = nn.Sequential(
-            nn.Linear(dim, dim),
-            nn.LayerNorm(dim),
-            nn.GELU(),
-            nn.Linear(dim, settings.out),
-            nn.LayerNorm(settings.out),
+            nn.Linear(dim, dim), nn.LayerNorm(dim), nn.GELU(), nn.Linear(dim, settings.out), nn.LayerNorm(settings.out)
         )
         self.t = nn.Parameter(torch.tensor(math.log(settings.temperature)))
 

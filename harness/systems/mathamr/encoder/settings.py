@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
+from typing import Annotated
 
 from harness.errors import HarnessError
 from harness.io import checks
@@ -15,7 +17,7 @@ LEAST_TEMPERATURE, MOST_TEMPERATURE = 0.01, 100.0
 
 
 @dataclass(frozen=True)
-class GraphEncoderSettings:
+class GraphEncoderSettings(checks.Checked):
     """Hyperparameters of an encoder; defaults are those of the thesis' experiments (table 4.5).
 
     Attributes
@@ -40,28 +42,22 @@ class GraphEncoderSettings:
         A value is out of range.
     """
 
-    nodes: int = 20_000
-    relations: int = 266
+    nodes: checks.Positive = 20_000
+    relations: checks.Positive = 266
     reserved: bool = True
-    dim: int = 64
-    out: int = 32
-    layers: int = 4
-    bases: int = 64
-    init: str = "zero-embedding"
+    dim: checks.Positive = 64
+    out: checks.Positive = 32
+    layers: checks.Positive = 4
+    bases: checks.Positive = 64
+    init: Annotated[str, partial(checks.choice, known=INITS)] = "zero-embedding"
     edge_vectors: bool = False
-    temperature: float = 0.05
+    temperature: Annotated[float, partial(checks.check_number, low=LEAST_TEMPERATURE, high=MOST_TEMPERATURE)] = 0.05
     normalise: bool = True
     convolution: str = "own"
 
     def __post_init__(self) -> None:
-        for name in ("nodes", "relations", "dim", "out", "layers", "bases"):
-            checks.check_whole_number(name, getattr(self, name), low=1)
-        for name in ("reserved", "edge_vectors", "normalise"):
-            if not isinstance(getattr(self, name), bool):
-                raise HarnessError(f"key {name!r} is {getattr(self, name)!r}, expected true or false")
-        checks.choice("init", self.init, INITS)
+        super().__post_init__()
         checks.choice("model.convolution", self.convolution, CONVOLUTIONS)
-        checks.check_number("temperature", self.temperature, low=LEAST_TEMPERATURE, high=MOST_TEMPERATURE)
 
     @property
     def directed(self) -> int:

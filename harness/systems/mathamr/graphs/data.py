@@ -322,11 +322,7 @@ def texts(ids: Sequence[str], sources: Mapping[str, str]) -> list[str]:
 
 
 def post_graphs(
-    corpus: Corpus,
-    parser: Parser,
-    column: str = "question",
-    workers: int = 1,
-    unanswered: Corpus | None = None,
+    corpus: Corpus, parser: Parser, column: str = "question", workers: int = 1, unanswered: Corpus | None = None
 ) -> Iterator[tuple[str, Graph]]:
     """Yields (id, graph) of a corpus's questions, then of its answers, then of unanswered questions."""
     yield from read_graphs(graphs(corpus, "questions", parser, column, workers))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
 
 from harness.errors import HarnessError
 from harness.io import checks
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(checks.Checked):
     """Training schedule; the defaults are those of the thesis' experiments (table 4.5).
 
     Attributes
@@ -34,39 +36,31 @@ class Schedule:
         weight is that of the post loss.
     """
 
-    seed: int = 42
-    batch: int = 32
-    epochs: int = 7
-    rate: float = 1e-4
-    least_rate: float = 1e-5
-    weight_decay: float = 1e-3
-    clip: float = 1.0
-    patience: int = 3
-    validation: float = 0.1
-    node_mask: float = 0.1
-    edge_dropout: float = 0.1
+    seed: checks.Natural = 42
+    batch: Annotated[int, partial(checks.check_whole_number, low=2)] = 32
+    epochs: checks.Positive = 7
+    rate: checks.Number = 1e-4
+    least_rate: checks.Number = 1e-5
+    weight_decay: checks.Number = 1e-3
+    clip: checks.Number = 1.0
+    patience: checks.Positive = 3
+    validation: checks.Share = 0.1
+    node_mask: checks.Share = 0.1
+    edge_dropout: checks.Share = 0.1
     together: bool = False
-    beta: float = 1.0
+    beta: checks.Share = 1.0
     autocast: bool = False
-    every: int = 50
-    hard: int = 0
-    formulas: float = 0.0
-    distil: float = 0.0
+    every: checks.Positive = 50
+    hard: checks.Natural = 0
+    formulas: checks.Share = 0.0
+    distil: checks.Share = 0.0
 
     def __post_init__(self) -> None:
-        for name, low in (("seed", 0), ("batch", 2), ("epochs", 1), ("patience", 1), ("every", 1), ("hard", 0)):
-            checks.check_whole_number(name, getattr(self, name), low=low)
-        for name in ("rate", "least_rate", "weight_decay", "clip"):
-            checks.check_number(name, getattr(self, name))
-        for name in ("validation", "node_mask", "edge_dropout", "beta", "formulas", "distil"):
-            checks.check_number(name, getattr(self, name), high=1.0)
+        super().__post_init__()
         if self.seed >= 1 << 64:  # limit of torch's seed
             raise HarnessError(f"key 'seed' is {self.seed}, expected a whole number from 0 to {(1 << 64) - 1}")
         if self.least_rate > self.rate:
             raise HarnessError(f"key 'least_rate' is {self.least_rate:g}, and 'rate', which falls to it, {self.rate:g}")
-        for name in ("together", "autocast"):
-            if not isinstance(getattr(self, name), bool):
-                raise HarnessError(f"key {name!r} is {getattr(self, name)!r}, expected true or false")
         if self.formulas + self.distil >= 1:
             both = f"{self.formulas:g} and {self.distil:g}"
             raise HarnessError(f"keys 'formulas' and 'distil' are {both}, which leaves no weight to the loss of posts")

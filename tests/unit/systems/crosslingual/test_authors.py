@@ -82,9 +82,8 @@ def test_unmasking_replaces_letters_wherever_they_are() -> None:
     ten = " ".join(f"${letter}$" for letter in "abcdefghij")
     assert unmask_as_authors(mask_as_authors(ten).text, mask_as_authors(ten)) == ten.replace("$j$", "$a$0")
     nested = mask_as_authors(r"\begin{a} $x$ \end{a}")
-    assert (
-        unmask_as_authors(nested.text, nested) == r"\begin{a} QZ1 \end{a}"
-    )  # QZ1 was replaced before QZ2 brought it back
+    # QZ1 was replaced before QZ2 brought it back.
+    assert unmask_as_authors(nested.text, nested) == r"\begin{a} QZ1 \end{a}"
     assert unmask_as_authors("qz1 QZ 1", Masked("", ("$a$",), (1,))) == "qz1 QZ 1"
 
 
@@ -93,10 +92,7 @@ def test_sentences_lose_their_marks() -> None:
     assert sentences("یک؟ دو।") == ["یک؟ دو।"]  # they know neither mark
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("\n$x$", ""), *table("systems/untranslated")],
-)
+@pytest.mark.parametrize(("text", "expected"), [("\n$x$", ""), *table("systems/untranslated")])
 def test_why_a_text_stays_untranslated(text: str, expected: str) -> None:
     assert (reason(mask_as_authors(text)) or "") == expected
 

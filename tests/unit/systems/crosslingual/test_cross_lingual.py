@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from case_tables import check_fault, faults
 from lexical_tools import message
 from process_tools import same_paths
 
@@ -302,8 +301,3 @@ def test_the_shipped_configurations() -> None:
     assert "somebody/nllb-small" in why
     assert build_system(mapping | {"translator": {"_target_": f"{CONTROLS}Identity"}}, "x").name == "x"
     assert crosslingual.built({"_target_": f"{CONTROLS}Identity"}).name == "identity"
-
-
-@faults("crosslingual")
-def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
-    check_fault(system, parameters, said)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refusal
 from vector_tools import unit
 
-from harness.errors import HarnessError
 from harness.io.files import sha256_file
 from harness.store import artefacts
 from harness.systems.dense import chroma
@@ -36,11 +36,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("chroma")
     chroma.build(vectors(), folder)
     return folder
-
-
-def line(error: pytest.ExceptionInfo[HarnessError]) -> str:
-    (found,) = error.value.lines
-    return found
 
 
 @pytest.mark.slow
@@ -105,21 +100,14 @@ def test_a_store_of_other_vectors_is_one_line(store: Path, tmp_path: Path) -> No
         replace(own, ids=own.ids[::-1].copy()),
         replace(own, document=np.full(400, -1)),
     ):
-        with pytest.raises(HarnessError) as error, chroma.opened(store, other):
-            pass
-        made = "made by another model or of other documents"
-        assert line(error) == f"{store}: a store of 342 vectors of 16 dimensions, {made}; {remedy}"
-    with pytest.raises(HarnessError) as error, chroma.opened(tmp_path, vectors()):
-        pass
-    assert line(error).startswith(f"{tmp_path}: not a store of vectors: ")
-    with pytest.raises(HarnessError) as error, chroma.opened(tmp_path / "none", vectors()):
-        pass
-    assert line(error).startswith(f"{tmp_path / 'none'}: cannot be copied to ")
-    assert line(error).endswith("(TMPDIR may name another place): No such file or directory")
+        made = "a store of 342 vectors of 16 dimensions, made by another model or of other documents"
+        assert refusal(chroma.opened(store, other).__enter__) == f"{store}: {made}; {remedy}"
+    assert refusal(chroma.opened(tmp_path, vectors()).__enter__).startswith(f"{tmp_path}: not a store of vectors: ")
+    line = refusal(chroma.opened(tmp_path / "none", vectors()).__enter__)
+    assert line.startswith(f"{tmp_path / 'none'}: cannot be copied to ")
+    assert line.endswith("(TMPDIR may name another place): No such file or directory")
     (tmp_path / "chroma.sqlite3").write_bytes(b"no database" * 100)
-    with pytest.raises(HarnessError) as error, chroma.opened(tmp_path, vectors()):
-        pass
-    assert line(error).startswith(f"{tmp_path}: ")
+    assert refusal(chroma.opened(tmp_path, vectors()).__enter__).startswith(f"{tmp_path}: ")
 
 
 def test_a_store_that_has_no_room_is_one_line(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,10 +115,9 @@ def test_a_store_that_has_no_room_is_one_line(store: Path, monkeypatch: pytest.M
         raise shutil.Error([("one", "other", "[Errno 28] No space left on device")])
 
     monkeypatch.setattr(shutil, "copytree", full)
-    with pytest.raises(HarnessError) as error, chroma.opened(store, vectors()):
-        pass
-    assert line(error).startswith(f"{store}: cannot be copied to ")
-    assert "No space left on device" in line(error)
+    line = refusal(chroma.opened(store, vectors()).__enter__)
+    assert line.startswith(f"{store}: cannot be copied to ")
+    assert "No space left on device" in line
 
 
 def test_an_index_is_kept_under_what_it_was_made_from(tmp_path: Path) -> None:
@@ -145,7 +132,6 @@ def test_an_index_is_kept_under_what_it_was_made_from(tmp_path: Path) -> None:
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "chromadb", None)
-    with pytest.raises(HarnessError) as error:
-        chroma.build(vectors(), tmp_path)
-    assert line(error) == "chromadb is not installed: pip install 'mathir-harness[chroma]'"
+    missing = "chromadb is not installed: pip install 'mathir-harness[chroma]'"
+    assert refusal(lambda: chroma.build(vectors(), tmp_path)) == missing
     assert BiEncoder("bi", "all-minilm-l6-v2", search="chroma").search == "chroma"

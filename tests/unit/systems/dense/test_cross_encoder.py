@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lexical_tools import message
+from lexical_tools import message, rows_corpus
 from pair_tools import plain, save_model
 
 from harness.collections.corpus import Corpus
@@ -24,7 +25,7 @@ from harness.store import artefacts
 from harness.store.cost import measuring
 from harness.systems.base import MARK, Request
 from harness.systems.build import build_system
-from harness.systems.dense.cross_encoder import CrossEncoder, tiered, whole
+from harness.systems.dense.cross_encoder import CrossEncoder, _inputs, tiered, whole
 from harness.systems.dense.models import find_model
 
 COUNT = 30
@@ -48,17 +49,11 @@ def bodies() -> dict[str, str]:
 
 BODIES = bodies()
 # The first ranking of each topic: d00 to d29, of T2 from its end, of T3 four documents.
-FIRST = {
-    "T1": list(BODIES),
-    "T2": list(BODIES)[::-1],
-    "T3": ["d05", "d03", "d09", "d01"],
-}
+FIRST = {"T1": list(BODIES), "T2": list(BODIES)[::-1], "T3": ["d05", "d03", "d09", "d01"]}
 
 
 def corpus(tmp_path: Path, documents: Mapping[str, str] = BODIES) -> Corpus:
-    path = tmp_path / "corpus.jsonl"
-    path.write_text("".join(json.dumps({"id": name, "body": body}) + "\n" for name, body in documents.items()))
-    return Corpus("made", "Made", "none", path, fields=(("id", "id"), ("body", "body")))
+    return rows_corpus(tmp_path / "made.jsonl", ({"id": name, "body": body} for name, body in documents.items()))
 
 
 def run_file(tmp_path: Path, rankings: Mapping[str, Sequence[str]] = FIRST, name: str = "first") -> str:
@@ -245,11 +240,9 @@ def test_documents_that_the_corpus_lacks(tmp_path: Path, folder: Path, capsys: p
     said = "mine: 7 of 64 results are left out; corpus made does not hold them"
     assert said in capsys.readouterr().err.splitlines()
     assert meter.notes["mine: results left out"] == 7
-    none = corpus(tmp_path, {"other": "w1"})
-    assert (
-        message(lambda: CrossEncoder("mine", str(folder), first=run_file(tmp_path))(request(tmp_path, corpus=none)))
-        == "system mine: corpus made holds no document of first"
-    )
+    system, none = CrossEncoder("mine", str(folder), first=run_file(tmp_path)), corpus(tmp_path, {"other": "w1"})
+    said = "system mine: corpus made holds no document of first"
+    assert message(lambda: system(request(tmp_path, corpus=none))) == said
 
 
 def test_topics_without_text(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -265,22 +258,14 @@ def test_topics_without_text(tmp_path: Path, folder: Path, capsys: pytest.Captur
     assert [topic for topic, docs in run.to_dict().items() if docs] == ["T3"]
     assert "mine: 1 topic has no text, left out, such as T1" in capsys.readouterr().err.splitlines()
     alone = Topics((Topic("T1", ""),))
-    assert (
-        message(
-            lambda: CrossEncoder("mine", str(folder), first=run_file(tmp_path, {"T1": ["d01"]}))(
-                request(tmp_path, alone)
-            )
-        )
-        == "system mine: no topic has a text; the key 'query' names what is read of topics"
-    )
+    silent = CrossEncoder("mine", str(folder), first=run_file(tmp_path, {"T1": ["d01"]}))
+    said = "system mine: no topic has a text; the key 'query' names what is read of topics"
+    assert message(lambda: silent(request(tmp_path, alone))) == said
 
 
 def test_fields_and_views(tmp_path: Path, folder: Path) -> None:
-    path = tmp_path / "fields.jsonl"
     row = {"id": "d1", "title": "w1", "body": "w2 $w3$ w4", "question": "w5"}
-    path.write_text(json.dumps(row) + "\n")
-    fields = tuple((name, name) for name in ("id", "title", "body"))
-    made = Corpus("made", "Made", "none", path, fields=fields, keep=("question",))
+    made = rows_corpus(tmp_path / "made.jsonl", [row], "id title body", "question")
     topics = Topics((Topic("T1", "w9", "w8 $w7$"),))
     pool = {"T1": frozenset({"d1"})}
     for keys, query, document in (
@@ -405,43 +390,11 @@ def test_the_first_system_speaks_through(tmp_path: Path, folder: Path, monkeypat
 
 # ---- faults -----------------------------------------------------------------------------------------------------
 
-TIERS = "expected whole numbers from 1, ascending, such as [3, 7, 12]"
 
-
-@pytest.mark.parametrize(
-    ("given", "fault"),
-    [
-        ({"model": None}, "key 'model' is missing"),
-        ({"model": ["a"]}, "key 'model' is ['a'], expected text"),
-        ({"first": 3}, "key 'first' is 3, expected the name of a system, or a configuration with '_target_'"),
-        ({"first": "overlp"}, "key 'first': 'overlp' is neither a file nor a system; did you mean 'overlap'?"),
-        ({"first": {"_target_": "harness.systems.baselines.Shuffle", "sed": 1}}, "first: key 'sed' is unknown to"),
-        ({"k": 3}, "key 'k' cuts a first ranking; give the key 'first' as well"),
-        ({"tiers": [3]}, "key 'tiers' cuts a first ranking; give the key 'first' as well"),
-        ({"first": "overlap", "k": 0}, "key 'k' is 0, expected a whole number from 1 up"),
-        (
-            {"first": "overlap", "k": 3, "tiers": [3]},
-            "key 'k' cannot be used with 'tiers', whose last bound it is; leave one of them out",
-        ),
-        ({"first": "overlap", "tiers": []}, f"key 'tiers' is [], {TIERS}"),
-        ({"first": "overlap", "tiers": [7, 3]}, f"key 'tiers' is [7, 3], {TIERS}"),
-        ({"first": "overlap", "tiers": [0, 3]}, f"key 'tiers' is [0, 3], {TIERS}"),
-        ({"first": "overlap", "tiers": [3, 3]}, f"key 'tiers' is [3, 3], {TIERS}"),
-        ({"first": "overlap", "tiers": [True, 3]}, f"key 'tiers' is [True, 3], {TIERS}"),
-        ({"first": "overlap", "tiers": "37"}, f"key 'tiers' is '37', {TIERS}"),
-        ({"first": "overlap", "tiers": 3}, f"key 'tiers' is 3, {TIERS}"),
-        ({"query": ["question"]}, "key 'query': 'question' is unknown; "),
-        ({"document": "body"}, "key 'document' is 'body', expected a list of fields"),
-        ({"view": "html"}, "key 'view' is 'html'; "),
-        ({"label": True}, "key 'label' is True, expected text"),
-        ({"activation": "tanh"}, "key 'activation' is 'tanh'; "),
-        ({"length": -1}, "key 'length' is -1, expected a whole number from 1 up"),
-        ({"truncation": "first"}, "key 'truncation' is 'first'; known: longest_first, only_second"),
-        ({"precision": "int8"}, "key 'precision' is 'int8'; known: bfloat16, float16, float32"),
-        ({"device": "tpu"}, "key 'device' is 'tpu'; did you mean 'cpu'?"),
-        ({"tokens": -1}, "key 'tokens' is -1, expected a whole number from 0 up"),
-    ],
-)
-def test_faults_of_a_configuration(given: dict[str, Any], fault: str) -> None:
-    mapping = {**config.load("system", "cross-encoder")[0], "model": "anything", **given}
-    assert message(lambda: build_system(mapping, "f")).startswith(f"f: {fault}")
+@pytest.mark.parametrize("library", ["torch", "transformers", "tokenizers", "sentence-transformers"])
+def test_scores_are_kept_by_the_versions_of_all_libraries(monkeypatch: pytest.MonkeyPatch, library: str) -> None:
+    before = _inputs("query", ["document"], {})
+    assert _inputs("query", ["document"], {}) == before
+    version = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "0" if name == library else version(name))
+    assert _inputs("query", ["document"], {}) != before

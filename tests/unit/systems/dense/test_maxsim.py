@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
+import tracemalloc
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +18,7 @@ from vector_tools import COUNTS, LENGTHS, agree, documents, queries, reference, 
 
 from harness.errors import HarnessError
 from harness.systems.dense import maxsim
-from harness.systems.dense.maxsim import Rows, Vectors, scores_many, stack
+from harness.systems.dense.maxsim import Rows, Vectors, scores_many, stack, write_vectors
 from harness.systems.dense.ragged import SLACK, blocks, padded
 from harness.systems.dense.search import STRATEGIES, Hits, VectorQuery, best_among, search_vectors
 
@@ -58,19 +60,6 @@ def test_reference(lengths: list[int], counts: list[int], seed: int, product: in
     assert scores.dtype == np.float32
     assert np.allclose(scores, expected, rtol=0, atol=1e-5)
     assert np.array_equal(scores == -np.inf, np.tile(np.array(lengths) == 0, (len(asked), 1)))
-
-
-def test_all_similarities_negative() -> None:
-    generator = np.random.default_rng(3)
-    positive = np.abs(unit(generator, 60, 8))
-    lengths = [1, 7, 2, 30, 0, 20]
-    start = np.cumsum([0, *lengths])
-    parts = [-positive[a:b] for a, b in pairwise(start)]
-    vectors = stack((str(n), part, -1) for n, part in enumerate(parts))
-    query = np.abs(unit(generator, 5, 8))
-    scores = maxsim.maxsim(query, vectors)
-    assert (scores[[0, 1, 2, 3, 5]] < 0).all()
-    assert np.allclose(scores, reference(query, vectors), atol=1e-5)
 
 
 @settings(deadline=None)
@@ -238,20 +227,14 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert np.array_equal(maxsim.maxsim(query, again), maxsim.maxsim(query, vectors))
 
 
-def _cut(folder: Path) -> None:
-    path = folder / "values.npy"
-    path.write_bytes(path.read_bytes()[:-5])
-
-
-def _gone(folder: Path) -> None:
-    (folder / "start.npy").unlink()
-
-
-def _other(folder: Path) -> None:
-    np.save(folder / "document.npy", np.zeros(7, np.int64))
-
-
-@pytest.mark.parametrize("damage", [_cut, _gone, _other])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: os.truncate(folder / "values.npy", (folder / "values.npy").stat().st_size - 5),
+        lambda folder: (folder / "start.npy").unlink(),
+        lambda folder: np.save(folder / "document.npy", np.zeros(7, np.int64)),
+    ],
+)
 def test_damaged_files(tmp_path: Path, damage: Any) -> None:  # noqa: ANN401
     documents([3, 1]).save(tmp_path)
     damage(tmp_path)
@@ -280,18 +263,6 @@ def test_values_that_are_not_finite(tmp_path: Path) -> None:
 )
 def test_arrays_that_contradict_each_other(changes: dict[str, Any], message: str) -> None:
     refuses(message, lambda: replace(documents([3, 1]), **changes).check())
-
-
-@pytest.mark.parametrize(
-    ("items", "message"),
-    [
-        ([], "there is none"),
-        ([("a", np.zeros((0, 4)), -1)], "there is none"),
-        ([("a", np.ones((2, 4)), 2)], "not one of its vectors"),
-    ],
-)
-def test_stack_refuses(items: list[Any], message: str) -> None:
-    refuses(message, lambda: stack(items))
 
 
 @pytest.mark.parametrize(
@@ -325,3 +296,53 @@ def test_arguments_that_are_refused(arguments: dict[str, Any], message: str) -> 
 def test_query_without_a_single_vector(strategy: str) -> None:
     with pytest.raises(HarnessError, match="query 2 has no vector for the whole query"):
         search_vectors([*queries([2]), VectorQuery(queries([2])[0].values)], documents([2]), strategy)
+
+
+Item = tuple[str, Any, int, str]
+
+
+def written_items(count: int) -> Iterator[Item]:
+    generator = np.random.default_rng(0)
+    for number in range(count):
+        values = generator.standard_normal((number % 4, 8), np.float32)
+        yield f"d{number}", values, len(values) - 1, f"post{number}"
+
+
+@pytest.mark.parametrize("posts", [False, True])
+def test_files_are_those_of_a_stack(tmp_path: Path, posts: bool) -> None:
+    context = [post for _, _, _, post in written_items(30)] if posts else None
+    stack(((name, values, single) for name, values, single, _ in written_items(30)), context).save(tmp_path / "stacked")
+    assert write_vectors(written_items(30), tmp_path / "written", posts=posts) == 30
+    names = sorted(path.name for path in (tmp_path / "stacked").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "written").iterdir())
+    assert len(names) == 4 + posts
+    for name in names:
+        assert (tmp_path / "stacked" / name).read_bytes() == (tmp_path / "written" / name).read_bytes(), name
+
+
+@pytest.mark.parametrize(
+    ("items", "fault"),
+    [
+        ([], "there is none"),
+        ([("a", np.zeros((0, 2)), -1, "")], "there is none"),
+        ([("a", np.ones((1, 2)), 0, ""), ("b", np.ones((1, 3)), 0, "")], r"document b: .* found \(3,\) after \(2,\)"),
+        ([("a", np.ones(2), 0, "")], "document a: .*one number of dimensions"),
+        ([("a", np.ones((1, 2)), 0, ""), ("a", np.ones((1, 2)), 0, "")], "an id occurs twice"),
+        ([("a", np.full((1, 2), np.nan), 0, "")], "document a: a value is infinite or not a number"),
+        ([("a", np.ones((1, 2)), 1, "")], "document a: its single vector is not one of its vectors"),
+    ],
+)
+def test_what_a_stack_refuses_is_refused(tmp_path: Path, items: list[Item], fault: str) -> None:
+    refuses(fault, lambda: write_vectors(items, tmp_path / "vectors"))
+
+
+def test_memory_does_not_hold_the_vectors(tmp_path: Path) -> None:
+    values = np.ones((100, 128), np.float32)
+    tracemalloc.start()
+    try:
+        write_vectors(((f"d{number}", values, 0, "") for number in range(1000)), tmp_path / "vectors")
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "vectors" / "values.npy").stat().st_size > 50_000_000
+    assert most < 5_000_000

@@ -254,10 +254,7 @@ def test_nothing_to_find() -> None:
             {"queries": np.ones((2, 3), np.float32)},
             "query 1 has vectors of shape (1, 3), expected at least one vector of 2 dimensions",
         ),
-        (
-            {"queries": np.array([[1, 2], [np.nan, 1]], np.float32)},
-            "query 2: a value is infinite or not a number",
-        ),
+        ({"queries": np.array([[1, 2], [np.nan, 1]], np.float32)}, "query 2: a value is infinite or not a number"),
         (
             {"queries": np.full((1, 2), 1e21, np.float32), "parts": [part([[1e18, 1e18]])]},
             "vectors are up to 1.42e+18 long: their inner products do not fit 32 bits",
@@ -277,10 +274,7 @@ def two() -> list[Vectors]:
     generator = np.random.default_rng(5)
     names = [f"d{n:03d}" for n in range(400)]
     lacking = [n if n < 9 else -1 if n == 9 else n - 1 for n in range(400)]
-    return [
-        part(unit(generator, 400, DIMENSIONS), ids=names),
-        part(unit(generator, 399, DIMENSIONS), lacking, names),
-    ]
+    return [part(unit(generator, 400, DIMENSIONS), ids=names), part(unit(generator, 399, DIMENSIONS), lacking, names)]
 
 
 @pytest.mark.parametrize("combine", ["sum", "max"])

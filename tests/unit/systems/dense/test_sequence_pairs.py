@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_models import WORDS, save, word_tokenizer
+from lexical_tools import corpus_of
 from refusals import refuses
 
-from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.dense import encoder, models, sequence_pairs
-from harness.systems.dense.cross_encoder import CrossEncoder
 from harness.systems.dense.pairs import PairScorerSettings
 from harness.systems.dense.sequence_pairs import PairReading
 
@@ -91,10 +90,8 @@ def test_only_the_document_is_truncated(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_is_ranked_by_the_log_probability(tmp_path: Path, folder: Path) -> None:
-    path = tmp_path / "made.jsonl"
     bodies = {f"d{n}": f"w{n} w{2 * n}" for n in range(8)}
-    path.write_text("".join(json.dumps({"id": doc, "body": body}) + "\n" for doc, body in bodies.items()))
-    corpus = Corpus("made", "", "", path, (("id", "id"), ("body", "body")))
+    corpus = corpus_of(tmp_path, bodies)
     first = tmp_path / "first.run"
     first.write_text("".join(f"T1 Q0 d{n} {n + 1} {-n} first\n" for n in range(8)))
     built = load_system("monot5", model=str(folder), first=str(first), k=5, device="cpu")
@@ -109,9 +106,8 @@ def test_a_run_is_ranked_by_the_log_probability(tmp_path: Path, folder: Path) ->
 
 def test_no_more_word_pieces_than_positions(tmp_path: Path, folder: Path) -> None:
     """T5 has no positions of its own, so that any length is allowed; a model that states their number has a limit."""
-    assert (
-        sequence_pairs.load(models.find_model(str(folder)), PairReading(), PairScorerSettings(length=900)).length == 900
-    )
+    model = models.find_model(str(folder))
+    assert sequence_pairs.load(model, PairReading(), PairScorerSettings(length=900)).length == 900
     limited = tmp_path / "limited"
     shutil.copytree(folder, limited)
     config = json.loads((limited / "config.json").read_text())
@@ -122,25 +118,7 @@ def test_no_more_word_pieces_than_positions(tmp_path: Path, folder: Path) -> Non
 
 
 def test_other_models_and_words_are_refused(tmp_path: Path, folder: Path) -> None:
-    refuses(
-        "cannot be loaded", lambda: sequence_pairs.load(models.find_model(str(save(tmp_path / "bert"))), PairReading())
-    )
+    model = models.find_model(str(save(tmp_path / "bert")))
+    refuses("cannot be loaded", lambda: sequence_pairs.load(model, PairReading()))
     with pytest.raises(HarnessError, match=r"key 'words': 'no way' is not a single word piece of model .*, but 2"):
         sequence_pairs.load(models.find_model(str(folder)), PairReading(words=["no way", "true"]))
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"template": "{document} {query}"}, "expected a text with {query} and {document} in it"),
-        ({"template": TEMPLATE, "words": ["true"]}, "key 'words' is ['true'], expected two words in quotes"),
-        ({"words": ["a", "b"]}, "give the key 'template' as well"),
-        ({"template": TEMPLATE, "training": {"collections": ["mini-task1"]}}, "are not fine-tuned here"),
-        ({"activation": "log"}, "key 'activation' is 'log'; known: log-softmax"),
-    ],
-)
-def test_bad_settings_get_one_line(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(HarnessError) as error:
-        CrossEncoder("mono", "tiny", first="bm25", **keys)
-    (line,) = error.value.lines
-    assert said in line

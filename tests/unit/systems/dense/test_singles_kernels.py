@@ -15,7 +15,7 @@ from harness.io.kernels import kernel
 from harness.systems.dense import search
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Hits, nearest
-from harness.systems.dense.single_vectors import DocumentParts, Scan, grouped
+from harness.systems.dense.single_vectors import DocumentParts, Scan
 
 pytestmark = pytest.mark.skipif(kernel("harness_dense_exact") is None, reason="kernels are not compiled")
 
@@ -103,16 +103,6 @@ def test_a_scan_keeps_what_reaches_the_floor(seed: int, count: int, dimensions: 
     pairs = list(zip(query.tolist(), found.tolist(), strict=True))
     assert sure <= set(pairs)
     assert len(pairs) == len(set(pairs))
-
-
-@settings(deadline=None, max_examples=examples(60))
-@given(st.lists(st.integers(0, 30)), st.integers(31, 40))
-def test_candidates_are_grouped_by_their_query(numbers: list[int], queries: int) -> None:
-    query, scores = np.array(numbers, np.uint16), np.arange(len(numbers), dtype=np.float32)
-    compiled, plain = both(
-        lambda: [[a.tolist() for a in both] for both in grouped(query, np.arange(len(query)), scores, queries)]
-    )
-    assert compiled == plain
 
 
 def test_each_number_of_16_bits_is_made_wide_as_by_numpy() -> None:

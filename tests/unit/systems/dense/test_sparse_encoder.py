@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from encoder_models import save
+from lexical_tools import rows_corpus
 from refusals import refuses
 from token_models import save_inference_free, save_splade
 
@@ -51,9 +51,7 @@ def rows(count: int = 300) -> list[dict[str, str]]:
 
 
 def corpus_of(tmp_path: Path) -> Corpus:
-    path = tmp_path / "made.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
-    return Corpus("made", "", "", path, (("id", "id"), ("body", "body")))
+    return rows_corpus(tmp_path / "made.jsonl", rows())
 
 
 def run(tmp_path: Path, model: Path, *, pool: Any = None, **keys: Any) -> Run:  # noqa: ANN401
@@ -144,26 +142,8 @@ def test_pool_statistics_and_configuration(tmp_path: Path, splade: Path) -> None
 
 
 def test_other_models_are_refused(tmp_path: Path, free: Path) -> None:
-    refuses(
-        "is not a sparse encoder; expected a model of word pieces",
-        lambda: load_sparse_model(str(save(tmp_path / "single"))),
-    )
+    single = str(save(tmp_path / "single"))
+    refuses("is not a sparse encoder; expected a model of word pieces", lambda: load_sparse_model(single))
     assert models.transformer_folder(free).name == "document_0_MLMTransformer"
     with pytest.raises(HarnessError, match=r"key 'length' is 99, and model .* reads 16 word pieces at most"):
         load_sparse_model(str(free), SparseSettings(length=99))
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"active": 0}, "key 'active' is 0, expected a whole number from 1"),
-        ({"precision": "int8"}, "key 'precision' is 'int8'"),
-        ({"prefixes": {"text": "a"}}, "key 'prefixes.text' is unknown"),
-        ({"document": []}, "key 'document'"),
-    ],
-)
-def test_bad_settings_get_one_line(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(HarnessError) as error:
-        SparseEncoder("sparse", "tiny", **keys)
-    (line,) = error.value.lines
-    assert said in line

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from process_tools import same_paths
 from refusals import refuses
@@ -62,9 +63,11 @@ def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     data = (tmp_path / "x.pt").read_bytes()
     (tmp_path / "x.pt").write_bytes(data[:-1])
     assert not checkpoint.is_intact_checkpoint(tmp_path / "x.pt")
-    refuses(
-        r"x\.pt: not a checkpoint, or damaged: it ends otherwise", lambda: checkpoint.read_checkpoint(tmp_path / "x.pt")
-    )
+    for at in np.random.default_rng(0).integers(0, len(data), 60).tolist():
+        (tmp_path / "flipped.pt").write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
+        assert not checkpoint.is_intact_checkpoint(tmp_path / "flipped.pt")
+    said = r"x\.pt: not a checkpoint, or damaged: it ends otherwise"
+    refuses(said, lambda: checkpoint.read_checkpoint(tmp_path / "x.pt"))
     refuses("no such checkpoint", lambda: checkpoint.read_checkpoint(tmp_path / "none.pt"))
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from refusals import refuses
+from refusals import refusal, refuses
 from tuning_tools import SUBJECTS, Courses, courses, judged, mapping, settings, similar, threads, topic
 
 from harness.collections.corpora import load_corpus
 from harness.collections.judged_documents import judged as judged_nowhere
 from harness.data.topics import Topic
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.produce import check_untrained
+from harness.experiments.produce import make as produce
+from harness.experiments.task import task
+from harness.systems.base import Request
 from harness.systems.build import BuiltSystem
 from harness.systems.dense.training import data, guard
 from harness.systems.dense.training.data import Examples
@@ -273,10 +279,7 @@ def test_texts_are_the_fields_that_are_named(courses: Courses) -> None:
 
 
 def one_line(**changes: object) -> str:
-    with pytest.raises(HarnessError) as caught:
-        made(**changes)  # type: ignore[arg-type]
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    return refusal(lambda: made(**changes))  # type: ignore[arg-type]
 
 
 def test_a_corpus_that_does_not_say_what_is_needed_is_one_line(courses: Courses) -> None:
@@ -322,11 +325,9 @@ def test_too_little_to_train_on_is_one_line(courses: Courses) -> None:
     ],
 )
 def test_settings_are_checked(courses: Courses, key: str, value: object, said: str) -> None:
-    with pytest.raises(HarnessError) as caught:
-        tuning("cross", mapping() | {key: value})
-    assert str(caught.value).startswith("key 'training': ")
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
+    line = refusal(lambda: tuning("cross", mapping() | {key: value}))
+    assert line.startswith("key 'training': ")
+    assert said in line
 
 
 def test_a_bi_encoder_takes_no_sampled_negatives(courses: Courses) -> None:
@@ -341,3 +342,56 @@ def test_a_bi_encoder_takes_no_sampled_negatives(courses: Courses) -> None:
         tuning("bi", mapping("bi", batch=1))
     assert tuning("bi", mapping("bi", batch=2)).batch == 2
     assert tuning("cross", mapping("cross", batch=1)).batch == 1
+
+
+@pytest.fixture
+def both(courses: Courses) -> Courses:
+    """Topics P0 to P3 are judged in e0, F0 and F1 in e1."""
+    past = [topic(f"P{number}", SUBJECTS[number % 4], 100 + number) for number in range(4)]
+    future = [topic(f"F{number}", SUBJECTS[number % 4], 200 + number) for number in range(2)]
+    first = [*judged(past, threads(), 3), ("P0", "A5.1", 3)]
+    first = list({(t, d): (t, d, g) for t, d, g in first}.values())
+    courses.collection("both", [*past, *future], first, [("F0", "A0.0", 3), ("F1", "A5.1", 1)])
+    return courses
+
+
+def test_the_edition_that_is_evaluated_is_left_out(both: Courses) -> None:
+    corpus = load_corpus("threads")
+    found = data.examples("cross", settings(collections=["both/e0"], leave_out=["both/e1"]), corpus, similar(corpus))
+    pairs = {found.ids[number] for number in [*found.train.tolist(), *found.held.tolist()]}
+    assert {name for name, _ in pairs} == {"P0", "P1", "P2", "P3"}
+    assert not {"A0.0", "A5.1"} & {document for _, document in found.ids}
+    assert found.counts["judged pairs left out"] >= 2
+
+
+@pytest.mark.parametrize(
+    ("collections", "leave_out"), [("both", "both/e1"), ("both/e1", "both/e1"), ("both/e0", "both"), ("both", "both")]
+)
+def test_what_is_left_out_is_not_trained_on(both: Courses, collections: str, leave_out: str) -> None:
+    with pytest.raises(HarnessError, match=f"'leave_out': {collections} is trained on as well"):
+        settings(collections=[collections], leave_out=[leave_out])
+
+
+@dataclass
+class Learner:
+    """Ranks the first document for every topic that it is given."""
+
+    left_out: frozenset[str]
+    name: str = "learner"
+
+    def trains_without(self) -> frozenset[str]:
+        return self.left_out
+
+    def __call__(self, request: Request) -> Run:
+        first = next(iter(request.corpus_for(self.name).ids()))
+        return Run.from_dict(self.name, {topic.id: {first: 1.0} for topic in request.topics})
+
+
+def test_it_ranks_the_topics_of_that_edition_alone(both: Courses, tmp_path: Path) -> None:
+    system = Learner(frozenset(["both/e1"]))
+    made = produce(system, task("both", "threads", edition="e1"), runs=tmp_path)
+    assert made.run.topics == ("F0", "F1")
+    with pytest.raises(HarnessError, match="trains on posts without leaving out those judged in both"):
+        produce(system, task("both", "threads", edition="e0"), runs=tmp_path)
+    everything = produce(Learner(frozenset(["both"])), task("both", "threads", edition="e1"), runs=tmp_path)
+    assert len(everything.run.topics) == 6

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from case_tables import check_fault, faults, table
+from case_tables import table
 from hypothesis import given
 from hypothesis import strategies as st
 from lexical_tools import corpus_of, message
@@ -83,8 +83,3 @@ def test_places_that_contradict_scores() -> None:
     assert list(run_of("x", results, TOPICS).to_dict()["T1"]) == ["a", "b"]
     said = message(lambda: run_of("x", results, TOPICS, ties="order"))
     assert said == "system x: topic 'T1': document 'a' has a higher score than 'b', but a lower place; set ties=id"
-
-
-@faults("foreign")
-def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
-    check_fault(system, parameters, said)

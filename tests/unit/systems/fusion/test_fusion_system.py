@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from case_tables import check_fault, faults
 from fusion_tools import judgments, noisy, order, pairs_of, ranked, same
 from lexical_tools import message
 
@@ -296,8 +295,3 @@ def test_a_system_fused_from_itself_is_refused(conf: Callable[[str, str, str], P
     inside = Fusion(["overlap", "fine"])(Request(topics, answers, WORK))
     parts = [load_system(name)(Request(topics, answers, WORK)) for name in ("overlap", "shuffle")]
     assert same(inside, fuse([parts[0], fuse(parts, methods.rrf, "y")], methods.rrf, "x"))
-
-
-@faults("fusion")
-def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
-    check_fault(system, parameters, said)

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import field_corpus
+from refusals import refuses
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
@@ -200,8 +201,7 @@ def test_damaged_files_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "counts").mkdir()
     postings.count(known, {"body": 1}, tmp_path / "counts")
     (tmp_path / "counts" / "tf.npy").write_bytes(b"?")
-    with pytest.raises(HarnessError, match="not the counts of words"):
-        WordCounts.load(tmp_path / "counts", known.ids)
+    refuses("not the counts of words", lambda: WordCounts.load(tmp_path / "counts", known.ids))
 
 
 def test_declarations_with_an_empty_field(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -25,7 +25,6 @@ from harness.systems.lexical.numbering import Numbering
 from harness.systems.lexical.postings import Postings, WordCounts
 from harness.systems.ranking import Best
 
-Query = Mapping[str, float]
 BLANKS = [character for character in map(chr, range(sys.maxunicode + 1)) if character.isspace()]
 
 

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from case_tables import check_fault, faults
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import PLAIN, corpus_of, found, message, random_texts, topics_of
@@ -265,8 +264,3 @@ def test_damaged_tokens_in_the_store_are_made_anew(
     assert capsys.readouterr().err == (
         f"{artefact.path}: damaged: 'words.npy' differs from what was written; rebuilding it\n"
     )
-
-
-@faults("lexical")
-def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
-    check_fault(system, parameters, said)

@@ -12,8 +12,8 @@ from case_tables import table
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from lexical_tools import message
+from refusals import refuses
 
-from harness.errors import HarnessError
 from harness.store import code
 from harness.systems.lexical import text
 from harness.systems.lexical.symbols import ENGLISH
@@ -231,10 +231,7 @@ def test_a_name_is_its_parts_however_they_are_joined(parts: list[str]) -> None:
 # ---- faults
 
 
-@pytest.mark.parametrize(
-    ("mapping", "expected"),
-    table("systems/views"),
-)
+@pytest.mark.parametrize(("mapping", "expected"), table("systems/views"))
 def test_faults_of_a_configuration(mapping: str, expected: str) -> None:
     assert message(lambda: configured(json.loads(mapping))).startswith(expected)
 
@@ -251,7 +248,5 @@ def test_a_function_of_formulas_returns_a_list() -> None:
 
 
 def test_a_stemmer_that_is_no_text_is_one_line() -> None:
-    with pytest.raises(HarnessError, match=r"^key 'view\.stem' is True, expected text$"):
-        view("text", stem=True)  # type: ignore[arg-type]
-    with pytest.raises(HarnessError, match=r"^stemmer '2' is unknown; known: arabic, "):
-        view("text", stem=2)  # type: ignore[arg-type]
+    refuses(r"^key 'view\.stem' is True, expected text$", lambda: view("text", stem=True))  # type: ignore[arg-type]
+    refuses(r"^stemmer '2' is unknown; known: arabic, ", lambda: view("text", stem=2))  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given
-from mathamr_tools import POST, graphs, message
+from mathamr_tools import POST, graphs
 from mathamr_world import THEMES, Words, World, parser, row, rows, topics, world
 from refusals import refusal, refuses
 
@@ -21,12 +21,11 @@ from harness.errors import HarnessError
 from harness.store import artefacts
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.build import build_system
 from harness.systems.dense import encoder, models
 from harness.systems.dense.engines import EncodedTexts, Matrix, TextEncoder
 from harness.systems.dense.models import AvailableModel
 from harness.systems.mathamr.graphs import parsers
-from harness.systems.mathamr.graphs.graph import FORMULA, MODES, OPT, ROOT, SLT, TEXT, Graph, restrict_graph
+from harness.systems.mathamr.graphs.graph import FORMULA, OPT, ROOT, SLT, TEXT, Graph, restrict_graph
 from harness.systems.mathamr.linearised import Linearised, linearise, linearise_formula, word_of
 
 __all__ = ["world"]
@@ -236,25 +235,6 @@ def test_no_topic_with_a_graph_is_one_line(world: World, tmp_path: Path) -> None
 
 def test_without_a_corpus(tmp_path: Path) -> None:
     refuses("lin", lambda: Linearised("lin")(Request(topics("x"), None, tmp_path)))
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "line"),
-    [
-        ("formulas", "slv", "key 'formulas' is 'slv'; did you mean 'slt'?"),
-        ("device", "gpu", "key 'device' is 'gpu'; "),
-        ("depth", 0, "key 'depth' is 0, expected a whole number from 1 up"),
-        ("workers", -1, "key 'workers' is -1, expected a whole number"),
-        ("model", 7, "key 'model' is 7, expected text"),
-        ("modell", "x", "key 'modell' is unknown to "),
-    ],
-)
-def test_wrong_keys_are_one_line(key: str, value: object, line: str) -> None:
-    target = "harness.systems.mathamr.linearised.Linearised"
-    with pytest.raises(HarnessError) as error:
-        build_system({"_target_": target, "name": "lin", key: value}, "here")
-    assert message(error).startswith(f"here: {line}")
-    assert set(MODES) == {"both", "opt", "slt", "none"}
 
 
 def test_parsers_by_name() -> None:

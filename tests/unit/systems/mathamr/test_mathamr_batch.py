@@ -101,11 +101,3 @@ def test_edges_are_dropped_each_on_its_own_or_with_their_inverse() -> None:
         twice = np.bincount(other.pair[~other.fixed].numpy())
         alone = int((twice == 1).sum())
         assert (alone == 0) == together
-
-
-def test_the_same_seed_gives_the_same_augmentation() -> None:
-    one = batch(1, 5)
-    first, same, other = (augment(one, 0.5, 0.5, generator(seed)) for seed in (3, 3, 4))
-    assert torch.equal(first.nodes, same.nodes)
-    assert torch.equal(first.source, same.source)
-    assert not torch.equal(first.nodes, other.nodes)

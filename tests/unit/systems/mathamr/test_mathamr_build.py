@@ -122,8 +122,7 @@ def test_workers_give_the_same_bytes_and_outlive_a_crash(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_a_parser_that_cannot_work_fails_no_post(tmp_path: Path) -> None:
     for workers in (1, 2):
-        with pytest.raises(HarnessError, match=r"^the model is missing$"):
-            _made(tmp_path, parse=Missing(), workers=workers)
+        refuses(r"^the model is missing$", lambda: _made(tmp_path, parse=Missing(), workers=workers))  # noqa: B023
     assert list(tmp_path.iterdir()) == [] == list(artefacts.store_root().glob("graphs-shard/*"))
     refuses("workers and batch are 0 and 4", lambda: _made(tmp_path, workers=0))
 

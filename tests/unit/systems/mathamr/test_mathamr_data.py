@@ -214,12 +214,7 @@ def test_posts_of_math_stack_exchange(world: World, conf: Conf, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("documents", "column", "out", "line"),
     [
-        (
-            [each | {"accepted": "no"} for each in rows(2)],
-            "question",
-            "A0.0",
-            "no pair of qa is left (1 are judged, 3",
-        ),
+        ([each | {"accepted": "no"} for each in rows(2)], "question", "A0.0", "no pair of qa is left (1 are judged, 3"),
         ([row("A", 1, accepted=True)], "question", "", "column 'accepted' of document A is 'True', expected 'yes' or"),
         (rows(1), "question", "A0.0 A0.1", "key 'pairs': no pair of qa is left (2 are judged)"),
         (rows(1), "problem", "", "key 'pairs': no document of corpus qa has the column 'problem' of questions"),

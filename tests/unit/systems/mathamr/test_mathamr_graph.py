@@ -17,14 +17,7 @@ from harness.systems.mathamr.graphs.graph import FormulaNodes, Graph
 SMALL = Graph(
     ("multi-sentence", "solve-01", "FORMULA_0", "FORMULA_1", "O!minus", "V!x", "V!x"),
     bytes([0, 0, 1, 1, 2, 2, 3]),
-    (
-        (0, ":snt1", 1),
-        (1, ":ARG1", 2),
-        (0, ":math", 3),
-        (2, ":opt", 4),
-        (4, ":opt_0", 5),
-        (2, ":slt", 6),
-    ),
+    ((0, ":snt1", 1), (1, ":ARG1", 2), (0, ":math", 3), (2, ":opt", 4), (4, ":opt_0", 5), (2, ":slt", 6)),
     0,
     ((1, 2),),
     (FormulaNodes("7", 2, (4, 6), (6, 7)), FormulaNodes("", 3, (0, 0), (0, 0))),

@@ -61,13 +61,6 @@ def test_padding_changes_no_score(q: list[int], d: list[int], padding: float, mo
     torch.testing.assert_close(padded, plain, atol=1e-12, rtol=0)
 
 
-def test_all_similarities_negative() -> None:
-    q = torch.tensor([[[1.0, 0.0], [0.0, 0.0]]])
-    d = torch.tensor([[[-1.0, 0.0], [-0.6, 0.8], [0.0, 0.0]]])
-    score = loss.maxsim(q, torch.tensor([[True, False]]), d, torch.tensor([[True, True, False]]))
-    assert float(score) == pytest.approx(-0.6)
-
-
 def test_posts_without_vectors_have_finite_scores_and_gradients() -> None:
     q, mask = vectors(2, 3)
     q.requires_grad_()

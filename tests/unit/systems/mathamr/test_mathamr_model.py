@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from encoder_tools import SMALL, encoded
 from tuning_tools import one_thread
 
-from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.batch import Batch, collate
 from harness.systems.mathamr.encoder.settings import INITS, GraphEncoderSettings
 
@@ -173,14 +172,3 @@ def test_groups_of_parameters() -> None:
     layers = {f"layers.{n}.{each}" for n in range(2) for each in ("norm.weight", "norm.bias", "conv.bias")}
     head = {"head.0.bias", "head.1.weight", "head.1.bias", "head.3.bias", "head.4.weight", "head.4.bias"}
     assert without == {"t", "virtual.maps.0.bias"} | layers | head
-
-
-def test_wrong_settings_are_one_line() -> None:
-    for changes, message in (
-        ({"dim": 0}, "'dim' is 0"),
-        ({"init": "zeros"}, "'init' is 'zeros'"),
-        ({"temperature": 0.0}, "'temperature' is 0.0"),
-        ({"reserved": 1}, "'reserved' is 1"),
-    ):
-        with pytest.raises(HarnessError, match=message):
-            GraphEncoderSettings(**{**asdict(SMALL), **changes})

@@ -10,20 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mathamr_world import (
-    SHORT,
-    TINY,
-    Place,
-    World,
-    asking,
-    kept,
-    one_line,
-    parser,
-    place,
-    rows,
-    topics,
-    world,
-)
+from mathamr_world import SHORT, TINY, Place, World, asking, kept, one_line, parser, place, rows, topics, world
 from tuning_tools import stop_at
 
 from harness.collections.corpus import Corpus

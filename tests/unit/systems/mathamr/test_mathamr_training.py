@@ -56,10 +56,6 @@ def trainer(folder: Path, epochs: int = 3, **changes: object) -> training.Traine
     return training.Trainer(pack, train, held, settings, schedule, folder, {"vocabulary": vocabulary.digest})
 
 
-def weights(path: Path) -> dict[str, Any]:
-    return dict(read_checkpoint(path)["model"])
-
-
 def test_split_by_question_is_a_partition_and_depends_on_the_seed() -> None:
     pairs = training.QuestionAnswerPairs(np.arange(40), np.arange(40) + 40, np.repeat(np.arange(20), 2))
     train, held = training.split(pairs, 0.25, 1)
@@ -129,34 +125,14 @@ def test_training_finds_held_out_answers_better_than_the_untrained_model(tmp_pat
     assert again.validate(model).loss == pytest.approx(log[best]["validation loss"], abs=1e-6)
 
 
-@pytest.mark.slow
-def test_early_stopping(tmp_path: Path) -> None:
-    # A learning rate of zero never lowers the validation loss after the first epoch.
-    log = trainer(tmp_path, epochs=9, rate=0.0, least_rate=0.0, patience=2).run(lambda _: None)
-    assert len(log) == 1 + 1 + 2
-
-
 def test_a_checkpoint_of_another_vocabulary_is_one_line(tmp_path: Path) -> None:
     trainer(tmp_path, epochs=1).run(lambda _: None)
-    with pytest.raises(HarnessError, match=r"best\.pt: the checkpoint belongs to another vocabulary") as error:
-        checkpoint.load_model(tmp_path / loop.BEST, {"vocabulary": "0" * 64})
-    assert "\n" not in str(error.value)
+    said = r"best\.pt: the checkpoint belongs to another vocabulary"
+    refuses(said, lambda: checkpoint.load_model(tmp_path / loop.BEST, {"vocabulary": "0" * 64}))
     before = (tmp_path / loop.LAST).read_bytes()
-    with pytest.raises(HarnessError, match=r"last\.pt: the checkpoint belongs to another schedule"):
-        trainer(tmp_path, epochs=2).run(lambda _: None)
+    said = r"last\.pt: the checkpoint belongs to another schedule"
+    refuses(said, lambda: trainer(tmp_path, epochs=2).run(lambda _: None))
     assert (tmp_path / loop.LAST).read_bytes() == before
-
-
-def test_no_flipped_bit_is_read(tmp_path: Path) -> None:
-    trainer(tmp_path, epochs=1).run(lambda _: None)
-    data = (tmp_path / loop.BEST).read_bytes()
-    rng = np.random.default_rng(0)
-    for at in rng.integers(0, len(data), 60).tolist():
-        flipped = bytearray(data)
-        flipped[at] ^= 1 << int(rng.integers(8))
-        (tmp_path / "flipped.pt").write_bytes(bytes(flipped))
-        with pytest.raises(HarnessError, match=r"flipped\.pt: not a checkpoint, or damaged"):
-            checkpoint.load_model(tmp_path / "flipped.pt", {})
 
 
 def test_a_checkpoint_of_something_else_is_one_line(tmp_path: Path) -> None:
@@ -199,14 +175,3 @@ def test_encoding_halves_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.M
     )
     with pytest.raises(HarnessError, match="out of memory while encoding a graph of 7 nodes"):
         training.encode(model, made.pack, numbers, made.settings)
-
-
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        *[("batch", 1), ("validation", 1.5), ("rate", -1.0), ("together", 1), ("beta", 2), ("seed", 0.5)],
-        *[("seed", 1 << 64), ("least_rate", 1.0)],  # more than torch takes; above what falls to it
-    ],
-)
-def test_schedule_is_checked(key: str, value: Any) -> None:  # noqa: ANN401
-    refuses(f"key '{key}' is ", lambda: Schedule(**{key: value}))

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lexical_tools import found, marked, message
+from lexical_tools import found, marked, message, rows_corpus
 from structural_tools import formula_topics, posts_corpus
 
-from harness.collections.corpus import Corpus
 from harness.store import artefacts
 from harness.systems.base import Request
 from harness.systems.structural import approach0
@@ -162,14 +161,12 @@ def test_index_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @with_engine
 def test_posts_are_kept_as_context(tmp_path: Path) -> None:
-    path = tmp_path / "c.jsonl"
-    path.write_text('{"id": "f2", "latex": "b", "post": "p1"}\n{"id": "f1", "latex": "a", "post": "p2"}\n')
-    corpus = Corpus("c", "C", "CC0", path, (("id", "id"), ("latex", "latex")), ("post",))
+    rows = [{"id": "f2", "latex": "b", "post": "p1"}, {"id": "f1", "latex": "a", "post": "p2"}]
+    corpus, without = (rows_corpus(tmp_path / "c.jsonl", rows, "id latex", keep) for keep in ("post", ""))
     run = Approach0()(Request(formula_topics(t=("a",), u=("b", "a")), corpus, tmp_path))
     assert run.context is not None
     got = zip(run.topic.tolist(), run.doc.tolist(), run.context.tolist(), strict=True)
     assert set(got) == {(0, b"f1", b"p2"), (1, b"f1", b"p2"), (1, b"f2", b"p1")}
-    without = Corpus("c", "C", "CC0", path, (("id", "id"), ("latex", "latex")))
     assert Approach0()(Request(formula_topics(t=("a",)), without, tmp_path)).context is None
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
 from lexical_tools import corpus_of, found, message, topics_of
+from refusals import refuses
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
@@ -192,8 +193,7 @@ def test_words_of_a_tree() -> None:
 
 
 def test_no_other_pieces() -> None:
-    with pytest.raises(HarnessError, match="did you mean 'symbol_pairs'"):
-        TreeBM25("symbol_pair")
+    refuses("did you mean 'symbol_pairs'", lambda: TreeBM25("symbol_pair"))
 
 
 def test_a_corpus_of_posts_is_refused(tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Hashable
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
-from formula_tools import random_trees, trees
+from formula_tools import random_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import found
@@ -62,18 +61,6 @@ def features(some: list[Tree], most: int = EVERY) -> Features:
 def numbers(found: Features, trees: int) -> list[list[int]]:
     """The features of each tree."""
     return [sorted(found[1][found[0] == tree].tolist()) for tree in range(trees)]
-
-
-@pytest.mark.slow
-@given(st.lists(trees(), min_size=1, max_size=4))
-@settings(max_examples=30, deadline=None)
-def test_paths_are_those_between_all_leaves(some: list[Tree]) -> None:
-    found, expected = numbers(features(some), len(some)), [paths(tree) for tree in some]
-    # The same path has the same number and the other way round.
-    assert [Counter(Counter(each).values()) for each in found] == [Counter(Counter(each).values()) for each in expected]
-    index, bags = Dice.of(features(some), len(some)), expected
-    for tree, bag in zip(some, bags, strict=True):
-        np.testing.assert_allclose(index.score(features([tree])), dice(bag, bags), atol=1e-12)
 
 
 def test_paths_of_many_trees() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,9 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lexical_tools import message
+from lexical_tools import message, rows_corpus
 from structural_reference import plain_score, plain_short
 from structural_tools import encode, formula_topics, indexed, posts_corpus
+from test_tangent import operator_trees, shuffled
 
 from harness.collections.corpora import corpus_reader, load_corpus
 from harness.collections.corpus import Corpus, Document
@@ -24,15 +24,7 @@ from harness.data import topic_files
 from harness.data.topics import Formula
 from harness.formulas.trees import forest
 from harness.formulas.trees.reading import ParseCounts
-from harness.formulas.trees.tree import (
-    Nested,
-    Tree,
-    argument_edge,
-    children,
-    parse_tangent,
-    subtree_sizes,
-    tree_from_tuples,
-)
+from harness.formulas.trees.tree import Nested, Tree, argument_edge, parse_tangent, subtree_sizes, tree_from_tuples
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas, paths
@@ -41,31 +33,14 @@ from harness.systems.structural.index import RANGE, PathIndex
 from harness.systems.structural.tree import FormulaQuery, Structural, parts
 
 WHOLE = 1 << 40  # a budget that reads every list
-INNER = ("U!plus", "U!times", "O!divide", "O!SUP", "F!sin")
-LEAVES = ("V!x", "V!y", "V!z", "N!1", "N!2", "C!infinity", "U!plus")
-
-
-def operator_tree(rng: random.Random, size: int) -> Tree:
-    def nested(size: int) -> Nested:
-        if size == 1:
-            return rng.choice(LEAVES), []
-        below: list[tuple[str, Nested]] = []
-        left = size - 1
-        while left > 0:
-            part = rng.randint(1, left)
-            below.append((argument_edge(len(below)), nested(part)))
-            left -= part
-        return rng.choice(INNER), below
-
-    return tree_from_tuples(nested(size))
-
-
-def some_trees(number: int, seed: int) -> list[Tree]:
-    rng = random.Random(seed)
-    return list(dict.fromkeys(operator_tree(rng, rng.randint(1, 14)) for _ in range(number)))
 
 
 seeds = st.integers(0, 10**6)
+
+
+def some_trees(number: int, seed: int) -> list[Tree]:
+    """Trees of operators, each once."""
+    return list(dict.fromkeys(operator_trees(number, seed, 14)))
 
 
 def part_of(tree: Tree, node: int) -> Tree:
@@ -73,19 +48,6 @@ def part_of(tree: Tree, node: int) -> Tree:
     end = node + subtree_sizes(tree)[node]
     parents = (-1, *(parent - node for parent in tree.parents[node + 1 : end]))
     return Tree(tree.labels[node:end], parents, ("", *tree.edges[node + 1 : end]))
-
-
-def shuffled(tree: Tree, rng: random.Random, kind: str = "U!") -> Tree:
-    """The tree with the arguments of all operators of a kind in another order."""
-    below = children(tree)
-
-    def nested(node: int) -> Nested:
-        order = below[node].copy()
-        if tree.labels[node].startswith(kind):
-            rng.shuffle(order)
-        return tree.labels[node], [(argument_edge(n), nested(child)) for n, child in enumerate(order)]
-
-    return tree_from_tuples(nested(0))
 
 
 @pytest.mark.slow
@@ -378,10 +340,8 @@ def best_of_fraction(corpus: Corpus) -> float:
 
 
 def test_a_run_keeps_the_posts_of_formulas(tmp_path: Path) -> None:
-    path = tmp_path / "formulas.jsonl"
     rows = [{"id": "f1", "latex": "x^2", "post": "p9"}, {"id": "f2", "latex": "x^3", "post": "p8"}]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    corpus = Corpus("f", "F", "CC0", path, (("id", "id"), ("latex", "latex")), keep=("post",))
+    corpus = rows_corpus(tmp_path / "f.jsonl", rows, "id latex", "post")
     run = Structural()(Request(formula_topics(T=["x^3"]), corpus, tmp_path))
     assert run.context is not None
     assert list(zip(run.doc.tolist(), run.context.tolist(), strict=True)) == [(b"f2", b"p8"), (b"f1", b"p9")]

@@ -217,7 +217,6 @@ def side(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("side")
 @given(seed=st.integers(0, 10**6), height=st.integers(0, 3), limit=st.integers(1, 30))
 @settings(max_examples=examples(20))
 def test_candidates_of_formulas_that_repeat_symbols_are_the_best(seed: int, height: int, limit: int) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from case_tables import check_fault, faults
 from lexical_tools import found, message
 from structural_tools import formula_corpus, formula_topics
 from test_tangent import LATEX
@@ -53,8 +52,3 @@ def test_a_corpus_is_needed(name: str) -> None:
 @pytest.mark.parametrize("name", ["tree", "tangent", "l2l"])
 def test_the_shipped_configuration_has_the_defaults(name: str) -> None:
     assert load_system(name).system == SYSTEMS[name]()
-
-
-@faults("structural")
-def test_wrong_parameters(system: str, parameters: str, said: str) -> None:
-    check_fault(system, parameters, said)

@@ -178,7 +178,7 @@ def latex_corpus(tmp_path: Path) -> Corpus:
 def test_a_run(latex_corpus: Corpus, tmp_path: Path, representation: str, expected: list[str]) -> None:
     """A topic of two formulas has the mean of what they give alone; the published weights favour larger candidates."""
     topics = formula_topics(A=[LATEX["same"]], B=[LATEX["function"]], C=["77"], D=[LATEX["same"], LATEX["function"]])
-    run = found(TangentS(representation), topics, latex_corpus, tmp_path)
+    run = found(TangentS(representation), topics, latex_corpus, tmp_path)  # type: ignore[arg-type]
     assert list(run["A"]) == expected
     assert next(iter(run["B"])) == "function"
     assert "C" not in run

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from lexical_tools import rows_corpus
 from refusals import refuses
 
 from harness.collections.corpus import Corpus
@@ -17,9 +18,7 @@ WORK = Path("unused")
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Corpus:
-    path = tmp_path / "documents.jsonl"
-    path.write_text("".join(f'{{"id": "{name}"}}\n' for name in IDS), encoding="utf-8")
-    return Corpus("mine", "", "", path, (("id", "id"),))
+    return rows_corpus(tmp_path / "mine.jsonl", ({"id": name} for name in IDS), "id")
 
 
 def topics(*names: str) -> Topics:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import tempfile
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lexical_tools import found, message, topics_of
+from lexical_tools import found, message, rows_corpus, topics_of
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
@@ -32,10 +31,8 @@ Row = Mapping[str, str]
 
 def library(folder: Path, rows: Sequence[Row], keep: Sequence[str] = FIELDS) -> Corpus:
     """Declarations as a corpus; their names are their ids."""
-    path = folder / "library.jsonl"
     full = [{"id": row["name"]} | {column: row.get(column, "") for column in keep} for row in rows]
-    path.write_text("".join(json.dumps(row) + "\n" for row in full))
-    return Corpus("library", "Library", "CC0", path, (("id", "id"),), keep=tuple(keep))
+    return rows_corpus(folder / "library.jsonl", full, "id", " ".join(keep))
 
 
 def search(folder: Path, rows: Sequence[Row], query: str, **parameters: object) -> dict[str, float]:
@@ -202,30 +199,6 @@ def test_the_shipped_system_beats_a_shuffle_on_the_embedded_theorems(tmp_path: P
     scorer = mini.scorer()
     ours = scorer(shipped_for_mini()(Request(mini.topics(), corpus, tmp_path)))
     assert ours.mean("P@10") > 2 * scorer(load_system("shuffle")(Request(mini.topics(), corpus, tmp_path))).mean("P@10")
-
-
-@pytest.mark.parametrize(
-    ("parameters", "expected"),
-    [
-        ({"fields": {"name": -1}}, "key 'fields.name' is -1, expected a number from 0 up"),
-        ({"fields": {"name": "two"}}, "key 'fields.name' is 'two', expected a number from 0 up"),
-        ({"fields": {"name": 0}}, "key 'fields' has no field of a weight above 0"),
-        ({"fields": {}}, "key 'fields' has no field of a weight above 0"),
-        ({"fields": 3}, "key 'fields' is 3, expected fields and numbers"),
-        ({"b": {"name": 1.5}}, "key 'b.name' is 1.5, expected a number from 0 to 1"),
-        ({"b": {"nam": 0.5}}, "key 'b.nam' names no field that is read; did you mean 'name'?"),
-        ({"b": {"doc": 0.5}, "fields": {"name": 1, "doc": 0}}, "key 'b.doc' names no field that is read"),
-        ({"b": []}, "key 'b' is [], expected fields and numbers"),
-        ({"k1": -1}, "key 'k1' is -1, expected a number from 0 up"),
-        ({"prior": math.nan}, "key 'prior' is nan, expected a number from 0 up"),
-        ({"prior": True}, "key 'prior' is True, expected a number from 0 up"),
-        ({"depth": 0}, "key 'depth' is 0, expected a whole number from 1 up"),
-        ({"query": {"titel": 1}}, "key 'query.titel' is unknown"),
-        ({"view": {"name": "declaration"}}, "key 'view.name' is 'declaration'"),
-    ],
-)
-def test_wrong_parameters_are_one_line(parameters: dict[str, Any], expected: str) -> None:
-    assert expected in message(lambda: Declarations(**parameters))
 
 
 def test_a_corpus_without_the_fields_is_one_line(tmp_path: Path) -> None:
