@@ -24,7 +24,7 @@ from harness.store.llm.answer_cache import AnswerCache, Reply, default_folder
 from harness.store.llm.answers import fault, validator, worded
 from harness.store.llm.endpoint import Answer, Ask, Endpoint, Message, Spent, request, text_request
 from harness.store.llm.estimate import ENOUGH, CallEstimate, Taken, character_counts, estimate_calls
-from harness.store.llm.limits import PATIENCE, Budget, Pace, pause
+from harness.store.llm.limits import PATIENCE, Budget, Pace, pause, record_cost
 from harness.store.llm.wire import BrokenError, Wire
 
 if TYPE_CHECKING:
@@ -291,6 +291,7 @@ class Client:
                 reason, after = str(error), error.after
             finally:
                 self._budget.settle(most, cost)
+                record_cost(cost)
             if after and after > PATIENCE:
                 raise HarnessError(f"endpoint {self.endpoint.name}: asks to wait {after:,.0f} s ({reason})")
             if attempt > self.endpoint.retries:
