@@ -82,12 +82,12 @@ def too_much_for_small_scale(configurations: Sequence[Mapping[str, Any]], budget
     services = config.names("llm")
     for name in models_of(configurations):
         if name not in services and name not in config.names("source"):
-            yield f"{name}, which is too large for small scale"
+            yield f"the model {name} (not at small scale)"
     asked = [endpoint for part in configurations for endpoint, _ in asked_by(part)]
     for name in dict.fromkeys((*asked, *(model for model in models_of(configurations) if model in services))):
         endpoint = load_endpoint(name)
         if budget is None and (endpoint.price_in or endpoint.price_out):
-            yield f"calls of {name}, which need budget=DOLLARS"
+            yield f"paid calls of {name} (with budget=DOLLARS)"
 
 
 def asked_by(configuration: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -16,9 +16,8 @@ from harness.papers.needs import UNKNOWN, Needed, needed_by, too_much_for_small_
 from harness.papers.paper import Paper
 from harness.papers.rates import NOTHING, Range, data
 from harness.papers.steps import EVERYTHING, NothingToMakeError, PlannedRun, PrintedRow, RunStep, Selection, paper_steps
-from harness.papers.work import NO_GPU
+from harness.papers.work import NO_GPU, single_steps, together
 from harness.papers.work import WorkStep as Work
-from harness.papers.work import work_steps as work_of
 
 State = Literal["made", "to make", "left out"]
 
@@ -183,9 +182,8 @@ def plan_paper(
     for state in ("to make", "left out"):  # work that both need is that of the steps to make
         for each, later in (one for one in judged if one[0].state == state):
             able = tuple(run for run in each.step.runs if run not in later)
-            work, calls = tuple(_new_work(each.step, able, seen)), tuple(_new_calls(each.step, able, seen))
-            rest = tuple(_new_work(each.step, later, seen))
-            counted[each.step.name] = replace(each, work=work, calls=calls, rest=rest)
+            work, calls = _new_work(each.step, able, seen), tuple(_new_calls(each.step, able, seen))
+            counted[each.step.name] = replace(each, work=work, calls=calls, rest=_new_work(each.step, later, seen))
     planned = [counted.get(each.step.name, each) for each, _ in judged]
     return PaperPlan(paper, tuple(known.values()), tuple(planned), left, budget)
 
@@ -254,14 +252,13 @@ def _unprinted(paper: Paper, step: RunStep, able: Sequence[PlannedRun]) -> str:
     return "none of its runs that can be made has a printed number"
 
 
-def _new_work(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> Iterator[Work]:
+def _new_work(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> tuple[Work, ...]:
     if step.reads():  # a fusion
-        return
+        return ()
     unknown = [_uncounted(run.corpus) for run in runs if run.corpus not in data().corpora]
-    for work in (*work_of(TableGroup((), "", runs)), *unknown):
-        if work.key not in seen:
-            seen.add(work.key)
-            yield work
+    found = {work.key: work for work in (*single_steps(TableGroup((), "", runs)), *unknown) if work.key not in seen}
+    seen.update(found)
+    return together(found.values())
 
 
 def _uncounted(corpus: str) -> Work:

@@ -254,7 +254,7 @@ def _waited(
     """Runs a command to its end; returns its exit code and what it used."""
     words = step.words if step.words[0] != "run" else (*step.located(making.runs), *making.words, *more)
     spent = making.folder.absolute() / "spent" / f"{file_name(step.name)}.txt"
-    spent.parent.mkdir(exist_ok=True)
+    spent.parent.mkdir(parents=True, exist_ok=True)
     if making.budget is not None and (keys := budget_keys(step)):
         words = (*words, f"{keys[0]}={making.budget / len(keys)}")
     process = subprocess.Popen(

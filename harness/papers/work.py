@@ -70,6 +70,11 @@ class WorkStep:
 
 def work_steps(group: TableGroup) -> tuple[WorkStep, ...]:
     """Returns the work that the runs of a group take, each step once, in the order in which it is done."""
+    return together(single_steps(group))
+
+
+def single_steps(group: TableGroup) -> tuple[WorkStep, ...]:
+    """Returns the work that the runs of a group take, each step once, also those of one title."""
     found: dict[str, WorkStep] = {}
     for run in countable_runs(group):
         if data().corpora[run.corpus].posts:
@@ -77,10 +82,10 @@ def work_steps(group: TableGroup) -> tuple[WorkStep, ...]:
         for part in nested_configurations(run.configuration):
             for step in _of_part(part)(part, run):
                 found.setdefault(step.key, step)
-    return _together(found.values())
+    return tuple(found.values())
 
 
-def _together(found: Iterable[WorkStep]) -> tuple[WorkStep, ...]:
+def together(found: Iterable[WorkStep]) -> tuple[WorkStep, ...]:
     """Returns the steps, those of one title as one."""
     merged: dict[str, WorkStep] = {}
     for step in found:
@@ -120,7 +125,8 @@ def _read_posts(run: PlannedRun) -> WorkStep:
     posts = data().corpora[run.corpus].posts
     count = Range(posts, posts)
     rate = "read-posts"
-    return WorkStep("", "read the posts", count, "posts", _hours(count, rate), data().rates[rate].origin, NO_GPU)
+    key, origin = f"read {run.corpus}", data().rates[rate].origin
+    return WorkStep(key, "read the posts", count, "posts", _hours(count, rate), origin, NO_GPU)
 
 
 def _model(name: object) -> ModelRates:
