@@ -57,7 +57,7 @@ def reproduce(cfg: DictConfig) -> None:
                 page = _paper(key, settings, folder, results)
                 if not several:
                     print_line(f"report: {page}")
-    if plans:
+    if plans or (settings.dry and several):
         make_runs.print_plans(plans, several=several, as_json=settings.json)
     if several and not settings.dry:
         print_line(f"reports: {output}")

@@ -126,18 +126,14 @@ def test_without_a_failure_the_exit_code_is_0(tmp_path: Path, cache: Path, calm:
 
 def test_plans_of_all_papers_are_one_document(tmp_path: Path, cache: Path) -> None:
     place = prepared(tmp_path, cache, paper_files(SINGLE))
-    words = ("reproduce", "paper=all", "make=true", "rows=*nothing-like-it*", "--dry-run")
-    (*lines, last) = place.run(*words).err.splitlines()
-    assert last.startswith("paper saber-math: no row with a command fits")
     words = ("reproduce", "paper=all", "make=true", "seeds=1", "scale=here", "--dry-run")
     found = json.loads(place.good(*words, "--json"))
     assert [each["paper"] for each in found["papers"]] == ["mathamr-plus", "mathlib4", "mirmu-msm", "saber-math"]
     for total in ("to make", "left out", "with what is left out"):
         whole = sum(each[total]["disk, MB"]["high"] for each in found["papers"])
         assert found[total]["disk, MB"]["high"] == pytest.approx(whole)
-    text = place.good(*words)
-    lines = text.splitlines()
-    assert [line.partition(":")[0] for line in lines[-4:]] == ["all papers", *list(found)[1:]]
+    last = place.good(*words).splitlines()[-4:]
+    assert [line.partition(":")[0] for line in last] == ["all papers", *list(found)[1:]]
 
 
 def test_output_that_cannot_be_written_is_found_before_the_work(tmp_path: Path, cache: Path) -> None:
@@ -145,7 +141,8 @@ def test_output_that_cannot_be_written_is_found_before_the_work(tmp_path: Path, 
     place.write("taken", "a file")
     done = place.run(*MAKE, "output=taken/reports")
     assert (done.code, steps_said(done), runs(place)) == (2, [], {})
-    assert done.err.splitlines() == ["harness: taken: cannot be written: Not a directory"]
+    (line,) = done.err.splitlines()
+    assert line.endswith("/taken: cannot be written: Not a directory")
 
 
 def test_the_last_line_at_small_scale_says_how_many_numbers_have_a_value(tmp_path: Path, cache: Path) -> None:
