@@ -11,6 +11,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 from hypothesis import settings

@@ -152,7 +152,8 @@ def finished_runs(
                 path, _ = finished_run(each, found.measures, tasks)
                 if path is not None:
                     row = found.row(each.cell.labels)
-                    where = (name_of(each.settings.collection), each.settings.edition or "")
+                    collection, corpus = name_of(each.settings.collection), name_of(each.settings.corpus)
+                    where = (collection, each.settings.edition or "", corpus)
                     made.append(CellRun(row, str(each.cell.seed or ""), *where, path))
     return made
 

@@ -6,6 +6,8 @@ import json
 import math
 import signal
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from harness.cli.settings import ReproduceSettings
@@ -16,9 +18,18 @@ from harness.io.files import check_writable
 from harness.io.locks import alone
 from harness.papers.experiment_runs import CellRun
 from harness.papers.paper import Paper
-from harness.papers.plan import PaperPlan, PlannedStep, plan_json, plan_lines, plan_paper
+from harness.papers.plan import (
+    PaperPlan,
+    PlannedStep,
+    plan_json,
+    plan_lines,
+    plan_paper,
+    sum_totals,
+    total_lines,
+    totals_json,
+)
 from harness.papers.report.estimates import amount
-from harness.papers.step_runner import Making, StepOutcome, carry_out, finished, results_of
+from harness.papers.step_runner import Making, StepOutcome, carry_out, finished, results_of, spent_dollars
 from harness.papers.steps import RunStep, Selection, paper_steps
 
 
@@ -34,11 +45,8 @@ def making_of(paper: Paper, settings: ReproduceSettings, scale: str) -> Making:
     return Making(folder, runs=runs_folder(settings, scale), words=words, budget=settings.budget)
 
 
-def make_runs(paper: Paper, settings: ReproduceSettings) -> list[str]:
-    """Prints the plan of a paper and carries it out; returns the faults of the steps that failed, one line each.
-
-    With `dry`, it prints the plan only.
-    """
+def plan_runs(paper: Paper, settings: ReproduceSettings) -> PaperPlan:
+    """Returns the plan of a paper, by what is here and what earlier calls spent."""
     making = making_of(paper, settings, settings.scale or "")
     part = Selection(settings.rows or "", settings.tables or (), settings.collections or ())
     given = _given(paper, settings)
@@ -47,27 +55,63 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> list[str]:
         return step.file in given or bool(given & set(step.reads())) or _is_made(making, step, settings)
 
     published = rehearsal.folder() is None  # a rehearsal makes them again
-    found = plan_paper(paper, part, settings.scale or "", settings.seeds, made, published)
-    if settings.dry:
-        _print(found, as_json=settings.json)
-        return []
-    _print(found, as_json=False)
+    found = plan_paper(paper, part, settings.scale or "", settings.seeds, made, published, settings.budget)
+    return replace(found, spent=spent_dollars(making))
+
+
+def print_plans(plans: Sequence[PaperPlan], *, several: bool, as_json: bool) -> None:
+    """Prints plans as text or as one JSON document; those of several papers with their totals."""
+    totals = sum_totals(plans)
+    if as_json:
+        found = [plan_json(each) for each in plans]
+        print_line(json.dumps({"papers": found, **totals_json(totals)} if several else found[0], indent=1))
+        return
+    for each in plans:
+        for line in plan_lines(each, amount):
+            print_line(line)
+    if several:
+        print_line(f"all papers: {counted_text(sum(len(each.steps) for each in plans), 'step')}")
+        for line in total_lines(totals, amount):
+            print_line(line)
+
+
+def make_runs(paper: Paper, settings: ReproduceSettings) -> list[str]:
+    """Prints the plan of a paper and carries it out.
+
+    Returns
+    -------
+    list of str
+        A line for each file that was not fetched and each step that failed.
+    """
+    making, found = making_of(paper, settings, settings.scale or ""), plan_runs(paper, settings)
+    print_plans([found], several=False, as_json=False)
     if not found.of("to make"):
         return []
+    check_writable(Path(settings.output))
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # commands must not outlive it
-    with alone(making.folder, "another call that makes its runs"):
+    with alone(making.folder, "another call that makes its runs"), _resumption():
         for folder in ("logs", "steps"):
             (making.folder / folder).mkdir(exist_ok=True)
         check_writable(making.folder / "steps")
         absent = _fetch(found, making)
         able = list(_able(found, absent))
-        faults: list[str] = []
+        faults = [f"not fetched: {name}: {fault}" for name, fault in absent.items()]
         shown = _Progress(found, able)
         shown.begin(able)
         for step, ended in carry_out(making, able):
             faults += [f"{step.title}: {_result_sentence(ended[0])}"] if not ended[0].passed else []
             shown.done(step, ended[0])
     return faults
+
+
+@contextmanager
+def _resumption() -> Iterator[None]:
+    """Says after an interrupt how the work goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        log_line("interrupted: finished runs are kept, and the same command goes on with the others")
+        raise
 
 
 def _given(paper: Paper, settings: ReproduceSettings) -> set[str]:
@@ -91,14 +135,6 @@ def _result_sentence(result: StepOutcome) -> str:
     return f"{result.fault} ({result.log})" if result.log else result.fault
 
 
-def _print(found: PaperPlan, *, as_json: bool) -> None:
-    if as_json:
-        print_line(json.dumps(plan_json(found), indent=1))
-        return
-    for line in plan_lines(found, amount):
-        print_line(line)
-
-
 def _is_made(making: Making, step: RunStep, settings: ReproduceSettings) -> bool:
     from harness.cli.experiment import finished_runs
     from harness.papers.user_runs import unproven
@@ -115,13 +151,13 @@ def _is_made(making: Making, step: RunStep, settings: ReproduceSettings) -> bool
     return not step.reads() and path.is_file() and not unproven(step.runs[0], path)
 
 
-def _fetch(found: PaperPlan, making: Making) -> set[str]:
-    """Fetches what the steps need; returns the names of what could not be had."""
-    absent = set()
+def _fetch(found: PaperPlan, making: Making) -> dict[str, str]:
+    """Fetches what the steps need; returns the names of what could not be had, and why."""
+    absent = {}
     for need in found.fetchable:
         (result,) = results_of(making, RunStep(f"fetch {need.source}", ("fetch", need.source), ()))
         if not result.passed:
-            absent.add(need.name)
+            absent[need.name] = _result_sentence(result)
             log_line(f"not fetched: {need.name}: {result.fault}")
     return absent
 

@@ -81,7 +81,7 @@ def _rehearse(
         record.mkdir(parents=True, exist_ok=True)
     with alone(folder.parent, "another rehearsal"):
         made = make_world(folder, planned, size, seed, real, log_line)
-        run_steps(made, name, ["seeds=1", *([f"rows={_quoted(rows)}"] if rows else [])])
+        code = run_steps(made, name, ["seeds=1", *([f"rows={_quoted(rows)}"] if rows else [])])
         results, outcome = step_results(made, name, planned)
         written = rehearsal_report(found, made, results, outcome, left).write(made.folder / "report")
         print_line(rehearsal_headline(found, outcome, left))
@@ -89,7 +89,9 @@ def _rehearse(
         if record is not None:
             tried = [(row.table, row.label) for row in outcome]
             rehearsal_records.write(record / f"{name}.csv", passed(planned, outcome, size.name), tried)
-    return [f"{name}, {row}: {result.fault}" for row, result in outcome.items() if not result.passed]
+    faults = [f"{name}, {row}: {result.fault}" for row, result in outcome.items() if not result.passed]
+    ended = f"{name}: harness reproduce paper={name} make=true ended with exit code {code}, though all its rows passed"
+    return faults or ([ended] if code else [])
 
 
 def _quoted(text: str) -> str:

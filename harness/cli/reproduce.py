@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from harness.papers.paper import Paper
+    from harness.papers.plan import PaperPlan
     from harness.papers.reproduce import PaperReproduction
     from harness.papers.step_costs import StepCost
     from harness.scoring.compare import Comparison
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 def reproduce(cfg: DictConfig) -> None:
     """A paper's tables recomputed and reported; `paper=all` for every paper, no paper for the embedded example."""
+    from harness.cli import make_runs
     from harness.papers import paper
 
     settings = checked(ReproduceSettings, cfg, "reproduce")
@@ -40,38 +42,45 @@ def reproduce(cfg: DictConfig) -> None:
         _demonstrate(settings, output)
         return
     faults: list[str] = []
-    for key in paper.paper_names() if paper_key == "all" else [str(paper_key)]:
+    plans: list[PaperPlan] = []
+    several = paper_key == "all"
+    for key in paper.paper_names() if several else [str(paper_key)]:
         with gather(faults):  # a paper whose files are not here does not keep the others from being recomputed
-            if settings.make:
-                faults += _made(paper.load_paper(key), settings, one_of_all=paper_key == "all")
+            with _something_to_make(several=several):
+                if settings.dry:
+                    plans.append(make_runs.plan_runs(paper.load_paper(key), settings))
+                elif settings.make:
+                    faults += make_runs.make_runs(paper.load_paper(key), settings)
             if not settings.dry:
                 page = _paper(key, settings, folder)
-                if paper_key != "all":
+                if not several:
                     print_line(f"report: {page}")
-    if paper_key == "all" and not settings.dry:
+    if plans or (settings.dry and several):
+        make_runs.print_plans(plans, several=several, as_json=settings.json)
+    if several and not settings.dry:
         print_line(f"reports: {output}")
     refuse(faults)
 
 
-def _made(paper: Paper, settings: ReproduceSettings, *, one_of_all: bool) -> list[str]:
-    """Makes the runs of a paper; of all papers, one without anything to make is said."""
-    from harness.cli.make_runs import make_runs
+@contextmanager
+def _something_to_make(*, several: bool) -> Iterator[None]:
+    """Of several papers, says which one has nothing to make, where that would be an error of a single one."""
     from harness.papers.steps import NothingToMakeError
 
     try:
-        return make_runs(paper, settings)
+        yield
     except NothingToMakeError as error:
-        if not one_of_all:
+        if not several:
             raise
         log_line(str(error))
-        return []
 
 
 def _check_make(settings: ReproduceSettings, paper_key: str) -> None:
     """Raises HarnessError for a key that has no meaning without another one."""
     for key in ("dry", "tables", "rows", "collections", "scale", "seeds", "budget"):
         if getattr(settings, key) not in (None, False) and not settings.make:
-            raise HarnessError(f"reproduce: key {key!r} is for make=true")
+            said = "--dry-run (dry=true) prints the plan of" if key == "dry" else f"key {key!r} is for"
+            raise HarnessError(f"reproduce: {said} make=true{', so add that' * (key == 'dry')}")
     if settings.json and not settings.dry:
         raise HarnessError("reproduce: key 'json' is for the plan: make=true --dry-run --json")
     if settings.make and paper_key == "demo":
@@ -148,7 +157,13 @@ def _small(paper: Paper, settings: ReproduceSettings) -> PaperReproduction | Non
     if small is None or not runs.is_dir():
         return None
     brought = bring(small, None, runs, log_line, experiment_runs(paper, settings, HERE), settings.seeds, HERE)
-    return recompute(small, log_line, track, brought=brought, restricted=True) if brought.runs else None
+    if not brought.runs:
+        return None
+    found = recompute(small, log_line, track, brought=brought, restricted=True)
+    if settings.scale == HERE:
+        valued, numbers = sum(each.value is not None for each in found.verdicts), len(found.verdicts)
+        print_line(f"{paper.key}: {valued} of {counted_text(numbers, 'printed number')} have a value at small scale")
+    return found
 
 
 def _demonstrate(settings: ReproduceSettings, output: Path) -> None:

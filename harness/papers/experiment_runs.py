@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
+from harness.io import rehearsal
 from harness.papers.cells import PublishedCell
 from harness.papers.map import PaperRow, paper_rows, row_labels
-from harness.papers.paper import Paper
+from harness.papers.paper import Paper, PaperCollection
 
 
 @dataclass(frozen=True)
@@ -21,13 +23,51 @@ class CellRun:
     labels : of the row, without that of the set of topics.
     seed : empty for a cell without one.
     collection, edition : ours, by which it is scored.
+    corpus : that it searched.
     """
 
     labels: tuple[str, ...]
     seed: str
     collection: str
     edition: str
+    corpus: str
     path: Path
+
+
+class Searched(Protocol):
+    """A run, made or planned."""
+
+    @property
+    def collection(self) -> str: ...  # noqa: D102
+    @property
+    def edition(self) -> str: ...  # noqa: D102
+    @property
+    def corpus(self) -> str: ...  # noqa: D102
+
+
+def substituted(paper: Paper, run: Searched) -> str:
+    """Returns what the paper searched in place of a run's corpus; empty if a number of the paper may be the run's.
+
+    In a rehearsal each corpus stands for the paper's.
+    """
+    return "" if paper.scored is None or rehearsal.folder() else paper.scored.substitutes.get(run.corpus, "")
+
+
+def _scores(judged: PaperCollection, run: Searched) -> bool:
+    return run.collection == judged.collection and run.edition in ("", judged.edition)
+
+
+def has_number(paper: Paper, experiment: str, labels: tuple[str, ...], run: Searched) -> bool:
+    """Returns whether the paper prints a number of a run of an experiment's row; of numbers not scored, any run's."""
+    scored = paper.scored
+    if scored is None or substituted(paper, run):
+        return scored is None
+    return any(
+        cell.table in paper.config.experiments[experiment]
+        and (not (place := scored.place(cell)) or _scores(scored.collections[place], run))
+        and any(matching_rows(cell, [labels]))
+        for cell in paper.cells
+    )
 
 
 def matching_rows(cell: PublishedCell, rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
@@ -53,7 +93,7 @@ class RowRuns:
 
 
 def runs_of_rows(paper: Paper, made: Mapping[str, Sequence[CellRun]]) -> list[RowRuns]:
-    """Returns the runs behind the rows of tables that experiments compute.
+    """Returns the runs behind the rows of tables that experiments compute, on corpora that are the paper's.
 
     Parameters
     ----------
@@ -73,8 +113,8 @@ def runs_of_rows(paper: Paper, made: Mapping[str, Sequence[CellRun]]) -> list[Ro
                 continue
             judged = scored.collections[place]
             for labels_ in matching_rows(cell, rows):
-                same = [run for run in runs if run.labels == labels_ and run.collection == judged.collection]
-                by_seed = {run.seed: run.path for run in same if run.edition in ("", judged.edition)}
+                same = [run for run in runs if run.labels == labels_ and _scores(judged, run)]
+                by_seed = {run.seed: run.path for run in same if not substituted(paper, run)}
                 if by_seed:
                     row = replace(known[at], seeds=len(by_seed))
                     found[*at, place] = RowRuns(row, place, tuple(by_seed.values()))

@@ -54,8 +54,7 @@ def needed_by(
         collection = load_collection(name)
         yield _files("collection", name, collection.files(), collection.state(), collection.licence)
     brought = by_hand(configurations)
-    linearised = [part["model"] for part in configurations if str(part.get("_target_", "")).endswith(".Linearised")]
-    for name in dict.fromkeys((*needed_models(configurations), *linearised)):
+    for name in models_of(configurations):
         yield _key_of(name) if name in config.names("llm") else _model(name, brought)
     if answers := missing_answers(configurations):
         yield Needed("answers of language models", "; ".join(answers), "the service's terms", NOTHING, "by hand")
@@ -65,6 +64,30 @@ def needed_by(
     for parser in dict.fromkeys(str(part["parser"]) for part in configurations if part.get("parser")):
         where = "pip install 'mathir-harness[graphs]'" if parser == "dependency" else "manual; see harness doctor"
         yield Needed(f"parser {parser}", where, UNKNOWN, None)  # its state is that of the packages
+
+
+def models_of(configurations: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Returns the models that systems load or ask for vectors, each once."""
+    linearised = [part["model"] for part in configurations if str(part.get("_target_", "")).endswith(".Linearised")]
+    return tuple(dict.fromkeys((*needed_models(configurations), *linearised)))
+
+
+def too_much_for_small_scale(configurations: Sequence[Mapping[str, Any]], budget: float | None) -> Iterator[str]:
+    """Yields what a system needs and the scale `here` does without: models that are no package, calls without a budget.
+
+    Parameters
+    ----------
+    budget : dollars for paid calls; None without any.
+    """
+    services = config.names("llm")
+    for name in models_of(configurations):
+        if name not in services and name not in config.names("source"):
+            yield f"the model {name} (not at small scale)"
+    asked = [endpoint for part in configurations for endpoint, _ in asked_by(part)]
+    for name in dict.fromkeys((*asked, *(model for model in models_of(configurations) if model in services))):
+        endpoint = load_endpoint(name)
+        if budget is None and (endpoint.price_in or endpoint.price_out):
+            yield f"paid calls of {name} (with budget=DOLLARS)"
 
 
 def asked_by(configuration: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

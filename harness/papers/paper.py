@@ -113,6 +113,8 @@ class ScoredRows:
     slices : the paper's name of a set of topics -> attributes of these topics; no attributes mean all topics.
     corpus : our corpus that a run must have searched, if its metadata file names one; empty for any.
     rerank : whether the paper's runs rank judged documents only.
+    substitutes : corpora that experiments search for want of the paper's -> what the paper searched; their runs give no
+        number of the paper.
     """
 
     protocol: Words
@@ -121,6 +123,7 @@ class ScoredRows:
     slices: Annotated[Mapping[str, Mapping[str, str]], _slices] = field(default_factory=dict)
     corpus: Words = ""
     rerank: bool = False
+    substitutes: Mapping[str, Words] = field(default_factory=dict)
 
     def place(self, cell: PublishedCell) -> str:
         """Returns the key in `collections` for a cell; empty if its collection or its metric is not scored."""
@@ -290,7 +293,8 @@ class Paper:
             else replace(judged, collection=(other := here.collection(judged.collection)), edition=_default(other))
             for name, judged in scored.collections.items()
         }
-        config = replace(self.config, scored=replace(scored, collections=ours, corpus=here.corpus), claims=())
+        scored = replace(scored, collections=ours, corpus=here.corpus, substitutes={})
+        config = replace(self.config, scored=scored, claims=())
         return replace(self, config=config, runs=())
 
     def own(self, name: str) -> Any:  # noqa: ANN401  (what the paper's module has)

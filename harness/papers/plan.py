@@ -8,14 +8,15 @@ from typing import Any, Literal
 
 from harness.errors import counted_text
 from harness.papers.estimate import EstimatedCalls, calls_of
+from harness.papers.experiment_runs import has_number, substituted
 from harness.papers.groups import TableGroup
 from harness.papers.map import row_labels
-from harness.papers.needs import UNKNOWN, Needed, needed_by
+from harness.papers.needs import UNKNOWN, Needed, needed_by, too_much_for_small_scale
 from harness.papers.paper import Paper
 from harness.papers.rates import NOTHING, Range, data
 from harness.papers.steps import EVERYTHING, NothingToMakeError, PlannedRun, PrintedRow, RunStep, Selection, paper_steps
+from harness.papers.work import NO_GPU, single_steps, together
 from harness.papers.work import WorkStep as Work
-from harness.papers.work import work_steps as work_of
 
 State = Literal["made", "to make", "left out"]
 
@@ -28,8 +29,8 @@ class PlannedStep:
     ----------
     lacks : names of what it needs and is not here, of an experiment what each of its runs lacks.
     why : why it is left out.
-    work, calls : what it takes that no earlier step of the plan takes as well; of an experiment, for the runs that can
-        be made.
+    work, calls : what it takes that no earlier step takes as well, nor, if it is left out, any step to make; of an
+        experiment, for the runs that can be made.
     rest : the work of the others.
     """
 
@@ -51,6 +52,36 @@ class PlannedStep:
         """Titles of the work whose time is not known."""
         return tuple(work.title for work in self.work if work.hours is None)
 
+    @property
+    def disk(self) -> Range:
+        """MB that the work leaves, as far as they are known."""
+        return sum((work.disk for work in self.work if work.disk is not None), NOTHING)
+
+
+@dataclass(frozen=True)
+class Total:
+    """What steps take together, as far as it is known.
+
+    Attributes
+    ----------
+    hours : of one core.
+    unknown, gpu : pieces of work whose time is not known, and those that a GPU may do, in unknown hours.
+    disk : MB.
+    price : dollars; None if the price of a call is not known.
+    """
+
+    hours: Range = NOTHING
+    unknown: int = 0
+    gpu: int = 0
+    disk: Range = NOTHING
+    price: Range | None = NOTHING
+    calls: int = 0
+
+    def __add__(self, other: Total) -> Total:
+        price = None if self.price is None or other.price is None else self.price + other.price
+        unknown, gpu, calls = self.unknown + other.unknown, self.gpu + other.gpu, self.calls + other.calls
+        return Total(self.hours + other.hours, unknown, gpu, self.disk + other.disk, price, calls)
+
 
 @dataclass(frozen=True)
 class PaperPlan:
@@ -61,12 +92,15 @@ class PaperPlan:
     needs : all that its steps need, each once.
     steps : in the order in which they are carried out.
     rowless : row -> why no command makes it.
+    budget, spent : dollars for calls, None for no limit, and those that earlier calls took of it.
     """
 
     paper: Paper
     needs: tuple[Needed, ...]
     steps: tuple[PlannedStep, ...]
     rowless: Mapping[PrintedRow, str]
+    budget: float | None = None
+    spent: float = 0.0
 
     def of(self, state: State) -> tuple[PlannedStep, ...]:
         """Returns the steps in a state."""
@@ -78,32 +112,29 @@ class PaperPlan:
         wanted = {name for each in self.of("to make") for name in each.lacks}
         return tuple(need for need in self.needs if need.state == "fetch" and need.name in wanted)
 
-
-@dataclass(frozen=True)
-class Total:
-    """What steps take together: hours of one core, MB, dollars (None if the price of a call is not known), calls."""
-
-    hours: Range
-    unknown: int
-    disk: Range
-    price: Range | None
-    calls: int
+    @property
+    def totals(self) -> dict[str, Total]:
+        """What steps take: those to make; those left out, with the runs of experiments that cannot be made; both."""
+        made, out = self.of("to make"), self.of("left out")
+        rest = [replace(each, work=each.rest, calls=()) for each in made]
+        absent = [need for need in self.needs if need.state != "here" and need not in self.fetchable]
+        found = total(made, self.fetchable), total((*out, *rest), absent)
+        return dict(zip(_TOTALS, (*found, found[0] + found[1]), strict=True))
 
 
-def total(steps: Sequence[PlannedStep], needs: Sequence[Needed] = (), *, rest: bool = False) -> Total:
-    """Returns what steps take, as far as it is known, with the files to get for them.
+_TOTALS = ("to make", "left out", "with what is left out")
 
-    Parameters
-    ----------
-    rest : whether the runs of experiments that cannot be made count.
-    """
-    works = [work for each in steps for work in (*each.work, *(each.rest if rest else ()))]
+
+def total(steps: Sequence[PlannedStep], needs: Sequence[Needed] = ()) -> Total:
+    """Returns what steps take, as far as it is known, with the files to get for them."""
+    works = [work for each in steps for work in each.work]
     calls = [call for each in steps for call in each.calls]
     prices = [call.price for call in calls]
     sizes = [need.megabytes for need in needs] + [work.disk for work in works]
     return Total(
         sum((work.hours for work in works if work.hours is not None), NOTHING),
         sum(work.hours is None for work in works),
+        sum(work.gpu != NO_GPU for work in works),
         sum((size for size in sizes if size is not None), NOTHING),
         None if None in prices else sum((price for price in prices if price is not None), NOTHING),
         sum(call.calls for call in calls),
@@ -117,6 +148,7 @@ def plan_paper(
     seeds: int | None = None,
     made: Callable[[RunStep], bool] = lambda _: False,
     published: bool = True,
+    budget: float | None = None,
 ) -> PaperPlan:
     """Returns the plan of a paper.
 
@@ -125,6 +157,7 @@ def plan_paper(
     part, scale, seeds : as for `steps`.
     made : says of a step whether its runs are there and verified.
     published : whether runs that the paper's authors published count as made.
+    budget : dollars for calls; at the scale `here`, steps with paid calls are left out without it.
 
     Raises
     ------
@@ -137,20 +170,23 @@ def plan_paper(
     if scale and not found:
         raise NothingToMakeError(f"paper {paper.key}: nothing replaces its resources at the scale {scale}")
     known: dict[str, Needed] = {}
-    planned: list[PlannedStep] = []
+    judged: list[tuple[PlannedStep, tuple[PlannedRun, ...]]] = []
     states: dict[str, PlannedStep] = {}  # file of a run -> its step
-    seen: set[str] = set()
     for step in found:
         there = (published and not scale and archived(paper, step)) or made(step)
-        each, later = (PlannedStep(step, "made"), ()) if there else _judged(step, known, states)
-        if each.state != "made":
-            able = tuple(run for run in step.runs if run not in later) or step.runs
-            work, calls = tuple(_new_work(step, able, seen)), tuple(_new_calls(step, able, seen))
-            each = replace(each, work=work, calls=calls, rest=tuple(_new_work(step, later, seen)))
-        planned.append(each)
+        how = (known, states, scale, budget)
+        judged.append((PlannedStep(step, "made"), ()) if there else _judged(paper, step, *how))
         if step.file:
-            states[step.file] = each
-    return PaperPlan(paper, tuple(known.values()), tuple(planned), left)
+            states[step.file] = judged[-1][0]
+    seen: set[str] = set()
+    counted: dict[str, PlannedStep] = {}
+    for state in ("to make", "left out"):  # work that both need is that of the steps to make
+        for each, later in (one for one in judged if one[0].state == state):
+            able = tuple(run for run in each.step.runs if run not in later)
+            work, calls = _new_work(each.step, able, seen), tuple(_new_calls(each.step, able, seen))
+            counted[each.step.name] = replace(each, work=work, calls=calls, rest=_new_work(each.step, later, seen))
+    planned = [counted.get(each.step.name, each) for each, _ in judged]
+    return PaperPlan(paper, tuple(known.values()), tuple(planned), left, budget)
 
 
 def archived(paper: Paper, step: RunStep) -> bool:
@@ -173,35 +209,57 @@ def archived(paper: Paper, step: RunStep) -> bool:
 
 
 def _judged(
-    step: RunStep, known: dict[str, Needed], states: Mapping[str, PlannedStep]
+    paper: Paper,
+    step: RunStep,
+    known: dict[str, Needed],
+    states: Mapping[str, PlannedStep],
+    scale: str,
+    budget: float | None,
 ) -> tuple[PlannedStep, tuple[PlannedRun, ...]]:
     """Returns a step with its state, and its runs that cannot be made; adds what it needs to `known`.
 
-    An experiment is carried out if one of its runs can be made.
+    An experiment is carried out if one of its runs can be made that has a number in print.
     """
-    lacking: list[list[Needed]] = []
+    lacks: dict[str, None] = {}
+    stopped: list[list[str]] = []  # for each run, what keeps it from being made
     for run in step.runs:
         own = list(needed_by(list(run.parts), [run.corpus], [run.collection]))
         known.update({need.name: need for need in own if need.name not in known or need.state != "here"})
-        lacking.append([need for need in own if need.state != "here"])
-    lacks = tuple(dict.fromkeys(need.name for needs in lacking for need in needs))
-    by_hand = [[need for need in needs if need.state == "by hand"] for needs in lacking]
-    if all(by_hand):
-        return PlannedStep(step, "left out", lacks, f"needs {', '.join(need.name for need in by_hand[0])}"), ()
+        lacks |= {need.name: None for need in own if need.state != "here"}
+        by_hand = [need.name for need in own if need.state == "by hand"]
+        stopped.append(by_hand or (list(too_much_for_small_scale(run.parts, budget)) if scale else []))
+    able = [run for run, why in zip(step.runs, stopped, strict=True) if not why]
     out = [states[file].step.title for file in step.reads() if file in states and states[file].state == "left out"]
-    if out:
-        return PlannedStep(step, "left out", lacks, f"needs the run{'s' * (len(out) > 1)} {', '.join(out)}"), ()
-    return PlannedStep(step, "to make", lacks), tuple(r for r, n in zip(step.runs, by_hand, strict=True) if n)
+    if not able:
+        why = f"needs {', '.join(stopped[0])}"
+    elif out:
+        why = f"needs the run{'s' * (len(out) > 1)} {', '.join(out)}"
+    else:
+        why = _unprinted(paper if not scale else paper.at_small_scale() or paper, step, able)
+    if why:
+        return PlannedStep(step, "left out", tuple(lacks), why), ()
+    return PlannedStep(step, "to make", tuple(lacks)), tuple(run for run in step.runs if run not in able)
 
 
-def _new_work(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> Iterator[Work]:
+def _unprinted(paper: Paper, step: RunStep, able: Sequence[PlannedRun]) -> str:
+    """Returns why the runs of an experiment that can be made give no printed number; empty if one does."""
+    rows = zip(step.labels, step.runs, strict=True) if step.experiment else ()
+    able_rows = [(labels, run) for labels, run in rows if run in able]
+    if not able_rows or any(has_number(paper, step.experiment, labels, run) for labels, run in able_rows):
+        return ""
+    for run in able:
+        if what := substituted(paper, run):
+            return f"the paper searched {what}, in place of {run.corpus}"
+    return "none of its runs that can be made has a printed number"
+
+
+def _new_work(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> tuple[Work, ...]:
     if step.reads():  # a fusion
-        return
+        return ()
     unknown = [_uncounted(run.corpus) for run in runs if run.corpus not in data().corpora]
-    for work in (*work_of(TableGroup((), "", runs)), *unknown):
-        if work.key not in seen:
-            seen.add(work.key)
-            yield work
+    found = {work.key: work for work in (*single_steps(TableGroup((), "", runs)), *unknown) if work.key not in seen}
+    seen.update(found)
+    return together(found.values())
 
 
 def _uncounted(corpus: str) -> Work:
@@ -224,27 +282,44 @@ def plan_lines(found: PaperPlan, amount: Callable[[Range | None], str]) -> Itera
     states: tuple[State, ...] = ("made", "to make", "left out")
     counts = ", ".join(f"{len(found.of(state))} {state}" for state in states)
     yield f"{found.paper.key}: {counted_text(len(found.steps), 'step')}, {counts}"
-    titles = {"here": "here", "fetch": "fetched first", "by hand": "by hand"}
+    fetched = found.fetchable
+    titles = {"here": "here", "fetch": "can be fetched", "by hand": "by hand"}
     for state, title in titles.items():
         for need in (need for need in found.needs if need.state == state):
             size = "" if need.megabytes is None or not need.megabytes.high else f", {amount(need.megabytes)} MB"
             where = "" if state == "here" else f": {need.where}"
-            yield f"{title:14} {need.name} ({need.licence}{size}){where}"
+            yield f"{'fetched first' if need in fetched else title:14} {need.name} ({need.licence}{size}){where}"
     for number, each in enumerate(found.steps, 1):
         said = each.why if each.state == "left out" else _work_text(each, amount) if each.state == "to make" else ""
         yield f"{number:4} {each.state:9} {each.step.title}{f': {said}' if said else ''}"
+        if rows := _rows_text(each.step.rows):
+            yield f"               for {rows}"
     for row, why in found.rowless.items():
         yield f"     no command  {row}: {why}"
-    yield f"to make: {_total(total(found.of('to make'), found.fetchable), amount)}"
-    if found.of("left out"):
-        absent = [need for need in found.needs if need.state != "here"]
-        steps = [*found.of("to make"), *found.of("left out")]
-        yield f"with what is left out: {_total(total(steps, absent, rest=True), amount)}"
+    yield from total_lines(found.totals, amount)
+    if found.budget is not None:
+        left = max(found.budget - found.spent, 0.0)
+        yield f"budget {found.budget:g} dollars, {found.spent:.2f} spent by earlier calls, {left:.2f} left"
+
+
+def total_lines(totals: Mapping[str, Total], amount: Callable[[Range | None], str]) -> Iterator[str]:
+    """Yields a line for each total; the last two only if something is left out."""
+    for title, each in totals.items():
+        if title == "to make" or totals["left out"] != Total():
+            yield f"{title}: {_total(each, amount)}"
+
+
+def _rows_text(rows: Sequence[PrintedRow]) -> str:
+    by_table: dict[str, list[str]] = {}
+    for row in rows:
+        by_table.setdefault(row.table, []).append(row.label)
+    return "; ".join(f"{table}: {'; '.join(found)}" if table else "; ".join(found) for table, found in by_table.items())
 
 
 def _work_text(each: PlannedStep, amount: Callable[[Range | None], str]) -> str:
     words = [f"{amount(each.hours)} hours of one core"] if each.hours.high else []
     words += [f"time not known of {', '.join(each.unknown)}"] if each.unknown else []
+    words += [f"{amount(each.disk)} MB of disk"] if each.disk.high else []
     words += [f"{call.calls:,} calls of {call.endpoint}, {amount(call.price)} dollars" for call in each.calls]
     return "; ".join(words)
 
@@ -254,7 +329,8 @@ def _total(found: Total, amount: Callable[[Range | None], str]) -> str:
     words += (
         [f"without {counted_text(found.unknown, 'piece')} of work whose time is not known"] if found.unknown else []
     )
-    words += ["hours of a GPU not known", f"{amount(found.disk)} MB of disk"]
+    words += ["hours of a GPU not known"] if found.gpu else []
+    words += [f"{amount(found.disk)} MB of disk"]
     price = "dollars not known" if found.price is None else f"{amount(found.price)} dollars"
     return ", ".join([*words, *([f"{found.calls:,} calls, {price}"] if found.calls else [])])
 
@@ -263,7 +339,7 @@ def plan_json(found: PaperPlan) -> dict[str, Any]:
     """Returns the plan as JSON values; what is not known is null."""
     return {
         "paper": found.paper.key,
-        "needs": [asdict(need) for need in found.needs],
+        "needs": [{**asdict(need), "fetched first": need in found.fetchable} for need in found.needs],
         "steps": [
             {
                 "title": each.step.title,
@@ -274,22 +350,33 @@ def plan_json(found: PaperPlan) -> dict[str, Any]:
                 "why": each.why,
                 "hours of one core": asdict(each.hours),
                 "time not known": list(each.unknown),
+                "disk, MB": asdict(each.disk),
                 "calls": [asdict(call) for call in each.calls],
             }
             for each in found.steps
         ],
         "without a command": {str(row): why for row, why in found.rowless.items()},
-        "to make": _total_json(total(found.of("to make"), found.fetchable)),
-        "left out": _total_json(total(found.of("left out"), rest=True)),
+        **totals_json(found.totals),
+        "budget, dollars": found.budget,
+        "spent by earlier calls, dollars": found.spent,
     }
 
 
-def _total_json(found: Total) -> dict[str, Any]:
+def sum_totals(plans: Sequence[PaperPlan]) -> dict[str, Total]:
+    """Returns the totals over papers; what several papers need is counted in each."""
+    return {title: sum((plan.totals[title] for plan in plans), Total()) for title in _TOTALS}
+
+
+def totals_json(totals: Mapping[str, Total]) -> dict[str, Any]:
+    """Returns totals as JSON values; what is not known is null."""
     return {
-        "hours of one core": asdict(found.hours),
-        "pieces of work whose time is not known": found.unknown,
-        "hours of one GPU": None,
-        "disk, MB": asdict(found.disk),
-        "dollars": None if found.price is None else asdict(found.price),
-        "calls": found.calls,
+        title: {
+            "hours of one core": asdict(each.hours),
+            "pieces of work whose time is not known": each.unknown,
+            "hours of one GPU": None if each.gpu else asdict(NOTHING),
+            "disk, MB": asdict(each.disk),
+            "dollars": None if each.price is None else asdict(each.price),
+            "calls": each.calls,
+        }
+        for title, each in totals.items()
     }

@@ -12,9 +12,10 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.papers.rates import Range
-from harness.papers.step_runner import Making, StepOutcome, recorded, spent_dollars
+from harness.papers.step_runner import Making, StepOutcome, recorded, spent_file
 from harness.papers.steps import RunStep
 from harness.store import sidecar
+from harness.store.llm.limits import recorded_cost
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def step_costs(
                 device=", ".join(dict.fromkeys(name for document in documents if (name := _device(document)))),
                 joules=math.fsum(energy) if energy else None,
                 calls=sum(map(_calls, runs)),
-                dollars=math.fsum(map(spent_dollars, runs)),
+                dollars=recorded_cost(spent_file(making, step)),
                 estimate=(estimates or {}).get(step.name),
             )
         )

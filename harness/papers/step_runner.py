@@ -31,6 +31,7 @@ from harness.io.files import sha256_file, write_atomic
 from harness.papers.needs import asked_by
 from harness.papers.steps import RunStep, file_name
 from harness.store import sidecar
+from harness.store.llm.limits import SPENT, recorded_cost
 from harness.systems.resources import declared
 
 _PATIENCE = 10.0  # seconds in which a command that is told to stop must end
@@ -77,8 +78,8 @@ class Making:
     work : current folder of the commands.
     runs : folder of runs, relative to `work` or absolute.
     words : appended to each command, such as `output=reports`.
-    budget : dollars that language models and services may still take; None for no limit. A step that fails counts with
-        all that it might have taken, since nothing says what it took.
+    budget : dollars that language models and services may take over all calls with this folder; None for no limit. What
+        they took is recorded by each call (`spent_dollars`), also if its step fails.
     """
 
     folder: Path
@@ -104,14 +105,11 @@ def carry_out(making: Making, steps: Sequence[RunStep]) -> Iterator[tuple[RunSte
                 failed[step.file] = step.title
                 yield step, [StepOutcome(step.name, step.command, why, 0, 0, 0, {}, code())]
         paying = [step for step in able if budget_keys(step) and finished(making, step) is None]
-        share = None if making.budget is None else making.budget / max(1, len(paying))
+        left = None if making.budget is None else max(making.budget - spent_dollars(making), 0.0)
+        share = None if left is None else left / max(1, len(paying))
         for step, results in _wave(replace(making, budget=share), able):
             if not results[0].passed:
                 failed[step.file] = step.title
-            if making.budget is not None and share is not None and step in paying:
-                runs = [making.work / run for result in results for run in result.runs]
-                taken = math.fsum(map(spent_dollars, runs)) if results[0].passed else share
-                making = replace(making, budget=max(making.budget - taken, 0.0))
             yield step, results
 
 
@@ -135,10 +133,17 @@ def _wave(making: Making, wave: Sequence[RunStep]) -> Iterator[tuple[RunStep, li
             yield step, made.get(step.name) or list(results_of(making, step, _launcher_words()))
 
 
-def spent_dollars(run: Path) -> float:
-    """Returns the dollars that the calls of a run took, from its metadata file."""
-    notes = sidecar.costs(sidecar.sidecar_path(run)).values()
-    return math.fsum(float(note["cost"]) for note in notes if isinstance(note, Mapping) and "cost" in note)
+def spent_file(making: Making, step: RunStep) -> Path:
+    """Returns the file of what a step's calls cost, in all calls of the command."""
+    return making.folder / "spent" / f"{file_name(step.name)}.txt"
+
+
+def spent_dollars(making: Making) -> float:
+    """Returns the dollars that language models and services took in all calls with a folder, for steps that failed too.
+
+    A call without an answer that the service may charge for counts with its maximum cost.
+    """
+    return math.fsum(map(recorded_cost, making.folder.glob("spent/*.txt")))
 
 
 def budget_keys(step: RunStep) -> list[str]:
@@ -253,11 +258,14 @@ def _waited(
 ) -> tuple[int, resource.struct_rusage]:
     """Runs a command to its end; returns its exit code and what it used."""
     words = step.words if step.words[0] != "run" else (*step.located(making.runs), *making.words, *more)
+    spent = spent_file(making, step).absolute()
+    spent.parent.mkdir(parents=True, exist_ok=True)
     if making.budget is not None and (keys := budget_keys(step)):
         words = (*words, f"{keys[0]}={making.budget / len(keys)}")
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "harness", *words],
         cwd=making.work,
+        env={**os.environ, SPENT: str(spent)},
         stdin=subprocess.DEVNULL,
         stdout=stream,
         stderr=subprocess.STDOUT,

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from harness.errors import HarnessError, suggestion
-from harness.experiments.experiment import CONDITION, FULL, load_experiment
+from harness.experiments.experiment import CONDITION, FULL, ExperimentCell, load_experiment
 from harness.io import checks, config
 from harness.io.files import sha256
 from harness.papers.paper import Paper
@@ -209,14 +209,18 @@ class RunStep:
         return found
 
     def _composed(self) -> Iterator[tuple[str, ...]]:
-        choice = dict(_choices(self.words))
-        if "experiment" not in choice:
-            yield self.words
-            return
+        return (cell.overrides for cell in self._cells()) if self.experiment else iter((self.words,))
+
+    @property
+    def labels(self) -> tuple[tuple[str, ...], ...]:
+        """Labels of the row of each run of its experiment, in the order of `runs`."""
+        return tuple(load_experiment(self.experiment).row(cell.labels) for cell in self._cells())
+
+    def _cells(self) -> Iterator[ExperimentCell]:
         scale = next((word.partition("=")[2] for word in self.words if word.startswith("scale=")), FULL)
-        for cell in load_experiment(choice["experiment"]).cells((), scale):
+        for cell in load_experiment(self.experiment).cells((), scale):
             if self.condition in ("", cell.labels[0]) and (not self.seeds or cell.seed in (None, *self.seeds)):
-                yield cell.overrides
+                yield cell
 
 
 def _acting(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -244,7 +248,8 @@ class Selection:
     Attributes
     ----------
     rows : pattern of labels or tables, such as `mirmu*`; empty for all.
-    tables, collections : names of tables, and of our collections; empty for all.
+    tables, collections : names of tables; of collections: ours, a beginning of theirs such as `arqmath-3` or `arqmath`,
+        or the paper's. Empty for all.
     """
 
     rows: str = ""
@@ -299,19 +304,28 @@ def paper_steps(
     covered = {part.get("name") for step in made for part in step.systems()}
     made += _of_systems(paper, covered, scale)
     if part:
-        _check_part(paper, part)
-        made = _chosen(made, part, paper)
+        made = _chosen(made, _named(part, paper, scale), paper)
         left = {row: why for row, why in left.items() if part.fits(row)}
     return made, left
 
 
-def _check_part(paper: Paper, part: Selection) -> None:
+def _named(part: Selection, paper: Paper, scale: str) -> Selection:
+    """Returns the part with the names of our collections, at the scale `here` those in place of the paper's."""
     rows = () if paper.available is None else paper.available.rows
     known = dict.fromkeys([cell.table for cell in paper.cells] + [row.table for row in rows])
     for table in part.tables:
         checks.choice("tables", table, known)
-    for collection in part.collections:
-        checks.choice("collections", collection, config.names("collection"))
+    ours = config.names("collection")
+    theirs = {} if paper.scored is None else paper.scored.collections
+    here = paper.config.here if scale == HERE else None
+    found: dict[str, None] = {}
+    for given in part.collections:
+        named = [given] if given in ours else [name for name in ours if name.startswith(f"{given}-")]
+        named += [judged.collection for name, judged in theirs.items() if given in (name, name.partition("/")[0])]
+        if not named:
+            checks.choice("collections", given, {**ours, **theirs})
+        found |= {name if here is None else here.collection(name): None for name in named}
+    return replace(part, collections=tuple(found))
 
 
 def _chosen(made: Sequence[RunStep], part: Selection, paper: Paper) -> list[RunStep]:
@@ -372,8 +386,13 @@ def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[RunStep], dict[
             printed = tuple(PrintedRow(row.table, row.label) for row in own_first if collection in row.collections)
             step = RunStep(f"{first.table} {first.label} {collection}", words, printed)
             made += [step, *(_seeded(step, seed) for seed in range(2, seeds + 1) if _trained(step.runs[0]))]
+    once: dict[tuple[str, ...], RunStep] = {}  # rows may have one command; a fusion's run is named after its row
+    for step in made:
+        key = (step.name,) if step.reads() else step.words
+        same = once.get(key)
+        once[key] = step if same is None else replace(same, rows=tuple(dict.fromkeys((*same.rows, *step.rows))))
     # Runs that a fusion learns from are made before it.
-    return sorted(made, key=lambda step: any("training_runs" in word for word in step.words)), left
+    return sorted(once.values(), key=lambda step: any("training_runs" in word for word in step.words)), left
 
 
 def _trained(run: PlannedRun) -> dict[str, Mapping[str, Any]]:

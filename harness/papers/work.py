@@ -22,6 +22,7 @@ from harness.papers.steps import PlannedRun
 from harness.systems.build import system_class
 from harness.systems.states import nested_configurations
 
+NO_GPU = "no GPU"  # of work that a GPU does not do
 _HOUR = 3600.0
 _FLOAT = 4e-6  # MB a number of a vector
 _MIB = 1.048576  # MB
@@ -69,6 +70,11 @@ class WorkStep:
 
 def work_steps(group: TableGroup) -> tuple[WorkStep, ...]:
     """Returns the work that the runs of a group take, each step once, in the order in which it is done."""
+    return together(single_steps(group))
+
+
+def single_steps(group: TableGroup) -> tuple[WorkStep, ...]:
+    """Returns the work that the runs of a group take, each step once, also those of one title."""
     found: dict[str, WorkStep] = {}
     for run in countable_runs(group):
         if data().corpora[run.corpus].posts:
@@ -76,10 +82,10 @@ def work_steps(group: TableGroup) -> tuple[WorkStep, ...]:
         for part in nested_configurations(run.configuration):
             for step in _of_part(part)(part, run):
                 found.setdefault(step.key, step)
-    return _together(found.values())
+    return tuple(found.values())
 
 
-def _together(found: Iterable[WorkStep]) -> tuple[WorkStep, ...]:
+def together(found: Iterable[WorkStep]) -> tuple[WorkStep, ...]:
     """Returns the steps, those of one title as one."""
     merged: dict[str, WorkStep] = {}
     for step in found:
@@ -119,7 +125,8 @@ def _read_posts(run: PlannedRun) -> WorkStep:
     posts = data().corpora[run.corpus].posts
     count = Range(posts, posts)
     rate = "read-posts"
-    return WorkStep("", "read the posts", count, "posts", _hours(count, rate), data().rates[rate].origin, "no GPU")
+    key, origin = f"read {run.corpus}", data().rates[rate].origin
+    return WorkStep(key, "read the posts", count, "posts", _hours(count, rate), origin, NO_GPU)
 
 
 def _model(name: object) -> ModelRates:
@@ -155,7 +162,7 @@ def _bi_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     disk = count.times(model.width * _FLOAT) if model.width else None
     if name in config.names("llm"):
         title, origin = f"keep the vectors of {name}", "vectors x dimensions x 4 bytes"
-        yield WorkStep(_key("keep", name, view), title, count, "vectors", NOTHING, origin, "no GPU", disk)
+        yield WorkStep(_key("keep", name, view), title, count, "vectors", NOTHING, origin, NO_GPU, disk)
     else:
         hours, origin = _encoding(model, counts.texts, count)
         gpu = f"{UNKNOWN} ({data().printed['declarations']})" if counts.texts == "declarations" else UNKNOWN
@@ -178,7 +185,7 @@ def _chroma(name: str, model: ModelRates, count: Range, view: object) -> WorkSte
         "vectors",
         _hours(count, "build-chroma", factor) if known else None,
         f"{rate.origin}; extrapolated by dimensions: x {factor:.3g}" if known else UNKNOWN,
-        "no GPU",
+        NO_GPU,
         count.by(size.range).times(_MIB * factor) if known else None,
     )
 
@@ -222,7 +229,7 @@ def _lexical(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     hours = Range(size.low * min(found), size.high * max(found)).times(1 / _HOUR)
     title = f"index words ({run.system})"
     origin = f"{rate.origin}, size by {data().rates['index-text-size'].origin}"
-    yield WorkStep(key, title, counts.range, counts.texts, hours, origin, "no GPU", size.times(_MIB), memory * _MIB)
+    yield WorkStep(key, title, counts.range, counts.texts, hours, origin, NO_GPU, size.times(_MIB), memory * _MIB)
 
 
 def _structural(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
@@ -230,7 +237,7 @@ def _structural(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     hours = _hours(count, "read-formulas") + _hours(count, "index-formulas")
     origin = "; ".join(data().rates[name].origin for name in ("read-formulas", "index-formulas"))
     disk = count.by(data().rates["index-formulas-size"].range)
-    yield WorkStep(_key("formulas"), "read and index formula trees", count, "formulas", hours, origin, "no GPU", disk)
+    yield WorkStep(_key("formulas"), "read and index formula trees", count, "formulas", hours, origin, NO_GPU, disk)
 
 
 def _linearised(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
@@ -248,12 +255,19 @@ def _linearised(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
 def _graphs(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     """Yields graphs of posts, a training for each setting and seed, vectors of documents."""
     counts, training = data().corpora[run.corpus], part.get("training")
+    # Of documents, or of the posts that contain them.
+    graphs = Range(counts.posts, counts.posts) if part.get("task") == "formulas" else counts.range
     sample = part.get("sample") or counts.pairs
-    few = Range(counts.range.low, counts.range.high + 2 * sample)  # documents, and both sides of each pair
-    posts = few if part.get("sample") else Range(counts.posts, counts.posts)
+    # Of documents and both sides of a sample of pairs; without a sample, of all posts that pairs are from.
+    few = Range(graphs.low, graphs.high + 2 * sample)
+    learnt = [name for name, column in (part.get("pairs") or {}).items() if column and name in data().corpora]
+    every = max(data().corpora[name].posts for name in (run.corpus, *learnt))
+    posts = few if part.get("sample") else Range(every, every)
     size = posts.by(data().rates["graph-size"].range).times(1e-6)
-    printed = f"{UNKNOWN} ({data().printed['amr']})"
-    yield WorkStep(_key("amr"), "make AMR graphs of posts", posts, "posts", None, UNKNOWN, printed, size)
+    kind, printed = "AMR", f"{UNKNOWN} ({data().printed['amr']})"
+    if part.get("parser") == "dependency":
+        kind, printed = "dependency", NO_GPU
+    yield WorkStep(_key(kind), f"make {kind} graphs of posts", posts, "posts", None, UNKNOWN, printed, size)
     key = _key({name: value for name, value in part.items() if name not in _OF_SEARCH})
     rate = data().rates["train-graphs"]
     if isinstance(training, Mapping):
@@ -266,7 +280,6 @@ def _graphs(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
             memory=memory.measured[0].amount * _MIB,
         )  # fmt: skip
     vectors = counts.range.times(counts.vectors).by(data().rates["graph-vectors-size"].range).times(_MIB)
-    graphs = Range(counts.posts, counts.posts) if part.get("task") == "formulas" else counts.range
     hours = graphs.by(rate.range).by(_OF_A_PAIR).times(1 / _HOUR)
     origin = f"at most half of a training pair: {rate.origin}"
     yield WorkStep(f"encode {key}", f"encode graphs by {run.system}", graphs, "graphs", hours, origin, UNKNOWN, vectors)

@@ -78,6 +78,10 @@ def test_what_can_be_made_is_and_the_rest_is_said(calm: tuple[Place, Done]) -> N
     place, done = calm
     assert done.code == 2
     log = "runs/making/own/logs/1-fails-mini-task1.txt"
+    fetch = (
+        r"harness: not fetched: nobody/nothing-to-find: .+ \(runs/making/own/logs/fetch-nobody-nothing-to-find.txt\)"
+    )
+    assert re.fullmatch(fetch, done.err.splitlines()[-3])
     assert done.err.splitlines()[-2:] == [
         f"harness: failing on mini-task1: system failing: ValueError: as told ({log})",
         "harness: 1 with it mini-task1: not run: the step failing on mini-task1 failed",
@@ -108,13 +112,48 @@ def test_the_same_call_makes_only_what_failed(calm: tuple[Place, Done]) -> None:
 
 
 def test_without_a_failure_the_exit_code_is_0(tmp_path: Path, cache: Path, calm: tuple[Place, Done]) -> None:
+    """A file that is not fetched is one, though all steps that remain are made already."""
     rows = {**SINGLE, **BOTH, **HUB}
     place = prepared(tmp_path, cache, paper_files(rows))
-    done = place.run(*MAKE, "rows=both")
+    done = place.run(*MAKE, "rows=both", "budget=3")
     assert (done.code, len(steps_said(done))) == (0, 3)
+    assert "\nbudget 3 dollars, 0.00 spent by earlier calls, 3.00 left\n" in done.out
     done = place.run(*MAKE)
-    assert (done.code, steps_said(done)) == (0, [])
+    assert (done.code, steps_said(done)) == (2, [])
+    assert done.err.splitlines()[-1].startswith("harness: not fetched: nobody/nothing-to-find: ")
     assert runs(place) == runs(calm[0])
+
+
+def test_plans_of_all_papers_are_one_document(tmp_path: Path, cache: Path) -> None:
+    place = prepared(tmp_path, cache, paper_files(SINGLE))
+    words = ("reproduce", "paper=all", "make=true", "seeds=1", "scale=here", "--dry-run")
+    found = json.loads(place.good(*words, "--json"))
+    assert [each["paper"] for each in found["papers"]] == ["mathamr-plus", "mathlib4", "mirmu-msm", "saber-math"]
+    for total in ("to make", "left out", "with what is left out"):
+        whole = sum(each[total]["disk, MB"]["high"] for each in found["papers"])
+        assert found[total]["disk, MB"]["high"] == pytest.approx(whole)
+    last = place.good(*words).splitlines()[-4:]
+    assert [line.partition(":")[0] for line in last] == ["all papers", *list(found)[1:]]
+
+
+def test_output_that_cannot_be_written_is_found_before_the_work(tmp_path: Path, cache: Path) -> None:
+    place = prepared(tmp_path, cache, paper_files(SINGLE))
+    place.write("taken", "a file")
+    done = place.run(*MAKE, "output=taken/reports")
+    assert (done.code, steps_said(done), runs(place)) == (2, [], {})
+    (line,) = done.err.splitlines()
+    assert line.endswith("/taken: cannot be written: Not a directory")
+
+
+def test_the_last_line_at_small_scale_says_how_many_numbers_have_a_value(tmp_path: Path, cache: Path) -> None:
+    here = {"corpus": "mini-answers", "says": "small"}
+    place = prepared(tmp_path, cache, paper_files({**SINGLE, **HUB}, here=here))
+    done = place.run(*MAKE, "scale=here")
+    assert (done.code, len(steps_said(done))) == (0, 2)
+    assert "own: 4 of 6 printed numbers have a value at small scale" in done.out.splitlines()
+    assert (
+        "left out  hub-encoder on mini-task1: needs the model nobody/nothing-to-find (not at small scale)" in done.out
+    )
 
 
 def test_one_wrong_key(calm: tuple[Place, Done]) -> None:
@@ -129,7 +168,7 @@ def test_one_wrong_key(calm: tuple[Place, Done]) -> None:
         ("scale=here",): "paper own: nothing replaces its resources at the scale here",
         ("seeds=0",): "reproduce: key 'seeds' is 0, expected a whole number from 1 up",
         ("budget=-1",): "reproduce: key 'budget' is -1, expected dollars, such as 20",
-        ("make=false", "dry=true"): "reproduce: key 'dry' is for make=true",
+        ("make=false", "dry=true"): "reproduce: --dry-run (dry=true) prints the plan of make=true, so add that",
         ("json=true",): "reproduce: key 'json' is for the plan: make=true --dry-run --json",
         ("paper=demo",): "reproduce: key 'make': the embedded example makes its runs by itself",
     }.items():
@@ -231,6 +270,7 @@ def test_an_interrupt_leaves_what_is_finished(words: tuple[str, ...], tmp_path: 
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said.splitlines()[-1]) == (130, "harness: stopped; what was written is whole")
+    assert "interrupted: finished runs are kept, and the same command goes on with the others" in said.splitlines()
     assert "Traceback" not in said
     deadline = time.monotonic() + 30
     while Path(f"/proc/{command}").exists():

@@ -25,8 +25,8 @@ from harness.store.llm.answer_cache import AnswerCache, Reply
 from harness.store.llm.answers import fault, validator, worded
 from harness.store.llm.endpoint import Answer, Ask, Endpoint, Message, Spent, request, text_request
 from harness.store.llm.estimate import ENOUGH, CallEstimate, Taken, character_counts, estimate_calls
-from harness.store.llm.limits import PATIENCE, Budget, Pace, pause
-from harness.store.llm.wire import BrokenError, Wire
+from harness.store.llm.limits import PATIENCE, Budget, Pace, pause, record_cost
+from harness.store.llm.wire import BrokenError, RefusedError, Wire
 
 if TYPE_CHECKING:
     import numpy as np
@@ -283,7 +283,7 @@ class Client:
                 self._pace.took(ticket, tokens_in + tokens_out)
                 self._add(Spent(int(replies[0].finish != "refused"), tokens_in, tokens_out, cost))
                 return replies
-            except _CallStoppedError:
+            except (_CallStoppedError, RefusedError):
                 cost = 0.0
                 raise
             except BrokenError as error:
@@ -292,6 +292,7 @@ class Client:
                 reason, after = str(error), error.after
             finally:
                 self._budget.settle(most, cost)
+                record_cost(cost)
             if after and after > PATIENCE:
                 raise HarnessError(f"endpoint {self.endpoint.name}: asks to wait {after:,.0f} s ({reason})")
             if attempt > self.endpoint.retries:

@@ -51,6 +51,10 @@ class BrokenError(Exception):
         self.after, self.charged = after, charged
 
 
+class RefusedError(HarnessError):
+    """The server refused a request by an error status, which costs nothing, and would again."""
+
+
 class Wire:
     """Connection to an endpoint; thread-safe.
 
@@ -235,14 +239,14 @@ class Wire:
             return Reply(f"{status}: {said}", finish="refused")
         if status in (401, 403):
             key = f"the key in {self._endpoint.key}" if self._endpoint.key else "a call without a key"
-            raise HarnessError(f"{where}: {self._endpoint.address} refuses {key} ({status}): {said}")
+            raise RefusedError(f"{where}: {self._endpoint.address} refuses {key} ({status}): {said}")
         if codes.intersection(_EXHAUSTED):
-            raise HarnessError(f"{where}: the account has nothing left ({status}): {said}")
+            raise RefusedError(f"{where}: the account has nothing left ({status}): {said}")
         if status in _AGAIN or status >= 500:
             raise BrokenError(f"{status}: {said}", retry_after({k.lower(): v for k, v in headers.items()}))
         if status == 404:
-            raise HarnessError(f"{where}: {self._endpoint.address} has no model {self._endpoint.model!r} (404): {said}")
-        raise HarnessError(f"{where}: the request was refused ({status}): {said}")
+            raise RefusedError(f"{where}: {self._endpoint.address} has no model {self._endpoint.model!r} (404): {said}")
+        raise RefusedError(f"{where}: the request was refused ({status}): {said}")
 
     def _clean(self, said: object) -> str:
         """Returns a foreign message shortened to part of one line, without the API key."""

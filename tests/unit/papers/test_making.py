@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from llm_server import serving
 
 from harness.collections.corpus import Corpus
 from harness.experiments import launch
@@ -161,6 +162,10 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float | None]]:
 
     def command(how: Making, step: RunStep, _: Sequence[str]) -> StepOutcome:
         called.append((step.name, how.budget))
+        if step_runner.budget_keys(step):  # an answer of 2.5 dollars, and half a dollar for one that was lost
+            (how.folder / "spent").mkdir(parents=True, exist_ok=True)
+            with (how.folder / "spent" / f"{step.name}.txt").open("a") as stream:
+                stream.write("2.5\n0.5\n")
         runs = {f"runs/{step.file}": "0"} if not step.name.startswith("bad") else {}
         fault = "as told" if step.name.startswith("bad") else ""
         return StepOutcome(step.name, step.command, fault, 0, 0, 0, runs, step_runner.code(), "log")
@@ -203,20 +208,26 @@ def test_a_budget_is_shared_by_the_models_that_a_step_asks() -> None:
 
 
 @pytest.fixture
-def paid(monkeypatch: pytest.MonkeyPatch, commands: list[tuple[str, float | None]]) -> Iterator[Callable[..., None]]:
-    """All steps but those named free ask a model, and each takes 3 dollars."""
+def paid(monkeypatch: pytest.MonkeyPatch, commands: list[tuple[str, float | None]]) -> list[tuple[str, float | None]]:
+    """All steps but those named free ask a model, and each call takes 3 dollars, also if its step fails."""
     monkeypatch.setattr(
         step_runner, "budget_keys", lambda step: [] if step.name.startswith("free") else ["system.budget"]
     )
-    monkeypatch.setattr(step_runner, "spent_dollars", lambda _: 3.0)
-    return commands  # type: ignore[return-value]
+    return commands
 
 
-def test_a_budget_decreases(paid: list[tuple[str, float | None]], tmp_path: Path) -> None:
+def test_a_budget_is_of_all_calls_and_a_failed_step_takes_what_it_spent(
+    paid: list[tuple[str, float | None]], tmp_path: Path
+) -> None:
     names = ["one", "free", "two", "bad", "three"]
     made = [replace(single("bm25", f"system.name={name}"), name=name) for name in names]
-    list(carry_out(Making(tmp_path, budget=10.0), made))
-    assert dict(paid) == {"one": 10.0, "free": 7.0, "two": 7.0, "bad": 4.0, "three": 0.0}
+    how = Making(tmp_path, budget=14.0)
+    list(carry_out(how, made))
+    assert dict(paid) == {"one": 14.0, "free": 11.0, "two": 11.0, "bad": 8.0, "three": 5.0}
+    assert spent_dollars(how) == 12.0
+    paid.clear()
+    list(carry_out(how, [replace(each, name=f"more {each.name}") for each in made[2:]]))  # a second command
+    assert dict(paid) == {"more two": 2.0, "more bad": 0.0, "more three": 0.0}
     list(carry_out(Making(tmp_path / "again"), made[:1]))
     assert paid[-1] == ("one", None)
 
@@ -235,15 +246,23 @@ def test_a_budget_is_split_among_steps_at_the_same_time(
     assert dict(paid) == {"one": 5.0, "free": 5.0, "two": 5.0, "after": 4.0}
 
 
-def test_what_a_run_took_is_in_its_metadata_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    notes = {
-        "a: permutations": {"cost": 1.25, "calls": 3},
-        "vectors of b": {"cost": 0.5},
-        "seconds": {"in all": 3},
-        "k": 1,
-    }
-    monkeypatch.setattr(sidecar, "costs", lambda _: notes)
-    assert spent_dollars(Path("a.run")) == 1.75
+@pytest.mark.slow
+def test_a_step_that_fails_after_calls_leaves_what_they_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the command itself: an answer, by the server's own count of tokens, and a refused key, which costs nothing."""
+    monkeypatch.setenv("HARNESS_CONF", str(tmp_path / "conf"))
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    for part in ("making/logs", "making/steps", "conf/llm"):
+        (tmp_path / part).mkdir(parents=True)
+    with serving() as server:
+        server.faults, server.answer = ["good", "401"], lambda _: "[3] > [1] > [2]"
+        settings = {"model": "tiny-1", "url": server.url, "price_in": 10.0, "price_out": 30.0, "concurrency": 1}
+        (tmp_path / "conf/llm/paid.yaml").write_text(json.dumps({**settings, "parameters": {"max_tokens": 20}}))
+        step = single("listwise", "system.llm=paid", "system.first=bm25", "system.k=3", "system.mode=live")
+        how = Making(tmp_path / "making", work=tmp_path, budget=5.0)
+        ((_, (result,)),) = carry_out(how, [step])
+    assert "refused" in result.fault
+    assert server.charged
+    assert spent_dollars(how) == pytest.approx((server.tokens_in * 10 + server.tokens_out * 30) / 1e6)
 
 
 def test_what_a_step_took_is_its_record_and_the_metadata_of_its_runs(done: tuple[Making, RunStep, StepOutcome]) -> None:

@@ -119,7 +119,7 @@ def test_counts_of_the_papers_say_where_they_are_from() -> None:
         assert counts.origin, name
         assert counts.range.low <= counts.range.high
     assert data().corpora["arqmath-posts"].range == Range(1_445_495, 1_445_495)
-    assert data().corpora["mse-formulas"].range.low == 28_320_920
+    assert data().corpora["mse-formulas"].range.low == 62_233
     assert data().corpora["mathlib-decls"].range.low == 115_966 + 40_610
     assert sum(character_counts("if x = 1")) == 8  # letters and others, as prompts are counted
 

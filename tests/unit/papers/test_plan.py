@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from making_tools import ABSENT, BOTH, FAILS, SINGLE, lay, paper_files
+from making_tools import ABSENT, BOTH, FAILS, HUB, SINGLE, lay, paper_files
 
+from harness.errors import HarnessError
+from harness.papers.experiment_runs import CellRun, runs_of_rows
 from harness.papers.needs import Needed, needed_by
 from harness.papers.paper import Paper, load_paper
-from harness.papers.plan import PaperPlan, PlannedStep, archived, plan_json, plan_lines, plan_paper, total
+from harness.papers.plan import (
+    PaperPlan,
+    PlannedStep,
+    Total,
+    archived,
+    plan_json,
+    plan_lines,
+    plan_paper,
+    sum_totals,
+    total,
+    total_lines,
+)
 from harness.papers.rates import NOTHING, Range
 from harness.papers.report.estimates import amount
 from harness.papers.steps import HERE, NothingToMakeError, PrintedRow, RunStep, Selection, paper_steps
@@ -71,17 +85,27 @@ def test_totals_are_sums_by_hand_and_shared_work_counts_once(paper: str) -> None
     assert len(keys) == len(set(keys))
     calls = [(call.endpoint, call.what) for each in found.steps for call in each.calls]
     assert len(calls) == len(set(calls))
-    whole = total(found.steps)
-    known = [work.hours for each in found.steps for work in each.work if work.hours is not None]
+    whole, rest = found.totals["with what is left out"], [work for each in found.of("to make") for work in each.rest]
+    works = [*(work for each in found.steps for work in each.work), *rest]
+    known = [work.hours for work in works if work.hours is not None]
     assert whole.hours.low == pytest.approx(sum(each.low for each in known))
     assert whole.hours.high == pytest.approx(sum(each.high for each in known))
-    assert whole.unknown == len(keys) - len(known)
+    assert whole.unknown == len(works) - len(known)
     assert whole.calls == sum(call.calls for each in found.steps for call in each.calls)
+    files = [need.megabytes.high for need in found.needs if need.state != "here" and need.megabytes is not None]
+    assert whole.disk.high == pytest.approx(sum(files) + sum(work.disk.high for work in works if work.disk is not None))
     content = plan_json(found)
-    assert [each["hours of one core"]["high"] for each in content["steps"]] == [each.hours.high for each in found.steps]
-    assert content["left out"]["hours of one core"]["high"] == pytest.approx(
-        sum(each.hours.high for each in found.of("left out"))
-    )
+    for key, of in (("hours of one core", "hours"), ("disk, MB", "disk")):
+        assert [each[key]["high"] for each in content["steps"]] == [getattr(each, of).high for each in found.steps]
+        parts = [content[title][key]["high"] for title in ("to make", "left out")]
+        assert content["with what is left out"][key]["high"] == pytest.approx(sum(parts))
+
+
+def test_totals_of_several_papers_are_their_sums(own: Callable[..., Paper]) -> None:
+    found = plan_paper(own({**SINGLE, **ABSENT}))
+    once, twice = found.totals["with what is left out"], sum_totals([found, found])["with what is left out"]
+    assert (twice.hours, twice.disk, twice.unknown) == (once.hours.times(2), once.disk.times(2), 2 * once.unknown)
+    assert once.unknown > 0
 
 
 def test_a_total_by_hand() -> None:
@@ -91,7 +115,15 @@ def test_a_total_by_hand() -> None:
     need = Needed("model", "", "", Range(5, 5), "fetch", "model")
     found = total([PlannedStep(step, "to make", work=(one, two)), PlannedStep(step, "to make", work=(one,))], [need])
     assert (found.hours, found.unknown, found.disk) == (Range(2, 4), 1, Range(25, 45))
-    assert (found.price, found.calls) == (NOTHING, 0)
+    assert (found.price, found.calls, found.gpu) == (NOTHING, 0, 3)
+    lines = list(total_lines({"to make": found, "left out": Total()}, amount))
+    assert lines == [
+        "to make: 2 to 4 hours of one core, without 1 piece of work whose time is not known, hours of a GPU not known, "
+        "25 to 45 MB of disk"
+    ]
+    assert list(total_lines({"to make": Total(), "left out": Total()}, amount)) == [
+        "to make: 0 hours of one core, 0 MB of disk"
+    ]
 
 
 def test_text_and_json_say_the_same(own: Callable[..., Paper]) -> None:
@@ -105,12 +137,139 @@ def test_text_and_json_say_the_same(own: Callable[..., Paper]) -> None:
         assert line.startswith(each["state"]) and each["title"] in line
         assert each["why"] in line
     for need in content["needs"]:
-        title = {"here": "here", "fetch": "fetched first", "by hand": "by hand"}[need["state"]]
+        title = {"here": "here", "fetch": "can be fetched", "by hand": "by hand"}[need["state"]]
+        title = "fetched first" if need["fetched first"] else title
         assert sum(line.startswith(f"{title} ") and f" {need['name']} (" in line for line in lines) == 1
+    for each in content["steps"]:
+        assert "               for " + "; ".join(f"1: {row['row']}" for row in each["rows"]) in lines
     unknown = sum(len(step["time not known"]) for step in content["steps"] if step["state"] == "to make")
     assert content["to make"]["pieces of work whose time is not known"] == unknown > 0
     (last,) = (line for line in lines if line.startswith("to make"))
     assert f"without {unknown} pieces of work whose time is not known" in last
+
+
+def test_only_what_a_step_to_make_needs_is_fetched_first(own: Callable[..., Paper]) -> None:
+    both = {"system": "fusion-rrf", "inputs": ["one: overlap", "hub"]}
+    paper = own({**SINGLE, **HUB, "both": both})
+    found = plan_paper(paper, made=lambda step: step.title != "hub-encoder on mini-task1")
+    assert [need.name for need in found.fetchable] == ["nobody/nothing-to-find"]
+    absent = replace(paper.available, corpus="arqmath-posts") if paper.available else None  # by hand: nothing to make
+    found = plan_paper(replace(paper, available=absent))
+    assert (found.of("to make"), found.fetchable) == ((), ())
+    (line,) = (line for line in plan_lines(found, amount) if "nothing-to-find (" in line)
+    assert line.startswith("can be fetched nobody/nothing-to-find (not known): Hugging Face hub")
+
+
+def test_rows_of_one_command_are_one_step() -> None:
+    """Three steps of MIRMU and MSM were there twice: a row of table 3 has the system of one of table 2."""
+    found, _ = paper_steps(load_paper("mirmu-msm"))
+    assert len(found) == 85
+    single = [step for step in found if not step.reads()]
+    assert len({step.command for step in single}) == len({step.file for step in single}) == len(single)
+    (step,) = (step for step in single if step.file == "arqmath-3-task1/mirmu-minilm-mathberta.run")
+    rows = ["1: MiniLM+MathRoBERTa-auto-both-A", "2: mirmu 3: MathBERTa ReRanker", "3: fine 1: MathBERTa ReRanker"]
+    assert sorted(map(str, step.rows)) == rows
+
+
+@pytest.mark.parametrize(
+    ("given", "count"),
+    [("arqmath-3-task1", 25), ("arqmath-3", 25), ("arqmath", 85), ("arqmath-1-task1, arqmath-2", 60), ("mini", 0)],
+)
+def test_collections_by_a_beginning_of_their_names(given: str, count: int) -> None:
+    part = Selection(collections=tuple(given.split(", ")))
+    if count:
+        assert len(paper_steps(load_paper("mirmu-msm"), part)[0]) == count
+        return
+    with pytest.raises(NothingToMakeError, match="no command makes a row on mini-"):
+        paper_steps(load_paper("mirmu-msm"), part)
+
+
+@pytest.mark.parametrize("name", ["leansearch", "mathlib4", "mini-theorems"])
+def test_collections_at_small_scale_are_those_in_place_of_the_papers(name: str) -> None:
+    found, _ = paper_steps(load_paper("mathlib4"), Selection(collections=(name,)), HERE)
+    assert {step.runs[0].collection for step in found} == {"mini-theorems"}
+
+
+@pytest.mark.parametrize("name", ["arq", "arqmath-", "arqmath-3-task", ""])
+def test_a_beginning_ends_where_a_part_of_a_name_does(name: str) -> None:
+    with pytest.raises(HarnessError, match=f"key 'collections' is '{name}'; (known:|did you mean) "):
+        paper_steps(load_paper("mirmu-msm"), Selection(collections=(name,)))
+
+
+# ---- small scale ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_small_scale_is_small_where_the_hub_is_reachable() -> None:
+    """Of MIRMU's systems, those with the declared model of a package and those of words."""
+    found = plan_paper(load_paper("mirmu-msm"), scale=HERE)
+    made = {each.step.runs[0].name for each in found.of("to make")}
+    assert made == {"msm-tfidf", "msm-bm25", "msm-sum", "msm-bm25-fine", "mirmu-minilm"}
+    assert found.totals["to make"].hours.high < 0.2
+    assert all(need.where == f"harness fetch {need.source}" for need in found.fetchable)  # none of the hub
+    (why,) = {each.why for each in found.of("left out") if each.step.runs[0].name == "mirmu-minilm-mathberta"}
+    assert "the model witiko/mathberta (not at small scale)" in why
+
+
+def test_no_paid_call_at_small_scale_without_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    paper, part = load_paper("mathlib4"), Selection(tables=("4",))
+    free = plan_paper(paper, part, HERE)
+    assert free.totals["to make"].calls == 0
+    whys = {each.step.runs[0].system: each.why for each in free.of("left out")}
+    assert whys["mathlib4-openai-v2"] == "needs paid calls of openai-ada-002 (with budget=DOLLARS)"
+    assert plan_paper(paper, part, HERE, budget=1.0).totals["to make"].calls > 0
+
+
+@pytest.mark.slow
+def test_formula_search_is_estimated_by_the_corpus_that_is_run() -> None:
+    """Its configuration says some 40 CPU-minutes for two trainings; the corpus has 62,233 formulas."""
+    found = plan_paper(load_paper("mathamr-plus"), Selection(tables=("4.21",)), HERE)
+    (step,) = found.steps
+    assert step.state == "to make"
+    assert 40 / 60 < step.hours.high < 6
+    counts = {work.title: work.count for work in step.work}
+    assert counts["encode linearised graphs by all-minilm-l6-v2"] == Range(62_233, 62_233)
+    assert counts["train mathamr-plus"] == Range(2 * 6300 * 4, 2 * 6300 * 7)
+
+
+# ---- experiments ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def formula_search(monkeypatch: pytest.MonkeyPatch) -> Paper:
+    """MathAMR+ where all that formula search needs is here."""
+    monkeypatch.setattr("harness.papers.plan.needed_by", lambda *_: iter(()))
+    return load_paper("mathamr-plus")
+
+
+@pytest.mark.slow
+def test_an_experiment_on_another_corpus_than_the_papers_has_no_number(formula_search: Paper) -> None:
+    found = plan_paper(formula_search)
+    why = {each.step.experiment: each.why for each in found.of("left out")}
+    said = "the paper searched the 28,320,920 formulas of the whole collection, which no configuration has, in place of"
+    assert why == {"mathamr-formula-search": f"{said} mse-formulas"}  # each other experiment has a number
+    ours = ("Ours / MathAMR+",)
+    run = CellRun(ours, "42", "arqmath-3-task2", "official", "mse-formulas", Path("a.run"))
+    made = {"mathamr-formula-search": [run]}
+    assert runs_of_rows(formula_search, made) == []
+    small = formula_search.at_small_scale()
+    assert small is not None
+    assert [each.paths for each in runs_of_rows(small, made)] == [(Path("a.run"),)]
+    whole = replace(run, corpus="all-formulas")
+    assert [each.paths for each in runs_of_rows(formula_search, {"mathamr-formula-search": [whole]})] == [(run.path,)]
+
+
+def test_an_experiment_without_a_printed_run_that_can_be_made_is_left_out(
+    own: Callable[..., Paper], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paper = own({"one: overlap": {"system": "overlap"}}, experiments={"mini": ["1"]})
+    (step,) = plan_paper(paper, Selection(rows="any order*")).steps
+    assert (step.state, step.why) == ("left out", "none of its runs that can be made has a printed number")
+    printed = replace(paper.cells[0], system="any order")
+    assert plan_paper(replace(paper, cells=(*paper.cells, printed)), Selection(rows="any order*")).steps[0].state == (
+        "to make"
+    )
 
 
 def test_nothing_at_the_scale(own: Callable[..., Paper]) -> None:
