@@ -23,6 +23,7 @@ from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison
+from harness.scoring.comparison_files import to_json as comparison_to_json
 from harness.scoring.measures import distributions, parse_measure, parse_measures, without_diagnostics
 from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import Scorer
@@ -461,7 +462,7 @@ def evaluation_to_json(evaluation: Evaluation, comparison: Comparison | None = N
             for measure, (low, high) in spans.items()
         ],
         "scores": [scores_to_json(scores) for scores in evaluation.scores],
-        "comparison": None if comparison is None else stats.to_json(comparison),
+        "comparison": None if comparison is None else comparison_to_json(comparison),
     }
 
 

@@ -36,7 +36,9 @@ from harness.reports.parts import (
 )
 from harness.reports.records import comparison_records, score_records
 from harness.reports.topics import explorer, own_corpus, topic_pages
-from harness.scoring.compare import Comparison, PairDifference, groups_not_different, to_json
+from harness.scoring.compare import Comparison, PairDifference
+from harness.scoring.comparison_files import to_json
+from harness.scoring.letters import groups_not_different
 from harness.scoring.measures import parse_measure, shown_decimals
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance

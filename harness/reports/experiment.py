@@ -28,7 +28,8 @@ from harness.reports.experiment_parts import (
 )
 from harness.reports.parts import best_mean, best_words, equal, lead_words, protocol_text, provenance_section, shown_p
 from harness.reports.records import score_records
-from harness.scoring.compare import PairDifference, corrected_test, to_json
+from harness.scoring.compare import PairDifference, corrected_test
+from harness.scoring.comparison_files import to_json
 from harness.scoring.measures import distributions
 from harness.scoring.scores import Scores, scores_to_json
 from harness.store.provenance import Provenance, provenance
