@@ -22,11 +22,12 @@ from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring.equivalence import EquivalenceTest, Kind, Margin, check_margin, equivalence_tests
 from harness.scoring.intervals import detectable_shift, mean_errors, numbers_of_names, paired_t
-from harness.scoring.max_statistic import step_down_max_t
+from harness.scoring.max_statistic import shared_flips
 from harness.scoring.measures import parse_measure
 from harness.scoring.protocol import Protocol
-from harness.scoring.randomization import check_flips, child_seed, flips_for, sign_flips
+from harness.scoring.randomization import TOLERANCE, check_flips, child_seed, flips_for, sign_flips
 from harness.scoring.scores import Scores
+from harness.scoring.seeds import seed_test
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -40,7 +41,6 @@ Marks = Literal["bonferroni", "holm", "maxT"]  # the correction after which tabl
 Pairs = Sequence[tuple[str, str]]
 TESTS: tuple[str, ...] = get_args(Test)
 MARKS: tuple[str, ...] = get_args(Marks)
-TOLERANCE = 1e-12  # differences below count as 0: far below any published digit, far above rounding errors of float64
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,8 @@ class PairDifference:
         than any difference in the measure.
     significant, significant_bonferroni, significant_holm, significant_max_t : p < alpha; None where p is undefined.
     freedom : degrees of freedom of the t-test; None in files of versions before 3.
+    seeds_a, seeds_b : seeds of each run, where its values are means over them: error, interval, t and p then are those
+        of `harness.scoring.seeds.seed_test`, and sd is sqrt(n) times the error.
     """
 
     a: str
@@ -92,6 +94,8 @@ class PairDifference:
     detectable: float | None
     detectable_corrected: float | None
     freedom: float | None = None
+    seeds_a: int = 1
+    seeds_b: int = 1
     p_bonferroni: float | None = None
     p_holm: float | None = None
     p_max_t: float | None = None
@@ -206,13 +210,16 @@ def compare(
         permutations=wanted if permutations is None else permutations,
         seed=seed,
         marks=correction,
-        **identity,
+        collection=identity["collection"],
+        edition=identity["edition"],
+        protocol=identity["protocol"],
+        qrels_sha256=identity["qrels_sha256"],
     )
     _check_options(plan, count)
     margins = {} if margin is None else check_margin(margin, used)
     counted = {(run, measure): _counted(score, measure) for run, score in runs.items() for measure in used}
     tests = [*product(tested, used)]
-    shared = _shared_flips(plan, tests, counted, clusters) if correction == "maxT" else {}
+    shared = shared_flips(tests, counted, clusters, plan.permutations, seed) if correction == "maxT" else {}
     rows = []
     for (a, b), measure in track(tests, "significance tests"):
         row = _row(plan, a, b, measure, counted[a, measure], counted[b, measure], clusters, shared.get((a, b, measure)))
@@ -220,6 +227,42 @@ def compare(
     found = corrected(plan, rows)
     equivalence = equivalence_tests(found, margins, family=family, alpha=alpha, kind=kind)
     return replace(plan, rows=found, equivalence=equivalence, correction=_describe(plan, rows))
+
+
+def over_seeds(comparison: Comparison, a: Sequence[Scores], b: Sequence[Scores]) -> Comparison:
+    """Returns a comparison of two runs that are means over seeds, with t-tests over topics and seeds.
+
+    Randomization tests stay those of the means over seeds.
+
+    Parameters
+    ----------
+    a, b : scores of each seed of the two runs, one for a run without seeds.
+    """
+    rows = []
+    for row in comparison.rows:
+        columns = [np.array([scores.column(row.measure) for scores in side]) for side in (a, b)]
+        counted = ~np.isnan(np.concatenate(columns)).any(axis=0)
+        test = seed_test(columns[0][:, counted], columns[1][:, counted], 1.0 - comparison.confidence)
+        sd, family = math.sqrt(row.n) * test.error, comparison.family
+        rows.append(
+            replace(
+                row,
+                ci_low=test.low,
+                ci_high=test.high,
+                sd=sd,
+                effect_size=row.difference / sd if sd else None,
+                t=row.difference / test.error if test.error else None,
+                p=test.p if test.error else None,
+                detectable=_detectable(comparison, row.measure, test.freedom, test.error, comparison.alpha),
+                detectable_corrected=_detectable(
+                    comparison, row.measure, test.freedom, test.error, comparison.alpha / family
+                ),
+                freedom=test.freedom,
+                seeds_a=len(a),
+                seeds_b=len(b),
+            )
+        )
+    return replace(comparison, rows=corrected(comparison, rows), correction=_describe(comparison, rows))
 
 
 def join_comparisons(parts: Sequence[Comparison]) -> Comparison:
@@ -353,12 +396,6 @@ def _row(
         p_randomization, p_max_t, p_error = shared
     both = (counted_a, counted_b)
     sides = [each if clusters is None else {clusters[topic] for topic in each} for each in both]
-    highest = parse_measure(measure).highest
-
-    def detectable(alpha: float) -> float | None:
-        least = detectable_shift(freedom, alpha, plan.power) * sd / math.sqrt(n)
-        return least if 0.0 < least <= highest else None
-
     return PairDifference(
         a=a,
         b=b,
@@ -381,37 +418,17 @@ def _row(
         wins=int(np.count_nonzero(units_apart > 0)),
         ties=int(np.count_nonzero(units_apart == 0)),
         losses=int(np.count_nonzero(units_apart < 0)),
-        detectable=detectable(plan.alpha),
-        detectable_corrected=detectable(plan.alpha / plan.family),
+        detectable=_detectable(plan, measure, freedom, sd / math.sqrt(n), plan.alpha),
+        detectable_corrected=_detectable(plan, measure, freedom, sd / math.sqrt(n), plan.alpha / plan.family),
         freedom=freedom,
         p_max_t=p_max_t,
         significant_max_t=None if p_max_t is None else p_max_t < plan.alpha,
     )
 
 
-def _shared_flips(
-    plan: Comparison,
-    tests: Sequence[tuple[tuple[str, str], str]],
-    counted: Mapping[tuple[str, str], Mapping[str, float]],
-    clusters: Mapping[str, str] | None,
-) -> dict[tuple[str, str, str], tuple[float, float, float | None]]:
-    """Returns (a, b, measure) -> p of shared sign flips, p corrected by the largest statistic, and the error of p."""
-    topics = sorted({topic for values in counted.values() for topic in values})
-    columns = {key: np.array([values.get(topic, np.nan) for topic in topics]) for key, values in counted.items()}
-    differences = np.stack([columns[a, measure] - columns[b, measure] for (a, b), measure in tests], axis=1)
-    differences[np.abs(differences) <= TOLERANCE] = 0.0
-    if clusters is not None:
-        of = numbers_of_names([clusters[topic] for topic in topics])
-        sums = np.zeros((int(of.max(initial=-1)) + 1, len(tests)))
-        np.add.at(sums, of, np.nan_to_num(differences))
-        present = np.zeros(sums.shape, dtype=np.bool_)
-        np.logical_or.at(present, of, ~np.isnan(differences))
-        differences = np.where(present, sums, np.nan)
-        differences[np.abs(differences) <= TOLERANCE] = 0.0
-    p, largest, exact = step_down_max_t(differences, plan.permutations, plan.seed)
-    errors = [None if exact else math.sqrt(each * (1 - each) / plan.permutations) for each in p.tolist()]
-    drawn = zip(p.tolist(), largest.tolist(), errors, strict=True)
-    return {(a, b, measure): each for ((a, b), measure), each in zip(tests, drawn, strict=True)}
+def _detectable(plan: Comparison, measure: str, freedom: float, error: float, alpha: float) -> float | None:
+    least = detectable_shift(freedom, alpha, plan.power) * error
+    return least if 0.0 < least <= parse_measure(measure).highest else None
 
 
 def _counted(scores: Scores, measure: str) -> dict[str, float]:
@@ -456,6 +473,8 @@ def _describe(plan: Comparison, rows: Sequence[PairDifference]) -> str:
     words = f"two-sided {name}, alpha {plan.alpha:g}; Bonferroni and Holm over {family}"
     words += f", {len(rows)} of them shown" if plan.family > len(rows) else ""
     words += f", {undefined} of them undefined (constant differences) but counted" if undefined else ""
+    if any(max(row.seeds_a, row.seeds_b) > 1 for row in rows):
+        words += "; of trained systems the t-test is over topics and seeds, both random"
     words += "; maxT by sign flips that all tests share" if plan.marks == "maxT" else ""
     errors = [row.p_randomization_error for row in rows if row.p_randomization_error is not None]
     if not errors:

@@ -17,7 +17,7 @@ VERSION = 3
 # What documents of version 2 lack.
 _ADDED: Mapping[type, Mapping[str, object]] = {
     Comparison: {"marks": "bonferroni", "equivalence": []},
-    PairDifference: {"freedom": None, "p_max_t": None, "significant_max_t": None},
+    PairDifference: {"freedom": None, "p_max_t": None, "significant_max_t": None, "seeds_a": 1, "seeds_b": 1},
 }
 _ONE_OF = {"Test": TESTS, "Marks": MARKS}
 

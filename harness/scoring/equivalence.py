@@ -88,8 +88,8 @@ def equivalence_tests(
     raw = [_one_sided_p(row, margins[row.measure], kind) for row in chosen]
     holm: dict[int, float] = {}
     largest = 0.0
-    for rank, (p, at) in enumerate(sorted((p, at) for at, p in enumerate(raw) if p is not None)):
-        holm[at] = largest = max(largest, min(1.0, p * (family - rank)))
+    for rank, (value, at) in enumerate(sorted((p, at) for at, p in enumerate(raw) if p is not None)):
+        holm[at] = largest = max(largest, min(1.0, value * (family - rank)))
     tests = []
     for at, (row, p) in enumerate(zip(chosen, raw, strict=True)):
         half = _half_width(row, alpha / family)

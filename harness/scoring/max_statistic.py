@@ -6,9 +6,14 @@ in retrieval, where the single-step form is a randomized Tukey HSD (Carterette, 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from harness.data.columns import Floats
+from harness.scoring.intervals import numbers_of_names
+from harness.scoring.randomization import TOLERANCE
 
 CHUNK = 1 << 18  # statistics held at a time: 2 MiB
 TIES = 1e-9  # statistics this close, relative to the observed one, count as equal: sums differ by rounding only
@@ -56,7 +61,8 @@ def step_down_max_t(differences: Floats, permutations: int, seed: int) -> tuple[
         size = min(chunk, total - start)
         raw = np.arange(start, start + size, dtype=np.uint64) if exact else stream.random_raw(size * words)
         bits = np.unpackbits(raw.astype("<u8").view(np.uint8).reshape(size, -1), axis=1, bitorder="little")
-        statistics = _grows_with_t((1.0 - 2.0 * bits[:, :topics]) @ values, n, squares)
+        signs: Floats = 1.0 - 2.0 * bits[:, :topics].astype(np.float64)
+        statistics = _grows_with_t(signs @ values, n, squares)
         own += (statistics >= reached).sum(axis=0)
         np.maximum.accumulate(statistics, axis=1, out=statistics)
         largest += (statistics >= reached).sum(axis=0)
@@ -66,6 +72,39 @@ def step_down_max_t(differences: Floats, permutations: int, seed: int) -> tuple[
     # The test with the larger statistic has no larger corrected p.
     corrected[order] = np.maximum.accumulate(corrected[order][::-1])[::-1]
     return p, corrected, exact
+
+
+def shared_flips(
+    tests: Sequence[tuple[tuple[str, str], str]],
+    counted: Mapping[tuple[str, str], Mapping[str, float]],
+    clusters: Mapping[str, str] | None,
+    permutations: int,
+    seed: int,
+) -> dict[tuple[str, str, str], tuple[float, float, float | None]]:
+    """Returns (a, b, measure) -> p of shared sign flips, p corrected by the largest statistic, and the error of p.
+
+    Parameters
+    ----------
+    tests : pairs of runs with a measure.
+    counted : (run, measure) -> topic -> value.
+    clusters : topic -> its cluster, whose topics flip together; None if topics are independent.
+    """
+    topics = sorted({topic for values in counted.values() for topic in values})
+    columns = {key: np.array([values.get(topic, np.nan) for topic in topics]) for key, values in counted.items()}
+    differences = np.stack([columns[a, measure] - columns[b, measure] for (a, b), measure in tests], axis=1)
+    differences[np.abs(differences) <= TOLERANCE] = 0.0
+    if clusters is not None:
+        of = numbers_of_names([clusters[topic] for topic in topics])
+        sums = np.zeros((int(of.max(initial=-1)) + 1, len(tests)))
+        np.add.at(sums, of, np.nan_to_num(differences))
+        present = np.zeros(sums.shape, dtype=np.bool_)
+        np.logical_or.at(present, of, ~np.isnan(differences))
+        differences = np.where(present, sums, np.nan)
+        differences[np.abs(differences) <= TOLERANCE] = 0.0
+    p, largest, exact = step_down_max_t(differences, permutations, seed)
+    errors = [None if exact else math.sqrt(each * (1 - each) / permutations) for each in p.tolist()]
+    drawn = zip(p.tolist(), largest.tolist(), errors, strict=True)
+    return {(a, b, measure): each for ((a, b), measure), each in zip(tests, drawn, strict=True)}
 
 
 def _grows_with_t(sums: Floats, n: Floats, squares: Floats) -> Floats:

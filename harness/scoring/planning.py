@@ -164,4 +164,4 @@ def resampled_power(values: Floats, difference: float, topics: int, alpha: float
         variance = (times @ apart**2 - topics * mean**2) / (topics - 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             found += int(np.count_nonzero(np.abs(mean) / np.sqrt(variance / topics) > critical))
-    return found / (rounds * apart.shape[1])
+    return float(found / (rounds * apart.shape[1]))

@@ -21,11 +21,9 @@ def trained(random: np.random.Generator, topics: Floats, seeds: int, mean: float
 def test_components_come_back() -> None:
     random = np.random.default_rng(0)
     found = seed_variance(trained(random, random.normal(0.4, 0.2, 400), 400))
-    assert (found.seed, found.topic, found.interaction) == (
-        pytest.approx(0.013, rel=0.1),
-        pytest.approx(0.2, rel=0.1),
-        pytest.approx(0.05, rel=0.02),
-    )
+    assert found.seed == pytest.approx(0.013, rel=0.1)
+    assert found.topic == pytest.approx(0.2, rel=0.1)
+    assert found.interaction == pytest.approx(0.05, rel=0.02)
 
 
 @pytest.mark.parametrize(("seeds", "fixed_baseline"), [(2, False), (3, False), (5, False), (3, True)])
@@ -50,7 +48,8 @@ def test_it_is_the_paired_test_if_seeds_do_not_differ_() -> None:
     baseline = topics[None]
     found = seed_test(same, baseline)
     expected = stats.ttest_rel(same[0], topics)
-    assert (found.p, found.error, found.freedom) == (pytest.approx(expected.pvalue), found.topics_error, 59.0)
+    assert found.p == pytest.approx(expected.pvalue)
+    assert (found.error, found.freedom) == (found.topics_error, 59.0)
 
 
 def test_the_error_is_what_new_seeds_and_new_topics_would_change() -> None:
@@ -73,8 +72,8 @@ def test_seeds_that_a_claim_needs() -> None:
     assert need is not None
     half = [stats.t.isf(0.025, 400) * np.sqrt(0.002**2 + 2 * a.seed**2 / n) for n in (need, 2 * need)]
     assert half[1] < half[0] < 0.015
-    assert seeds_needed(a, None, 0.002, 0.015) < need
-    assert seeds_needed(a, a, 0.002, 0.03) < need
+    assert (seeds_needed(a, None, 0.002, 0.015) or need) < need
+    assert (seeds_needed(a, a, 0.002, 0.03) or need) < need
     assert seeds_needed(a, a, 0.01, 0.015) is None
 
 

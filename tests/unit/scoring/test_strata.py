@@ -24,17 +24,10 @@ def test_random_effects_and_heterogeneity_are_those_of_statsmodels(seed: int) ->
     mean = np.array([each.mean() for each in values.values()])
     variance = np.array([each.var(ddof=1) / len(each) for each in values.values()])
     peer = combine_effects(mean, variance, method_re="iterated")
-    assert (found.q, found.q_p) == (pytest.approx(peer.q), pytest.approx(peer.test_homogeneity().pvalue))
-    assert (found.i_squared, found.tau) == (
-        pytest.approx(max(0.0, peer.i2)),
-        pytest.approx(np.sqrt(peer.tau2), rel=1e-4),
-    )
-    scaled = max(1.0, peer.scale_hksj_re)
-    error = peer.sd_eff_w_re * np.sqrt(scaled)
-    assert (found.random.difference, found.random.error) == (
-        pytest.approx(peer.mean_effect_re),
-        pytest.approx(error, rel=1e-4),
-    )
+    assert [found.q, found.q_p] == pytest.approx([peer.q, peer.test_homogeneity().pvalue])
+    assert [found.i_squared, found.tau] == pytest.approx([max(0.0, peer.i2), np.sqrt(peer.tau2)], rel=1e-4)
+    error = peer.sd_eff_w_re * np.sqrt(max(1.0, peer.scale_hksj_re))
+    assert [found.random.difference, found.random.error] == pytest.approx([peer.mean_effect_re, error], rel=1e-4)
     half = stats.t.isf(0.025, 3) * error
     assert found.random.high - found.random.low == pytest.approx(2 * half, rel=1e-4)
 
