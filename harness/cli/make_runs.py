@@ -27,14 +27,19 @@ def runs_folder(settings: ReproduceSettings, scale: str) -> str:
     return f"{settings.runs}/{scale}" if scale else settings.runs
 
 
-def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[StepOutcome], list[str]]:
-    """Prints the plan of a paper and carries it out; returns the results of its steps, and the faults of those failed.
+def making_of(paper: Paper, settings: ReproduceSettings, scale: str) -> Making:
+    """Returns where and how the steps of a paper are carried out."""
+    words = () if settings.output == "reports" else (f"output={settings.output}",)
+    folder = Path(settings.runs, "making", paper.key)
+    return Making(folder, runs=runs_folder(settings, scale), words=words, budget=settings.budget)
+
+
+def make_runs(paper: Paper, settings: ReproduceSettings) -> list[str]:
+    """Prints the plan of a paper and carries it out; returns the faults of the steps that failed, one line each.
 
     With `dry`, it prints the plan only.
     """
-    runs = runs_folder(settings, settings.scale or "")
-    words = () if settings.output == "reports" else (f"output={settings.output}",)
-    making = Making(Path(settings.runs, "making", paper.key), runs=runs, words=words, budget=settings.budget)
+    making = making_of(paper, settings, settings.scale or "")
     part = Selection(settings.rows or "", settings.tables or (), settings.collections or ())
     given = _given(paper, settings)
 
@@ -44,10 +49,10 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[StepOutco
     found = plan_paper(paper, part, settings.scale or "", settings.seeds, made)
     if settings.dry:
         _print(found, as_json=settings.json)
-        return [], []
+        return []
     _print(found, as_json=False)
     if not found.of("to make"):
-        return [], []
+        return []
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # commands must not outlive it
     with alone(making.folder, "another call that makes its runs"):
         for folder in ("logs", "steps"):
@@ -55,15 +60,13 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[StepOutco
         check_writable(making.folder / "steps")
         absent = _fetch(found, making)
         able = list(_able(found, absent))
-        results: list[StepOutcome] = []
         faults: list[str] = []
         shown = _Progress(found, able)
         shown.begin(able)
         for step, ended in carry_out(making, able):
-            results += ended
             faults += [f"{step.title}: {_result_sentence(ended[0])}"] if not ended[0].passed else []
             shown.done(step, ended[0])
-    return results, faults
+    return faults
 
 
 def _given(paper: Paper, settings: ReproduceSettings) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from harness.papers.paper import Paper
     from harness.papers.reproduce import PaperReproduction
-    from harness.papers.step_runner import StepOutcome
+    from harness.papers.step_costs import StepCost
     from harness.scoring.compare import Comparison
     from harness.scoring.scores import Scores
 
@@ -41,12 +42,10 @@ def reproduce(cfg: DictConfig) -> None:
     faults: list[str] = []
     for key in paper.paper_names() if paper_key == "all" else [str(paper_key)]:
         with gather(faults):  # a paper whose files are not here does not keep the others from being recomputed
-            results: list[StepOutcome] = []
             if settings.make:
-                results, failed = _made(paper.load_paper(key), settings, one_of_all=paper_key == "all")
-                faults += failed
+                faults += _made(paper.load_paper(key), settings, one_of_all=paper_key == "all")
             if not settings.dry:
-                page = _paper(key, settings, folder, results)
+                page = _paper(key, settings, folder)
                 if paper_key != "all":
                     print_line(f"report: {page}")
     if paper_key == "all" and not settings.dry:
@@ -54,7 +53,7 @@ def reproduce(cfg: DictConfig) -> None:
     refuse(faults)
 
 
-def _made(paper: Paper, settings: ReproduceSettings, *, one_of_all: bool) -> tuple[list[StepOutcome], list[str]]:
+def _made(paper: Paper, settings: ReproduceSettings, *, one_of_all: bool) -> list[str]:
     """Makes the runs of a paper; of all papers, one without anything to make is said."""
     from harness.cli.make_runs import make_runs
     from harness.papers.steps import NothingToMakeError
@@ -65,7 +64,7 @@ def _made(paper: Paper, settings: ReproduceSettings, *, one_of_all: bool) -> tup
         if not one_of_all:
             raise
         log_line(str(error))
-        return [], []
+        return []
 
 
 def _check_make(settings: ReproduceSettings, paper_key: str) -> None:
@@ -79,7 +78,7 @@ def _check_make(settings: ReproduceSettings, paper_key: str) -> None:
         raise HarnessError("reproduce: key 'make': the embedded example makes its runs by itself; add paper=NAME")
 
 
-def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: Sequence[StepOutcome]) -> Path:
+def _paper(key: str, settings: ReproduceSettings, folder: Path | None) -> Path:
     """Recomputes a paper's tables and prints a line on them; returns the first page of the report."""
     from harness.cli.make_runs import experiment_runs
     from harness.papers.paper import load_paper
@@ -112,11 +111,29 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None, results: 
         settings.seed,
         titles=not settings.reference,
         small=None if settings.reference else _small(found, settings),
-        results=results,
+        took=() if settings.reference else _took(found, settings),
     )
     written = report.write(output / key, settings.formats, log_line)
     print_line(reproduction.line)
     return first_page(written)
+
+
+def _took(paper: Paper, settings: ReproduceSettings) -> list[StepCost]:
+    """Returns what the steps took that made the paper's runs, at any scale and by any call, with their estimates."""
+    from harness.cli.make_runs import making_of
+    from harness.papers.plan import plan_paper
+    from harness.papers.step_costs import step_costs
+    from harness.papers.steps import HERE, NothingToMakeError, Selection
+
+    found: list[StepCost] = []
+    for scale in ("", HERE):
+        making = making_of(paper, settings, scale)
+        with suppress(NothingToMakeError):
+            if making.folder.is_dir():
+                steps = plan_paper(paper, Selection(), scale, settings.seeds).steps
+                hours = {each.step.name: None if each.unknown else each.hours for each in steps}
+                found += step_costs(making, [each.step for each in steps], hours)
+    return found
 
 
 def _small(paper: Paper, settings: ReproduceSettings) -> PaperReproduction | None:

@@ -68,7 +68,7 @@ class CellVerdict:
     run, collection, edition, protocol, measure : inputs of the recomputation.
     n : number of topics in the mean (1 for a single topic).
     cause : why the value differs or was not recomputed (`config.state`), or how the cell was identified.
-    in_part : whether it is that of a fusion some of whose inputs are missing.
+    in_part : whether its run stands for the row's in part only: a fusion lacks inputs, or another model is used.
     """
 
     cell: PublishedCell

@@ -75,10 +75,28 @@ def columns(verdicts: Iterable[CellVerdict]) -> tuple[EffectColumn, ...]:
             tau = rank_correlation("printed", "here", printed, here).tau
         except HarnessError:  # fewer than two with a mean
             continue
-        base = next((name for name, (cell, _) in rows.items() if cell.baseline), "")
-        effects = tuple(_effect(name, base, printed, here) for name in rows if base and name != base)
+        cells = {name: cell for name, (cell, _) in rows.items()}
+        bases = {name: baseline_of(name, cells) for name in rows}
+        effects = tuple(_effect(name, base, printed, here) for name, base in bases.items() if base)
         made.append(EffectColumn(table, collection, part, metric, len(rows), tau, effects))
     return tuple(made)
+
+
+def baseline_of(row: str, cells: Mapping[str, PublishedCell]) -> str:
+    """Returns the row that another one is an effect over; empty for a baseline, and where it is not unique.
+
+    It is the only row of the column that the paper marks, or else the only one of the same group.
+
+    Parameters
+    ----------
+    cells : row -> its number in the column.
+    """
+    marked = [name for name, cell in cells.items() if cell.baseline]
+    if row in marked:
+        return ""
+    own = cells[row]
+    families = marked, [name for name in marked if own.group and cells[name].group == own.group]
+    return next((family[0] for family in families if len(family) == 1), "")
 
 
 def _effect(row: str, base: str, printed: Mapping[str, float], here: Mapping[str, float]) -> BaselineEffect:

@@ -16,6 +16,7 @@ from harness.papers import rows
 from harness.papers.cells import HEADER, PublishedCell, read_cells
 from harness.papers.paper_settings import Breakdown, ClaimSettings, RerunSettings, Translations
 from harness.papers.rows import Available
+from harness.papers.small_scale import Here
 from harness.sources import catalogue
 from harness.sources.fetch import resource_state
 from harness.sources.resource import Resource
@@ -240,7 +241,7 @@ class Config:
     rerun: RerunSettings | None = None
     remarks: tuple[Words, ...] = ()
     available: rows.Listed | None = None
-    here: rows.Here | None = None
+    here: Here | None = None
     printed_twice: tuple[Twice, ...] = ()
     url: Annotated[str, _link] = ""
     doi: Annotated[str, _link] = ""

@@ -13,6 +13,7 @@ from harness.collections.corpora import load_corpus
 from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.checks import Words
+from harness.papers.small_scale import Here
 from harness.systems import states
 from harness.systems.states import (
     by_hand,
@@ -53,42 +54,6 @@ class RowConfiguration:
 
 # (table, label) -> entry, collections with numbers in this row, and its path in the file for messages
 Entries = dict[tuple[str, str], tuple[RowConfiguration, tuple[str, ...], str]]
-
-
-@dataclass(frozen=True)
-class Here:
-    """Key `here` of a paper's configuration: what replaces its resources at the scale `here`.
-
-    Attributes
-    ----------
-    says : what differs, in words, for the report.
-    corpus : small public corpus.
-    collections : our collection of the paper -> one that replaces it; the others are used as they are.
-    systems : name of a system -> overrides of its command, such as `system.model=all-minilm-l6-v2`.
-    training : settings of fine-tuning.
-
-    Raises
-    ------
-    HarnessError
-        A corpus, collection or system is unknown.
-    """
-
-    says: Words
-    corpus: Words
-    collections: Mapping[str, Words] = field(default_factory=dict)
-    systems: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)
-    training: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        checks.choice("corpus", self.corpus, config.names("corpus"))
-        for collection in (*self.collections, *self.collections.values()):
-            checks.choice("collections", collection, config.names("collection"))
-        for system in self.systems:
-            checks.choice("systems", system, config.names("system"))
-
-    def collection(self, name: str) -> str:
-        """Returns the collection that replaces another one, else that one."""
-        return self.collections.get(name, name)
 
 
 @dataclass(frozen=True)
@@ -278,8 +243,8 @@ class Available:
     def collections(self, row: SystemRow) -> tuple[str, ...]:
         """Returns the collections for which commands make the row's run.
 
-        A model that learns from a collection must be `retrained` without it; a fusion that is trained needs the
-        collection before.
+        A model that learns from a collection must be `retrained` without it; a fusion that is trained needs another
+        collection.
         """
         parts = (row, *row.inputs)
         able = [
@@ -287,7 +252,7 @@ class Available:
             for each in row.collections
             if each in self.retrained or not any(part.learns_from(each) for part in parts)
         ]
-        return tuple(able[1:] if row.trained else able)
+        return tuple(each for each in able if not row.trained or taught_by(row.collections, each))
 
     def small(self, row: SystemRow, collection: str = "") -> str:
         """Returns the command at the scale `here`, with the inputs that our code makes; empty if these are too few."""
@@ -296,6 +261,16 @@ class Available:
             return ""
         retrained = self.retrained.get(collection or row.collections[-1], {})
         return _command(row, self.here.corpus, inputs, self.here, collection, retrained)
+
+
+def taught_by(collections: Sequence[str], collection: str) -> str:
+    """Returns the collection that a trained fusion learns from: the one before, of the first one the next; else empty.
+
+    >>> taught_by(["2020", "2021", "2022"], "2022"), taught_by(["2020", "2021"], "2020"), taught_by(["2020"], "2020")
+    ('2021', '2021', '')
+    """
+    at = collections.index(collection)
+    return collections[at - 1] if at else "".join(collections[1:2])
 
 
 def _command(
@@ -327,9 +302,9 @@ def _command(
         runs = [_file(item, ours(collection)) if by else item.system for item, by in zip(inputs, apart, strict=True)]
         words.append(f"system.runs=[{','.join(runs)}]")
     if row.trained:
-        before = row.collections[row.collections.index(collection) - 1]
-        words.append(f"training=[{ours(before)}]")
-        words.append(f"system.training_runs=[{','.join(_file(item, ours(before)) for item in inputs)}]")
+        teacher = taught_by(row.collections, collection)
+        words.append(f"training=[{ours(teacher)}]")
+        words.append(f"system.training_runs=[{','.join(_file(item, ours(teacher)) for item in inputs)}]")
     return run_command(words)
 
 

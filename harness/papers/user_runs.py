@@ -29,7 +29,7 @@ from harness.papers.map import (
     write_map,
 )
 from harness.papers.paper import Paper, ScoredRows
-from harness.papers.rows import SystemRow
+from harness.papers.rows import SystemRow, taught_by
 from harness.papers.steps import HERE, paper_steps
 from harness.papers.steps import PlannedRun as PaperRun
 from harness.scoring.protocol import load_protocol
@@ -53,7 +53,7 @@ class BroughtRun:
     ----------
     origin : `brought` (a file in the map), `made here` (by the row's command), or `fused` (from other rows' runs).
     source : path of the file; for a fusion, names of the fused runs.
-    in_part : whether a fusion lacks some of its inputs.
+    in_part : whether it stands for the row's run in part only: a fusion lacks inputs, or another model is used.
     """
 
     row: PaperRow
@@ -156,12 +156,27 @@ def bring(
         with gather(faults):
             found += _read(paper, entry, collections[entry.collection].known_topics())
     refuse(faults)
+    found = _with_other_models(paper, found) if scale == HERE else found
     fused, absent = _fusions(paper, found, in_part=scale == HERE)
     known, labels = paper_rows(paper), row_labels(paper)
     by_cell = {cell: known[cell[0], label] for cell, label in labels.items() if (cell[0], label) in known}
     counts = {run.row.name: run.row.seeds for run in found if run.origin == "made here"}
     by_cell = {cell: replace(row, seeds=counts.get(row.name, row.seeds)) for cell, row in by_cell.items()}
     return Brought((*found, *fused), absent, notes, keys, by_cell)
+
+
+def _with_other_models(paper: Paper, found: Sequence[BroughtRun]) -> list[BroughtRun]:
+    """Returns the runs, those of another model than the row's marked as `in_part`."""
+    here, known = paper.config.here, paper_rows(paper)
+    others = {
+        known[table, row.label].name
+        for step in paper_steps(paper, scale=HERE)[0]
+        if here is not None and any(map(here.other_model, step.chosen("system")))
+        for row in step.rows
+        for table in row.table.split(", ")
+        if (table, row.label) in known
+    }
+    return [replace(each, in_part=each.in_part or each.row.name in others) for each in found]
 
 
 def _scored(paper: Paper) -> ScoredRows:
@@ -327,25 +342,28 @@ def _fusions(
         return [], {}
     keys = {judged.collection: key for key, judged in scored.collections.items()}
     known, runs = paper_rows(paper), {(each.row.name, each.collection): each.run for each in reversed(found)}
+    partly = {each.row.name for each in found if each.in_part}
     fused: dict[tuple[str, str], BroughtRun] = {}
     lacking: dict[tuple[str, str], str] = {}
     for row in (row for row in available.rows if row.inputs):
         whose = known[row.table, row.label]
         names = {known[item.table, item.label].name: item.short for item in row.inputs}
-        before = ""
-        for key in (keys[name] for name in row.collections if name in keys):
+        ours = [keys[name] for name in row.collections if name in keys]
+        for key in ours:
+            teacher = taught_by(ours, key) if row.trained else ""
             at = (whose.name, key)
             if at not in runs and at not in fused and any((name, key) in runs for name in names):
                 try:
-                    there = [name for name in names if (name, key) in runs and (not before or (name, before) in runs)]
+                    there = [name for name in names if (name, key) in runs and (not teacher or (name, teacher) in runs)]
                     few = {name: names[name] for name in there} if in_part and len(there) > 1 else names
-                    run = _fused(paper, row, whose.name, few, runs, (before, key))
+                    run = _fused(paper, row, whose.name, few, runs, (teacher, key))
                     some = f"{len(few)} of {len(names)} runs: " if len(few) < len(names) else ""
                     source = some + ", ".join(few)
-                    fused[at] = BroughtRun(whose, key, run, "fused", source, in_part=len(few) < len(names))
+                    fused[at] = BroughtRun(
+                        whose, key, run, "fused", source, in_part=len(few) < len(names) or bool(partly & few.keys())
+                    )
                 except HarnessError as error:
                     lacking[key, whose.name] = "; ".join(error.lines)
-            before = key
     return list(fused.values()), lacking
 
 
@@ -368,7 +386,7 @@ def _fused(
     HarnessError
         An input is missing; the message names it.
     """
-    before, key = collections
+    teacher, key = collections
 
     def inputs(on: str) -> list[Run]:
         absent = [label for run, label in names.items() if (run, on) not in runs]
@@ -381,8 +399,8 @@ def _fused(
         raise HarnessError(f"its run: system {row.system} does not fuse runs")
     training = None
     if built.learns:
-        if not before or paper.scored is None:
-            raise HarnessError(f"training judgments for its rule, and the paper has no collection before {key}")
-        judged = paper.scored.collections[before]
-        training = (inputs(before), training_judgments([f"{judged.collection}/{judged.edition}"]))
+        if not teacher or paper.scored is None:
+            raise HarnessError(f"training judgments for its rule, and the paper has no collection but {key}")
+        judged = paper.scored.collections[teacher]
+        training = (inputs(teacher), training_judgments([f"{judged.collection}/{judged.edition}"]))
     return built.fused(inputs(key), training, name)

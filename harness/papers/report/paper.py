@@ -15,11 +15,17 @@ from harness.papers.report.claims import claim_records, claims_section
 from harness.papers.report.estimates import cost_section
 from harness.papers.report.row_claims import row_claims_section
 from harness.papers.report.rows import available_section
-from harness.papers.report.runs_made_here import durations_section, order_section, small_scale_section
+from harness.papers.report.runs_made_here import (
+    durations_section,
+    marks_section,
+    order_section,
+    small_scale_section,
+)
 from harness.papers.report.user_runs import brought_data, brought_section
 from harness.papers.reproduce import PaperReproduction
 from harness.papers.row_claims import row_claims
-from harness.papers.step_runner import StepOutcome
+from harness.papers.significance import mark_verdicts
+from harness.papers.step_costs import StepCost
 from harness.render.model import Block, Cell, Column, Facts, Prose, Records, Section, Table, number_cell, slug
 from harness.render.write import Report
 from harness.reports.comparison import test_marks
@@ -40,7 +46,7 @@ def paper_report(
     *,
     titles: bool = True,
     small: PaperReproduction | None = None,
-    results: Sequence[StepOutcome] = (),
+    took: Sequence[StepCost] = (),
 ) -> Report:
     """Builds the report of one paper.
 
@@ -48,7 +54,7 @@ def paper_report(
     ----------
     titles : of topics are others' text, which may not go everywhere.
     small : the same paper at the scale `here`.
-    results : of the steps that were carried out for this report.
+    took : what the steps took that made the runs.
     """
     claims = check_claims(reproduction, alpha, seed)
     paper = reproduction.paper
@@ -59,9 +65,10 @@ def paper_report(
         row_claims_section(row_claims(reproduction, small, alpha), paper.metric),
         _tables_section(reproduction, alpha),
         order_section(reproduction.verdicts, paper.metric),
+        marks_section(mark_verdicts(reproduction, alpha), paper.metric, alpha),
         brought_section(reproduction.brought),
         None if small is None or here is None else small_scale_section(small.verdicts, here, paper.metric),
-        durations_section(results),
+        durations_section(took),
         _conflicts_section(reproduction),
         None if paper.available is None else available_section(paper.available),
         _costs_section(reproduction),

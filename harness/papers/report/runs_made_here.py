@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
+from harness.errors import counted_text
+from harness.io.console import in_time
 from harness.papers.cells import CellVerdict
 from harness.papers.effects import EffectColumn as TableColumn
 from harness.papers.effects import columns
-from harness.papers.rows import Here
-from harness.papers.step_runner import StepOutcome
+from harness.papers.significance import MarkVerdict
+from harness.papers.small_scale import Here
+from harness.papers.step_costs import StepCost
 from harness.render.model import Block, Cell, Column, Prose, Section, Table, number_cell
+from harness.reports.parts import shown_p
 
 _MB = 1e6
+_TOOK_NOTES = (
+    "Of each step's last call, with what it shares with other steps (an index, vectors, a training) where it was the "
+    "first to need it. Energy is that of processors, memory and GPUs, where the package tirex-tracker can read it.",
+)
 _EFFECT_NOTES = (
     "Tau-b: Kendall's correlation of the printed and the recomputed order of the rows; 1 is the same order. Effect: "
     "difference from the row that the paper marks as its baseline. Effect ratio: recomputed effect divided by the "
@@ -40,7 +49,7 @@ def order_section(
 
 
 def _where(column: TableColumn, names: Callable[[str], str]) -> tuple[Cell, Cell, Cell]:
-    part = f"{column.collection}, {column.slice}" if column.slice else column.collection
+    part = ", ".join(filter(None, (column.collection, column.slice)))
     return Cell(column.table), Cell(part), Cell(names(column.metric))
 
 
@@ -59,7 +68,8 @@ def _orders(found: Sequence[TableColumn], names: Callable[[str], str], ident: st
         Column("measure"),
         *(Column(n, kind="number") for n in ("rows", "tau-b")),
     )
-    return Table(ident, "Order of the rows, printed and recomputed", heads, rows, _EFFECT_NOTES[:1], row_headers=3)
+    caption = "Order of the rows, printed and recomputed" + (" at small scale" if "small" in ident else "")
+    return Table(ident, caption, heads, rows, _EFFECT_NOTES[:1], row_headers=3)
 
 
 def _effects(found: Sequence[TableColumn], names: Callable[[str], str], ident: str) -> Table:
@@ -82,6 +92,35 @@ def _effects(found: Sequence[TableColumn], names: Callable[[str], str], ident: s
     return Table(f"{ident}-effects", "Effects, printed and recomputed", heads, rows, row_headers=4, collapsed=True)
 
 
+def marks_section(found: Sequence[MarkVerdict], names: Callable[[str], str], alpha: float) -> Section | None:
+    """Returns the paper's marks of significance beside the same tests here; None if none can be tested."""
+    if not found:
+        return None
+    rows = tuple(
+        (
+            Cell(mark.cell.cell.row),
+            Cell(mark.baseline),
+            Cell(names(mark.cell.cell.metric)),
+            Cell(f"{mark.n:,}", mark.n),
+            shown_p(mark.p),
+            Cell(f"{alpha:g} / {mark.family}", alpha / mark.family),
+            Cell("yes" if mark.cell.cell.significant else "no"),
+            Cell("yes" if mark.here else "no"),
+        )
+        for mark in found
+    )
+    heads = (*map(Column, ("row", "against", "measure")), *(Column(n, kind="number") for n in ("n", "p", "level")))
+    agree = sum(mark.agrees for mark in found)
+    said = f"{agree} of {len(found)} printed marks of significance hold here (both kinds: significant, and not)."
+    note = (
+        "Two-sided paired t-tests on the recomputed runs; significant if p is below the level, alpha over the number "
+        "of tests of the table, as the paper corrects."
+    )
+    columns = (*heads, Column("significant in the paper"), Column("here"))
+    table = Table("marks", "Marks of significance, printed and here", columns, rows, (note,), row_headers=3)
+    return Section("Marks of significance", (Prose((said,)), table))
+
+
 def small_scale_section(verdicts: Sequence[CellVerdict], here: Here, names: Callable[[str], str]) -> Section | None:
     """Returns the values made at the scale `here` beside the printed ones, and how to read them; None without any."""
     made = [verdict for verdict in verdicts if verdict.value is not None]
@@ -91,7 +130,7 @@ def small_scale_section(verdicts: Sequence[CellVerdict], here: Here, names: Call
         (
             Cell(v.cell.table),
             Cell(", ".join(filter(None, (v.cell.group, v.cell.system)))),
-            Cell(f"{v.cell.collection}, {v.cell.slice}" if v.cell.slice else v.cell.collection),
+            Cell(", ".join(filter(None, (v.cell.collection, v.cell.slice)))),
             Cell(names(v.cell.metric)),
             Cell(v.cell.value, float(v.cell.value)),
             number_cell(v.value or 0.0, 4),
@@ -107,33 +146,64 @@ def small_scale_section(verdicts: Sequence[CellVerdict], here: Here, names: Call
     )
     caption = "Printed values and those made here at small scale"
     table = Table("small-scale", caption, heads, rows, notes, row_headers=2)
+    order = order_section([verdict for verdict in made if not verdict.in_part], names, "Order at small scale")
+    partly = sum(verdict.in_part for verdict in made)
     said = (
         f"Made here at small scale: {here.says}. {len(made)} of {len(verdicts)} printed numbers have such a value.",
-        "These values have no verdict: their documents, models or topics are not the paper's. The order of the systems "
-        "and the signs of differences may be compared; the values may not, as a smaller collection is an easier one.",
+        "These values have no verdict: their documents, models or topics are not the paper's. "
+        + ("The order of the systems and the signs of differences may be compared" if order else "None may be compared")
+        + (f", but for {partly} of another model or of a fusion that lacks inputs" if partly and order else "")
+        + ("; the values may not, as a smaller collection is an easier one." if order else "."),
     )
-    whole = [verdict for verdict in made if not verdict.in_part]
-    order = order_section(whole, names, "Order at small scale")
     return Section("Values at small scale", (Prose(said), table, *(order.blocks if order else ())))
 
 
-def durations_section(results: Sequence[StepOutcome]) -> Section | None:
-    """Returns what the steps of `make=true` took, measured; None if none was carried out."""
-    if not results:
+def durations_section(took: Sequence[StepCost]) -> Section | None:
+    """Returns what the steps took that made the runs, measured, beside the estimates; None if no step has a record."""
+    if not took:
         return None
-    rows = tuple(
-        (
-            Cell(result.command),
-            Cell("made" if result.passed else result.fault),
-            number_cell(result.seconds, 1),
-            number_cell(result.cpu, 1),
-            number_cell(result.memory / _MB, 0),
-        )
-        for result in results
-    )
-    numbers = ("wall, s", "CPU, s", "memory, MB")
-    heads = (Column("step"), Column("outcome"), *(Column(name, kind="number") for name in numbers))
-    seconds, cpu = (sum(getattr(result, name) for result in results) for name in ("seconds", "cpu"))
-    said = f"{len(results)} steps took {seconds / 3600:.2f} hours of wall-clock time and {cpu / 3600:.2f} CPU hours."
-    table = Table("took", "Steps that were carried out", heads, rows, collapsed=True)
-    return Section("What it took", (Prose((said,)), table))
+    energy, paid = any(each.joules is not None for each in took), any(each.calls for each in took)
+    rows = []
+    for each in took:
+        cells = [Cell(each.outcome.command), Cell("made" if each.outcome.passed else each.outcome.fault)]
+        cells += [number_cell(each.outcome.seconds, 1), number_cell(each.outcome.cpu, 1), Cell(_estimate_text(each))]
+        cells += [number_cell(each.outcome.memory / _MB, 0), Cell(each.device)]
+        cells += [_or_unknown(each.joules, 0)] if energy else []
+        cells += [Cell(f"{each.calls:,}", each.calls), number_cell(each.dollars, 2)] if paid else []
+        rows.append(tuple(cells))
+    heads = [Column("step"), Column("outcome"), *(Column(name, kind="number") for name in ("wall, s", "CPU, s"))]
+    heads += [Column("CPU estimated, s"), Column("memory, MB", kind="number"), Column("device")]
+    heads += [Column("energy, J", kind="number")] if energy else []
+    heads += [Column("calls", kind="number"), Column("dollars", kind="number")] if paid else []
+    table = Table("took", "Steps that made the runs", tuple(heads), tuple(rows), _TOOK_NOTES, collapsed=True)
+    return Section("What it took", (Prose(_took_sentences(took)), table))
+
+
+def _took_sentences(took: Sequence[StepCost]) -> tuple[str, ...]:
+    wall, cpu = (math.fsum(getattr(each.outcome, name) for each in took) for name in ("seconds", "cpu"))
+    devices = ", ".join(dict.fromkeys(each.device for each in took if each.device)) or "a device that is not recorded"
+    known = [each for each in took if each.estimate is not None and each.outcome.passed]
+    times = f"{in_time(wall)} of wall-clock time, {in_time(cpu)} of CPU time"
+    said = [f"{counted_text(len(took), 'step')}: {times}, on {devices}."]
+    if known:
+        low, high = (math.fsum(getattr(each.estimate, side) for each in known) * 3600 for side in ("low", "high"))
+        measured = math.fsum(each.outcome.cpu for each in known)
+        factor = f"; measured over the geometric mean: {measured / math.sqrt(low * high):.2g}" if low > 0 else ""
+        of = "" if len(known) == len(took) else f" of the {len(known)} whose time is known"
+        said.append(f"Estimated for one core of another machine{of}: {in_time(low)} to {in_time(high)}{factor}.")
+    joules = [each.joules for each in took if each.joules is not None]
+    more = "" if len(joules) == len(took) else f" by the {len(joules)} steps whose energy was measured"
+    said.append(f"Energy: {math.fsum(joules) / 3.6e6:.4f} kWh{more}." if joules else "Energy: not measured.")
+    if calls := sum(each.calls for each in took):
+        said.append(f"{calls:,} calls, {math.fsum(each.dollars for each in took):.2f} dollars.")
+    return tuple(said)
+
+
+def _estimate_text(each: StepCost) -> str:
+    if each.estimate is None:
+        return "not known"
+    return f"{each.estimate.low * 3600:.1f} to {each.estimate.high * 3600:.1f}"
+
+
+def _or_unknown(value: float | None, digits: int) -> Cell:
+    return Cell("not measured") if value is None else number_cell(value, digits)

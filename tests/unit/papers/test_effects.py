@@ -104,3 +104,40 @@ def test_an_interval_holds_19_of_20_further_values(n: int, kind: Printed, seeds:
     where = (printed - seen.mean(1)) / seen.std(1, ddof=1)  # in standard deviations from the mean
     below, above = where < (low - mean) / spread, where > (high - mean) / spread
     assert (below.mean(), above.mean()) == pytest.approx((0.025, 0.025), abs=0.004)  # five standard errors
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        (("one", "two"), {"one, b=0": ("one, b=1", -0.089), "two, b=0, two": ("two, b=1, two", 0.085)}),
+        (("", ""), {}),  # two baselines, and nothing that says whose they are
+    ],
+)
+def test_a_row_is_an_effect_over_the_baseline_of_its_own_group(
+    groups: tuple[str, str], expected: dict[str, tuple[str, float]]
+) -> None:
+    """A sweep for each of two methods: each method has its own baseline."""
+    made = []
+    for group, ending, values in zip(groups, ("", ", two"), (("0.454", "0.365"), ("0.352", "0.437")), strict=True):
+        for name, value in zip(("b=1", "b=0"), values, strict=True):
+            row = (
+                "p",
+                "4",
+                "",
+                name + ending,
+                group,
+                "c",
+                "t",
+                "",
+                "ndcg",
+                "single",
+                value,
+                "",
+                None,
+                name == "b=1",
+                "",
+            )
+            made.append(CellVerdict(PublishedCell(*row), "exact", float(value)))
+    (column,) = columns(made)
+    found = {effect.row: (effect.baseline, round(effect.printed, 3)) for effect in column.effects}
+    assert found == expected

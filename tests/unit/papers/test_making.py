@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from harness.collections.corpus import Corpus
 from harness.experiments import launch
@@ -17,6 +18,9 @@ from harness.experiments.task import task
 from harness.io.files import sha256_file
 from harness.papers import step_runner
 from harness.papers.paper import load_paper
+from harness.papers.rates import Range
+from harness.papers.report.runs_made_here import durations_section
+from harness.papers.step_costs import step_costs
 from harness.papers.step_runner import (
     Making,
     StepOutcome,
@@ -28,6 +32,7 @@ from harness.papers.step_runner import (
     waves,
 )
 from harness.papers.steps import RunStep, Selection, paper_steps
+from harness.render.model import Prose
 from harness.store import sidecar
 from harness.systems.build import load_system
 
@@ -239,3 +244,30 @@ def test_what_a_run_took_is_in_its_metadata_file(monkeypatch: pytest.MonkeyPatch
     }
     monkeypatch.setattr(sidecar, "costs", lambda _: notes)
     assert spent_dollars(Path("a.run")) == 1.75
+
+
+def test_what_a_step_took_is_its_record_and_the_metadata_of_its_runs(done: tuple[Making, RunStep, StepOutcome]) -> None:
+    """Whichever call made it; a record of another command, as of another scale, does not count."""
+    how, step, result = done
+    run = how.work / "runs" / step.file
+    path = sidecar.sidecar_path(run)
+    document = yaml.safe_load(path.read_text())
+    document["resources"] = {"cpu": {"energy used system": "12.5 J"}, "ram": {"energy used system": "3 J"}}
+    document["platform"]["hardware"]["gpu"] = {"model": ["H100"]}
+    path.write_text(yaml.safe_dump(document, sort_keys=False))
+    other = replace(step, words=(*step.words, "system.k1=2"))
+    (cost,) = step_costs(how, [step, other, single("never-made")], {step.name: Range(0.5, 2.0)})
+    assert (cost.outcome, cost.joules, cost.estimate) == (result, 15.5, Range(0.5, 2.0))
+    assert cost.device.startswith("H100, ")
+    assert (cost.calls, cost.dollars) == (0, 0.0)
+    section = durations_section([cost, replace(cost, joules=None, estimate=None, calls=3, dollars=0.25)])
+    assert section is not None
+    (said, _) = section.blocks
+    assert isinstance(said, Prose)
+    assert [line.partition(", on ")[0] for line in said.paragraphs] == [
+        "2 steps: 2 s of wall-clock time, 2 s of CPU time",
+        "Estimated for one core of another machine of the 1 whose time is known: 30 min to 2.0 h; measured over the "
+        "geometric mean: 0.00028.",
+        "Energy: 0.0000 kWh by the 1 steps whose energy was measured.",
+        "3 calls, 0.25 dollars.",
+    ]
