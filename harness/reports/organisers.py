@@ -16,8 +16,9 @@ from harness.experiments.evaluate import Evaluation, compare, inputs
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, number_cell
 from harness.render.write import Report
-from harness.reports.comparison import comparison_means_table, mark_of
-from harness.reports.parts import protocol_text, provenance_section, shown_p
+from harness.reports.means import comparison_means_table
+from harness.reports.pair_tests import difference_interval, mark_of, shown_p
+from harness.reports.parts import protocol_text, provenance_section
 from harness.scoring.agreement import Kappa, RunRankingCorrelation, Weights, confusion, kappa, rank_correlation
 from harness.scoring.anova import Anova, anova
 from harness.scoring.bias import TeamBias
@@ -193,7 +194,7 @@ def pairs_table(found: Anova, holm: Mapping[frozenset[str], float | None], label
                 Cell(pair.a),
                 Cell(pair.b),
                 Cell(f"{pair.difference:+.4f}", pair.difference, marks),
-                Cell(f"{pair.low:+.4f} to {pair.high:+.4f}", values=(pair.low, pair.high)),
+                difference_interval(pair.low, pair.high),
                 shown_p(pair.p),
                 shown_p(p),
                 Cell("differ" if differs else "agree" if both else "n/a"),

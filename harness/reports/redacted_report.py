@@ -36,7 +36,7 @@ def redacted_report(found: Redacted, evaluation: Evaluation) -> Report:
     kept = {run.source or run.name for run in evaluation.runs}
     files = {name: digest for name, digest in full.files.items() if name in kept}
     sections = (
-        Section("Results", (_means(found),)),
+        Section("Results", (redacted_means_table(found),)),
         Section("Data and protocol", (what, protocol_text(evaluation.scores[0].protocol))),
         Section("Redactions", (Prose((found.left_out,)),)),
         provenance_section(replace(full, files=files)),
@@ -50,7 +50,8 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _means(found: Redacted) -> Table:
+def redacted_means_table(found: Redacted) -> Table:
+    """Returns the rounded means of every run."""
     columns = [Column("run"), *(Column(label, kind="number") for label in found.labels.values())]
     rows = [
         (Cell(each.run), *(number_cell(_number(mean), found.decimals) for mean in each.means.values()))

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from harness.render.model import Block, Cell, Column, Prose, Section, Table, number_cell
 from harness.render.write import Report
-from harness.reports.parts import protocol_text, provenance_section, shown_p
+from harness.reports.pair_tests import shown_p
+from harness.reports.parts import protocol_text, provenance_section
 from harness.scoring.protocol import Protocol
 from harness.scoring.reproduction import RunReproduction, to_json
 from harness.store.provenance import Provenance

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from harness.papers.claims import POOLED, Claim
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell
-from harness.reports.parts import DETECTABLE, detectable_cell, shown_drawn_p, shown_p
+from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table
+from harness.reports.pair_tests import pair_cells, pair_columns
 from harness.reports.records import TEST_COLUMNS
 from harness.scoring.scores import Scores
 
@@ -23,6 +23,9 @@ def claims_section(
     """
     if not claims:
         return None
+    named = map(Column, ("collection", "run", "against", "measure"))
+    agrees = (Column(name, "claim", "text") for name in ("supported", "corrected"))
+    columns = (*named, *pair_columns("claims"), *agrees)
     blocks: list[Block] = []
     for number, claim in enumerate(claims, 1):
         rows = tuple(
@@ -31,13 +34,7 @@ def claims_section(
                 Cell(test.row.a),
                 Cell(test.row.b),
                 Cell(labels.get(test.row.measure, test.row.measure)),
-                Cell(str(test.row.n), test.row.n),
-                number_cell(test.row.difference, 4),
-                Cell(f"{test.row.ci_low:+.3f} to {test.row.ci_high:+.3f}", values=(test.row.ci_low, test.row.ci_high)),
-                shown_p(test.row.p),
-                shown_p(test.row.p_bonferroni),
-                shown_drawn_p(test.row.p_randomization, test.row.p_randomization_error),
-                detectable_cell(test.row),
+                *pair_cells("claims", test.row),
                 Cell(_yes(test.supported)),
                 Cell(_yes(test.supported_corrected)),
             )
@@ -45,9 +42,7 @@ def claims_section(
         )
         blocks += [
             Prose((f"Claim {number}: {claim.title}.", *_claim_words(claim), *_notes_of(claim, notes))),
-            Table(
-                f"claim-{number}", claim.title, _CLAIM_COLUMNS, rows, _claim_notes(claim), row_headers=3, collapsed=True
-            ),
+            Table(f"claim-{number}", claim.title, columns, rows, _claim_notes(claim), row_headers=3, collapsed=True),
         ]
         drawn = [test for test in claim.tests if test.collection == POOLED]
         label = "mean difference over all topics, 95% interval"
@@ -66,23 +61,6 @@ def claims_section(
         )
         blocks.append(Figure(f"claim-{number}-figure", f"{claim.title}: differences from the run compared with", svg))
     return Section("Claims of the paper", tuple(blocks))
-
-
-_CLAIM_COLUMNS = (
-    Column("collection"),
-    Column("run"),
-    Column("against"),
-    Column("measure"),
-    Column("n", kind="number"),
-    Column("difference", kind="number"),
-    Column("95% interval", parts=("95% low", "95% high")),
-    Column("p", kind="number"),
-    Column("p, Bonferroni", kind="number"),
-    Column("p, randomization", kind="number"),
-    DETECTABLE,
-    Column("supported", "claim", "text"),
-    Column("corrected", "claim", "text"),
-)
 
 
 def _notes_of(claim: Claim, notes: Mapping[str, str]) -> list[str]:

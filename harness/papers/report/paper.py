@@ -22,7 +22,7 @@ from harness.papers.row_claims import row_claims
 from harness.papers.step_runner import StepOutcome
 from harness.render.model import Block, Cell, Column, Facts, Prose, Records, Section, Table, number_cell, slug
 from harness.render.write import Report
-from harness.reports.comparison import test_marks
+from harness.reports.pair_tests import test_marks
 from harness.reports.parts import best_mean, equal, per_topic_table, protocol_text, provenance_section, ties_table
 from harness.reports.records import score_records
 from harness.reports.topics import explorer, topic_pages

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from harness.papers.row_claims import RowClaim
 from harness.render.model import Block, Cell, Column, Prose, Section, Table, number_cell
-from harness.reports.parts import shown_p
+from harness.reports.pair_tests import shown_p
 
 _NOTES = (
     "Difference: first row minus second. Printed: of the printed values. Here: of the runs that were made or brought, "
