@@ -59,7 +59,7 @@ def further_columns(form: str) -> dict[str, Callable[[Scores, Sequence[str]], Ce
 
 
 def ranked_by_mean(runs: Sequence[Scores], measure: str = "") -> list[Scores]:
-    """Returns runs by a mean, by default the first measure's, best first; means that are equal but for their last bits are ordered by name."""
+    """Returns runs, best first, by a mean (default: of the first measure); by name where means differ in last bits."""
 
     def key(scores: Scores) -> tuple[float, str]:
         mean = scores.aggregate(measure or runs[0].measures[0])

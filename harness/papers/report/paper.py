@@ -8,17 +8,15 @@ from typing import Any
 from harness.collections.load import load_collection
 from harness.io import rehearsal
 from harness.papers.cells import KINDS, CellVerdict
-from harness.papers.claims import Claim, check_claims
+from harness.papers.claims import Claim, check_claims, row_claims
 from harness.papers.estimate import estimates
 from harness.papers.report.breakdown import breakdown_section
-from harness.papers.report.claims import claim_records, claims_section
+from harness.papers.report.claims import claim_records, claims_section, row_claims_section
 from harness.papers.report.estimates import cost_section
-from harness.papers.report.row_claims import row_claims_section
 from harness.papers.report.rows import available_section
 from harness.papers.report.runs_made_here import durations_section, order_section, small_scale_section
 from harness.papers.report.user_runs import brought_data, brought_section
 from harness.papers.reproduce import PaperReproduction
-from harness.papers.row_claims import row_claims
 from harness.papers.step_runner import StepOutcome
 from harness.render.model import Block, Cell, Column, Facts, Prose, Records, Section, Table, number_cell, slug
 from harness.render.write import Report
