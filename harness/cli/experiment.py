@@ -25,7 +25,7 @@ from harness.cli.cells import (
     run_content,
 )
 from harness.cli.overrides import GROUPS, checked_overrides, gist
-from harness.cli.run import check_run_settings, name_of, run_suffix, with_corpus
+from harness.cli.run import check_run_settings, name_of, with_corpus
 from harness.cli.settings import RunSettings, checked, import_from_here
 from harness.collections import same_topics
 from harness.collections.load import load_collection
@@ -37,6 +37,7 @@ from harness.experiments.forecast import Forecast, forecast_lines
 from harness.experiments.overrides import SETS, override_key
 from harness.experiments.produce import check_untrained
 from harness.experiments.results import ExperimentResults, Outcome
+from harness.experiments.sweep import run_suffix
 from harness.experiments.task import Task
 from harness.experiments.trackers import Finished, Record, tracker_record
 from harness.io.console import log_line, print_line, track
