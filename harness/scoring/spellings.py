@@ -4,26 +4,12 @@ from __future__ import annotations
 
 import re
 
-# Names in trec_eval 9 and in papers, in lower case -> ours; a cut follows after `_`, `.` or `@`.
-_OURS = {
-    **{name.lower(): name for name in ("nDCG", "AP", "P", "R", "RR", "Bpref", "RelRet", "Judged", "Rprec", "GMAP")},
-    "map": "AP",
-    "map_cut": "AP",
-    "gm_map": "GMAP",
-    "mrr": "RR",
-    "recip_rank": "RR",
-    "recall": "R",
-    "ndcg_cut": "nDCG",
-    "success": "Success",
+# Other names of measures, in lower case -> ours; a cut follows after `_`, `.` or `@`. Our measures say theirs of
+# themselves (`Measure.names`); these are of ir_measures.
+NAMES = {
     "infap": "infAP",
     "iprec_at_recall": "IPrec",
     "iprec": "IPrec",
-    "precision": "P",
-    "num_q": "NumQ",
-    "num_ret": "NumRet",
-    "num_rel": "NumRel",
-    "num_rel_ret": "RelRet",
-    "numrelret": "RelRet",
     "set_p": "SetP",
     "set_recall": "SetR",
     "set_map": "SetAP",
@@ -88,8 +74,8 @@ def our_spelling(text: str) -> str:
     """
     plain = text.replace("\u2032", "").replace("'", "") if "(" not in text else text
     found = _WITH_CUT.fullmatch(plain)
-    name, cut = (found[1], found[2]) if found and plain.lower() not in _OURS else (plain, "")
-    ours = _OURS.get(name.lower())
+    name, cut = (found[1], found[2]) if found and plain.lower() not in NAMES else (plain, "")
+    ours = NAMES.get(name.lower())
     if ours is None or (cut and ")" in ours):
         return text
     if ours in _PARAMETERS:
