@@ -42,8 +42,7 @@ Server = Annotated[
 ]
 _NAMES = "Letters, digits and _.+=,@()~#%- only."
 Team = Annotated[
-    str | None,
-    typer.Option("--team", "-t", help=f"Team that submitted the run, in labs without a roster. {_NAMES}"),
+    str | None, typer.Option("--team", "-t", help=f"Team that submitted the run, in labs without a roster. {_NAMES}")
 ]
 Token = Annotated[
     str | None,
@@ -77,8 +76,7 @@ def new(
     cap: Annotated[int | None, typer.Option(help="Maximum number of submissions per team.")] = None,
     cap_per_day: Annotated[int | None, typer.Option(help="Maximum number of submissions per team and day.")] = None,
     least_results: Annotated[
-        int | None,
-        typer.Option(help="Minimum results per answered topic; default: 1, or 10 with private judgments."),
+        int | None, typer.Option(help="Minimum results per answered topic; default: 1, or 10 with private judgments.")
     ] = None,
     decimals: Annotated[
         int | None, typer.Option(help="Decimals of means; default: 4, or by the noise with private judgments.")
@@ -101,8 +99,7 @@ def new(
         ),
     ] = None,
     held_out: Annotated[
-        bool,
-        typer.Option("--held-out", help="Hold out half of the topics, with private judgments, for the end."),
+        bool, typer.Option("--held-out", help="Hold out half of the topics, with private judgments, for the end.")
     ] = False,
     per_topic: Annotated[
         bool | None, typer.Option("--per-topic/--no-per-topic", help="Whether to show values per topic.")

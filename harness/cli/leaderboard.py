@@ -46,8 +46,7 @@ ENDINGS = (".run", ".tsv", ".txt", ".trec", ".res")
 PACKED = (".gz", ".xz", ".zst")
 LAB = "lab.yaml"
 Places = Annotated[
-    list[str],
-    typer.Argument(help="Labs, folders of run files, or run files.", metavar="LAB|FOLDER|[NAME=]FILE"),
+    list[str], typer.Argument(help="Labs, folders of run files, or run files.", metavar="LAB|FOLDER|[NAME=]FILE")
 ]
 
 
@@ -80,18 +79,15 @@ def leaderboard(
     ] = None,
     formats: Annotated[str, typer.Option(help="Formats of the report: some of html, md, tex, json, csv, pdf.")] = "",
     as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print only a JSON list of leaderboards (schema mathir-harness/leaderboard)."),
+        bool, typer.Option("--json", help="Print only a JSON list of leaderboards (schema mathir-harness/leaderboard).")
     ] = False,
     redact: Annotated[
-        bool,
-        typer.Option("--redact", help="For participants, if judgments are private: only rounded means and ranks."),
+        bool, typer.Option("--redact", help="For participants, if judgments are private: only rounded means and ranks.")
     ] = False,
     final: Annotated[
         bool,
         typer.Option(
-            "--final",
-            help="Rank the primary runs of a private lab that has ended, by its held-out topics if any.",
+            "--final", help="Rank the primary runs of a private lab that has ended, by its held-out topics if any."
         ),
     ] = False,
     quiet: Quiet = False,

@@ -146,8 +146,7 @@ def compare(
         ),
     ] = False,
     baseline_original: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="With --reproduction: the baseline of the original run."),
+        str | None, typer.Option(metavar="FILE", help="With --reproduction: the baseline of the original run.")
     ] = None,
     baseline_new: Annotated[
         str | None, typer.Option(metavar="FILE", help="With --reproduction: the baseline of the new run.")

@@ -11,16 +11,7 @@ from harness.io import config
 
 OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[A-Za-z_][\w.@/-]*)=(?P<value>.*)", re.DOTALL)
 # Keys that a cell may override: those that decide its run and scores. The others are set on the command line.
-SETS = (
-    "collection",
-    "corpus",
-    "system",
-    "protocol",
-    "edition",
-    "rerank",
-    "training",
-    "allow_test_judgments",
-)
+SETS = ("collection", "corpus", "system", "protocol", "edition", "rerank", "training", "allow_test_judgments")
 
 
 def has_several(value: str) -> bool:

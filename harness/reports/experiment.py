@@ -363,14 +363,7 @@ def _data_and_protocol_section(results: ExperimentResults) -> Section | None:
     restricted = _restriction(results)
     part = (f"This is not the whole experiment: {restricted}.",) if restricted else ()
     scaled = (f"All results are at {_scaled(results)}.",) if _scaled(results) else ()
-    texts = (
-        *part,
-        *scaled,
-        plan,
-        *shared,
-        *lines,
-        *dict.fromkeys(c for o in results.outcomes for c in o.cautions),
-    )
+    texts = (*part, *scaled, plan, *shared, *lines, *dict.fromkeys(c for o in results.outcomes for c in o.cautions))
     return Section("Data and protocol", (Prose(texts), *(protocol_text(found) for found in protocols.values())))
 
 

@@ -343,10 +343,7 @@ def analysis_report(
         sections.append(Section("Pool", blocks))
     collection = evaluation.task.collection
     what = Prose((f"{collection.title}, edition {scores[0].edition}.", *collection.notes, *remarks))
-    sections += [
-        Section("Data and protocol", (what, protocol_text(protocol))),
-        provenance_section(inputs(evaluation)),
-    ]
+    sections += [Section("Data and protocol", (what, protocol_text(protocol))), provenance_section(inputs(evaluation))]
     name, first = next(iter(found.items()))
     share = first.sources[0].share
     headline = f"{len(scores)} runs: systems explain {share:.0%} of the variance of {name}, topics "

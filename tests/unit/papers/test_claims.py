@@ -23,13 +23,7 @@ from harness.scoring.scores import Scores
 PLAIN = Protocol("plain", ("RR",))
 NOISE = np.array([0.01, -0.01, 0.02, -0.02, 0.0, 0.01, -0.01, 0.04])  # mean .005
 BASE = np.array([0.5, 0.4, 0.3, 0.6, 0.5, 0.2, 0.4, 0.5])
-RUNS = {
-    "base": BASE,
-    "same": BASE,
-    "alike": BASE + NOISE,
-    "better": BASE + 0.2 + NOISE,
-    "constant": BASE + 0.125,
-}
+RUNS = {"base": BASE, "same": BASE, "alike": BASE + NOISE, "better": BASE + 0.2 + NOISE, "constant": BASE + 0.125}
 
 
 def reproduction(

@@ -238,10 +238,7 @@ def test_the_first_figure_has_the_means_with_their_intervals() -> None:
     """By hand: the t interval of eight values, which are the means of two seeds."""
     report = experiment_report(four())
     shown = figure(report, "means-figure")
-    assert report.sections[0].blocks[:2] == (
-        Prose(("far, 10 is 0.156 above the next, near, 10 (not tested).",)),
-        shown,
-    )
+    assert report.sections[0].blocks[:2] == (Prose(("far, 10 is 0.156 above the next, near, 10 (not tested).",)), shown)
     assert shown.caption == "MAP′ by condition; c, edition e, n = 8, protocol arqmath-task1; diamond: the best"
     values = np.array(VALUES["far"]) + 0.03125
     low, high = reference.t.interval(0.95, 7, values.mean(), reference.sem(values))

@@ -58,7 +58,11 @@ def test_a_measure_of_ones_own() -> None:
 
 def test_a_measure_says_its_other_names() -> None:
     register(replace(ERR, names=("expected_rr",)))
-    assert [str(parse_measure(text)) for text in ("expected_rr_10", "Expected_RR@5", "ERR")] == ["ERR@10", "ERR@5", "ERR"]
+    assert [str(parse_measure(text)) for text in ("expected_rr_10", "Expected_RR@5", "ERR")] == [
+        "ERR@10",
+        "ERR@5",
+        "ERR",
+    ]
 
 
 def test_names_that_cannot_be_registered() -> None:
