@@ -159,7 +159,7 @@ def primary(
     from harness.labs.submit import choose_primary
 
     if (folder := _folder(lab, server, team, token, organiser)) is None:
-        _remotely(server, token, "primary", label=label)
+        _act_on_server(server, token, "primary", label=label)
         return
     found = read_lab(folder)
     chosen = choose_primary(found, _team(found, team, token, organiser), label)
@@ -288,7 +288,7 @@ def _folder(lab: Path | None, server: str | None, team: str | None, token: str |
     return lab
 
 
-def _remotely(server: str | None, token: str | None, action: str, **arguments: object) -> None:
+def _act_on_server(server: str | None, token: str | None, action: str, **arguments: object) -> None:
     from harness.labs.remote import act_on
 
     print_line(act_on(str(server), str(token), action, arguments))
@@ -330,7 +330,7 @@ def withdraw(
     from harness.labs.submit import withdraw_run
 
     if (folder := _folder(lab, server, team, token, organiser)) is None:
-        _remotely(server, token, "withdraw", label=label, version=version, reason=reason)
+        _act_on_server(server, token, "withdraw", label=label, version=version, reason=reason)
         return
     found = read_lab(folder)
     done = withdraw_run(found, _team(found, team, token, organiser), label, version, reason)
@@ -354,7 +354,7 @@ def appeal(
     from harness.labs.lab import read_lab
 
     if (folder := _folder(lab, server, team, token, organiser)) is None:
-        _remotely(server, token, "appeal", label=label, version=version, reason=reason)
+        _act_on_server(server, token, "appeal", label=label, version=version, reason=reason)
         return
     found = read_lab(folder)
     done = act(found, Appealed, _team(found, team, token, organiser), label, version, reason)

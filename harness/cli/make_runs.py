@@ -46,7 +46,7 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[StepOutco
         _print(found, as_json=settings.json)
         return [], []
     _print(found, as_json=False)
-    if not found.of("to make"):
+    if not found.in_state("to make"):
         return [], []
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # commands must not outlive it
     with alone(making.folder, "another call that makes its runs"):
@@ -54,7 +54,7 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> tuple[list[StepOutco
             (making.folder / folder).mkdir(exist_ok=True)
         check_writable(making.folder / "steps")
         absent = _fetch(found, making)
-        able = list(_able(found, absent))
+        able = list(_possible_steps(found, absent))
         results: list[StepOutcome] = []
         faults: list[str] = []
         shown = _Progress(found, able)
@@ -122,11 +122,11 @@ def _fetch(found: PaperPlan, making: Making) -> set[str]:
     return absent
 
 
-def _able(found: PaperPlan, absent: Collection[str]) -> Iterator[RunStep]:
+def _possible_steps(found: PaperPlan, absent: Collection[str]) -> Iterator[RunStep]:
     """Yields the steps that can be carried out without what could not be had."""
     lost: set[str] = set()
     why: dict[str, list[str]] = {}
-    for each in found.of("to make"):
+    for each in found.in_state("to make"):
         lacking = [name for name in each.lacks if name in absent]
         if (lacking and not each.step.experiment) or lost & set(each.step.reads()):
             why.setdefault(", ".join(lacking) or "runs that are left out", []).append(each.step.title)

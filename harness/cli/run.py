@@ -150,7 +150,7 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
     if collection.withheld(settings.edition) and not settings.rerank:
         edition = collection.edition(settings.edition).name
         with _spread(settings):
-            made = produced_by(
+            made = produce_run(
                 settings, system, task_without_judgments(collection, *_given(settings, settings.edition)), suffix
             )
         print_line(f"run: {made.path}")
@@ -159,7 +159,7 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
         return None
     found = task_of(settings, name_of(settings.collection), settings.edition, {})
     with _spread(settings):
-        produced = produced_by(settings, system, found, suffix)
+        produced = produce_run(settings, system, found, suffix)
     evaluation = evaluate(found, produced.run)
     commands = {produced.run.name: provenance({}).command}
     page = comparison_report(
@@ -224,7 +224,7 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: Mapping[str
     suffix, parts, records = run_suffix(overrides, fixed()), [], []
     for name, edition in named:
         found = task_of(settings, name, edition, _SHARED)
-        produced = produced_by(settings, system, found, suffix)
+        produced = produce_run(settings, system, found, suffix)
         # That of the scorer is another one where a corpus holds a part of the judgments.
         protocol = load_protocol(name_of(settings.protocol) if settings.protocol else found.collection.protocol)
         parts.append(ScoredPart(name, found, protocol, produced, found.scorer(produced.run)))
@@ -288,7 +288,7 @@ def name_of(configuration: Mapping[str, object] | None) -> str:
     return str((configuration or {}).get("name"))
 
 
-def produced_by(
+def produce_run(
     settings: RunSettings, system: BuiltSystem, found: Task, suffix: str, plan: Plan | None = None
 ) -> Produced:
     """Produces the run of a system on a task, as the settings say; `plan` as in `harness.experiments.produce.make`."""

@@ -69,14 +69,14 @@ class PaperPlan:
     steps: tuple[PlannedStep, ...]
     rowless: Mapping[PrintedRow, str]
 
-    def of(self, state: State) -> tuple[PlannedStep, ...]:
+    def in_state(self, state: State) -> tuple[PlannedStep, ...]:
         """Returns the steps in a state."""
         return tuple(each for each in self.steps if each.state == state)
 
     @property
     def fetchable(self) -> tuple[Needed, ...]:
         """What `harness fetch` gets for the steps that remain."""
-        wanted = {name for each in self.of("to make") for name in each.lacks}
+        wanted = {name for each in self.in_state("to make") for name in each.lacks}
         return tuple(need for need in self.needs if need.state == "fetch" and need.name in wanted)
 
 
@@ -221,7 +221,7 @@ def _new_calls(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> I
 def plan_lines(found: PaperPlan, amount: Callable[[Range | None], str]) -> Iterator[str]:
     """Yields the plan as lines of text; `amount` formats ranges."""
     states: tuple[State, ...] = ("made", "to make", "left out")
-    counts = ", ".join(f"{len(found.of(state))} {state}" for state in states)
+    counts = ", ".join(f"{len(found.in_state(state))} {state}" for state in states)
     yield f"{found.paper.key}: {counted_text(len(found.steps), 'step')}, {counts}"
     titles = {"here": "here", "fetch": "fetched first", "by hand": "by hand"}
     for state, title in titles.items():
@@ -234,10 +234,10 @@ def plan_lines(found: PaperPlan, amount: Callable[[Range | None], str]) -> Itera
         yield f"{number:4} {each.state:9} {each.step.title}{f': {said}' if said else ''}"
     for row, why in found.rowless.items():
         yield f"     no command  {row}: {why}"
-    yield f"to make: {_total(total(found.of('to make'), found.fetchable), amount)}"
-    if found.of("left out"):
+    yield f"to make: {_total(total(found.in_state('to make'), found.fetchable), amount)}"
+    if found.in_state("left out"):
         absent = [need for need in found.needs if need.state != "here"]
-        steps = [*found.of("to make"), *found.of("left out")]
+        steps = [*found.in_state("to make"), *found.in_state("left out")]
         yield f"with what is left out: {_total(total(steps, absent, rest=True), amount)}"
 
 
@@ -278,8 +278,8 @@ def plan_json(found: PaperPlan) -> dict[str, Any]:
             for each in found.steps
         ],
         "without a command": {str(row): why for row, why in found.rowless.items()},
-        "to make": _total_json(total(found.of("to make"), found.fetchable)),
-        "left out": _total_json(total(found.of("left out"), rest=True)),
+        "to make": _total_json(total(found.in_state("to make"), found.fetchable)),
+        "left out": _total_json(total(found.in_state("left out"), rest=True)),
     }
 
 

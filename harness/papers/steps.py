@@ -65,12 +65,12 @@ class PlannedRun:
         return str(self.configuration.get("name", self.system))
 
 
-def run_of(words: Sequence[str]) -> PlannedRun:
+def planned_run(words: Sequence[str]) -> PlannedRun:
     """Returns the run of a command.
 
     Examples
     --------
-    >>> run_of(["system=bm25", "collection=mini-task1", "corpus=mini-answers", "system.k1=0.9"]).settings
+    >>> planned_run(["system=bm25", "collection=mini-task1", "corpus=mini-answers", "system.k1=0.9"]).settings
     (('k1', 0.9),)
     """
     given = {key: value for key, _, value in (word.partition("=") for word in words)}
@@ -153,7 +153,7 @@ class RunStep:
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
         """The runs that it makes, in the order in which it makes them."""
-        return tuple(run_of(words) for words in self._composed())
+        return tuple(planned_run(words) for words in self._composed())
 
     def systems(self) -> Iterator[Mapping[str, Any]]:
         """Yields the configurations of its systems and of their parts, with the overrides of the command."""
