@@ -238,11 +238,11 @@ def _outcome(
 
 
 def _produced(
-    each: PlannedCell, system: BuiltSystem, found: Task, ended: launch.Ended | None, plan: Plan | None
+    each: PlannedCell, system: BuiltSystem, task: Task, ended: launch.Ended | None, plan: Plan | None
 ) -> Produced:
     """Returns the run of a cell: that of the launcher, else it is made or reused here."""
     if ended is None:
-        return produce_run(each.settings, system, found, each.suffix, plan)
+        return produce_run(each.settings, system, task, each.suffix, plan)
     made = ended.made
     produced = made_elsewhere(Path(made["path"]), made["key"], made["basis"])
     log_line(f"{produced.path}: made by hydra/launcher={launch.chosen()}")

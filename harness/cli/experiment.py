@@ -176,14 +176,14 @@ def _function(named: str) -> Callable[[ExperimentResults], Sequence[Section]]:
     where = f"experiment: key 'sections': {named}"
     module, _, name = named.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name)
+        function = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise HarnessError(f"{where} cannot be loaded: {error}") from None
-    if not callable(found):
+    if not callable(function):
         raise HarnessError(f"{where} is not a function of results")
 
     def sections(results: ExperimentResults) -> Sequence[Section]:
-        made = guarded(where, lambda: found(results))
+        made = guarded(where, lambda: function(results))
         if not isinstance(made, list | tuple) or not all(isinstance(one, Section) for one in made):
             raise HarnessError(f"{where} gave something else than sections of a report")
         return made

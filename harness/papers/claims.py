@@ -146,7 +146,7 @@ class RowClaim:
 
 
 def row_claims(
-    found: PaperReproduction, small: PaperReproduction | None = None, alpha: float = 0.05
+    reproduction: PaperReproduction, small: PaperReproduction | None = None, alpha: float = 0.05
 ) -> tuple[RowClaim, ...]:
     """Returns the claims that the paper's configuration makes of rows.
 
@@ -157,9 +157,11 @@ def row_claims(
     HarnessError
         A claim names an unknown row, or rows without a common column.
     """
-    here = _verdicts(found.paper, found.verdicts)
-    there = _verdicts(found.paper, () if small is None else small.verdicts)
-    return tuple(_row_claim(found, claim, here, there, alpha) for claim in found.paper.config.claims if claim.rows)
+    here = _verdicts(reproduction.paper, reproduction.verdicts)
+    there = _verdicts(reproduction.paper, () if small is None else small.verdicts)
+    return tuple(
+        _row_claim(reproduction, claim, here, there, alpha) for claim in reproduction.paper.config.claims if claim.rows
+    )
 
 
 def _verdicts(paper: Paper, verdicts: Sequence[CellVerdict]) -> dict[_Key, CellVerdict]:
@@ -172,13 +174,13 @@ def _verdicts(paper: Paper, verdicts: Sequence[CellVerdict]) -> dict[_Key, CellV
 
 
 def _row_claim(
-    found: PaperReproduction,
+    reproduction: PaperReproduction,
     claim: ClaimSettings,
     here: Mapping[_Key, CellVerdict],
     there: Mapping[_Key, CellVerdict],
     alpha: float,
 ) -> RowClaim:
-    where, known = f"{found.paper.where}: claims", {row for row, *_ in here}
+    where, known = f"{reproduction.paper.where}: claims", {row for row, *_ in here}
     pairs: list[tuple[str, str, _Key, _Key]] = []
     for first, second in claim.rows:
         for row in (first, second):
@@ -191,11 +193,15 @@ def _row_claim(
         if not columns:
             raise HarnessError(f"{where}: {first!r} and {second!r} have no column in common of {claim.metrics}")
         pairs += [(first, second, key, (second, *key[1:])) for key in columns]
-    testable = [pair for pair in pairs if _has_run(found, here[pair[2]]) and _has_run(found, here[pair[3]])]
+    testable = [
+        pair for pair in pairs if _has_run(reproduction, here[pair[2]]) and _has_run(reproduction, here[pair[3]])
+    ]
     tests = []
     for first, second, a, b in pairs:
         one, other = here[a], here[b]
-        tested = _row_test(found, one, other, len(testable), alpha) if (first, second, a, b) in testable else None
+        tested = (
+            _row_test(reproduction, one, other, len(testable), alpha) if (first, second, a, b) in testable else None
+        )
         values = [there[key].value if key in there and not there[key].in_part else None for key in (a, b)]
         small = None if values[0] is None or values[1] is None else values[0] - values[1]
         printed = float(one.cell.value) - float(other.cell.value)
@@ -204,16 +210,16 @@ def _row_claim(
     return RowClaim(claim.title, tuple(tests))
 
 
-def _has_run(found: PaperReproduction, verdict: CellVerdict) -> bool:
+def _has_run(reproduction: PaperReproduction, verdict: CellVerdict) -> bool:
     return verdict.value is not None and (verdict.collection, verdict.run) in {
-        (scores.collection, run) for (_, run), scores in found.scores.items()
+        (scores.collection, run) for (_, run), scores in reproduction.scores.items()
     }
 
 
 def _row_test(
-    found: PaperReproduction, one: CellVerdict, other: CellVerdict, family: int, alpha: float
+    reproduction: PaperReproduction, one: CellVerdict, other: CellVerdict, family: int, alpha: float
 ) -> PairDifference:
-    by_run = {(scores.collection, run): scores for (_, run), scores in found.scores.items()}
+    by_run = {(scores.collection, run): scores for (_, run), scores in reproduction.scores.items()}
     scores = [by_run[verdict.collection, verdict.run] for verdict in (one, other)]
     (row,) = compare(
         scores, pairs=[(one.run, other.run)], measures=[one.measure], alpha=alpha, family=family, permutations=1

@@ -290,8 +290,8 @@ def _verdict(
 
 def _printed_seeds(cell: PublishedCell) -> int:
     """Returns the number of seeds behind a published number; 5 for the best of an unnamed number."""
-    found = re.search(r"(\d+)_seeds", cell.aggregate)
-    return int(found[1]) if found else 5 if cell.aggregate == "best_seed" else 1
+    match = re.search(r"(\d+)_seeds", cell.aggregate)
+    return int(match[1]) if match else 5 if cell.aggregate == "best_seed" else 1
 
 
 def _seeds_remark(cell: PublishedCell, count: int) -> str:

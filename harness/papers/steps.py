@@ -399,26 +399,30 @@ def _of_experiments(paper: Paper, scale: str, seeds: int | None) -> list[RunStep
     """Returns a step for each experiment that has rows of the paper; its parts are the experiment's conditions."""
     made = []
     for name, tables in paper.config.experiments.items():
-        found = load_experiment(name)
-        if scale and scale not in found.scale:
+        experiment = load_experiment(name)
+        if scale and scale not in experiment.scale:
             continue
         named = scale or FULL
-        cells = found.cells((), named)
-        words = ("run", f"experiment={name}", f"scale={named}") if found.scale else ("run", f"experiment={name}")
+        cells = experiment.cells((), named)
+        words = ("run", f"experiment={name}", f"scale={named}") if experiment.scale else ("run", f"experiment={name}")
         table = ", ".join(tables)
-        values = found.scale_of(named).seeds or (found.seeds.values if found.seeds else ())
+        values = experiment.scale_of(named).seeds or (experiment.seeds.values if experiment.seeds else ())
         few = tuple(map(str, values[:seeds])) if seeds is not None else ()
         seed = f"seed:[{','.join(few)}]" if few else ""
-        rows = {found.row(cell.labels): PrintedRow(table, ", ".join(found.row(cell.labels))) for cell in cells}
+        rows = {
+            experiment.row(cell.labels): PrintedRow(table, ", ".join(experiment.row(cell.labels))) for cell in cells
+        }
         parts = tuple(
             RunStep(
                 f"{name} {condition}",
                 (*words, _only(f"{CONDITION}:[{_quoted(condition)}]", seed)),
-                tuple(dict.fromkeys(rows[found.row(cell.labels)] for cell in cells if cell.labels[0] == condition)),
+                tuple(
+                    dict.fromkeys(rows[experiment.row(cell.labels)] for cell in cells if cell.labels[0] == condition)
+                ),
                 condition=condition,
                 seeds=few,
             )
-            for condition in found.conditions
+            for condition in experiment.conditions
         )
         whole = (*words, _only(seed)) if seed else words
         made.append(RunStep(name, whole, tuple(dict.fromkeys(rows.values())), parts, seeds=few))

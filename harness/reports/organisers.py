@@ -181,14 +181,14 @@ def sources_table(found: Mapping[str, Anova]) -> Table:
     return Table("anova", "Sources of variance", columns, rows, (note,), row_headers=2)
 
 
-def pairs_table(found: Anova, holm: Mapping[frozenset[str], float | None], label: str) -> Table:
+def pairs_table(analysis: Anova, holm: Mapping[frozenset[str], float | None], label: str) -> Table:
     """Returns Tukey's test of every pair of systems beside the corrected paired t-test; `holm`: two runs -> its p."""
     rows = []
-    for pair in sorted(found.pairs, key=lambda each: -abs(each.difference)):
+    for pair in sorted(analysis.pairs, key=lambda each: -abs(each.difference)):
         p = holm.get(frozenset((pair.a, pair.b)))
         both = None not in (p, pair.p)
         marks = (mark_of(pair.difference),) if pair.significant else ()
-        differs = both and pair.significant != (p is not None and p < found.alpha)
+        differs = both and pair.significant != (p is not None and p < analysis.alpha)
         rows.append(
             (
                 Cell(pair.a),
@@ -209,9 +209,9 @@ def pairs_table(found: Anova, holm: Mapping[frozenset[str], float | None], label
         Column("t-test p (Holm)", kind="number"),
         Column("agreement"),
     )
-    level = f"alpha {found.alpha:g}, n = {found.topics} topics"
+    level = f"alpha {analysis.alpha:g}, n = {analysis.topics} topics"
     notes = (
-        f"Tukey's honestly significant difference: {found.hsd:.4f} ({level}, pooled error of all pairs). The paired "
+        f"Tukey's honestly significant difference: {analysis.hsd:.4f} ({level}, pooled error of all pairs). The paired "
         "t-tests, with Holm's correction over all these pairs, use the variance of each pair.",
     )
     return Table("pairs", f"Pairs of runs by {label}", columns, tuple(rows), notes, row_headers=2, collapsed=True)

@@ -293,11 +293,11 @@ def parse_measure(text: str) -> Measure:
         return found_here
     name = re.split("[@(]", text)[0]
     if name not in MEASURES or "(" in text:
-        found = library.find(text)
-        if isinstance(found, Measure):
-            return found
-        if found != text:  # another spelling of one of our measures
-            return parse_measure(found)
+        in_library = library.find(text)
+        if isinstance(in_library, Measure):
+            return in_library
+        if in_library != text:  # another spelling of one of our measures
+            return parse_measure(in_library)
     if other := spellings.instead(given):
         raise HarnessError(f"measure {given!r} of trec_eval is not computed; {other}")
     stem = re.split("[@_(]", text)[0]
@@ -319,11 +319,11 @@ def _expanded(text: str) -> tuple[str, ...]:
 
 def _with_parameter(text: str) -> Measure | None:
     """Returns our measure with a parameter, such as `IPrec@0.1` or `NumRel(rel=2)`; None for other texts."""
-    if found := re.fullmatch(r"(NumRet|NumRel)\(rel=([1-9][0-9]{0,3})\)", text.replace(" ", "")):
-        return replace(MEASURES[_OF_GRADES[found[1]]], name=found[0], relevant_from=float(found[2]))
-    if found := re.fullmatch(r"IPrec(?:@|\(recall=)([01](?:\.[0-9]{1,2})?)(\))?", text.replace(" ", "")):
-        recall = float(found[1])
-        if recall <= 1 and (found[2] is None) == ("@" in text):
+    if match := re.fullmatch(r"(NumRet|NumRel)\(rel=([1-9][0-9]{0,3})\)", text.replace(" ", "")):
+        return replace(MEASURES[_OF_GRADES[match[1]]], name=match[0], relevant_from=float(match[2]))
+    if match := re.fullmatch(r"IPrec(?:@|\(recall=)([01](?:\.[0-9]{1,2})?)(\))?", text.replace(" ", "")):
+        recall = float(match[1])
+        if recall <= 1 and (match[2] is None) == ("@" in text):
             name, function = f"IPrec(recall={recall})", InterpolatedPrecision(recall)
             double = InterpolatedPrecision(recall, rounds=True)
             return Measure(name, function, double=double, tie_bounds=True, sensitivity=1.0)

@@ -73,8 +73,8 @@ def our_spelling(text: str) -> str:
     ['nDCG@10', 'AP', 'IPrec(recall=0.1)', 'SetF(beta=5.0)', 'ERR@20']
     """
     plain = text.replace("\u2032", "").replace("'", "") if "(" not in text else text
-    found = _WITH_CUT.fullmatch(plain)
-    name, cut = (found[1], found[2]) if found and plain.lower() not in NAMES else (plain, "")
+    match = _WITH_CUT.fullmatch(plain)
+    name, cut = (match[1], match[2]) if match and plain.lower() not in NAMES else (plain, "")
     ours = NAMES.get(name.lower())
     if ours is None or (cut and ")" in ours):
         return text
@@ -96,9 +96,9 @@ def expand(text: str) -> tuple[str, ...]:
     if text == "official":
         return _OFFICIAL
     first, *cuts = text.split(",")
-    found = _WITH_CUT.fullmatch(first)
-    if cuts and found and all(map(_CUT.fullmatch, cuts)):
-        return tuple(our_spelling(f"{found[1]}@{cut}") for cut in (found[2], *cuts))
+    match = _WITH_CUT.fullmatch(first)
+    if cuts and match and all(map(_CUT.fullmatch, cuts)):
+        return tuple(our_spelling(f"{match[1]}@{cut}") for cut in (match[2], *cuts))
     if text in _CUTS:
         return tuple(our_spelling(f"{text}@{cut}") for cut in _CUTS[text])
     return (our_spelling(text),)
