@@ -51,7 +51,7 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> list[str]:
         _print(found, as_json=settings.json)
         return []
     _print(found, as_json=False)
-    if not found.of("to make"):
+    if not found.in_state("to make"):
         return []
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # commands must not outlive it
     with alone(making.folder, "another call that makes its runs"):
@@ -59,7 +59,7 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> list[str]:
             (making.folder / folder).mkdir(exist_ok=True)
         check_writable(making.folder / "steps")
         absent = _fetch(found, making)
-        able = list(_able(found, absent))
+        able = list(_possible_steps(found, absent))
         faults: list[str] = []
         shown = _Progress(found, able)
         shown.begin(able)
@@ -90,11 +90,11 @@ def _result_sentence(result: StepOutcome) -> str:
     return f"{result.fault} ({result.log})" if result.log else result.fault
 
 
-def _print(found: PaperPlan, *, as_json: bool) -> None:
+def _print(plan: PaperPlan, *, as_json: bool) -> None:
     if as_json:
-        print_line(json.dumps(plan_json(found), indent=1))
+        print_line(json.dumps(plan_json(plan), indent=1))
         return
-    for line in plan_lines(found, amount):
+    for line in plan_lines(plan, amount):
         print_line(line)
 
 
@@ -114,10 +114,10 @@ def _is_made(making: Making, step: RunStep, settings: ReproduceSettings) -> bool
     return not step.reads() and path.is_file() and not unproven(step.runs[0], path)
 
 
-def _fetch(found: PaperPlan, making: Making) -> set[str]:
+def _fetch(plan: PaperPlan, making: Making) -> set[str]:
     """Fetches what the steps need; returns the names of what could not be had."""
     absent = set()
-    for need in found.fetchable:
+    for need in plan.fetchable:
         (result,) = results_of(making, RunStep(f"fetch {need.source}", ("fetch", need.source), ()))
         if not result.passed:
             absent.add(need.name)
@@ -125,11 +125,11 @@ def _fetch(found: PaperPlan, making: Making) -> set[str]:
     return absent
 
 
-def _able(found: PaperPlan, absent: Collection[str]) -> Iterator[RunStep]:
+def _possible_steps(plan: PaperPlan, absent: Collection[str]) -> Iterator[RunStep]:
     """Yields the steps that can be carried out without what could not be had."""
     lost: set[str] = set()
     why: dict[str, list[str]] = {}
-    for each in found.of("to make"):
+    for each in plan.in_state("to make"):
         lacking = [name for name in each.lacks if name in absent]
         if (lacking and not each.step.experiment) or lost & set(each.step.reads()):
             why.setdefault(", ".join(lacking) or "runs that are left out", []).append(each.step.title)
@@ -154,8 +154,8 @@ def experiment_runs(paper: Paper, settings: ReproduceSettings, scale: str) -> di
 class _Progress:
     """A line for each step: its number, its title and about how long the others take."""
 
-    def __init__(self, found: PaperPlan, steps: Sequence[RunStep]) -> None:
-        by_name = {each.step.name: each for each in found.steps}
+    def __init__(self, plan: PaperPlan, steps: Sequence[RunStep]) -> None:
+        by_name = {each.step.name: each for each in plan.steps}
         self._guess = {step.name: _guessed(by_name[step.name]) for step in steps}
         self._left = [step.name for step in steps]
         self._count, self._at = len(steps), 0

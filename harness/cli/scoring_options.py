@@ -116,7 +116,7 @@ def evaluate_options(asked: ScoringOptions) -> Evaluation:
     return evaluation
 
 
-def _lost(name: str, found: Task, *, counts: bool) -> str:
+def _lost(name: str, task: Task, *, counts: bool) -> str:
     """Returns in words how many topics a corpus leaves without a relevant document; empty if it has all judged ones.
 
     Parameters
@@ -129,12 +129,12 @@ def _lost(name: str, found: Task, *, counts: bool) -> str:
     corpus = load_corpus(name)
     if corpus.state() != "here":
         return ", which is not here"
-    coverage = covered(found, corpus)
+    coverage = covered(task, corpus)
     if coverage.complete:
         return ""
     if not counts:
         return ", which lacks judged documents"
-    lost = coverage.topics - coverage.relevant_from(found.scorer.protocol.relevant_from)
+    lost = coverage.topics - coverage.relevant_from(task.scorer.protocol.relevant_from)
     return f", where {lost:,} of {counted_text(coverage.topics, 'judged topic')} have no relevant document"
 
 

@@ -69,14 +69,14 @@ class PaperPlan:
     steps: tuple[PlannedStep, ...]
     rowless: Mapping[PrintedRow, str]
 
-    def of(self, state: State) -> tuple[PlannedStep, ...]:
+    def in_state(self, state: State) -> tuple[PlannedStep, ...]:
         """Returns the steps in a state."""
         return tuple(each for each in self.steps if each.state == state)
 
     @property
     def fetchable(self) -> tuple[Needed, ...]:
         """What `harness fetch` gets for the steps that remain."""
-        wanted = {name for each in self.of("to make") for name in each.lacks}
+        wanted = {name for each in self.in_state("to make") for name in each.lacks}
         return tuple(need for need in self.needs if need.state == "fetch" and need.name in wanted)
 
 
@@ -218,26 +218,26 @@ def _new_calls(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> I
 # ---- how it is printed ------------------------------------------------------------------------------------------
 
 
-def plan_lines(found: PaperPlan, amount: Callable[[Range | None], str]) -> Iterator[str]:
+def plan_lines(plan: PaperPlan, amount: Callable[[Range | None], str]) -> Iterator[str]:
     """Yields the plan as lines of text; `amount` formats ranges."""
     states: tuple[State, ...] = ("made", "to make", "left out")
-    counts = ", ".join(f"{len(found.of(state))} {state}" for state in states)
-    yield f"{found.paper.key}: {counted_text(len(found.steps), 'step')}, {counts}"
+    counts = ", ".join(f"{len(plan.in_state(state))} {state}" for state in states)
+    yield f"{plan.paper.key}: {counted_text(len(plan.steps), 'step')}, {counts}"
     titles = {"here": "here", "fetch": "fetched first", "by hand": "by hand"}
     for state, title in titles.items():
-        for need in (need for need in found.needs if need.state == state):
+        for need in (need for need in plan.needs if need.state == state):
             size = "" if need.megabytes is None or not need.megabytes.high else f", {amount(need.megabytes)} MB"
             where = "" if state == "here" else f": {need.where}"
             yield f"{title:14} {need.name} ({need.licence}{size}){where}"
-    for number, each in enumerate(found.steps, 1):
+    for number, each in enumerate(plan.steps, 1):
         said = each.why if each.state == "left out" else _work_text(each, amount) if each.state == "to make" else ""
         yield f"{number:4} {each.state:9} {each.step.title}{f': {said}' if said else ''}"
-    for row, why in found.rowless.items():
+    for row, why in plan.rowless.items():
         yield f"     no command  {row}: {why}"
-    yield f"to make: {_total(total(found.of('to make'), found.fetchable), amount)}"
-    if found.of("left out"):
-        absent = [need for need in found.needs if need.state != "here"]
-        steps = [*found.of("to make"), *found.of("left out")]
+    yield f"to make: {_total(total(plan.in_state('to make'), plan.fetchable), amount)}"
+    if plan.in_state("left out"):
+        absent = [need for need in plan.needs if need.state != "here"]
+        steps = [*plan.in_state("to make"), *plan.in_state("left out")]
         yield f"with what is left out: {_total(total(steps, absent, rest=True), amount)}"
 
 
@@ -258,11 +258,11 @@ def _total(found: Total, amount: Callable[[Range | None], str]) -> str:
     return ", ".join([*words, *([f"{found.calls:,} calls, {price}"] if found.calls else [])])
 
 
-def plan_json(found: PaperPlan) -> dict[str, Any]:
+def plan_json(plan: PaperPlan) -> dict[str, Any]:
     """Returns the plan as JSON values; what is not known is null."""
     return {
-        "paper": found.paper.key,
-        "needs": [asdict(need) for need in found.needs],
+        "paper": plan.paper.key,
+        "needs": [asdict(need) for need in plan.needs],
         "steps": [
             {
                 "title": each.step.title,
@@ -275,11 +275,11 @@ def plan_json(found: PaperPlan) -> dict[str, Any]:
                 "time not known": list(each.unknown),
                 "calls": [asdict(call) for call in each.calls],
             }
-            for each in found.steps
+            for each in plan.steps
         ],
-        "without a command": {str(row): why for row, why in found.rowless.items()},
-        "to make": _total_json(total(found.of("to make"), found.fetchable)),
-        "left out": _total_json(total(found.of("left out"), rest=True)),
+        "without a command": {str(row): why for row, why in plan.rowless.items()},
+        "to make": _total_json(total(plan.in_state("to make"), plan.fetchable)),
+        "left out": _total_json(total(plan.in_state("left out"), rest=True)),
     }
 
 

@@ -1,17 +1,23 @@
-"""The section of a report that tests a paper's claims about its numbers."""
+"""The sections of a report on a paper's claims: about runs of its archive, and about rows of its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from types import MappingProxyType
 
-from harness.papers.claims import POOLED, Claim
+from harness.papers.claims import POOLED, Claim, RowClaim
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell
-from harness.reports.parts import DETECTABLE, detectable_cell, shown_drawn_p, shown_p
+from harness.reports.pair_tests import pair_cells, pair_columns, shown_p
 from harness.reports.records import TEST_COLUMNS
 from harness.scoring.scores import Scores
+
+_ROW_NOTES = (
+    "Difference: first row minus second. Printed: of the printed values. Here: of the runs that were made or brought, "
+    "with a two-sided paired t-test, Bonferroni over the tests of the claim. Small scale: of the scale `here`, without "
+    "a test, as its documents and models are not the paper's.",
+)
 
 
 def claims_section(
@@ -23,6 +29,9 @@ def claims_section(
     """
     if not claims:
         return None
+    named = map(Column, ("collection", "run", "against", "measure"))
+    agrees = (Column(name, "claim", "text") for name in ("supported", "corrected"))
+    columns = (*named, *pair_columns("claims"), *agrees)
     blocks: list[Block] = []
     for number, claim in enumerate(claims, 1):
         rows = tuple(
@@ -31,13 +40,7 @@ def claims_section(
                 Cell(test.row.a),
                 Cell(test.row.b),
                 Cell(labels.get(test.row.measure, test.row.measure)),
-                Cell(str(test.row.n), test.row.n),
-                number_cell(test.row.difference, 4),
-                Cell(f"{test.row.ci_low:+.3f} to {test.row.ci_high:+.3f}", values=(test.row.ci_low, test.row.ci_high)),
-                shown_p(test.row.p),
-                shown_p(test.row.p_bonferroni),
-                shown_drawn_p(test.row.p_randomization, test.row.p_randomization_error),
-                detectable_cell(test.row),
+                *pair_cells("claims", test.row),
                 Cell(_yes(test.supported)),
                 Cell(_yes(test.supported_corrected)),
             )
@@ -45,9 +48,7 @@ def claims_section(
         )
         blocks += [
             Prose((f"Claim {number}: {claim.title}.", *_claim_words(claim), *_notes_of(claim, notes))),
-            Table(
-                f"claim-{number}", claim.title, _CLAIM_COLUMNS, rows, _claim_notes(claim), row_headers=3, collapsed=True
-            ),
+            Table(f"claim-{number}", claim.title, columns, rows, _claim_notes(claim), row_headers=3, collapsed=True),
         ]
         drawn = [test for test in claim.tests if test.collection == POOLED]
         label = "mean difference over all topics, 95% interval"
@@ -66,23 +67,6 @@ def claims_section(
         )
         blocks.append(Figure(f"claim-{number}-figure", f"{claim.title}: differences from the run compared with", svg))
     return Section("Claims of the paper", tuple(blocks))
-
-
-_CLAIM_COLUMNS = (
-    Column("collection"),
-    Column("run"),
-    Column("against"),
-    Column("measure"),
-    Column("n", kind="number"),
-    Column("difference", kind="number"),
-    Column("95% interval", parts=("95% low", "95% high")),
-    Column("p", kind="number"),
-    Column("p, Bonferroni", kind="number"),
-    Column("p, randomization", kind="number"),
-    DETECTABLE,
-    Column("supported", "claim", "text"),
-    Column("corrected", "claim", "text"),
-)
 
 
 def _notes_of(claim: Claim, notes: Mapping[str, str]) -> list[str]:
@@ -139,3 +123,50 @@ def claim_records(claims: Sequence[Claim], scores: Mapping[tuple[str, str], Scor
             plan = (claim.family_pooled if pooled else claim.family, claim.alpha)
             rows.append((claim.title, *same, *astuple(test.row), *plan))
     return Records(("claim", *TEST_COLUMNS), tuple(rows))
+
+
+def row_claims_section(claims: Sequence[RowClaim], names: Callable[[str], str]) -> Section | None:
+    """Returns the claims with a line each, and the numbers behind each; None without claims.
+
+    Parameters
+    ----------
+    names : metric of the paper -> how it is shown.
+    """
+    if not claims:
+        return None
+    lines = tuple(f"Claim {number}: {claim.title}. {_row_claim_words(claim)}" for number, claim in enumerate(claims, 1))
+    blocks: list[Block] = [Prose(lines)]
+    columns = tuple(map(Column, ("first", "second", "collection", "measure")))
+    columns += tuple(Column(name, "difference", "number") for name in ("printed", "here", "small scale"))
+    columns += (Column("p, corrected", kind="number"), Column("n", kind="number"))
+    for number, claim in enumerate(claims, 1):
+        rows = tuple(
+            (
+                *(Cell(part) for part in (test.first, test.second, test.collection)),
+                Cell(names(test.metric)),
+                number_cell(test.printed, 3),
+                Cell("") if test.test is None else number_cell(test.test.difference, 4),
+                Cell("") if test.small is None else number_cell(test.small, 4),
+                Cell("") if test.test is None else shown_p(test.test.p_bonferroni),
+                Cell("") if test.test is None else Cell(str(test.test.n), test.test.n),
+            )
+            for test in claim.tests
+        )
+        blocks.append(
+            Table(f"row-claim-{number}", claim.title, columns, rows, _ROW_NOTES, row_headers=4, collapsed=True)
+        )
+    return Section("Claims of the paper", tuple(blocks))
+
+
+def _row_claim_words(claim: RowClaim) -> str:
+    agree, known = claim.agree([test.printed for test in claim.tests])
+    words = [f"In print, {agree} of {known} differences are in favour of the first row"]
+    tests = [test.test for test in claim.tests if test.test is not None]
+    if tests:
+        better = sum(bool(test.significant_bonferroni) and test.difference > 0 for test in tests)
+        words.append(f"{better} of {len(tests)} tests here find it significantly better")
+    else:
+        words.append("no run here tests it")
+    agree, known = claim.agree([test.small for test in claim.tests])
+    words += [f"at small scale {agree} of {known} differences are in its favour"] if known else []
+    return "; ".join(words) + "."

@@ -50,7 +50,7 @@ def test_what_is_absent_is_left_out_with_what_reads_it(own: Callable[..., Paper]
         "1 both mini-task1": "to make",
         "1 with it mini-task1": "left out",
     }
-    why = [each.why for each in found.of("left out")]
+    why = [each.why for each in found.in_state("left out")]
     assert why == ["needs compubert", "needs the run hand-encoder on mini-task1"]
     assert [need.name for need in found.fetchable] == ["nobody/nothing-to-find"]
     assert {str(row): reason for row, reason in found.rowless.items()} == {"1: lost": "blocked: lost"}
@@ -61,7 +61,7 @@ def test_what_is_made_is_neither_work_nor_need(own: Callable[..., Paper]) -> Non
     found = plan_paper(paper, made=lambda step: step.title.startswith("bm25"))
     assert list(states(found).values()) == ["to make", "made", "to make"]
     everything = plan_paper(paper, made=lambda _: True)
-    assert (everything.needs, everything.of("to make"), total(everything.steps)) == ((), (), total([]))
+    assert (everything.needs, everything.in_state("to make"), total(everything.steps)) == ((), (), total([]))
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_totals_are_sums_by_hand_and_shared_work_counts_once(paper: str) -> None
     content = plan_json(found)
     assert [each["hours of one core"]["high"] for each in content["steps"]] == [each.hours.high for each in found.steps]
     assert content["left out"]["hours of one core"]["high"] == pytest.approx(
-        sum(each.hours.high for each in found.of("left out"))
+        sum(each.hours.high for each in found.in_state("left out"))
     )
 
 

@@ -17,8 +17,9 @@ from harness.experiments.evaluate import compare as compare_runs
 from harness.experiments.task import task
 from harness.render.model import Figure, Prose, Table
 from harness.render.write import Report, render_markdown
-from harness.reports.comparison import by_group, comparison_headline, comparison_means_table
+from harness.reports.comparison import by_group, comparison_headline
 from harness.reports.comparison import report as report_on
+from harness.reports.means import comparison_means_table
 from harness.reports.means import paper_means_table as paper_table
 from harness.reports.parts import per_topic_table, protocol_text, provenance_section, shown_p
 from harness.scoring.compare import Comparison, compare
