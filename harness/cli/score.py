@@ -39,6 +39,7 @@ from harness.cli.scoring_options import (
     labelled,
     log_private_judgments,
     note_unless,
+    parse_margin,
 )
 from harness.cli.tables import print_table, table_lines
 from harness.errors import HarnessError
@@ -139,6 +140,17 @@ def compare(
     alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
     family: Annotated[int | None, typer.Option(help="Number of tests to correct for; default: the tests made.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the randomization test.")] = 0,
+    correction: Annotated[
+        str, typer.Option(help="Correction that marks differences: bonferroni, or maxT, which adds its p-values.")
+    ] = "bonferroni",
+    equivalence: Annotated[
+        str | None,
+        typer.Option(metavar="MARGIN", help="Also test equivalence: 0.02, or by measure: nDCG=0.02,P@10=0.05."),
+    ] = None,
+    non_inferiority: Annotated[
+        str | None,
+        typer.Option(metavar="MARGIN", help="Also test whether each first run is not worse than the second by it."),
+    ] = None,
     reproduction: Annotated[
         bool,
         typer.Option(
@@ -170,6 +182,10 @@ def compare(
         runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
     )
     style = _style(latex, columns, decimals, order, redact=redact or reproduction)
+    if equivalence is not None and non_inferiority is not None:
+        raise HarnessError("--equivalence and --non-inferiority: say one of them")
+    if reproduction and (equivalence or non_inferiority or correction != "bonferroni"):
+        raise HarnessError("--reproduction: makes no tests; leave out --correction, --equivalence, --non-inferiority")
     if reproduction:
         if redact:
             raise HarnessError("--redact: a reproduction shows values per topic, which a redacted report must not")
@@ -182,7 +198,16 @@ def compare(
     if (baseline_original, baseline_new, new_collection) != (None, None, None):
         raise HarnessError("--baseline-original, --baseline-new and --new-collection go with --reproduction")
     evaluation = evaluate_options(replace(asked, lines=output is not None))
-    comparison = workflow.compare(evaluation, baseline, alpha=alpha, family=family, seed=seed)
+    comparison = workflow.compare(
+        evaluation,
+        baseline,
+        alpha=alpha,
+        family=family,
+        seed=seed,
+        correction=correction,  # type: ignore[arg-type]  (checked there)
+        margin=parse_margin(equivalence or non_inferiority),
+        kind="equivalence" if non_inferiority is None else "non-inferiority",
+    )
     if redact:
         _finish_redacted(asked, evaluation, output)
         return
@@ -250,11 +275,14 @@ def _print_means(evaluation: Evaluation, asked: ScoringOptions) -> None:
 
 
 def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
-    from harness.reports.pair_tests import tests_table
+    from harness.reports.pair_tests import after, equivalence_table, tests_table
 
     out_table(table_lines(tests_table(comparison, label, form="command")))
-    said = "* significant" if any(row.significant_bonferroni for row in comparison.rows) else "none is significant"
-    out_wrapped(f"{said} after Bonferroni's correction: {comparison.correction}")
+    said = "* significant" if any(row.marked for row in comparison.rows) else "none is significant"
+    out_wrapped(f"{said} after {after(comparison)}: {comparison.correction}")
+    if comparison.equivalence:
+        print_line("")
+        print_table(equivalence_table(comparison, label))
 
 
 @dataclass(frozen=True)

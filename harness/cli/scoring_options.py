@@ -200,3 +200,25 @@ def log_private_judgments(asked: ScoringOptions, evaluation: Evaluation) -> None
     edition = evaluation.task.collection.edition(evaluation.scores[0].edition)
     if edition.private:
         asked.note(f"edition {edition.name} is private, and this report shows its judgments; --redact leaves them out")
+
+
+def parse_margin(text: str | None) -> float | dict[str, float] | None:
+    """Returns the margin of a test of equivalence: one for all measures, or one by measure.
+
+    >>> parse_margin("0.02"), parse_margin("nDCG=0.02, P@10=0.05")
+    (0.02, {'nDCG': 0.02, 'P@10': 0.05})
+    """
+    if text is None:
+        return None
+    from harness.scoring.spellings import split_measures
+
+    found: dict[str, float] = {}
+    for part in split_measures(text):
+        name, _, number = part.rpartition("=")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            raise HarnessError(f"margin: {number!r} is not a number; expected 0.02, or nDCG=0.02,P@10=0.05") from None
+    if not found or ("" in found and len(found) > 1):
+        raise HarnessError(f"margin: {text!r}; expected one number, or a number by measure: nDCG=0.02,P@10=0.05")
+    return found.get("", found)

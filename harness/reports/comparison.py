@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.domains import DOMAIN, domain_section
 from harness.reports.means import comparison_means_table, ranked_by_mean
-from harness.reports.pair_tests import tests_table
+from harness.reports.pair_tests import after, equivalence_table, tests_table
 from harness.reports.parts import (
     best_words,
     counted_topics,
@@ -81,6 +81,7 @@ def report(
         _groups_section(evaluation, comparison, pairs),
         _differences_section(evaluation),
         domain_section(evaluation),
+        equivalence_section(comparison, evaluation.scores[0].protocol.label),
         _topics_section(evaluation, comparison),
         _cost_section(evaluation),
         _limitations_section(evaluation),
@@ -95,6 +96,23 @@ def report(
     heading = title or evaluation.task.collection.title
     whole = tuple(section for section in sections if section is not None)
     return Report(heading, comparison_headline(evaluation), whole, data=data, records=records)
+
+
+def equivalence_section(comparison: Comparison | None, label: Callable[[str], str]) -> Section | None:
+    """Returns the tests of equivalence, with intervals against the margin for each measure; None without a margin."""
+    if comparison is None or not comparison.equivalence:
+        return None
+    blocks: list[Block] = [equivalence_table(comparison, label)]
+    for measure in dict.fromkeys(test.measure for test in comparison.equivalence):
+        tests = [test for test in comparison.equivalence if test.measure == measure][: figures.MOST_ROWS]
+        rows = [
+            (f"{test.a} - {test.b}", test.difference, test.ci_low, test.ci_high, test.outcome in ("equivalent", "both"))
+            for test in tests
+        ]
+        drawing = figures.dot_interval(rows, f"difference in {label(measure)}", margin=tests[0].margin)
+        caption = f"Differences in {label(measure)} against the margin of {tests[0].margin:g}; bold: within it"
+        blocks.append(Figure(f"equivalence-{slug(measure)}", caption, drawing))
+    return Section("Equivalence", tuple(blocks))
 
 
 def comparison_headline(evaluation: Evaluation) -> str:
@@ -163,7 +181,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     svg = figures.dot_interval([_drawn(row, base) for row in drawn], f"difference in {label}, 95% interval")
     what = f"Mean differences in {label}" + (f" from {base}" if base else "") + (", the best run" if many else "")
     what += _some(len(drawn), len(of_first), "test" if comparison.baseline else "pair")
-    marked = "; bold: significant after Bonferroni's correction" if any(r.significant_bonferroni for r in drawn) else ""
+    marked = f"; bold: significant after {after(comparison)}" if any(r.marked for r in drawn) else ""
     blocks.append(Figure("differences", what + marked, svg, table))
     return blocks
 
@@ -171,9 +189,9 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
 def _drawn(row: PairDifference, base: str | None) -> tuple[str, float, float, float, bool]:
     """Returns label, difference and interval of a test in a figure of differences from `base`, or of pairs."""
     if base == row.a:
-        return row.b, -row.difference, -row.ci_high, -row.ci_low, bool(row.significant_bonferroni)
+        return row.b, -row.difference, -row.ci_high, -row.ci_low, bool(row.marked)
     name = row.a if base else f"{row.a} - {row.b}"
-    return name, row.difference, row.ci_low, row.ci_high, bool(row.significant_bonferroni)
+    return name, row.difference, row.ci_low, row.ci_high, bool(row.marked)
 
 
 def _some(drawn: int, of: int, noun: str, which: str = "") -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from harness.render.model import Cell, Column, Table, number_cell
-from harness.scoring.compare import Comparison, PairDifference
+from harness.scoring.compare import Comparison, Marks, PairDifference
+from harness.scoring.equivalence import describe_equivalence
 
 TEST_MARKS = ("baseline", "better", "worse", "nominally-better", "nominally-worse")
 
@@ -28,11 +29,16 @@ def shown_drawn_p(value: float, error: float | None) -> Cell:
     return shown if error is None or shown.text.startswith("<") else replace(shown, text=f"{shown.text} ± {error:.4f}")
 
 
+def after(comparison: Comparison) -> str:
+    """Returns the correction after which tables of a comparison mark a difference, in words."""
+    return "maxT" if comparison.marks == "maxT" else "Bonferroni's correction"
+
+
 def test_marks(row: PairDifference | None) -> tuple[str, ...]:
     """Returns the mark of a test: better or worse, after correction or only without it; none if not significant."""
-    if row is None or not (row.significant or row.significant_bonferroni):
+    if row is None or not (row.significant or row.marked):
         return ()
-    return (mark_of(row.difference, corrected=bool(row.significant_bonferroni)),)
+    return (mark_of(row.difference, corrected=bool(row.marked)),)
 
 
 def mark_of(difference: float, *, corrected: bool = True) -> str:
@@ -56,12 +62,14 @@ class PairTestColumn:
     cell : what it shows of a test.
     cells : form -> what it shows there instead.
     parts : names of its columns in CSV files, if its cells have several numbers.
+    shown : whether tables of a comparison with these marks (`Comparison.marks`) have the column.
     """
 
     titles: Mapping[str, str]
     cell: Callable[[PairDifference], Cell]
     cells: Mapping[str, Callable[[PairDifference], Cell]] = field(default_factory=dict)
     parts: tuple[str, ...] = ()
+    shown: Callable[[Marks], bool] = lambda _: True
 
 
 def _detectable(row: PairDifference) -> Cell:
@@ -87,7 +95,7 @@ TESTS: list[PairTestColumn] = [
         {"command": "a - b", "report": "difference", "experiment": "difference", "claims": "difference"},
         lambda row: number_cell(row.difference, 4, test_marks(row)),
         {
-            "command": lambda row: Cell(f"{row.difference:+.4f}{'*' if row.significant_bonferroni else ''}"),
+            "command": lambda row: Cell(f"{row.difference:+.4f}{'*' if row.marked else ''}"),
             "claims": lambda row: number_cell(row.difference, 4),
         },
     ),
@@ -112,6 +120,11 @@ TESTS: list[PairTestColumn] = [
     ),
     PairTestColumn(dict.fromkeys(("command", "report", "experiment"), "Holm"), lambda row: shown_p(row.p_holm)),
     PairTestColumn(
+        dict.fromkeys(("command", "report"), "maxT"),
+        lambda row: shown_p(row.p_max_t),
+        shown=lambda marks: marks == "maxT",
+    ),
+    PairTestColumn(
         {"command": "randomization", "report": "randomization", "claims": "p, randomization"},
         lambda row: shown_drawn_p(row.p_randomization, row.p_randomization_error),
     ),
@@ -128,29 +141,59 @@ TESTS: list[PairTestColumn] = [
 ]
 
 
-def pair_columns(form: str) -> tuple[Column, ...]:
+def pair_columns(form: str, marks: Marks = "bonferroni") -> tuple[Column, ...]:
     """Returns the columns of a form, after those that name the pair of runs."""
     return tuple(
         Column(each.titles[form], kind="text" if each.parts else "number", parts=each.parts)
-        for each in TESTS
-        if form in each.titles
+        for each in _shown(form, marks)
     )
 
 
-def pair_cells(form: str, row: PairDifference) -> tuple[Cell, ...]:
+def pair_cells(form: str, row: PairDifference, marks: Marks = "bonferroni") -> tuple[Cell, ...]:
     """Returns the cells of a test in the columns of a form."""
-    return tuple(each.cells.get(form, each.cell)(row) for each in TESTS if form in each.titles)
+    return tuple(each.cells.get(form, each.cell)(row) for each in _shown(form, marks))
+
+
+def _shown(form: str, marks: Marks) -> list[PairTestColumn]:
+    return [each for each in TESTS if form in each.titles and each.shown(marks)]
 
 
 def tests_table(comparison: Comparison, label: Callable[[str], str] = str, form: str = "report") -> Table:
     """Returns every test of a comparison, in its order; `label`: measure -> its name in tables."""
     named = ("run", "against", "measure") if form == "report" else ("a", "b", "measure")
-    columns = (*map(Column, named), *pair_columns(form))
+    columns = (*map(Column, named), *pair_columns(form, comparison.marks))
     rows = tuple(
-        (Cell(row.a), Cell(row.b), Cell(label(row.measure)), *pair_cells(form, row)) for row in comparison.rows
+        (Cell(row.a), Cell(row.b), Cell(label(row.measure)), *pair_cells(form, row, comparison.marks))
+        for row in comparison.rows
     )
     lacking = any(row.sd and row.detectable_corrected is None for row in comparison.rows)
     power = f"Detectable: the least difference found with a power of {comparison.power:g}, without and with Bonferroni"
     power += "; none: not even the largest possible one." if lacking else "."
     notes = (f"{comparison.correction}.", *([power] if any(row.sd for row in comparison.rows) else []))
     return Table("tests", "Tests", columns, rows, notes, row_headers=3)
+
+
+def equivalence_table(comparison: Comparison, label: Callable[[str], str] = str) -> Table:
+    """Returns every test of equivalence or non-inferiority; `label`: measure -> its name in tables."""
+    columns = (*map(Column, ("a", "b", "measure")), *(Column(name, kind="number") for name in ("n", "margin", "a - b")))
+    columns += (
+        Column("interval", parts=("low", "high")),
+        *(Column(name, kind="number") for name in ("p", "Bonferroni")),
+    )
+    columns += (Column("least margin", kind="number"), Column("outcome"))
+    rows = tuple(
+        (
+            *(Cell(text) for text in (row.a, row.b, label(row.measure))),
+            Cell(f"{row.n:,}", row.n),
+            Cell(f"{row.margin:g}", row.margin),
+            number_cell(row.difference, 4),
+            difference_interval(row.ci_low, row.ci_high),
+            shown_p(row.p),
+            shown_p(row.p_bonferroni),
+            Cell("n/a") if row.least_margin is None else number_cell(row.least_margin, 4),
+            Cell(row.outcome),
+        )
+        for row in comparison.equivalence
+    )
+    notes = (f"{describe_equivalence(comparison.equivalence, comparison.family, comparison.alpha)}.",)
+    return Table("equivalence", "Tests of equivalence within a margin", columns, rows, notes, row_headers=3)

@@ -37,7 +37,7 @@ CLUSTERED = (
 )
 Test = Literal["t", "randomization"]
 Correction = Literal["none", "bonferroni", "holm"]
-Marks = Literal["bonferroni", "holm", "maxT"]  # the correction after which tables mark a difference
+Marks = Literal["bonferroni", "maxT"]  # the correction after which tables mark a difference
 Pairs = Sequence[tuple[str, str]]
 TESTS: tuple[str, ...] = get_args(Test)
 MARKS: tuple[str, ...] = get_args(Marks)
@@ -104,10 +104,10 @@ class PairDifference:
     significant_holm: bool | None = None
     significant_max_t: bool | None = None
 
-    def significant_after(self, correction: Marks) -> bool | None:
-        """Returns whether the difference is significant after a correction; None where that is undefined."""
-        holm_or_max_t = self.significant_holm if correction == "holm" else self.significant_max_t
-        return self.significant_bonferroni if correction == "bonferroni" else holm_or_max_t
+    @property
+    def marked(self) -> bool | None:
+        """Whether tables mark the difference: significant after maxT if it was asked for, else after Bonferroni's."""
+        return self.significant_bonferroni if self.p_max_t is None else self.significant_max_t
 
 
 @dataclass(frozen=True, repr=False)

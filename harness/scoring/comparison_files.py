@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from harness.errors import HarnessError, suggestion
 from harness.scoring.compare import MARKS, TESTS, Comparison, PairDifference
-from harness.scoring.equivalence import EquivalenceTest
+from harness.scoring.equivalence import KINDS, EquivalenceTest
 
 Typed = TypeVar("Typed")
 SCHEMA = "mathir-harness/comparison"
@@ -19,7 +19,7 @@ _ADDED: Mapping[type, Mapping[str, object]] = {
     Comparison: {"marks": "bonferroni", "equivalence": []},
     PairDifference: {"freedom": None, "p_max_t": None, "significant_max_t": None, "seeds_a": 1, "seeds_b": 1},
 }
-_ONE_OF = {"Test": TESTS, "Marks": MARKS}
+_ONE_OF = {"Test": TESTS, "Marks": MARKS, "Kind": KINDS}
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

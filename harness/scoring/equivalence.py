@@ -32,6 +32,7 @@ class EquivalenceTest:
     difference : mean of a - b over topics.
     ci_low, ci_high : interval of the difference at level 1 - 2 alpha / family; the runs are equivalent if it is inside
         the margin, and a is not inferior if its lower end is above -margin.
+    kind : `equivalence` or `non-inferiority`.
     p : larger p of the two one-sided tests; of non-inferiority, the p of the one. None (undefined) where all topics
         have the same difference and it is not 0.
     p_bonferroni, p_holm : corrections over the comparison's family.
@@ -45,6 +46,7 @@ class EquivalenceTest:
     b: str
     measure: str
     n: int
+    kind: Kind
     margin: float
     difference: float
     ci_low: float
@@ -109,6 +111,7 @@ def equivalence_tests(
                 b=row.b,
                 measure=row.measure,
                 n=row.n,
+                kind=kind,
                 margin=margin,
                 difference=row.difference,
                 ci_low=low,
@@ -142,10 +145,14 @@ def _half_width(row: PairDifference, level: float) -> float:
     return -float(special.stdtrit(row.freedom, level)) * row.sd / math.sqrt(row.n)
 
 
-def describe_equivalence(tests: Sequence[EquivalenceTest], kind: Kind, family: int, alpha: float) -> str:
+def describe_equivalence(tests: Sequence[EquivalenceTest], family: int, alpha: float) -> str:
     """Returns what was tested, in words for captions and methods sections."""
     margins = {test.measure: test.margin for test in tests}
     one = set(margins.values())
-    said = f"{one.pop():g}" if len(one) == 1 else ", ".join(f"{value:g} ({name})" for name, value in margins.items())
-    name = "two one-sided paired t-tests" if kind == "equivalence" else "one-sided paired t-test"
-    return f"{kind} within {said}: {name}, alpha {alpha:g}; Bonferroni over a family of {family} tests"
+    within = f"{one.pop():g}" if len(one) == 1 else ", ".join(f"{name} {value:g}" for name, value in margins.items())
+    one_sided = any(test.kind == "non-inferiority" for test in tests)
+    what = f"non-inferiority by {within}: a one-sided" if one_sided else f"equivalence within {within}: two one-sided"
+    return (
+        f"{what} paired t-test{'' if one_sided else 's'}, alpha {alpha:g}, Bonferroni over a family of {family} tests; "
+        f"intervals at level {100 * (1 - 2 * alpha / family):.4g} %; least margin: significant for each larger one"
+    )
