@@ -405,7 +405,7 @@ def compare(
         seed=seed,
         clusters=collection.clusters(),
         correction=correction,
-        margin=margin if margin is None or isinstance(margin, float) else _canonical(margin),
+        margin=_canonical(margin) if isinstance(margin, Mapping) else margin,
         kind=kind,
     )
     return found if not collection.cluster else stats.with_cluster_note(found, collection.cluster)

@@ -11,7 +11,8 @@ from harness.papers.map import row_labels
 from harness.papers.paper import Paper
 from harness.papers.paper_settings import ClaimSettings
 from harness.papers.reproduce import PaperReproduction
-from harness.scoring.compare import PairDifference, compare
+from harness.scoring.compare import Comparison, PairDifference, compare
+from harness.scoring.equivalence import EquivalenceTest
 from harness.scoring.scores import Scores, pooled
 
 POOLED = "all topics"
@@ -26,6 +27,7 @@ class Test:
     row: PairDifference
     supported: bool | None
     supported_corrected: bool | None
+    equivalence: EquivalenceTest | None = None
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Claim:
     expect : `no difference` (no test is significant) or `first better` (every test is, in favour of the first run).
     tests : per collection, then over all topics pooled; the two groups are separate families.
     family, family_pooled : number of tests in the Bonferroni correction of each group.
+    margin : differences below it are negligible; None if the claim is not tested for equivalence.
     """
 
     title: str
@@ -45,6 +48,7 @@ class Claim:
     family: int
     family_pooled: int
     alpha: float
+    margin: float | None = None
 
     def count(self, *, corrected: bool, among_pooled: bool) -> tuple[int, int]:
         """Returns the number of tests that agree with the claim, and the number of tests."""
@@ -76,16 +80,16 @@ def check_claims(reproduction: PaperReproduction, alpha: float = 0.05, seed: int
         family = len(pairs) * measures * len(by_collection)
         tests = []
         for collection, scores in by_collection.items():
-            comparison = compare(scores, pairs=pairs, alpha=alpha, family=family, seed=seed)
-            tests += [_test(collection, row, entry.expect) for row in comparison.rows]
+            comparison = compare(scores, pairs=pairs, alpha=alpha, family=family, seed=seed, margin=entry.margin)
+            tests += _tests(collection, comparison, entry.expect)
         named = {score.run for scores in by_collection.values() for score in scores}
         together = [
             pooled([score for scores in by_collection.values() for score in scores if score.run == run])
             for run in sorted(named)
         ]
-        comparison = compare(together, pairs=pairs, alpha=alpha, seed=seed)
-        tests += [_test(POOLED, row, entry.expect) for row in comparison.rows]
-        out.append(Claim(entry.title, entry.expect, tuple(tests), family, comparison.family, alpha))
+        comparison = compare(together, pairs=pairs, alpha=alpha, seed=seed, margin=entry.margin)
+        tests += _tests(POOLED, comparison, entry.expect)
+        out.append(Claim(entry.title, entry.expect, tuple(tests), family, comparison.family, alpha, entry.margin))
     return tuple(out)
 
 
@@ -99,10 +103,19 @@ def _group(scores: Mapping[tuple[str, str], Scores], pairs: Sequence[tuple[str, 
     return out
 
 
-def _test(collection: str, row: PairDifference, expect: str) -> Test:
-    return Test(
-        collection, row, _agrees(row.significant, row, expect), _agrees(row.significant_bonferroni, row, expect)
-    )
+def _tests(collection: str, comparison: Comparison, expect: str) -> list[Test]:
+    """Returns the tests of a comparison; `equivalence` is None for a claim without a margin."""
+    equivalence = comparison.equivalence or [None] * len(comparison.rows)
+    return [
+        Test(
+            collection,
+            row,
+            _agrees(row.significant, row, expect),
+            _agrees(row.significant_bonferroni, row, expect),
+            within,
+        )
+        for row, within in zip(comparison.rows, equivalence, strict=True)
+    ]
 
 
 def _agrees(significant: bool | None, row: PairDifference, expect: str) -> bool | None:

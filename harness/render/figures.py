@@ -65,7 +65,7 @@ def dot_interval(
     right, bottom = WIDTH - 190, 14 + sum(heights)
     scale, body = _x_axis(shown, xlabel, (left, right, 10, bottom))
     body += svg_line(scale(0.0), 10, scale(0.0), bottom, "zero") if shown and zero else ""
-    body += "".join(svg_line(scale(bound), 10, scale(bound), bottom, "grid") for bound in bounds)
+    body += "".join(svg_line(scale(bound), 10, scale(bound), bottom, "margin") for bound in bounds)
     for index, (label, mean, low, high, highlighted) in enumerate(rows):
         y, strong, series = _middle(heights, index), "big" if highlighted else "", 1 if highlighted else 0
         body += lines_of_text(left - 12, y, names[index], "end", strong)

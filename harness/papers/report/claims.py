@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from types import MappingProxyType
 
-from harness.papers.claims import POOLED, Claim, RowClaim
+from harness.papers.claims import POOLED, Claim, RowClaim, Test
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell
 from harness.reports.pair_tests import pair_cells, pair_columns, shown_p
@@ -31,7 +33,8 @@ def claims_section(
         return None
     named = map(Column, ("collection", "run", "against", "measure"))
     agrees = (Column(name, "claim", "text") for name in ("supported", "corrected"))
-    columns = (*named, *pair_columns("claims"), *agrees)
+    of_tests = (*named, *pair_columns("claims"), *agrees)
+    of_margins = (Column("least margin", kind="number"), Column("outcome"))
     blocks: list[Block] = []
     for number, claim in enumerate(claims, 1):
         rows = tuple(
@@ -43,12 +46,21 @@ def claims_section(
                 *pair_cells("claims", test.row),
                 Cell(_yes(test.supported)),
                 Cell(_yes(test.supported_corrected)),
+                *_equivalence_cells(test),
             )
             for test in claim.tests
         )
         blocks += [
             Prose((f"Claim {number}: {claim.title}.", *_claim_words(claim), *_notes_of(claim, notes))),
-            Table(f"claim-{number}", claim.title, columns, rows, _claim_notes(claim), row_headers=3, collapsed=True),
+            Table(
+                f"claim-{number}",
+                claim.title,
+                of_tests + (of_margins if claim.margin else ()),
+                rows,
+                _claim_notes(claim),
+                row_headers=3,
+                collapsed=True,
+            ),
         ]
         drawn = [test for test in claim.tests if test.collection == POOLED]
         label = "mean difference over all topics, 95% interval"
@@ -84,12 +96,34 @@ def _claim_words(claim: Claim) -> tuple[str, ...]:
             f"{_verdict_word(plain, n)} {scope}: {plain} of {n} tests agree uncorrected, "
             f"{corrected} of {n} with Bonferroni over {family} tests ({_verdict_word(corrected, n).lower()})."
         )
-    if claim.expect == "no difference":
+    if claim.margin is not None:
+        out.append(_equivalence_words(claim, claim.margin))
+    elif claim.expect == "no difference":
         out.append(
             "A test that finds no difference does not prove that there is none: the column 'detectable' shows how "
             "large a difference it would find with a power of 0.8, without and with the correction."
         )
     return tuple(out)
+
+
+def _equivalence_words(claim: Claim, margin: float) -> str:
+    """Returns how many tests show a difference within the margin, and the margin within which all would be shown."""
+    found = [test.equivalence for test in claim.tests if test.equivalence is not None]
+    counted = Counter(test.outcome for test in found)
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counted.most_common())
+    largest = max((test.least_margin for test in found if test.least_margin is not None), default=math.nan)
+    return (
+        f"A test that finds no difference does not show that there is none. Equivalence within {margin:g} (two "
+        f"one-sided paired t-tests, corrected as the others): {outcomes}. All tests would show it for a margin above "
+        f"{largest:.3f}."
+    )
+
+
+def _equivalence_cells(test: Test) -> tuple[Cell, ...]:
+    if test.equivalence is None:
+        return ()
+    least = test.equivalence.least_margin
+    return Cell("n/a") if least is None else number_cell(least, 4), Cell(test.equivalence.outcome)
 
 
 def _verdict_word(agree: int, n: int) -> str:
@@ -160,13 +194,11 @@ def row_claims_section(claims: Sequence[RowClaim], names: Callable[[str], str]) 
 
 def _row_claim_words(claim: RowClaim) -> str:
     agree, known = claim.agree([test.printed for test in claim.tests])
-    words = [f"In print, {agree} of {known} differences are in favour of the first row"]
+    words = [f"in print, {agree} of {known} differences are in favour of the first row"]
     tests = [test.test for test in claim.tests if test.test is not None]
-    if tests:
-        better = sum(bool(test.significant_bonferroni) and test.difference > 0 for test in tests)
-        words.append(f"{better} of {len(tests)} tests here find it significantly better")
-    else:
-        words.append("no run here tests it")
+    better = sum(bool(test.significant_bonferroni) and test.difference > 0 for test in tests)
+    verdict = "Not tested here" if not tests else "Holds" if better == len(claim.tests) else "Not shown"
+    words += [f"{better} of {len(tests)} tests here find it significantly better"] if tests else []
     agree, known = claim.agree([test.small for test in claim.tests])
     words += [f"at small scale {agree} of {known} differences are in its favour"] if known else []
-    return "; ".join(words) + "."
+    return f"{verdict}: {'; '.join(words)}."

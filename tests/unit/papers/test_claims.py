@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from harness.errors import HarnessError
 from harness.io.checks import typed
@@ -59,6 +60,33 @@ def test_no_difference_is_supported_where_no_test_is_significant() -> None:
     assert [test.row.n for test in found.tests] == [8, 8, 16]
     assert found.count(corrected=False, among_pooled=False) == (2, 2)
     assert found.count(corrected=True, among_pooled=True) == (1, 1)
+
+
+def test_a_claim_of_no_difference_with_a_margin_is_tested_for_equivalence() -> None:
+    entry = {"title": "x", "expect": "no difference", "pairs": [["alike", "base"], ["better", "base"]], "margin": 0.1}
+    (found,) = check_claims(reproduction([entry]))
+    assert found.margin == 0.1
+    tests = [test.equivalence for test in found.tests]
+    rows = [test.row for test in found.tests]
+    assert [(test.a, test.b, test.margin) for test in tests if test] == [(row.a, row.b, 0.1) for row in rows]
+    assert {test.outcome for test in tests if test and test.a == "alike"} == {"equivalent"}
+    assert {test.outcome for test in tests if test and test.a == "better"} == {"different"}
+    for test, row in zip(tests, rows, strict=True):
+        family = found.family_pooled if row.n == 16 else found.family
+        low, high = stats.t.interval(1 - 2 * 0.05 / family, row.n - 1, row.difference, row.sd / np.sqrt(row.n))
+        assert test is not None
+        assert [test.ci_low, test.ci_high] == pytest.approx([low, high])
+    section = claims_section([found], {})
+    assert section is not None
+    said = " ".join(line for block in section.blocks if isinstance(block, Prose) for line in block.paragraphs)
+    assert "0.1 (two one-sided paired t-tests, corrected as the others): 3 equivalent, 3 different." in said
+
+
+@pytest.mark.parametrize(("expect", "margin"), [("first better", 0.1), ("no difference", 0.0), ("no difference", 1.0)])
+def test_a_margin_belongs_to_a_claim_of_no_difference(expect: str, margin: float) -> None:
+    entry = {"title": "x", "expect": expect, "pairs": [["alike", "base"]], "margin": margin}
+    with pytest.raises(HarnessError, match="margin: belongs to a claim of no difference, and is above 0 and below 1"):
+        reproduction([entry])
 
 
 def test_no_difference_is_not_supported_where_there_is_one() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from harness.cli.scoring_options import parse_margin
 from harness.data.columns import Floats
 from harness.errors import HarnessError
 from harness.scoring.compare import Comparison, compare
@@ -114,3 +115,21 @@ def test_wrong_options_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(HarnessError) as raised:
         compared(*three_runs(), **options)
     assert str(raised.value) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("0.02", 0.02),
+        ("nDCG=0.02, P@10=0.05", {"nDCG": 0.02, "P@10": 0.05}),
+        ("nDCG(gains=1)@5=0.1", {"nDCG(gains=1)@5": 0.1}),
+    ],
+)
+def test_margins_of_the_command_line(text: str, found: float | dict[str, float]) -> None:
+    assert parse_margin(text) == found
+
+
+@pytest.mark.parametrize("text", ["x", "nDCG=", "0.1,nDCG=0.1", ""])
+def test_wrong_margins_of_the_command_line(text: str) -> None:
+    with pytest.raises(HarnessError, match=r"margin: .*nDCG=0.02,P@10=0.05"):
+        parse_margin(text)
