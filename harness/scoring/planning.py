@@ -18,6 +18,7 @@ from harness.data.columns import Floats
 from harness.errors import HarnessError
 from harness.scoring.anova import anova
 from harness.scoring.intervals import detectable_shift
+from harness.scoring.scores import Scores
 
 MOST_TOPICS = 100_000
 RESAMPLES = 2_000
@@ -120,6 +121,8 @@ def plan_tests(
         raise HarnessError(f"family: {family} is less than 1")
     if wrong := [each for each in differences if not each > 0.0]:
         raise HarnessError(f"difference: {wrong[0]:g} is not above 0")
+    if values.shape[1] < 2:
+        raise HarnessError("planning needs two runs or more, whose differences vary over topics")
     table = np.asarray(values, dtype=np.float64)
     table = table[~np.isnan(table).any(axis=1)]
     n, runs = table.shape
@@ -134,6 +137,30 @@ def plan_tests(
         sizes.append(TopicSetSize(difference, sd, topics, resampled))
     detectable = detectable_shift(n - 1.0, level, power) * sd / math.sqrt(n)
     return TestPlan(measure, runs, n, level, power, detectable, tuple(sizes))
+
+
+def plan_scores(
+    scores: Sequence[Scores],
+    measure: str,
+    differences: Sequence[float],
+    *,
+    family: int = 1,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    seed: int = 0,
+) -> TestPlan:
+    """Plans tests from the scores of runs on the same topics; see `plan_tests`.
+
+    Raises
+    ------
+    HarnessError
+        As for `plan_tests`, or the runs have other topics.
+    """
+    topics = scores[0].topics
+    if other := [each.run for each in scores if each.topics != topics]:
+        raise HarnessError(f"runs {scores[0].run} and {other[0]} are scored on other topics; score them together")
+    values = np.stack([each.column(measure) for each in scores], axis=1)
+    return plan_tests(values, measure, differences, family=family, alpha=alpha, power=power, seed=seed)
 
 
 def resampled_power(values: Floats, difference: float, topics: int, alpha: float, seed: int = 0) -> float:
