@@ -29,8 +29,8 @@ def plan_table(plans: Sequence[TestPlan], family: int, label: Callable[[str], st
     notes = (
         f"Two-sided paired t-tests of two of {first.runs} runs like these, power {first.power:g}, level "
         f"{first.alpha:.3g} (alpha over a family of {family}). Detectable: the least difference that the topics at "
-        "hand find. Standard deviation: sqrt(2) times that of the residual of a two-way analysis of variance (Sakai, 2016); "
-        "two runs that resemble each other need fewer topics. Resampling: the same power when topics are drawn from "
-        "those at hand.",
+        "hand find. Standard deviation: sqrt(2) times that of the residual of a two-way analysis of variance (Sakai, "
+        "2016); two runs that resemble each other need fewer topics. Resampling: the same power when topics are drawn "
+        "from those at hand.",
     )
     return Table("plan", "Topics that a difference needs", columns, rows, notes)
