@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
@@ -141,7 +141,8 @@ def compare(
     family: Annotated[int | None, typer.Option(help="Number of tests to correct for; default: the tests made.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the randomization test.")] = 0,
     correction: Annotated[
-        str, typer.Option(help="Correction that marks differences: bonferroni, or maxT, which adds its p-values.")
+        Literal["bonferroni", "maxT"],
+        typer.Option(help="Correction that marks differences; maxT adds its p-values."),
     ] = "bonferroni",
     equivalence: Annotated[
         str | None,
@@ -204,7 +205,7 @@ def compare(
         alpha=alpha,
         family=family,
         seed=seed,
-        correction=correction,  # type: ignore[arg-type]  (checked there)
+        correction=correction,
         margin=parse_margin(equivalence or non_inferiority),
         kind="equivalence" if non_inferiority is None else "non-inferiority",
     )
