@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.cli.run import name_of, produced_by, run_remarks, task_of
+from harness.cli.run import name_of, produce_run, run_remarks, task_of
 from harness.cli.settings import RunSettings, import_from_here
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
@@ -146,7 +146,7 @@ def make_run(content: Mapping[str, Any]) -> dict[str, str]:
     try:
         found = task_of(settings, name_of(settings.collection), settings.edition, _TASKS, content["measures"])
         system = build_system(settings.system or {}, "run: system")
-        produced = produced_by(settings, system, found, content["suffix"], content["plan"])
+        produced = produce_run(settings, system, found, content["suffix"], content["plan"])
     except (SystemRaisedError, ArtefactBusy):
         raise
     except HarnessError as error:
@@ -238,11 +238,11 @@ def _outcome(
 
 
 def _produced(
-    each: PlannedCell, system: BuiltSystem, found: Task, ended: launch.Ended | None, plan: Plan | None
+    each: PlannedCell, system: BuiltSystem, task: Task, ended: launch.Ended | None, plan: Plan | None
 ) -> Produced:
     """Returns the run of a cell: that of the launcher, else it is made or reused here."""
     if ended is None:
-        return produced_by(each.settings, system, found, each.suffix, plan)
+        return produce_run(each.settings, system, task, each.suffix, plan)
     made = ended.made
     produced = made_elsewhere(Path(made["path"]), made["key"], made["basis"])
     log_line(f"{produced.path}: made by hydra/launcher={launch.chosen()}")

@@ -27,8 +27,7 @@ Place = tuple[str, int, "Finding"]  # file, line (0: the whole file), finding
 @in_panel(RUNS)
 def check_command(
     runs: Annotated[
-        list[str],
-        typer.Argument(metavar="[NAME=]FILE", help="Run files (TREC or ARQMath; plain, gzip, xz or zstd)."),
+        list[str], typer.Argument(metavar="[NAME=]FILE", help="Run files (TREC or ARQMath; plain, gzip, xz or zstd).")
     ],
     collection: CollectionName = None,
     qrels: Judgments = None,

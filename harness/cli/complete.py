@@ -6,10 +6,7 @@ from collections.abc import Callable, Sequence
 
 from harness.errors import HarnessError
 
-_KEYS = {
-    "run": ("collection", "corpus", "system", "experiment", "sweep", "protocol"),
-    "reproduce": ("paper",),
-}
+_KEYS = {"run": ("collection", "corpus", "system", "experiment", "sweep", "protocol"), "reproduce": ("paper",)}
 _SWITCHES = {
     "run": ("edition=", "rerank=true", "training=", "tune=", "scale=here", "only=", "reuse=false", "runs=", "output="),
     "reproduce": ("brought=", "rerun=true", "runs=", "output="),

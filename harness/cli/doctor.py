@@ -47,9 +47,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
         raise typer.Exit(2)
 
 
-def _split(
-    found: Sequence[Sequence[str]],
-) -> tuple[dict[str, str], dict[str, list[str]], dict[str, list[str]]]:
+def _split(found: Sequence[Sequence[str]]) -> tuple[dict[str, str], dict[str, list[str]], dict[str, list[str]]]:
     """Returns check -> state of what works; command -> what it installs; manual step -> what it makes available."""
     works = {check: state for check, state, remedy in found if not remedy}
     missing: dict[str, dict[str, None]] = {}

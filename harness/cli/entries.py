@@ -66,14 +66,14 @@ def _system(name: str) -> Row:
 def _collection(name: str) -> Row:
     from harness.collections.load import load_collection
 
-    found = load_collection(name)
-    state = found.state()
+    collection = load_collection(name)
+    state = collection.state()
     return {
         "name": name,
         "state": _kind(state),
-        "title": found.title,
-        "editions": "/".join(found.editions),
-        "licence": found.licence,
+        "title": collection.title,
+        "editions": "/".join(collection.editions),
+        "licence": collection.licence,
         "missing": _remedy(state, name),
     }
 
@@ -81,10 +81,10 @@ def _collection(name: str) -> Row:
 def _corpus(name: str) -> Row:
     from harness.collections.corpora import load_corpus
 
-    found = load_corpus(name)
-    state = found.state()
+    corpus = load_corpus(name)
+    state = corpus.state()
     missing = _remedy(state, name)
-    return {"name": name, "state": _kind(state), "title": found.title, "licence": found.licence, "missing": missing}
+    return {"name": name, "state": _kind(state), "title": corpus.title, "licence": corpus.licence, "missing": missing}
 
 
 def _paper(name: str) -> Row:
@@ -92,14 +92,14 @@ def _paper(name: str) -> Row:
 
     if name not in paper_names():  # `all` and `demo`, which `reproduce` takes
         return {"name": name, "state": "here", "title": str(config.load("paper", name)[0].get("title", ""))}
-    found = load_paper(name)
-    state = found.state()
+    paper = load_paper(name)
+    state = paper.state()
     return {
         "name": name,
         "state": _kind(state),
-        "title": found.title,
-        "published": f"{len(found.cells)} cells",
-        "licence": found.licence(),
+        "title": paper.title,
+        "published": f"{len(paper.cells)} cells",
+        "licence": paper.licence(),
         "missing": _remedy(state, name),
     }
 
@@ -107,8 +107,13 @@ def _paper(name: str) -> Row:
 def _experiment(name: str) -> Row:
     from harness.experiments.experiment import load_experiment
 
-    found = load_experiment(name)
-    return {"name": name, "runs": f"{len(found.cells())}", "tests": f"{found.tests}", "title": found.title}
+    experiment = load_experiment(name)
+    return {
+        "name": name,
+        "runs": f"{len(experiment.cells())}",
+        "tests": f"{experiment.tests}",
+        "title": experiment.title,
+    }
 
 
 def _source(name: str) -> Row:

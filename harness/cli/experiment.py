@@ -25,7 +25,7 @@ from harness.cli.cells import (
     run_content,
 )
 from harness.cli.overrides import GROUPS, checked_overrides, gist
-from harness.cli.run import check_run_settings, name_of, run_suffix, with_corpus
+from harness.cli.run import check_run_settings, name_of, with_corpus
 from harness.cli.settings import RunSettings, checked, import_from_here
 from harness.collections import same_topics
 from harness.collections.load import load_collection
@@ -37,6 +37,7 @@ from harness.experiments.forecast import Forecast, forecast_lines
 from harness.experiments.overrides import SETS, override_key
 from harness.experiments.produce import check_untrained
 from harness.experiments.results import ExperimentResults, Outcome
+from harness.experiments.sweep import run_suffix
 from harness.experiments.task import Task
 from harness.experiments.trackers import Finished, Record, tracker_record
 from harness.io.console import log_line, print_line, track
@@ -176,14 +177,14 @@ def _function(named: str) -> Callable[[ExperimentResults], Sequence[Section]]:
     where = f"experiment: key 'sections': {named}"
     module, _, name = named.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name)
+        function = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise HarnessError(f"{where} cannot be loaded: {error}") from None
-    if not callable(found):
+    if not callable(function):
         raise HarnessError(f"{where} is not a function of results")
 
     def sections(results: ExperimentResults) -> Sequence[Section]:
-        made = guarded(where, lambda: found(results))
+        made = guarded(where, lambda: function(results))
         if not isinstance(made, list | tuple) or not all(isinstance(one, Section) for one in made):
             raise HarnessError(f"{where} gave something else than sections of a report")
         return made

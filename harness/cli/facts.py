@@ -285,11 +285,11 @@ def _of_system(name: str, mapping: Mapping[str, Any]) -> Facts:
 def _of_collection(name: str, mapping: Mapping[str, Any]) -> Facts:
     from harness.collections.load import load_collection
 
-    found = load_collection(name)
+    collection = load_collection(name)
     editions = {
         each: f"{edition.title}; {edition.topics or '?'} topics, {edition.judgments or '?'} judgments"
-        for each in found.editions
-        for edition in [found.edition(each)]
+        for each in collection.editions
+        for edition in [collection.edition(each)]
     }
     return {f"edition {each}": text for each, text in editions.items()}
 
@@ -307,9 +307,9 @@ def _of_sweep(name: str, mapping: Mapping[str, Any]) -> Facts:
 def _of_experiment(name: str, mapping: Mapping[str, Any]) -> Facts:
     from harness.experiments.experiment import load_experiment
 
-    found = load_experiment(name)
-    axes = {axis: ", ".join(found.labels(axis)) for axis in found.coordinates}
-    return {**axes, "measures": ", ".join(found.measures)}
+    experiment = load_experiment(name)
+    axes = {axis: ", ".join(experiment.labels(axis)) for axis in experiment.coordinates}
+    return {**axes, "measures": ", ".join(experiment.measures)}
 
 
 def _of_paper(name: str, mapping: Mapping[str, Any]) -> Facts:

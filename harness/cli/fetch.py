@@ -32,8 +32,7 @@ def fetch(
     ],
     probe: Annotated[bool, typer.Option("--probe", help="Only check whether the files are available.")] = False,
     brought: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FILE", help="Import a manually downloaded file after checking it."),
+        Path | None, typer.Option("--from", metavar="FILE", help="Import a manually downloaded file after checking it.")
     ] = None,
     accept: Annotated[bool, typer.Option("--accept", help="Accept the terms of use that the command prints.")] = False,
 ) -> None:

@@ -42,8 +42,7 @@ Server = Annotated[
 ]
 _NAMES = "Letters, digits and _.+=,@()~#%- only."
 Team = Annotated[
-    str | None,
-    typer.Option("--team", "-t", help=f"Team that submitted the run, in labs without a roster. {_NAMES}"),
+    str | None, typer.Option("--team", "-t", help=f"Team that submitted the run, in labs without a roster. {_NAMES}")
 ]
 Token = Annotated[
     str | None,
@@ -77,8 +76,7 @@ def new(
     cap: Annotated[int | None, typer.Option(help="Maximum number of submissions per team.")] = None,
     cap_per_day: Annotated[int | None, typer.Option(help="Maximum number of submissions per team and day.")] = None,
     least_results: Annotated[
-        int | None,
-        typer.Option(help="Minimum results per answered topic; default: 1, or 10 with private judgments."),
+        int | None, typer.Option(help="Minimum results per answered topic; default: 1, or 10 with private judgments.")
     ] = None,
     decimals: Annotated[
         int | None, typer.Option(help="Decimals of means; default: 4, or by the noise with private judgments.")
@@ -101,8 +99,7 @@ def new(
         ),
     ] = None,
     held_out: Annotated[
-        bool,
-        typer.Option("--held-out", help="Hold out half of the topics, with private judgments, for the end."),
+        bool, typer.Option("--held-out", help="Hold out half of the topics, with private judgments, for the end.")
     ] = False,
     per_topic: Annotated[
         bool | None, typer.Option("--per-topic/--no-per-topic", help="Whether to show values per topic.")
@@ -162,7 +159,7 @@ def primary(
     from harness.labs.submit import choose_primary
 
     if (folder := _folder(lab, server, team, token, organiser)) is None:
-        _remotely(server, token, "primary", label=label)
+        _act_on_server(server, token, "primary", label=label)
         return
     found = read_lab(folder)
     chosen = choose_primary(found, _team(found, team, token, organiser), label)
@@ -291,7 +288,7 @@ def _folder(lab: Path | None, server: str | None, team: str | None, token: str |
     return lab
 
 
-def _remotely(server: str | None, token: str | None, action: str, **arguments: object) -> None:
+def _act_on_server(server: str | None, token: str | None, action: str, **arguments: object) -> None:
     from harness.labs.remote import act_on
 
     print_line(act_on(str(server), str(token), action, arguments))
@@ -333,7 +330,7 @@ def withdraw(
     from harness.labs.submit import withdraw_run
 
     if (folder := _folder(lab, server, team, token, organiser)) is None:
-        _remotely(server, token, "withdraw", label=label, version=version, reason=reason)
+        _act_on_server(server, token, "withdraw", label=label, version=version, reason=reason)
         return
     found = read_lab(folder)
     done = withdraw_run(found, _team(found, team, token, organiser), label, version, reason)
@@ -357,7 +354,7 @@ def appeal(
     from harness.labs.lab import read_lab
 
     if (folder := _folder(lab, server, team, token, organiser)) is None:
-        _remotely(server, token, "appeal", label=label, version=version, reason=reason)
+        _act_on_server(server, token, "appeal", label=label, version=version, reason=reason)
         return
     found = read_lab(folder)
     done = act(found, Appealed, _team(found, team, token, organiser), label, version, reason)

@@ -18,6 +18,7 @@ from harness.cli.leaderboard import leaderboard
 from harness.cli.list import list_
 from harness.cli.new import new_app
 from harness.cli.plugin_commands import RUNS, Commands, in_panel
+from harness.cli.power import power
 from harness.cli.rehearse import rehearse
 from harness.cli.score import ScoreCommand, compare, score
 from harness.cli.serve import serve
@@ -85,6 +86,7 @@ _add(leaderboard, cls=ScoreCommand)
 _add(submit)
 _add(withdraw)
 _add(lab_app, "lab")
+organise_app.command()(power)
 _add(organise_app, "organise")
 _add(site_app, "site")
 _add(serve)

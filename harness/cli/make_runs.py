@@ -85,7 +85,7 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> list[str]:
     """
     making, found = making_of(paper, settings, settings.scale or ""), plan_runs(paper, settings)
     print_plans([found], several=False, as_json=False)
-    if not found.of("to make"):
+    if not found.in_state("to make"):
         return []
     check_writable(Path(settings.output))
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # commands must not outlive it
@@ -94,7 +94,7 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> list[str]:
             (making.folder / folder).mkdir(exist_ok=True)
         check_writable(making.folder / "steps")
         absent = _fetch(found, making)
-        able = list(_able(found, absent))
+        able = list(_possible_steps(found, absent))
         faults = [f"not fetched: {name}: {fault}" for name, fault in absent.items()]
         shown = _Progress(found, able)
         shown.begin(able)
@@ -162,11 +162,11 @@ def _fetch(found: PaperPlan, making: Making) -> dict[str, str]:
     return absent
 
 
-def _able(found: PaperPlan, absent: Collection[str]) -> Iterator[RunStep]:
+def _possible_steps(plan: PaperPlan, absent: Collection[str]) -> Iterator[RunStep]:
     """Yields the steps that can be carried out without what could not be had."""
     lost: set[str] = set()
     why: dict[str, list[str]] = {}
-    for each in found.of("to make"):
+    for each in plan.in_state("to make"):
         lacking = [name for name in each.lacks if name in absent]
         if (lacking and not each.step.experiment) or lost & set(each.step.reads()):
             why.setdefault(", ".join(lacking) or "runs that are left out", []).append(each.step.title)
@@ -191,8 +191,8 @@ def experiment_runs(paper: Paper, settings: ReproduceSettings, scale: str) -> di
 class _Progress:
     """A line for each step: its number, its title and about how long the others take."""
 
-    def __init__(self, found: PaperPlan, steps: Sequence[RunStep]) -> None:
-        by_name = {each.step.name: each for each in found.steps}
+    def __init__(self, plan: PaperPlan, steps: Sequence[RunStep]) -> None:
+        by_name = {each.step.name: each for each in plan.steps}
         self._guess = {step.name: _guessed(by_name[step.name]) for step in steps}
         self._left = [step.name for step in steps]
         self._count, self._at = len(steps), 0

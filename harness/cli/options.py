@@ -84,8 +84,7 @@ AsJson = Annotated[
 Redact = Annotated[
     bool,
     typer.Option(
-        "--redact",
-        help="For participants, if judgments are private: only rounded means, no tests or values per topic.",
+        "--redact", help="For participants, if judgments are private: only rounded means, no tests or values per topic."
     ),
 ]
 Quiet = Annotated[

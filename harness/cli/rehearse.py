@@ -75,16 +75,16 @@ def _rehearse(
     from harness.rehearsal.world import make_world
     from harness.render.write import first_page
 
-    found = load_paper(name)
-    planned, left = paper_steps(found, Selection(rows), seeds=1)
+    paper = load_paper(name)
+    planned, left = paper_steps(paper, Selection(rows), seeds=1)
     if record is not None:
         record.mkdir(parents=True, exist_ok=True)
     with alone(folder.parent, "another rehearsal"):
         made = make_world(folder, planned, size, seed, real, log_line)
         code = run_steps(made, name, ["seeds=1", *([f"rows={_quoted(rows)}"] if rows else [])])
         results, outcome = step_results(made, name, planned)
-        written = rehearsal_report(found, made, results, outcome, left).write(made.folder / "report")
-        print_line(rehearsal_headline(found, outcome, left))
+        written = rehearsal_report(paper, made, results, outcome, left).write(made.folder / "report")
+        print_line(rehearsal_headline(paper, outcome, left))
         print_line(f"report: {first_page(written)}")
         if record is not None:
             tried = [(row.table, row.label) for row in outcome]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +15,12 @@ from harness.io.console import log_line, out_table, out_wrapped, print_line, tra
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from harness.experiments.evaluate import Evaluation
     from harness.papers.paper import Paper
     from harness.papers.plan import PaperPlan
     from harness.papers.reproduce import PaperReproduction
     from harness.papers.step_costs import StepCost
     from harness.scoring.compare import Comparison
-    from harness.scoring.scores import Scores
 
 
 def reproduce(cfg: DictConfig) -> None:
@@ -179,35 +179,27 @@ def _demonstrate(settings: ReproduceSettings, output: Path) -> None:
             evaluation = replace(evaluation, seconds=made.seconds)
         comparison = compare(evaluation, made.baseline, alpha=settings.alpha, seed=settings.seed)
         print_line(comparison_headline(evaluation))
-        _out_means(evaluation.scores, comparison)
+        _out_means(evaluation, comparison)
         page = report(evaluation, comparison, provenance=made_by, commands=made.commands)
         written = page.write(output / evaluation.task.collection.name, settings.formats, log_line)
         print_line(f"report: {first_page(written)}\n")
 
 
-def _out_means(scores: Sequence[Scores], comparison: Comparison) -> None:
+def _out_means(evaluation: Evaluation, comparison: Comparison) -> None:
     """Prints the means of every run, the best first, with the marks of its tests against the baseline."""
+    from harness.cli.tables import marks_text
     from harness.render.model import MARKS
-    from harness.reports.comparison import TEST_MARKS, test_marks
-    from harness.scoring.measures import shown_decimals, without_diagnostics
+    from harness.reports.means import paper_means_table
+    from harness.reports.pair_tests import TEST_MARKS
+    from harness.scoring.measures import without_diagnostics
 
-    first = scores[0]
-    tests = {(row.a, row.measure): row for row in comparison.rows}
-    measures = without_diagnostics(first.measures)
-    rows = [["run", *(f"{first.protocol.label(measure)} " for measure in measures)]]
-    for score in sorted(scores, key=lambda s: (-s.aggregate(measures[0]), s.run)):
-        name = f"{score.run} {MARKS['baseline'].symbol}" if score.run == comparison.baseline else score.run
+    columns = ["run", *without_diagnostics(evaluation.scores[0].measures)]
+    table = paper_means_table(evaluation, comparison, columns=columns)
+    rows = [["run", *(f"{column.title} " for column in table.columns[1:])]]
+    for name, *means in table.rows:
         # A blank where there is no mark, so that digits stand below each other.
-        signs = ["".join(MARKS[m].symbol for m in test_marks(tests.get((score.run, one)))) or " " for one in measures]
-        rows.append(
-            [
-                name,
-                *(
-                    f"{score.aggregate(one):.{shown_decimals(one, 3)}f}{sign}"
-                    for one, sign in zip(measures, signs, strict=True)
-                ),
-            ]
-        )
+        values = [f"{cell.text}{marks_text(cell) or ' '}" for cell in means]
+        rows.append([f"{name.text} {marks_text(name)}".rstrip(), *values])
     out_table(rows)
     legend = "; ".join(f"{MARKS[name].symbol} {MARKS[name].meaning}" for name in TEST_MARKS)
     out_wrapped(f"{legend}. Tests: {comparison.correction}; marks after Bonferroni's.")

@@ -6,8 +6,7 @@ chosen there, and the reported topics see the chosen one only.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import cache
@@ -23,26 +22,34 @@ from harness.experiments import spread
 from harness.experiments.evaluate import cautions, evaluate
 from harness.experiments.fingerprint import Plan
 from harness.experiments.produce import Produced, make
-from harness.experiments.sweep import SweepPoint, best_of, is_minimized, read_points, write_point
+from harness.experiments.sweep import (
+    ScoredPart,
+    best_of,
+    failure_lines,
+    is_minimized,
+    read_points,
+    run_suffix,
+    scored_point,
+    tuned_remark,
+    write_point,
+)
 from harness.experiments.task import Task, task, task_without_judgments
 from harness.experiments.trackers import Finished, Record, tracker_record
 from harness.io import checks, config
 from harness.io.console import log_line, print_line
-from harness.io.names import PLAIN_NAME, file_name
+from harness.io.names import file_name
 from harness.render.write import first_page
 from harness.reports.changed_reports import write_changed
 from harness.reports.comparison import comparison_headline
 from harness.reports.comparison import report as comparison_report
-from harness.scoring.measures import parse_measure
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scores import Scores
 from harness.store import sidecar
-from harness.store.artefacts import key
 from harness.store.provenance import provenance
 from harness.systems import states
 from harness.systems.base import MARK
 from harness.systems.build import BuiltSystem, build_system
-from harness.systems.resources import RESOURCES, declared
+from harness.systems.resources import declared
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -143,7 +150,7 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
     if collection.withheld(settings.edition) and not settings.rerank:
         edition = collection.edition(settings.edition).name
         with _spread(settings):
-            made = produced_by(
+            made = produce_run(
                 settings, system, task_without_judgments(collection, *_given(settings, settings.edition)), suffix
             )
         print_line(f"run: {made.path}")
@@ -152,7 +159,7 @@ def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ())
         return None
     found = task_of(settings, name_of(settings.collection), settings.edition, {})
     with _spread(settings):
-        produced = produced_by(settings, system, found, suffix)
+        produced = produce_run(settings, system, found, suffix)
     evaluation = evaluate(found, produced.run)
     commands = {produced.run.name: provenance({}).command}
     page = comparison_report(
@@ -213,95 +220,22 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: Mapping[str
     named = [(name_of(settings.collection), settings.edition)]
     if settings.tune:
         named = [(name, edition or None) for name, _, edition in (entry.partition("/") for entry in settings.tune)]
-    scored: list[Scores] = []
-    files: dict[str, str] = {}
-    basis, judged, protocols, said, records = [], [], [], [], []
     system = build_system(settings.system or {}, "run: system")
+    suffix, parts, records = run_suffix(overrides, fixed()), [], []
     for name, edition in named:
         found = task_of(settings, name, edition, _SHARED)
-        produced = produced_by(settings, system, found, run_suffix(overrides, fixed()))
-        scored.append(found.scorer(produced.run))
-        records.append(_record(settings, found, scored[-1], produced.path))
-        files[str(produced.path)] = produced.run.sha256
-        judged.append(found.scorer.qrels.sha256)
+        produced = produce_run(settings, system, found, suffix)
         # That of the scorer is another one where a corpus holds a part of the judgments.
-        protocols.append(load_protocol(name_of(settings.protocol) if settings.protocol else found.collection.protocol))
-        basis += [produced.basis, found.scorer.qrels.sha256, repr(found.scorer.protocol)]
-        if found.corpus is not None and found.coverage is not None and not found.coverage.complete:
-            said.append(f"{name}: {found.coverage.sentence(found.scorer.protocol, found.corpus.notes)}.")
-    protocol = scored[0].protocol
-    labels = [[scores.protocol.label(measure) for measure in scores.measures] for scores in scored]
-    for (name, _), found_labels in zip(named, labels, strict=True):
-        if found_labels[0] != labels[0][0]:
-            by = f"{named[0][0]} is scored by {labels[0][0]} and {name} by {found_labels[0]}"
-            raise HarnessError(f"run: key 'tune': {by}, which have no common mean; add protocol=NAME")
-    pooled = {protocol.label(measure): measure for measure in scored[0].measures}
-    means = {
-        label: _pooled(scored, measure)
-        for label, measure in pooled.items()
-        if all(label in found_labels for found_labels in labels)
-    }
-    n = sum(scores.n(scored[0].measures[0]) for scores in scored)
-    made = SweepPoint(
-        overrides,
-        files,
-        means,
-        n,
-        settings=asdict(settings),
-        basis=key({"basis": basis, "rest": rest}),
-        fixed=_unvaried_digests(overrides.keys() - fixed(), rest, protocols),
-        scored_on=key({"judgments": judged, "protocols": [repr(each) for each in protocols]}),
-        said=tuple(said),
-    )
+        protocol = load_protocol(name_of(settings.protocol) if settings.protocol else found.collection.protocol)
+        parts.append(ScoredPart(name, found, protocol, produced, found.scorer(produced.run)))
+        records.append(_record(settings, found, parts[-1].scores, produced.path))
+    made = scored_point(overrides, parts, asdict(settings), rest, overrides.keys() - fixed())
     write_point(folder, made)
-    first = means[protocol.label(scored[0].measures[0])]
+    label, first = next(iter((made.means or {}).items()))
     where = ", ".join(name for name, _ in named)
     shown = "undefined" if first is None else f"{first:.4f}"
-    print_line(f"{made.text()}: {protocol.label(scored[0].measures[0])} {shown} on {where} (n = {n})")
+    print_line(f"{made.text()}: {label} {shown} on {where} (n = {made.n})")
     return Finished(float("nan") if first is None else first, records)
-
-
-def _unvaried_digests(
-    varied: Collection[str], rest: Mapping[str, object], protocols: Sequence[Protocol]
-) -> dict[str, str]:
-    """Returns key -> digest of its value, of the keys that all points of a sweep must share.
-
-    The protocol is the one in use, which may be that of the collection.
-    """
-    changing = {name for name in varied if not name.startswith("system.")}
-    whole = {name.partition(".")[0] for name in changing}
-    shared = {name: key({"value": value})[:16] for name, value in rest.items() if name not in whole}
-    if not whole & {"collection", "protocol", "tune"}:
-        shared["protocol"] = key({"protocols": [repr(protocol) for protocol in protocols]})[:16]
-    return shared
-
-
-def _pooled(scored: Sequence[Scores], measure: str) -> float | None:
-    """Returns the mean, or other aggregate, over the topics of all collections."""
-    n = [scores.n(measure) for scores in scored]
-    if not sum(n):
-        return None
-    mean = sum(scores.mean(measure) * count for scores, count in zip(scored, n, strict=True) if count) / sum(n)
-    return parse_measure(measure).of_mean(mean, sum(n))
-
-
-def run_suffix(overrides: Mapping[str, str], fixed: Collection[str]) -> str:
-    """Returns the suffix of a point's run: `-k1=0.9-b=0.4`; a digest stands for values that fit no file name.
-
-    Parameters
-    ----------
-    fixed : keys that do not vary; those of a system's parameters are named all the same.
-    """
-    parts = []
-    for name, value in overrides.items():
-        if name.startswith(f"system.{RESOURCES}"):  # a run is the same whatever it was given
-            continue
-        if "." in name or name not in {*fixed, "system", "collection"}:
-            plain = value if PLAIN_NAME.fullmatch(f"x{value}") else key({"value": value})[:8]
-            parts.append(f"-{name.rpartition('.')[2]}={plain}")
-    suffix = "".join(parts)
-    fits = not suffix or PLAIN_NAME.fullmatch(f"{'x' * 60}{suffix}")
-    return suffix if fits else f"-{key({'overrides': dict(overrides)})[:12]}"
 
 
 def summarise(folder: Path, formats: Sequence[str]) -> None:
@@ -319,25 +253,10 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
         print_line(f"report: {first_page(page.write(folder / 'report', formats, log_line))}")
         if tuned:
             best = best_of(points, lowest)
-            label, value = next(iter((best.means or {}).items()))
-            failed_too = f"; {len(points) - len(done)} failed" if len(points) > len(done) else ""
-            chosen = (
-                f"Tuned: {len(points)} configurations were tried on {', '.join(tuned)} ({best.n} topics{failed_too}); "
-                f"{best.text()} was {'lowest' if lowest else 'best'} there ({label} {value:.4f}), and it alone was "
-                "scored on these topics."
-            )
             settings = checks.typed(RunSettings, best.settings, "run")
-            report(replace(settings, tune=None), "-tuned", (chosen,))
-    failed: dict[str, list[str]] = {}
-    values = {(name, value) for point in points for name, value in point.overrides.items()}
-    varied = [name for name, times in Counter(name for name, _ in values).items() if times > 1]
-    for point in points:
-        if point.error:
-            failed.setdefault(point.error, []).append(point.text(varied))
-    if failed:
-        more = {why: f" and {counted_text(len(at) - 1, 'more point')}" if at[1:] else "" for why, at in failed.items()}
-        lines = [f"{at[0]}{more[why]}: {why}" for why, at in failed.items()]
-        raise HarnessError(*lines)
+            report(replace(settings, tune=None), "-tuned", (tuned_remark(points, best, tuned, lowest),))
+    if failed := failure_lines(points):
+        raise HarnessError(*failed)
 
 
 # What the points of a sweep are scored by, kept for the next point: they are jobs of one process.
@@ -369,7 +288,7 @@ def name_of(configuration: Mapping[str, object] | None) -> str:
     return str((configuration or {}).get("name"))
 
 
-def produced_by(
+def produce_run(
     settings: RunSettings, system: BuiltSystem, found: Task, suffix: str, plan: Plan | None = None
 ) -> Produced:
     """Produces the run of a system on a task, as the settings say; `plan` as in `harness.experiments.produce.make`."""

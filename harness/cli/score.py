@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
@@ -39,15 +39,15 @@ from harness.cli.scoring_options import (
     labelled,
     log_private_judgments,
     note_unless,
+    parse_margin,
 )
-from harness.cli.tables import print_table
+from harness.cli.tables import print_table, table_lines
 from harness.errors import HarnessError
 from harness.io.console import out_table, out_wrapped, print_line
 
 if TYPE_CHECKING:
     from harness.experiments.evaluate import Evaluation
     from harness.scoring.compare import Comparison
-    from harness.scoring.scores import Scores
 
 
 _ROLES = ("original", "new", "baseline-original", "baseline-new")
@@ -108,7 +108,7 @@ def score(
             for topic, row in zip(scores.topics, scores.values.tolist(), strict=True):
                 print_line("\t".join((scores.run, topic, *(repr(value) for value in row))))
     elif not as_json:
-        _print_means(evaluation.scores, asked)
+        _print_means(evaluation, asked)
     label = evaluation.scores[0].protocol.label
     for run, found in evaluation.tie_spans().items():
         if spans := ", ".join(f"{label(measure)} {span}" for measure, span in found.items()):
@@ -140,6 +140,18 @@ def compare(
     alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
     family: Annotated[int | None, typer.Option(help="Number of tests to correct for; default: the tests made.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the randomization test.")] = 0,
+    correction: Annotated[
+        Literal["bonferroni", "maxT"],
+        typer.Option(help="Correction that marks differences; maxT adds its p-values."),
+    ] = "bonferroni",
+    equivalence: Annotated[
+        str | None,
+        typer.Option(metavar="MARGIN", help="Also test equivalence: 0.02, or by measure: nDCG=0.02,P@10=0.05."),
+    ] = None,
+    non_inferiority: Annotated[
+        str | None,
+        typer.Option(metavar="MARGIN", help="Also test whether each first run is not worse than the second by it."),
+    ] = None,
     reproduction: Annotated[
         bool,
         typer.Option(
@@ -147,8 +159,7 @@ def compare(
         ),
     ] = False,
     baseline_original: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="With --reproduction: the baseline of the original run."),
+        str | None, typer.Option(metavar="FILE", help="With --reproduction: the baseline of the original run.")
     ] = None,
     baseline_new: Annotated[
         str | None, typer.Option(metavar="FILE", help="With --reproduction: the baseline of the new run.")
@@ -172,6 +183,10 @@ def compare(
         runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
     )
     style = _style(latex, columns, decimals, order, redact=redact or reproduction)
+    if equivalence is not None and non_inferiority is not None:
+        raise HarnessError("--equivalence and --non-inferiority: say one of them")
+    if reproduction and (equivalence or non_inferiority or correction != "bonferroni"):
+        raise HarnessError("--reproduction: makes no tests; leave out --correction, --equivalence, --non-inferiority")
     if reproduction:
         if redact:
             raise HarnessError("--redact: a reproduction shows values per topic, which a redacted report must not")
@@ -184,12 +199,21 @@ def compare(
     if (baseline_original, baseline_new, new_collection) != (None, None, None):
         raise HarnessError("--baseline-original, --baseline-new and --new-collection go with --reproduction")
     evaluation = evaluate_options(replace(asked, lines=output is not None))
-    comparison = workflow.compare(evaluation, baseline, alpha=alpha, family=family, seed=seed)
+    comparison = workflow.compare(
+        evaluation,
+        baseline,
+        alpha=alpha,
+        family=family,
+        seed=seed,
+        correction=correction,
+        margin=parse_margin(equivalence or non_inferiority),
+        kind="equivalence" if non_inferiority is None else "non-inferiority",
+    )
     if redact:
         _finish_redacted(asked, evaluation, output)
         return
     if not as_json:
-        _print_means(evaluation.scores, asked)
+        _print_means(evaluation, asked)
         print_line("")
         _print_tests(comparison, evaluation.scores[0].protocol.label)
     _write_latex(style, asked, evaluation, comparison)
@@ -241,42 +265,25 @@ def _reproduce(
         print_line(json.dumps(to_json(found), allow_nan=False, indent=1))
 
 
-def _print_means(scores: Sequence[Scores], asked: ScoringOptions) -> None:
-    from harness.scoring.measures import shown_decimals
+def _print_means(evaluation: Evaluation, asked: ScoringOptions) -> None:
+    from harness.reports.means import paper_means_table
 
-    first = scores[0]
-    rows = [["run", *(first.protocol.label(m) for m in first.measures), "n", "missing"]]
-    for score in sorted(scores, key=lambda s: (-s.aggregate(first.measures[0]), s.run)):
-        means = [f"{score.aggregate(m):.{shown_decimals(m, 4)}f}" for m in score.measures]
-        counted = [str(score.n(m)) for m in score.measures]
-        # One n if all measures stand on the same topics, else one for each.
-        n = counted[0] if len(set(counted)) == 1 else "/".join(counted)
-        rows.append([score.run, *means, n, str(score.counts["topics missing"])])
-    out_table(rows)
+    out_table(table_lines(paper_means_table(evaluation, decimals=4, form="command")))
+    first = evaluation.scores[0]
     named = first.collection if asked.qrels is not None else f"{first.collection}, edition {first.edition}"
     default = ", the default with --qrels" if asked.qrels is not None and asked.protocol is None else ""
     print_line(f"{named} (judgments {first.qrels_sha256[:12]}), protocol {first.protocol.name}{default}")
 
 
 def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
-    rows = [["a", "b", "measure", "n", "a - b", "95% interval", "d", "p", "Bonferroni", "Holm", "randomization"]]
-    for row in comparison.rows:
-        effect = "n/a" if row.effect_size is None else f"{row.effect_size:.2f}"
-        error = None if row.p_randomization < 0.0001 else row.p_randomization_error
-        drawn = "" if error is None else f" ± {error:.4f}"
-        ps = [_p(row.p), _p(row.p_bonferroni), _p(row.p_holm), f"{_p(row.p_randomization)}{drawn}"]
-        mark = "*" if row.significant_bonferroni else ""
-        interval = f"[{row.ci_low:+.4f}, {row.ci_high:+.4f}]"
-        rows.append(
-            [row.a, row.b, label(row.measure), str(row.n), f"{row.difference:+.4f}{mark}", interval, effect, *ps]
-        )
-    out_table(rows)
-    said = "* significant" if any(row.significant_bonferroni for row in comparison.rows) else "none is significant"
-    out_wrapped(f"{said} after Bonferroni's correction: {comparison.correction}")
+    from harness.reports.pair_tests import after, equivalence_table, tests_table
 
-
-def _p(value: float | None) -> str:
-    return "undefined" if value is None else "<.0001" if value < 0.0001 else f"{value:.4f}"
+    out_table(table_lines(tests_table(comparison, label, form="command")))
+    said = "* significant" if any(row.marked for row in comparison.rows) else "none is significant"
+    out_wrapped(f"{said} after {after(comparison)}: {comparison.correction}")
+    if comparison.equivalence:
+        print_line("")
+        print_table(equivalence_table(comparison, label))
 
 
 @dataclass(frozen=True)
@@ -326,7 +333,7 @@ def _write_latex(
 def _finish_redacted(asked: ScoringOptions, evaluation: Evaluation, output: Path | None) -> None:
     """Prints or writes what participants may see of private judgments."""
     from harness.experiments.redacted_scores import redact, redacted_to_json
-    from harness.reports.redacted_report import redacted_report
+    from harness.reports.redacted_report import redacted_means_table, redacted_report
 
     found = redact(evaluation)
     if output is not None:
@@ -335,11 +342,7 @@ def _finish_redacted(asked: ScoringOptions, evaluation: Evaluation, output: Path
     if asked.json:
         print_line(json.dumps(redacted_to_json(found), allow_nan=False, indent=1))
         return
-    rows = [["run", *found.labels.values()]]
-    for each in found.means:
-        means = ("n/a" if mean is None else f"{mean:.{found.decimals}f}" for mean in each.means.values())
-        rows.append([each.run, *means])
-    out_table(rows)
+    out_table(table_lines(redacted_means_table(found)))
     print_line(found.left_out)
 
 
@@ -352,7 +355,7 @@ def _finish(asked: ScoringOptions, evaluation: Evaluation, comparison: Compariso
         log_private_judgments(asked, evaluation)
         (asked.note if asked.json else print_line)(f"report: {written['html']}")
     if asked.json:
-        from harness.experiments.evaluate import evaluation_to_json
+        from harness.reports.means import evaluation_document
 
         # ASCII only, so that no terminal's encoding can make the document another one.
-        print_line(json.dumps(evaluation_to_json(evaluation, comparison), allow_nan=False, indent=1))
+        print_line(json.dumps(evaluation_document(evaluation, comparison), allow_nan=False, indent=1))

@@ -116,7 +116,7 @@ def evaluate_options(asked: ScoringOptions) -> Evaluation:
     return evaluation
 
 
-def _lost(name: str, found: Task, *, counts: bool) -> str:
+def _lost(name: str, task: Task, *, counts: bool) -> str:
     """Returns in words how many topics a corpus leaves without a relevant document; empty if it has all judged ones.
 
     Parameters
@@ -129,12 +129,12 @@ def _lost(name: str, found: Task, *, counts: bool) -> str:
     corpus = load_corpus(name)
     if corpus.state() != "here":
         return ", which is not here"
-    coverage = covered(found, corpus)
+    coverage = covered(task, corpus)
     if coverage.complete:
         return ""
     if not counts:
         return ", which lacks judged documents"
-    lost = coverage.topics - coverage.relevant_from(found.scorer.protocol.relevant_from)
+    lost = coverage.topics - coverage.relevant_from(task.scorer.protocol.relevant_from)
     return f", where {lost:,} of {counted_text(coverage.topics, 'judged topic')} have no relevant document"
 
 
@@ -200,3 +200,25 @@ def log_private_judgments(asked: ScoringOptions, evaluation: Evaluation) -> None
     edition = evaluation.task.collection.edition(evaluation.scores[0].edition)
     if edition.private:
         asked.note(f"edition {edition.name} is private, and this report shows its judgments; --redact leaves them out")
+
+
+def parse_margin(text: str | None) -> float | dict[str, float] | None:
+    """Returns the margin of a test of equivalence: one for all measures, or one by measure.
+
+    >>> parse_margin("0.02"), parse_margin("nDCG=0.02, P@10=0.05")
+    (0.02, {'nDCG': 0.02, 'P@10': 0.05})
+    """
+    if text is None:
+        return None
+    from harness.scoring.spellings import split_measures
+
+    found: dict[str, float] = {}
+    for part in split_measures(text):
+        name, _, number = part.rpartition("=")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            raise HarnessError(f"margin: {number!r} is not a number; expected 0.02, or nDCG=0.02,P@10=0.05") from None
+    if not found or ("" in found and len(found) > 1):
+        raise HarnessError(f"margin: {text!r}; expected one number, or a number by measure: nDCG=0.02,P@10=0.05")
+    return found.get("", found)

@@ -36,7 +36,7 @@ def _maybe_folder(key: str, value: object) -> str | None:
     return None if value is None else _folder(key, value)
 
 
-def _formats(key: str, value: object) -> tuple[str, ...]:
+def _checked_formats(key: str, value: object) -> tuple[str, ...]:
     from harness.render.write import FORMATS
 
     if not isinstance(value, list | tuple) or not value or not all(name in FORMATS for name in value):
@@ -77,7 +77,7 @@ def _collections(key: str, value: object) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, kw_only=True)
 class _Settings:
-    formats: Annotated[tuple[str, ...], _formats]
+    formats: Annotated[tuple[str, ...], _checked_formats]
     output: Annotated[str, _folder] = "reports"
     runs: Annotated[str, _folder] = "runs"
     alpha: Annotated[float, _alpha] = 0.05

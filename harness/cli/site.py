@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.leaderboard import _final_of_lab, _of_lab
+from harness.cli.leaderboard import read_lab_with_readers
 from harness.cli.options import Quiet, to_path
 from harness.cli.plugin_commands import TASKS, HelpGroup
 from harness.cli.scoring_options import note_unless
@@ -122,21 +122,21 @@ def _field(
     seed: int,
     note: Callable[[str], None],
 ) -> LabView:
+    from harness.labs.board_sources import final_source, lab_source
     from harness.labs.journal import Revealed
-    from harness.labs.lab import read_lab
     from harness.labs.leaderboard import LeaderboardSettings, leaderboards
     from harness.labs.shown_scores import final_runs
     from harness.labs.site.lab_view import field_of
     from harness.labs.submissions import events
 
     drawn = LeaderboardSettings(resamples=resamples, seed=seed)
-    lab = read_lab(folder)
+    lab = read_lab_with_readers(folder)
     journal = events(lab)  # once: while pages are made, submissions may come
-    source = _of_lab(folder, drawn, note, journal)
+    source = lab_source(lab, drawn, note, journal)
     (board,) = leaderboards(source.entries, source.settings)
     final = None
     if lab.private and any(isinstance(event, Revealed) for event in journal) and final_runs(lab, journal):
-        held = _final_of_lab(folder, drawn)
+        held = final_source(lab, drawn)
         (final,) = leaderboards(held.entries, held.settings)
     return field_of(
         replace(lab, server=lab.server or server),

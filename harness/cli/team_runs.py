@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.leaderboard import LAB
+from harness.cli.leaderboard import LAB, read_lab_with_readers
 from harness.cli.options import CollectionName, Edition, Format, Keys, Measures, Output, ProtocolName, Quiet, to_path
 from harness.cli.plugin_commands import TASKS, HelpGroup
 from harness.cli.scoring_options import find_readers, labelled, measure_list, note_unless
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from harness.data.trec import Run
     from harness.experiments.task import Task
     from harness.render.write import Report
-    from harness.scoring.scores import Scores
 
 organise_app = typer.Typer(
     cls=HelpGroup,
@@ -228,8 +226,10 @@ def correlate(
     output: Output = None,
 ) -> None:
     """Correlate rankings of runs: by measures (one file), or by editions and years (several; runs match by name)."""
+    from harness.experiments.result_files import scores_in
     from harness.io.files import sha256_file
     from harness.reports.organisers import rankings_report
+    from harness.scoring.compare import common_identity
     from harness.store.provenance import provenance
 
     names, paths = labelled(scores)
@@ -237,7 +237,12 @@ def correlate(
     for name in stems:
         if stems.count(name) > 1:
             raise HarnessError(f"{name}: two files have this name; give each its own, as NAME=FILE")
-    given = {name: _scores_of(path) for name, path in zip(stems, paths, strict=True)}
+    given = {name: scores_in(path) for name, path in zip(stems, paths, strict=True)}
+    for path, read in zip(paths, given.values(), strict=True):
+        try:
+            common_identity(read)  # a report of a paper has runs of one name on several collections
+        except HarnessError as error:
+            raise HarnessError(*(f"{path}: {line}" for line in error.lines)) from None
     wanted = () if measures is None else measure_list(measures)
     made = provenance({str(path): sha256_file(path) for path in paths})
     _show(rankings_report(given, wanted, made), output)
@@ -313,12 +318,9 @@ def _entries(
 
 def _of_lab(folder: Path, output: Path | None) -> tuple[list[TeamRun], Task]:
     """Returns the latest version of each submission that was not withdrawn, and the lab's task."""
-    from harness.collections.load import load_collection
-    from harness.labs.lab import read_lab
     from harness.labs.submissions import stored_run, submissions
 
-    lab = read_lab(folder)
-    find_readers(load_collection(lab.collection), lab.corpus)
+    lab = read_lab_with_readers(folder)
     if lab.private and output is not None and output.resolve().is_relative_to(folder.resolve()):
         raise HarnessError(
             f"--output {output}: the lab's judgments are private; write for organisers outside its folder"
@@ -349,29 +351,6 @@ def _depths(
     if primary_depth is not None and not first:
         raise HarnessError("--primary-depth: name the primary runs with --primary NAME")
     return {name: primary_depth if primary_depth is not None and name in first else depth for name in names}
-
-
-def _scores_of(path: Path) -> list[Scores]:
-    """Returns the scores in the output of `harness score --json` or in a report."""
-    from harness.io.files import read_bytes
-    from harness.scoring.compare import common_identity
-    from harness.scoring.scores import scores_from_json
-
-    expected = "expected what 'harness score --json' prints, or a report.json"
-    try:
-        document = json.loads(read_bytes(path))
-    except (ValueError, RecursionError):
-        raise HarnessError(f"{path}: is not JSON; {expected}") from None
-    of_report = document.get("data") if isinstance(document, dict) else None
-    rows = next((part["scores"] for part in (document, of_report) if isinstance(part, dict) and "scores" in part), None)
-    if not isinstance(rows, list) or not rows:
-        raise HarnessError(f"{path}: has no scores; {expected}")
-    try:
-        found = [scores_from_json(row) for row in rows]
-        common_identity(found)  # a report of a paper has runs of one name on several collections
-    except HarnessError as error:
-        raise HarnessError(*(f"{path}: {line}" for line in error.lines)) from None
-    return found
 
 
 def _show(report: Report, output: Path | None) -> None:

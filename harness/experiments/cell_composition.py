@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -30,7 +30,6 @@ from hydra.types import HydraContext
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from harness.experiments.overrides import OVERRIDE
 from harness.io import config
 from harness.io.files import read_bytes
 
@@ -131,45 +130,50 @@ def job_context(loader: ConfigLoader, configuration: DictConfig) -> HydraContext
 _MOST_KEPT = 64  # compositions of choices of groups
 
 
-class SweepLoader:
-    """Hydra's loader of configurations, which composes each choice of groups once for all points of a sweep.
+class _Compositions:
+    """Compositions by Hydra, one for each choice of groups (`collection=..., system=...`).
 
-    The values of a point are then merged into a copy, which is what Hydra does after it has composed the groups.
+    All other overrides are merged into a copy, in their order, as Hydra does after it has composed the groups.
     """
 
-    def __init__(self, loader: ConfigLoader) -> None:
-        self._loader = loader
-        self._composed: dict[tuple[str, ...], DictConfig] = {}
-        self._parse = lru_cache(4096)(OverridesParser.create().parse_override)
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, ...], bytes | DictConfig] = {}
+        self.parsed = lru_cache(4096)(OverridesParser.create().parse_override)
 
-    def __reduce__(self) -> tuple[type[SweepLoader], tuple[ConfigLoader]]:
-        """Leaves the compositions behind when a launcher hands the loader to its processes."""
-        return SweepLoader, (self._loader,)
+    def composed(
+        self,
+        words: Sequence[str],
+        groups: Container[str],
+        compose_words: Callable[[list[str]], DictConfig],
+        about: Sequence[str] = (),
+    ) -> DictConfig:
+        """Returns the configuration with these overrides.
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        """Does everything else as Hydra's loader."""
-        return getattr(self._loader, name)
-
-    def load_sweep_config(self, master_config: DictConfig, sweep_overrides: Sequence[str]) -> DictConfig:
-        """Returns the configuration of a point."""
-        parsed = [self._parse(word) for word in sweep_overrides]
-        groups = master_config.hydra.runtime.choices
+        Parameters
+        ----------
+        compose_words : composes a configuration with overrides, as Hydra does.
+        about : what else the compositions of the same groups depend on.
+        """
+        parsed = [self.parsed(word) for word in words]
         values = [each for each in parsed if not each.is_hydra_override() and each.get_key_element() not in groups]
         chosen = [str(each.input_line) for each in parsed if each not in values]
-        known = (*master_config.hydra.overrides.hydra, "", *chosen)
-        if known not in self._composed:
-            if len(self._composed) >= _MOST_KEPT:
-                self._composed.clear()
-            self._composed[known] = self._loader.load_sweep_config(master_config, chosen)
-        found = copy.deepcopy(self._composed[known])  # pickle refuses classes of plugins that Hydra loaded twice
-        if not _updated(found, values):
-            return self._loader.load_sweep_config(master_config, list(sweep_overrides))
-        task = [each for each in parsed if not each.is_hydra_override()]
-        found.hydra.overrides.task = [each.input_line for each in task]
-        how = found.hydra.job.config.override_dirname
-        named = sorted(str(each.input_line) for each in task if each.key_or_group not in how.exclude_keys)
-        found.hydra.job.override_dirname = how.item_sep.join(named).replace("=", how.kv_sep)
-        return found
+        known = (*about, "", *chosen)
+        if known not in self._kept:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[known] = _packed(compose_words(chosen))
+        kept = self._kept[known]
+        # The bytes are this process's own.
+        configuration: DictConfig = pickle.loads(kept) if isinstance(kept, bytes) else copy.deepcopy(kept)  # noqa: S301
+        return configuration if _updated(configuration, values) else compose_words(list(words))
+
+
+def _packed(configuration: DictConfig) -> bytes | DictConfig:
+    """Returns a configuration as bytes, copied faster, unless pickle refuses a class that Hydra loaded twice."""
+    try:
+        return pickle.dumps(configuration)
+    except pickle.PicklingError:
+        return configuration
 
 
 def _updated(configuration: DictConfig, values: Sequence[Override]) -> bool:
@@ -184,11 +188,37 @@ def _updated(configuration: DictConfig, values: Sequence[Override]) -> bool:
     return True
 
 
-def composer(command: str, groups: Sequence[str]) -> Callable[[Sequence[str]], DictConfig]:
-    """Returns a function that composes a command with overrides; the result equals that of `hydra.compose`.
+class SweepLoader:
+    """Hydra's loader of configurations, which composes each choice of groups once for all points of a sweep."""
 
-    Hydra composes each choice of groups (`collection=..., system=...`) once. The other overrides are then merged into
-    a copy, in their order, which is what Hydra does after it has composed the groups.
+    def __init__(self, loader: ConfigLoader) -> None:
+        self._loader = loader
+        self._compositions = _Compositions()
+
+    def __reduce__(self) -> tuple[type[SweepLoader], tuple[ConfigLoader]]:
+        """Leaves the compositions behind when a launcher hands the loader to its processes."""
+        return SweepLoader, (self._loader,)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        """Does everything else as Hydra's loader."""
+        return getattr(self._loader, name)
+
+    def load_sweep_config(self, master_config: DictConfig, sweep_overrides: Sequence[str]) -> DictConfig:
+        """Returns the configuration of a point."""
+        of_hydra, groups = master_config.hydra.overrides.hydra, master_config.hydra.runtime.choices
+        configuration = self._compositions.composed(
+            sweep_overrides, groups, lambda words: self._loader.load_sweep_config(master_config, words), of_hydra
+        )
+        task = [each for each in map(self._compositions.parsed, sweep_overrides) if not each.is_hydra_override()]
+        configuration.hydra.overrides.task = [each.input_line for each in task]
+        how = configuration.hydra.job.config.override_dirname
+        named = sorted(str(each.input_line) for each in task if each.key_or_group not in how.exclude_keys)
+        configuration.hydra.job.override_dirname = how.item_sep.join(named).replace("=", how.kv_sep)
+        return configuration
+
+
+def composer(command: str, groups: Container[str]) -> Callable[[Sequence[str]], DictConfig]:
+    """Returns a function that composes a command with overrides; the result equals that of `hydra.compose`.
 
     Parameters
     ----------
@@ -199,23 +229,9 @@ def composer(command: str, groups: Sequence[str]) -> Callable[[Sequence[str]], D
     HydraException, OmegaConfBaseException
         By the function, as `hydra.compose` does.
     """
-    composed: dict[tuple[str, ...], bytes] = {}
-    parsed: dict[str, Override] = {}
-    parser = OverridesParser.create()
+    compositions = _Compositions()
 
     def composition(overrides: Sequence[str]) -> DictConfig:
-        matches = [OVERRIDE.fullmatch(word) for word in overrides]
-        chosen = tuple(
-            word for word, match in zip(overrides, matches, strict=True) if match is not None and match["key"] in groups
-        )
-        if chosen not in composed:
-            composed[chosen] = pickle.dumps(compose(config_name=command, overrides=list(chosen)))
-        # Faster than a deep copy; the bytes are this process's own.
-        configuration: DictConfig = pickle.loads(composed[chosen])  # noqa: S301
-        values = [word for word in overrides if word not in chosen]
-        parsed.update({word: parser.parse_override(word) for word in values if word not in parsed})
-        if not _updated(configuration, [parsed[word] for word in values]):
-            return compose(config_name=command, overrides=list(overrides))
-        return configuration
+        return compositions.composed(overrides, groups, lambda words: compose(config_name=command, overrides=words))
 
     return composition

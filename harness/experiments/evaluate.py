@@ -23,6 +23,8 @@ from harness.io.console import track
 from harness.io.display import table_html
 from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison
+from harness.scoring.comparison_files import to_json as comparison_to_json
+from harness.scoring.equivalence import Kind
 from harness.scoring.measures import distributions, parse_measure, parse_measures, without_diagnostics
 from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import Scorer
@@ -350,6 +352,9 @@ def compare(
     test: stats.Test = "t",
     permutations: int | None = None,
     seed: int = 0,
+    correction: stats.Marks = "bonferroni",
+    margin: float | Mapping[str, float] | None = None,
+    kind: Kind = "equivalence",
 ) -> Comparison:
     """Tests the runs of an evaluation against a baseline, or all pairs.
 
@@ -365,6 +370,10 @@ def compare(
     permutations : number of sign flips that the randomization test draws if it cannot enumerate all; None: 10,000, or
         more if the correction needs them, see `harness.scoring.compare`.
     seed : seed of these draws.
+    correction : the one that tables mark. `maxT` adds the max-statistic permutation test, which corrects for all these
+        tests together and loses less than Bonferroni's where they are correlated (`harness.scoring.max_statistic`).
+    margin : differences below it are negligible, one for all measures or measure -> margin: adds tests of equivalence,
+        or with `kind="non-inferiority"` of whether a run is not worse by it (`harness.scoring.equivalence`).
 
     Raises
     ------
@@ -395,8 +404,16 @@ def compare(
         permutations=permutations,
         seed=seed,
         clusters=collection.clusters(),
+        correction=correction,
+        margin=_canonical(margin) if isinstance(margin, Mapping) else margin,
+        kind=kind,
     )
     return found if not collection.cluster else stats.with_cluster_note(found, collection.cluster)
+
+
+def _canonical(margin: Mapping[str, float]) -> dict[str, float]:
+    """Returns the margins by the names that measures have here."""
+    return {str(measure): float(value) for name, value in margin.items() for measure in parse_measures([name])}
 
 
 def reproduce(original: Evaluation, new: Evaluation, *, persistence: float = 0.9) -> RunReproduction:
@@ -461,7 +478,7 @@ def evaluation_to_json(evaluation: Evaluation, comparison: Comparison | None = N
             for measure, (low, high) in spans.items()
         ],
         "scores": [scores_to_json(scores) for scores in evaluation.scores],
-        "comparison": None if comparison is None else stats.to_json(comparison),
+        "comparison": None if comparison is None else comparison_to_json(comparison),
     }
 
 

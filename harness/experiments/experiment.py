@@ -138,12 +138,18 @@ class Experiment:
                 faults.append("key 'seeds': 'values' is empty or has a value twice")
             if self.seeds.best == "others" and self.pool is None:
                 faults.append("key 'seeds': best: others: there is no 'pool', which has the other sets of topics")
-        faults += [*self._twice(), *self._unscaled(), *self._untuned(), *self._unnumbered(), *self._unnamed()]
+        faults += [
+            *self._twice(),
+            *self._scale_faults(),
+            *self._tuning_faults(),
+            *self._axis_faults(),
+            *self._name_faults(),
+        ]
         for measure in self.tested or ():
             if measure not in self.measures:
                 faults.append(f"key 'tested': {measure!r} is not measured; {suggestion(measure, self.measures)}")
         refuse(faults)  # the rest stands on these
-        refuse(self._untestable())
+        refuse(self._test_faults())
 
     def _too_many(self) -> list[str]:
         """Returns a fault if the experiment has too many cells."""
@@ -210,7 +216,7 @@ class Experiment:
                         )
         return list(dict.fromkeys(faults))
 
-    def _unscaled(self) -> list[str]:
+    def _scale_faults(self) -> list[str]:
         """Returns faults of scales."""
         faults = []
         for name, scale in self.scale.items():
@@ -225,7 +231,7 @@ class Experiment:
                 faults.append(f"{where}: 'seeds' has a value twice, or the experiment has no seeds")
         return faults
 
-    def _untuned(self) -> list[str]:
+    def _tuning_faults(self) -> list[str]:
         """Returns faults of tuned conditions."""
         faults = []
         for name, condition in self.conditions.items():
@@ -249,7 +255,7 @@ class Experiment:
                 faults.append(f"{where}: a condition that is tuned has no seeds; name the others in 'only' of 'seeds'")
         return faults
 
-    def _unnumbered(self) -> list[str]:
+    def _axis_faults(self) -> list[str]:
         """Returns faults of numeric axes."""
         found = [axis for axis in self.numeric if axis not in self.axes or axis == self.pool]
         faults = [f"key 'numeric': {axis!r} is not an axis, or is that of the sets of topics" for axis in found]
@@ -266,7 +272,7 @@ class Experiment:
             faults += [f"key 'axes': {axis}: two labels are one number"] if len(distinct) < len(self.axes[axis]) else []
         return faults
 
-    def _unnamed(self) -> list[str]:
+    def _name_faults(self) -> list[str]:
         """Returns faults of names: labels with control characters, and names that a list has twice."""
         faults = [] if self.title.strip() else ["key 'title' is empty; it heads the report"]
         for axis in self.coordinates:
@@ -280,7 +286,7 @@ class Experiment:
             ]
         return faults
 
-    def _untestable(self) -> list[str]:
+    def _test_faults(self) -> list[str]:
         """Returns faults of the baseline and the family of tests."""
         if self.baseline is None:
             return [f"key {key!r} has no use without a baseline" for key in ("tested", "family") if getattr(self, key)]

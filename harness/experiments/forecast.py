@@ -69,15 +69,18 @@ def forecast_cells(cells: Sequence[Forecast]) -> TimeEstimate:
     return TimeEstimate(float(total), same, len(keys) - same - others, others)
 
 
-def forecast_lines(name: str, found: Experiment, scale: str, cells: Sequence[Forecast]) -> Iterator[str]:
+def forecast_lines(name: str, experiment: Experiment, scale: str, cells: Sequence[Forecast]) -> Iterator[str]:
     """Returns the lines of a dry run: the whole experiment, each condition, and the estimate."""
     conditions = list(dict.fromkeys(each.cell.labels[0] for each in cells))
     seeds = list(dict.fromkeys(each.cell.seed for each in cells if each.cell.seed is not None))
-    told = [counted_text(len(conditions), CONDITION), *(f"{axis}: {len(found.labels(axis))}" for axis in found.axes)]
+    told = [
+        counted_text(len(conditions), CONDITION),
+        *(f"{axis}: {len(experiment.labels(axis))}" for axis in experiment.axes),
+    ]
     told += [f"seeds {', '.join(seeds)}"] if seeds else []
-    told += [f"{counted_text(len(cells), 'cell')}, {counted_text(found.tests, 'test')}"]
+    told += [f"{counted_text(len(cells), 'cell')}, {counted_text(experiment.tests, 'test')}"]
     yield f"experiment {name}, scale {scale}: {'; '.join(told)}"
-    if said := found.scale_of(scale).says:
+    if said := experiment.scale_of(scale).says:
         yield f"scale {scale}: {said}"
     for condition in conditions:
         of = [each for each in cells if each.cell.labels[0] == condition]

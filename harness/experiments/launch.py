@@ -184,10 +184,12 @@ def chosen() -> str:
 
 
 def _one_kills_all() -> bool:
-    """Returns whether the launcher is joblib, which ends all of its processes when one of them dies."""
+    """Returns what the class of the launcher says by `one_kills_all`; see `JobEngine`. Without a word: False."""
     from hydra.core.hydra_config import HydraConfig
+    from hydra.core.plugins import Plugins
 
-    return str(HydraConfig.get().launcher.get("_target_", "")).endswith((".Joblib", ".JoblibLauncher"))
+    target = str(HydraConfig.get().launcher.get("_target_", ""))
+    return bool(getattr(Plugins.instance().class_name_to_class.get(target), "one_kills_all", False))
 
 
 def launch(jobs: Sequence[Job], work: Work, folder: Path, what: str = "runs") -> list[Ended]:

@@ -11,16 +11,7 @@ from harness.io import config
 
 OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[A-Za-z_][\w.@/-]*)=(?P<value>.*)", re.DOTALL)
 # Keys that a cell may override: those that decide its run and scores. The others are set on the command line.
-SETS = (
-    "collection",
-    "corpus",
-    "system",
-    "protocol",
-    "edition",
-    "rerank",
-    "training",
-    "allow_test_judgments",
-)
+SETS = ("collection", "corpus", "system", "protocol", "edition", "rerank", "training", "allow_test_judgments")
 
 
 def has_several(value: str) -> bool:
@@ -51,14 +42,14 @@ def checked_override(key: str, value: object) -> str:
     >>> checked_override("shared", "system.pairs.mse-pages=null")
     'system.pairs.mse-pages=null'
     """
-    found = OVERRIDE.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = OVERRIDE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         raise HarnessError(f"key {key!r}: {value!r} is not an override; expected KEY=VALUE, such as system=bm25")
-    if found["key"].partition(".")[0] not in SETS:
-        raise HarnessError(f"key {key!r}: {value!r} sets no key of a run; {suggestion(found['key'], SETS)}")
-    if "${" in found["value"]:
+    if match["key"].partition(".")[0] not in SETS:
+        raise HarnessError(f"key {key!r}: {value!r} sets no key of a run; {suggestion(match['key'], SETS)}")
+    if "${" in match["value"]:
         raise HarnessError(f"key {key!r}: {value!r} contains '${{', a reference to another key; write the value itself")
-    if has_several(found["value"]):
+    if has_several(match["value"]):
         raise HarnessError(f"key {key!r}: {value!r} gives several values; make each a label of an axis")
     return str(value)
 

@@ -109,6 +109,6 @@ def _rounded(value: float, step: float) -> float | None:
     return None if math.isnan(value) else rounded_to_step(value, step)
 
 
-def redacted_to_json(found: Redacted) -> dict[str, Any]:
+def redacted_to_json(redacted: Redacted) -> dict[str, Any]:
     """Converts redacted results to plain JSON values."""
-    return {"schema": SCHEMA, "version": VERSION, "left_out": found.left_out, **asdict(found)}
+    return {"schema": SCHEMA, "version": VERSION, "left_out": redacted.left_out, **asdict(redacted)}

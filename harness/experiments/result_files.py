@@ -25,8 +25,6 @@ from harness.version import __version__
 FORMS = ("mteb", "parquet")
 REPORT = "report.json"
 ORGANISATION = "mathir-harness"  # before the names of runs, since mteb's models are named OWNER/NAME
-# Measures of the harness -> their names in mteb; others keep their own, in lower case.
-_MTEB = {"nDCG": "ndcg", "AP": "map", "P": "precision", "R": "recall", "RR": "mrr", "Success": "hit_rate"}
 
 
 def scores_in(path: Path) -> list[Scores]:
@@ -162,7 +160,7 @@ def mteb_name(measure: str, prime: bool) -> str:
     ('ndcg_at_10', 'map_prime', 'judged_at_10')
     """
     parsed = parse_measure(measure)
-    name = _MTEB.get(parsed.name, re.sub(r"[^a-z0-9]+", "_", parsed.name.lower()).strip("_"))
+    name = parsed.mteb or re.sub(r"[^a-z0-9]+", "_", parsed.name.lower()).strip("_")
     mark = "_prime" if prime and parsed.primed and not parsed.diagnostic else ""
     return f"{name}{mark}" + ("" if parsed.k is None else f"_at_{parsed.k}")
 

@@ -17,7 +17,14 @@ from harness.collections.same_topics import topic_groups, topic_marks
 from harness.errors import HarnessError
 from harness.experiments.experiment import FULL, Experiment, ExperimentCell, Labels, labels_text
 from harness.experiments.task import Task
-from harness.scoring.compare import Comparison, PairDifference, compare, join_comparisons, with_cluster_note
+from harness.scoring.compare import (
+    Comparison,
+    PairDifference,
+    compare,
+    join_comparisons,
+    over_seeds,
+    with_cluster_note,
+)
 from harness.scoring.measures import parse_measure
 from harness.scoring.scores import Scores, pooled
 
@@ -324,7 +331,8 @@ class ExperimentResults:
                     # Rows may use several collections (topics in several languages) with the same judgments; this is
                     # checked.
                     pair = [replace(side, collection=part) for side in sides if side is not None]
-                    made.append((row, against, part, self._compared(pair, self.clusters(row, part))))
+                    seeds = [self.seeds(side, part) for side in (row, against)]
+                    made.append((row, against, part, self._compared(pair, seeds, self.clusters(row, part))))
                 except HarnessError as error:
                     refused.append(f"{part}{': ' if part else ''}{error.lines[0]}")
         if not made:
@@ -344,8 +352,10 @@ class ExperimentResults:
         whole = pool is not None and 1 < len(self.experiment.axes[pool]) == len(sets) and not self.unpooled
         return [*sets, POOLED] if whole else sets
 
-    def _compared(self, pair: Sequence[Scores], clusters: Mapping[str, str] | None) -> Comparison:
-        return compare(
+    def _compared(
+        self, pair: Sequence[Scores], seeds: Sequence[Sequence[Scores]], clusters: Mapping[str, str] | None
+    ) -> Comparison:
+        found = compare(
             pair,
             pairs=[(pair[0].run, pair[1].run)],
             measures=self.experiment.of_tests,
@@ -354,6 +364,8 @@ class ExperimentResults:
             seed=self.seed,
             clusters=clusters,
         )
+        # Clustered topics keep the test of the means over seeds, which has no form for both.
+        return found if max(map(len, seeds)) < 2 or clusters is not None else over_seeds(found, *seeds)
 
     @property
     def tests(self) -> tuple[Tested, ...]:

@@ -91,7 +91,7 @@ class Jobs:
             ended = launch.launch(made, make_shards, folder / "jobs", f"jobs of {task.kind}s")
             for numbers, end in zip(shares, ended, strict=True):
                 if end.state != "made":
-                    self._without(task, folder, numbers, end)
+                    self._make_lost_shards(task, folder, numbers, end)
                 yield sum(counts[number] for number in numbers)
         finally:
             for path in folder.glob("*.pickle"):
@@ -101,7 +101,7 @@ class Jobs:
                 with suppress(OSError):  # other drivers run
                     folder.parent.rmdir()
 
-    def _without(self, task: ShardTask[Any], folder: Path, numbers: list[int], end: launch.Ended) -> None:
+    def _make_lost_shards(self, task: ShardTask[Any], folder: Path, numbers: list[int], end: launch.Ended) -> None:
         """Makes the shards of a job that was lost in processes of this machine, if an item may be what killed it."""
         if end.state != "lost" or task.crashed is None:
             log = f"; log of the job: {end.log}" if end.log else ""

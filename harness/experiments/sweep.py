@@ -1,18 +1,26 @@
-"""Sweeps: one file per point, so that an interrupted sweep resumes."""
+"""Sweeps: their points, one file for each, so that an interrupted sweep resumes."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted_text
+from harness.experiments.produce import Produced
+from harness.experiments.task import Task
 from harness.io import config
 from harness.io.files import read_bytes, write_atomic
+from harness.io.names import PLAIN_NAME
+from harness.scoring.measures import parse_measure
+from harness.scoring.protocol import Protocol
+from harness.scoring.scores import Scores
 from harness.store.artefacts import key
+from harness.systems.resources import RESOURCES
 
 RESULTS = "optimization_results.yaml"  # of a search, in the folder of its points
 
@@ -151,3 +159,141 @@ def point_sort_key(point: SweepPoint, lowest: bool = False) -> float:
     """Returns a sort key that orders points by the mean of their first measure, best first; undefined means last."""
     value = value_of(point, first_label(point))
     return math.inf if math.isnan(value) else value if lowest else -value
+
+
+# ---- points that are scored -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ScoredPart:
+    """The run of a point on one collection, and its scores.
+
+    Attributes
+    ----------
+    protocol : protocol of the collection, or the one that is set for all.
+    """
+
+    name: str
+    task: Task
+    protocol: Protocol
+    produced: Produced
+    scores: Scores
+
+
+def scored_point(
+    overrides: Mapping[str, str],
+    parts: Sequence[ScoredPart],
+    settings: Mapping[str, Any],
+    rest: Mapping[str, object],
+    varied: Collection[str],
+) -> SweepPoint:
+    """Returns a point of a sweep from its runs on one or several collections, whose topics are pooled.
+
+    Parameters
+    ----------
+    rest : the configuration without the system's parameters that vary.
+    varied : keys that vary between the points.
+
+    Raises
+    ------
+    HarnessError
+        The collections are scored by different first measures.
+    """
+    first, labels = parts[0].scores, []
+    for part in parts:
+        labels.append([part.scores.protocol.label(measure) for measure in part.scores.measures])
+        if labels[-1][0] != labels[0][0]:
+            by = f"{parts[0].name} is scored by {labels[0][0]} and {part.name} by {labels[-1][0]}"
+            raise HarnessError(f"run: key 'tune': {by}, which have no common mean; add protocol=NAME")
+    scored = [part.scores for part in parts]
+    basis: list[str] = []
+    for part in parts:
+        basis += [part.produced.basis, part.task.scorer.qrels.sha256, repr(part.task.scorer.protocol)]
+    lacking = [
+        f"{part.name}: {part.task.coverage.sentence(part.task.scorer.protocol, part.task.corpus.notes)}."
+        for part in parts
+        if part.task.corpus is not None and part.task.coverage is not None and not part.task.coverage.complete
+    ]
+    protocols = [part.protocol for part in parts]
+    judged = [part.task.scorer.qrels.sha256 for part in parts]
+    return SweepPoint(
+        overrides,
+        {str(part.produced.path): part.produced.run.sha256 for part in parts},
+        {
+            label: _pooled(scored, measure)
+            for label, measure in zip(labels[0], first.measures, strict=True)
+            if all(label in others for others in labels)
+        },
+        sum(scores.n(first.measures[0]) for scores in scored),
+        settings=settings,
+        basis=key({"basis": basis, "rest": rest}),
+        fixed=_unvaried_digests(varied, rest, protocols),
+        scored_on=key({"judgments": judged, "protocols": [repr(protocol) for protocol in protocols]}),
+        said=tuple(lacking),
+    )
+
+
+def _unvaried_digests(
+    varied: Collection[str], rest: Mapping[str, object], protocols: Sequence[Protocol]
+) -> dict[str, str]:
+    """Returns key -> digest of its value, of the keys that all points of a sweep must share.
+
+    The protocol is the one in use, which may be that of the collection.
+    """
+    changing = {name for name in varied if not name.startswith("system.")}
+    whole = {name.partition(".")[0] for name in changing}
+    shared = {name: key({"value": value})[:16] for name, value in rest.items() if name not in whole}
+    if not whole & {"collection", "protocol", "tune"}:
+        shared["protocol"] = key({"protocols": [repr(protocol) for protocol in protocols]})[:16]
+    return shared
+
+
+def _pooled(scored: Sequence[Scores], measure: str) -> float | None:
+    """Returns the mean, or other aggregate, over the topics of all collections."""
+    n = [scores.n(measure) for scores in scored]
+    if not sum(n):
+        return None
+    mean = sum(scores.mean(measure) * count for scores, count in zip(scored, n, strict=True) if count) / sum(n)
+    return parse_measure(measure).of_mean(mean, sum(n))
+
+
+def run_suffix(overrides: Mapping[str, str], fixed: Collection[str]) -> str:
+    """Returns the suffix of a point's run: `-k1=0.9-b=0.4`; a digest stands for values that fit no file name.
+
+    Parameters
+    ----------
+    fixed : keys that do not vary; those of a system's parameters are named all the same.
+    """
+    parts = []
+    for name, value in overrides.items():
+        if name.startswith(f"system.{RESOURCES}"):  # a run is the same whatever it was given
+            continue
+        if "." in name or name not in {*fixed, "system", "collection"}:
+            plain = value if PLAIN_NAME.fullmatch(f"x{value}") else key({"value": value})[:8]
+            parts.append(f"-{name.rpartition('.')[2]}={plain}")
+    suffix = "".join(parts)
+    fits = not suffix or PLAIN_NAME.fullmatch(f"{'x' * 60}{suffix}")
+    return suffix if fits else f"-{key({'overrides': dict(overrides)})[:12]}"
+
+
+def tuned_remark(points: Sequence[SweepPoint], best: SweepPoint, tuned_on: Sequence[str], lowest: bool) -> str:
+    """Returns the remark of a run whose configuration was chosen among points on other collections."""
+    label, value = next(iter((best.means or {}).items()))
+    failed = len(points) - sum(bool(point.means) for point in points)
+    return (
+        f"Tuned: {len(points)} configurations were tried on {', '.join(tuned_on)} ({best.n} topics"
+        f"{f'; {failed} failed' if failed else ''}); {best.text()} was {'lowest' if lowest else 'best'} there "
+        f"({label} {value:.4f}), and it alone was scored on these topics."
+    )
+
+
+def failure_lines(points: Sequence[SweepPoint]) -> list[str]:
+    """Returns a line for each error of points, with the first of the points that it stopped."""
+    failed: dict[str, list[str]] = {}
+    values = {(name, value) for point in points for name, value in point.overrides.items()}
+    varied = [name for name, times in Counter(name for name, _ in values).items() if times > 1]
+    for point in points:
+        if point.error:
+            failed.setdefault(point.error, []).append(point.text(varied))
+    more = {why: f" and {counted_text(len(at) - 1, 'more point')}" if at[1:] else "" for why, at in failed.items()}
+    return [f"{at[0]}{more[why]}: {why}" for why, at in failed.items()]

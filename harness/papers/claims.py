@@ -1,4 +1,4 @@
-"""Claims of a paper about its numbers, tested on the recomputed scores."""
+"""Claims of a paper: about runs of its archive, tested on the recomputed scores, and about rows of its tables."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import HarnessError, suggestion
+from harness.papers.cells import CellVerdict
+from harness.papers.map import row_labels
+from harness.papers.paper import Paper
+from harness.papers.paper_settings import ClaimSettings
 from harness.papers.reproduce import PaperReproduction
-from harness.scoring.compare import PairDifference, compare
+from harness.scoring.compare import Comparison, PairDifference, compare
+from harness.scoring.equivalence import EquivalenceTest
 from harness.scoring.scores import Scores, pooled
 
 POOLED = "all topics"
+_Key = tuple[str, str, str, str]  # row as TABLE: LABEL, collection, slice, metric
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,7 @@ class Test:
     row: PairDifference
     supported: bool | None
     supported_corrected: bool | None
+    equivalence: EquivalenceTest | None = None
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,7 @@ class Claim:
     expect : `no difference` (no test is significant) or `first better` (every test is, in favour of the first run).
     tests : per collection, then over all topics pooled; the two groups are separate families.
     family, family_pooled : number of tests in the Bonferroni correction of each group.
+    margin : differences below it are negligible; None if the claim is not tested for equivalence.
     """
 
     title: str
@@ -40,6 +48,7 @@ class Claim:
     family: int
     family_pooled: int
     alpha: float
+    margin: float | None = None
 
     def count(self, *, corrected: bool, among_pooled: bool) -> tuple[int, int]:
         """Returns the number of tests that agree with the claim, and the number of tests."""
@@ -71,16 +80,16 @@ def check_claims(reproduction: PaperReproduction, alpha: float = 0.05, seed: int
         family = len(pairs) * measures * len(by_collection)
         tests = []
         for collection, scores in by_collection.items():
-            comparison = compare(scores, pairs=pairs, alpha=alpha, family=family, seed=seed)
-            tests += [_test(collection, row, entry.expect) for row in comparison.rows]
+            comparison = compare(scores, pairs=pairs, alpha=alpha, family=family, seed=seed, margin=entry.margin)
+            tests += _tests(collection, comparison, entry.expect)
         named = {score.run for scores in by_collection.values() for score in scores}
         together = [
             pooled([score for scores in by_collection.values() for score in scores if score.run == run])
             for run in sorted(named)
         ]
-        comparison = compare(together, pairs=pairs, alpha=alpha, seed=seed)
-        tests += [_test(POOLED, row, entry.expect) for row in comparison.rows]
-        out.append(Claim(entry.title, entry.expect, tuple(tests), family, comparison.family, alpha))
+        comparison = compare(together, pairs=pairs, alpha=alpha, seed=seed, margin=entry.margin)
+        tests += _tests(POOLED, comparison, entry.expect)
+        out.append(Claim(entry.title, entry.expect, tuple(tests), family, comparison.family, alpha, entry.margin))
     return tuple(out)
 
 
@@ -94,13 +103,138 @@ def _group(scores: Mapping[tuple[str, str], Scores], pairs: Sequence[tuple[str, 
     return out
 
 
-def _test(collection: str, row: PairDifference, expect: str) -> Test:
-    return Test(
-        collection, row, _agrees(row.significant, row, expect), _agrees(row.significant_bonferroni, row, expect)
-    )
+def _tests(collection: str, comparison: Comparison, expect: str) -> list[Test]:
+    """Returns the tests of a comparison; `equivalence` is None for a claim without a margin."""
+    equivalence = comparison.equivalence or [None] * len(comparison.rows)
+    return [
+        Test(
+            collection,
+            row,
+            _agrees(row.significant, row, expect),
+            _agrees(row.significant_bonferroni, row, expect),
+            within,
+        )
+        for row, within in zip(comparison.rows, equivalence, strict=True)
+    ]
 
 
 def _agrees(significant: bool | None, row: PairDifference, expect: str) -> bool | None:
     if significant is None:
         return None
     return not significant if expect == "no difference" else significant and row.difference > 0
+
+
+@dataclass(frozen=True)
+class RowTest:
+    """A pair of rows of a claim in one column: the first row's value minus the second's.
+
+    Attributes
+    ----------
+    printed : difference of the printed values.
+    test : of the recomputed runs; None if one of them is missing, or is a mean over seeds.
+    small : difference at the scale `here`; None without both values.
+    """
+
+    first: str
+    second: str
+    table: str
+    collection: str
+    metric: str
+    printed: float
+    test: PairDifference | None
+    small: float | None
+
+
+@dataclass(frozen=True)
+class RowClaim:
+    """A claim, with a test for each pair of rows, collection and metric."""
+
+    title: str
+    tests: tuple[RowTest, ...]
+
+    def agree(self, differences: Sequence[float | None]) -> tuple[int, int]:
+        """Returns how many differences are known and in favour of the first row, and how many are known."""
+        known = [each for each in differences if each is not None]
+        return sum(each > 0 for each in known), len(known)
+
+
+def row_claims(
+    reproduction: PaperReproduction, small: PaperReproduction | None = None, alpha: float = 0.05
+) -> tuple[RowClaim, ...]:
+    """Returns the claims that the paper's configuration makes of rows.
+
+    The family of a claim's tests are all of its tests that can be made.
+
+    Raises
+    ------
+    HarnessError
+        A claim names an unknown row, or rows without a common column.
+    """
+    here = _verdicts(reproduction.paper, reproduction.verdicts)
+    there = _verdicts(reproduction.paper, () if small is None else small.verdicts)
+    return tuple(
+        _row_claim(reproduction, claim, here, there, alpha) for claim in reproduction.paper.config.claims if claim.rows
+    )
+
+
+def _verdicts(paper: Paper, verdicts: Sequence[CellVerdict]) -> dict[_Key, CellVerdict]:
+    labels = row_labels(paper)
+    return {
+        (f"{c.table}: {labels[c.table, c.group, c.system]}", c.collection, c.slice, c.metric): verdict
+        for verdict in verdicts
+        for c in (verdict.cell,)
+    }
+
+
+def _row_claim(
+    reproduction: PaperReproduction,
+    claim: ClaimSettings,
+    here: Mapping[_Key, CellVerdict],
+    there: Mapping[_Key, CellVerdict],
+    alpha: float,
+) -> RowClaim:
+    where, known = f"{reproduction.paper.where}: claims", {row for row, *_ in here}
+    pairs: list[tuple[str, str, _Key, _Key]] = []
+    for first, second in claim.rows:
+        for row in (first, second):
+            if row not in known:
+                raise HarnessError(f"{where}: row {row!r} is unknown; {suggestion(row, known)}")
+        able = [key for key in here if key[0] == first and key[3] in claim.metrics and (second, *key[1:]) in here]
+        columns = [
+            key for key in able if key[1] in (claim.collections or (key[1],)) and key[2] in (claim.slices or (key[2],))
+        ]
+        if not columns:
+            raise HarnessError(f"{where}: {first!r} and {second!r} have no column in common of {claim.metrics}")
+        pairs += [(first, second, key, (second, *key[1:])) for key in columns]
+    testable = [
+        pair for pair in pairs if _has_run(reproduction, here[pair[2]]) and _has_run(reproduction, here[pair[3]])
+    ]
+    tests = []
+    for first, second, a, b in pairs:
+        one, other = here[a], here[b]
+        tested = (
+            _row_test(reproduction, one, other, len(testable), alpha) if (first, second, a, b) in testable else None
+        )
+        values = [there[key].value if key in there and not there[key].in_part else None for key in (a, b)]
+        small = None if values[0] is None or values[1] is None else values[0] - values[1]
+        printed = float(one.cell.value) - float(other.cell.value)
+        part = f"{one.cell.collection}, {one.cell.slice}" if one.cell.slice else one.cell.collection
+        tests.append(RowTest(first, second, one.cell.table, part, one.cell.metric, printed, tested, small))
+    return RowClaim(claim.title, tuple(tests))
+
+
+def _has_run(reproduction: PaperReproduction, verdict: CellVerdict) -> bool:
+    return verdict.value is not None and (verdict.collection, verdict.run) in {
+        (scores.collection, run) for (_, run), scores in reproduction.scores.items()
+    }
+
+
+def _row_test(
+    reproduction: PaperReproduction, one: CellVerdict, other: CellVerdict, family: int, alpha: float
+) -> PairDifference:
+    by_run = {(scores.collection, run): scores for (_, run), scores in reproduction.scores.items()}
+    scores = [by_run[verdict.collection, verdict.run] for verdict in (one, other)]
+    (row,) = compare(
+        scores, pairs=[(one.run, other.run)], measures=[one.measure], alpha=alpha, family=family, permutations=1
+    ).rows
+    return row

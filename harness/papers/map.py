@@ -128,8 +128,8 @@ def paper_rows(paper: Paper) -> dict[tuple[str, str], PaperRow]:
             at = (cell.table, labels[cell.table, cell.group, cell.system])
             collections.setdefault(at, {})[cell.collection] = place
             first.setdefault(at, cell)
-            if found := _SEEDS.fullmatch(cell.aggregate):
-                seeds[at] = int(found[1])
+            if match := _SEEDS.fullmatch(cell.aggregate):
+                seeds[at] = int(match[1])
     run, names = {at: at for at in collections}, {at: (at[1],) for at in collections}
     ours = {judged.collection: place for place, judged in scored.collections.items()}
     for row in paper.available.rows if paper.available is not None else ():

@@ -31,6 +31,7 @@ class ClaimSettings:
     pairs : pairs of runs.
     rows, metrics : pairs of rows, as `TABLE: ROW`, and the paper's metrics in which they are compared.
     collections, slices : by the paper's names, on which they are compared; empty for all.
+    margin : of a claim of no difference: differences below it are negligible, and equivalence within it is tested.
     """
 
     title: Words
@@ -40,8 +41,11 @@ class ClaimSettings:
     metrics: tuple[Words, ...] = ()
     collections: tuple[Words, ...] = ()
     slices: tuple[Words, ...] = ()
+    margin: float | None = None
 
     def __post_init__(self) -> None:
+        if self.margin is not None and (self.expect != "no difference" or not 0 < self.margin < 1):
+            raise HarnessError("margin: belongs to a claim of no difference, and is above 0 and below 1")
         if bool(self.pairs) == bool(self.rows) or bool(self.rows) != bool(self.metrics):
             raise HarnessError("a claim has either pairs of runs, or pairs of rows with metrics")
 

@@ -102,20 +102,20 @@ class PaperPlan:
     budget: float | None = None
     spent: float = 0.0
 
-    def of(self, state: State) -> tuple[PlannedStep, ...]:
+    def in_state(self, state: State) -> tuple[PlannedStep, ...]:
         """Returns the steps in a state."""
         return tuple(each for each in self.steps if each.state == state)
 
     @property
     def fetchable(self) -> tuple[Needed, ...]:
         """What `harness fetch` gets for the steps that remain."""
-        wanted = {name for each in self.of("to make") for name in each.lacks}
+        wanted = {name for each in self.in_state("to make") for name in each.lacks}
         return tuple(need for need in self.needs if need.state == "fetch" and need.name in wanted)
 
     @property
     def totals(self) -> dict[str, Total]:
         """What steps take: those to make; those left out, with the runs of experiments that cannot be made; both."""
-        made, out = self.of("to make"), self.of("left out")
+        made, out = self.in_state("to make"), self.in_state("left out")
         rest = [replace(each, work=each.rest, calls=()) for each in made]
         absent = [need for need in self.needs if need.state != "here" and need not in self.fetchable]
         found = total(made, self.fetchable), total((*out, *rest), absent)
@@ -277,29 +277,29 @@ def _new_calls(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> I
 # ---- how it is printed ------------------------------------------------------------------------------------------
 
 
-def plan_lines(found: PaperPlan, amount: Callable[[Range | None], str]) -> Iterator[str]:
+def plan_lines(plan: PaperPlan, amount: Callable[[Range | None], str]) -> Iterator[str]:
     """Yields the plan as lines of text; `amount` formats ranges."""
     states: tuple[State, ...] = ("made", "to make", "left out")
-    counts = ", ".join(f"{len(found.of(state))} {state}" for state in states)
-    yield f"{found.paper.key}: {counted_text(len(found.steps), 'step')}, {counts}"
-    fetched = found.fetchable
+    counts = ", ".join(f"{len(plan.in_state(state))} {state}" for state in states)
+    yield f"{plan.paper.key}: {counted_text(len(plan.steps), 'step')}, {counts}"
+    fetched = plan.fetchable
     titles = {"here": "here", "fetch": "can be fetched", "by hand": "by hand"}
     for state, title in titles.items():
-        for need in (need for need in found.needs if need.state == state):
+        for need in (need for need in plan.needs if need.state == state):
             size = "" if need.megabytes is None or not need.megabytes.high else f", {amount(need.megabytes)} MB"
             where = "" if state == "here" else f": {need.where}"
             yield f"{'fetched first' if need in fetched else title:14} {need.name} ({need.licence}{size}){where}"
-    for number, each in enumerate(found.steps, 1):
+    for number, each in enumerate(plan.steps, 1):
         said = each.why if each.state == "left out" else _work_text(each, amount) if each.state == "to make" else ""
         yield f"{number:4} {each.state:9} {each.step.title}{f': {said}' if said else ''}"
         if rows := _rows_text(each.step.rows):
             yield f"               for {rows}"
-    for row, why in found.rowless.items():
+    for row, why in plan.rowless.items():
         yield f"     no command  {row}: {why}"
-    yield from total_lines(found.totals, amount)
-    if found.budget is not None:
-        left = max(found.budget - found.spent, 0.0)
-        yield f"budget {found.budget:g} dollars, {found.spent:.2f} spent by earlier calls, {left:.2f} left"
+    yield from total_lines(plan.totals, amount)
+    if plan.budget is not None:
+        left = max(plan.budget - plan.spent, 0.0)
+        yield f"budget {plan.budget:g} dollars, {plan.spent:.2f} spent by earlier calls, {left:.2f} left"
 
 
 def total_lines(totals: Mapping[str, Total], amount: Callable[[Range | None], str]) -> Iterator[str]:
@@ -335,11 +335,11 @@ def _total(found: Total, amount: Callable[[Range | None], str]) -> str:
     return ", ".join([*words, *([f"{found.calls:,} calls, {price}"] if found.calls else [])])
 
 
-def plan_json(found: PaperPlan) -> dict[str, Any]:
+def plan_json(plan: PaperPlan) -> dict[str, Any]:
     """Returns the plan as JSON values; what is not known is null."""
     return {
-        "paper": found.paper.key,
-        "needs": [{**asdict(need), "fetched first": need in found.fetchable} for need in found.needs],
+        "paper": plan.paper.key,
+        "needs": [{**asdict(need), "fetched first": need in plan.fetchable} for need in plan.needs],
         "steps": [
             {
                 "title": each.step.title,
@@ -353,12 +353,12 @@ def plan_json(found: PaperPlan) -> dict[str, Any]:
                 "disk, MB": asdict(each.disk),
                 "calls": [asdict(call) for call in each.calls],
             }
-            for each in found.steps
+            for each in plan.steps
         ],
-        "without a command": {str(row): why for row, why in found.rowless.items()},
-        **totals_json(found.totals),
-        "budget, dollars": found.budget,
-        "spent by earlier calls, dollars": found.spent,
+        "without a command": {str(row): why for row, why in plan.rowless.items()},
+        **totals_json(plan.totals),
+        "budget, dollars": plan.budget,
+        "spent by earlier calls, dollars": plan.spent,
     }
 
 

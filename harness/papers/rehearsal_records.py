@@ -84,7 +84,7 @@ def _versions(paper: str) -> Mapping[tuple[str, str], str]:
     return {(table, row.row): row.version for row in read(paper) for table in row.tables.split(", ")}
 
 
-def version(paper: str, table: str, labels: Iterable[str]) -> str:
+def rehearsed_version(paper: str, table: str, labels: Iterable[str]) -> str:
     """Returns at which version a row was rehearsed; empty if it was not.
 
     Parameters

@@ -226,7 +226,7 @@ def _rehearsed(paper: Paper, cell: PublishedCell, needs: str) -> str:
     labels = (cell.system, *(f"{a}{sign}{b}" for a, sign, b in (
         (cell.group, " / ", cell.system), (cell.group, ", ", cell.system), (cell.system, ", ", cell.group)
     )))  # fmt: skip
-    return rehearsal_records.marked(needs, rehearsal_records.version(paper.key, cell.table, labels))
+    return rehearsal_records.marked(needs, rehearsal_records.rehearsed_version(paper.key, cell.table, labels))
 
 
 def _note(paper: Paper, cell: PublishedCell) -> str:
@@ -275,7 +275,7 @@ def _verdict(
         value, ran = values[at], names[at]
     else:
         value, ran = math.fsum(values) / len(values), ", ".join(names)
-    cause = cause or _fused_from(brought, collection, names) or _seeds_of(cell, len(values))
+    cause = cause or _fused_from(brought, collection, names) or _seeds_remark(cell, len(values))
     made = (ran, first.collection, first.edition, first.protocol.name, measure, n, cause)
     kind = judge(cell.value, value)
     if kind == "differs" and len(values) > 1:
@@ -290,11 +290,11 @@ def _verdict(
 
 def _printed_seeds(cell: PublishedCell) -> int:
     """Returns the number of seeds behind a published number; 5 for the best of an unnamed number."""
-    found = re.search(r"(\d+)_seeds", cell.aggregate)
-    return int(found[1]) if found else 5 if cell.aggregate == "best_seed" else 1
+    match = re.search(r"(\d+)_seeds", cell.aggregate)
+    return int(match[1]) if match else 5 if cell.aggregate == "best_seed" else 1
 
 
-def _seeds_of(cell: PublishedCell, count: int) -> str:
+def _seeds_remark(cell: PublishedCell, count: int) -> str:
     """Returns a remark if a number over seeds was recomputed from another number of seeds."""
     wanted = _printed_seeds(cell)
     of = {"best_seed": "the best"}.get(cell.aggregate, "the mean")

@@ -428,11 +428,11 @@ def _check_row(entry: RowConfiguration, where: str) -> None:
 def _row(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], SystemRow]) -> SystemRow:
     """Returns the row of a key; builds it on first use."""
     if key not in made:
-        made[key] = _made(key, entries, made)
+        made[key] = _system_row(key, entries, made)
     return made[key]
 
 
-def _made(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], SystemRow]) -> SystemRow:
+def _system_row(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], SystemRow]) -> SystemRow:
     entry, collections, where = entries[key]
     run = key
     if entry.same_as:

@@ -65,12 +65,12 @@ class PlannedRun:
         return str(self.configuration.get("name", self.system))
 
 
-def run_of(words: Sequence[str]) -> PlannedRun:
+def planned_run(words: Sequence[str]) -> PlannedRun:
     """Returns the run of a command.
 
     Examples
     --------
-    >>> run_of(["system=bm25", "collection=mini-task1", "corpus=mini-answers", "system.k1=0.9"]).settings
+    >>> planned_run(["system=bm25", "collection=mini-task1", "corpus=mini-answers", "system.k1=0.9"]).settings
     (('k1', 0.9),)
     """
     given = {key: value for key, _, value in (word.partition("=") for word in words)}
@@ -153,7 +153,7 @@ class RunStep:
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
         """The runs that it makes, in the order in which it makes them."""
-        return tuple(run_of(words) for words in self._composed())
+        return tuple(planned_run(words) for words in self._composed())
 
     def systems(self) -> Iterator[Mapping[str, Any]]:
         """Yields the configurations of its systems and of their parts, with the overrides of the command."""
@@ -418,26 +418,30 @@ def _of_experiments(paper: Paper, scale: str, seeds: int | None) -> list[RunStep
     """Returns a step for each experiment that has rows of the paper; its parts are the experiment's conditions."""
     made = []
     for name, tables in paper.config.experiments.items():
-        found = load_experiment(name)
-        if scale and scale not in found.scale:
+        experiment = load_experiment(name)
+        if scale and scale not in experiment.scale:
             continue
         named = scale or FULL
-        cells = found.cells((), named)
-        words = ("run", f"experiment={name}", f"scale={named}") if found.scale else ("run", f"experiment={name}")
+        cells = experiment.cells((), named)
+        words = ("run", f"experiment={name}", f"scale={named}") if experiment.scale else ("run", f"experiment={name}")
         table = ", ".join(tables)
-        values = found.scale_of(named).seeds or (found.seeds.values if found.seeds else ())
+        values = experiment.scale_of(named).seeds or (experiment.seeds.values if experiment.seeds else ())
         few = tuple(map(str, values[:seeds])) if seeds is not None else ()
         seed = f"seed:[{','.join(few)}]" if few else ""
-        rows = {found.row(cell.labels): PrintedRow(table, ", ".join(found.row(cell.labels))) for cell in cells}
+        rows = {
+            experiment.row(cell.labels): PrintedRow(table, ", ".join(experiment.row(cell.labels))) for cell in cells
+        }
         parts = tuple(
             RunStep(
                 f"{name} {condition}",
                 (*words, _only(f"{CONDITION}:[{_quoted(condition)}]", seed)),
-                tuple(dict.fromkeys(rows[found.row(cell.labels)] for cell in cells if cell.labels[0] == condition)),
+                tuple(
+                    dict.fromkeys(rows[experiment.row(cell.labels)] for cell in cells if cell.labels[0] == condition)
+                ),
                 condition=condition,
                 seeds=few,
             )
-            for condition in found.conditions
+            for condition in experiment.conditions
         )
         whole = (*words, _only(seed)) if seed else words
         made.append(RunStep(name, whole, tuple(dict.fromkeys(rows.values())), parts, seeds=few))

@@ -45,7 +45,7 @@ MOST_ROWS = 100  # that fit on a page
 
 def dot_interval(
     rows: Sequence[tuple[str, float, float, float, bool]], xlabel: str, title: str = "", *, zero: bool = True,
-    decimals: int = 3,
+    decimals: int = 3, margin: float | None = None,
 ) -> str:  # fmt: skip
     """Draws values with their intervals, one row each: (label, value, low, high, highlighted).
 
@@ -53,15 +53,19 @@ def dot_interval(
 
     Parameters
     ----------
-    zero : whether the axis includes zero, marked by a line; decimals : of the numbers in texts.
+    zero : whether the axis includes zero, marked by a line; decimals : of the numbers in texts; margin : drawn as two
+        lines, at its negative and at itself.
     """
     shown = [value for _, *numbers, _ in rows for value in numbers if drawable(value)]
     shown = [0.0, *shown] if shown and zero else shown
+    bounds = [] if margin is None else [-margin, margin]
+    shown += bounds
     row_height = _ROW if len(rows) <= _MANY else _LOW_ROW
     left, names, heights = _row_labels([row[0] for row in rows], row_height, any(row[4] for row in rows))
     right, bottom = WIDTH - 190, 14 + sum(heights)
     scale, body = _x_axis(shown, xlabel, (left, right, 10, bottom))
     body += svg_line(scale(0.0), 10, scale(0.0), bottom, "zero") if shown and zero else ""
+    body += "".join(svg_line(scale(bound), 10, scale(bound), bottom, "margin") for bound in bounds)
     for index, (label, mean, low, high, highlighted) in enumerate(rows):
         y, strong, series = _middle(heights, index), "big" if highlighted else "", 1 if highlighted else 0
         body += lines_of_text(left - 12, y, names[index], "end", strong)

@@ -132,11 +132,11 @@ def located(text: str) -> list[tuple[int, int, RenderedFormula]]:
     out: list[tuple[int, int, RenderedFormula]] = []
     absent: set[str] = set()  # closing delimiters missing from the rest of the text, which are searched only once
     at = 0
-    while found := _OPENING.search(text, at):
-        at = found.end()
-        formula, end = _formula(text, found, absent)
+    while match := _OPENING.search(text, at):
+        at = match.end()
+        formula, end = _formula(text, match, absent)
         if formula is not None:
-            out.append((found.start(), end, formula))
+            out.append((match.start(), end, formula))
             at = end
     return out
 
@@ -235,11 +235,11 @@ def _convertible(latex: str, display: bool) -> str:
     return _GENERAL_FRACTION.sub(lambda found: _fraction(found, display), "".join((*out, latex[at:])))
 
 
-def _fraction(found: re.Match[str], display: bool) -> str:
+def _fraction(match: re.Match[str], display: bool) -> str:
     """Writes the brackets, thickness and style of a general fraction as the converter reads them."""
-    left, right = found[1] or found[2] or ".", found[3] or found[4] or "."
-    line = "0" if found[5] and _NO_LINE.fullmatch(found[5]) else "1pt"
-    return rf"\genfrac{left}{right}{{{line}}}{{{found[6] or int(not display)}}}"
+    left, right = match[1] or match[2] or ".", match[3] or match[4] or "."
+    line = "0" if match[5] and _NO_LINE.fullmatch(match[5]) else "1pt"
+    return rf"\genfrac{left}{right}{{{line}}}{{{match[6] or int(not display)}}}"
 
 
 def _read(made: Element) -> Element | None:

@@ -337,6 +337,7 @@ def _prose(table: Table) -> dict[int, float]:
 
 
 def _widths(table: Table) -> list[float]:
+    """Returns the width of each column, in characters."""
     prose = _prose(table)
     return [
         prose[index] * _LINE if index in prose else _longest(table, index) + 2 + 0.7 * _room(table, index)

@@ -105,12 +105,12 @@ def _label(node: ET.Element, name: str) -> dict[str, object]:
     x, y = (float(node.attrib.get(key, "0")) for key in ("x", "y"))
     angle = 0.0
     if turned := node.attrib.get("transform"):
-        found = _ROTATED.fullmatch(turned)
-        if not found or abs(float(found[2]) - x) > 0.01 or abs(float(found[3]) - y) > 0.01:
+        match = _ROTATED.fullmatch(turned)
+        if not match or abs(float(match[2]) - x) > 0.01 or abs(float(match[3]) - y) > 0.01:
             raise HarnessError(
                 f"figure {name}: transform {turned!r}, expected rotate(ANGLE X Y) around the text's X, Y"
             )
-        angle = float(found[1])
+        angle = float(match[1])
     return {
         "x": x,
         "y": y,

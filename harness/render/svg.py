@@ -44,7 +44,7 @@ _RULES = (
     ".fig .paper,.fig text.on{fill:var(--bg)}"
     ".fig .halo{paint-order:stroke;stroke:var(--bg);stroke-width:5}"
     ".fig .rule{stroke:var(--rule);stroke-width:1}.fig .axis{stroke:var(--soft);stroke-width:1}"
-    ".fig .zero{stroke:var(--ink);stroke-width:1.2}"
+    ".fig .zero{stroke:var(--ink);stroke-width:1.2}.fig .margin{stroke:var(--ink);stroke-dasharray:5 4}"
     + "".join(f".fig .f{i}{{fill:var(--c{i})}}.fig .s{i}{{stroke:var(--c{i});stroke-width:1.6}}" for i in range(SERIES))
     + ".fig .box{fill:var(--c0);fill-opacity:.16;stroke:var(--c0);stroke-width:1.4}.fig .dot{fill-opacity:.5}"
     ".fig .l1{fill:var(--c0);fill-opacity:.16}.fig .l2{fill:var(--c0);fill-opacity:.42}.fig .l3{fill:var(--c0)}"

@@ -59,8 +59,8 @@ def render_json(report: Content) -> str:
     return _ESCAPED.sub(_escape, text) + "\n"
 
 
-def _escape(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1]
+def _escape(match: re.Match[str]) -> str:
+    return json.dumps(match[0])[1:-1]
 
 
 def _block(block: Block) -> dict[str, object]:

@@ -16,10 +16,7 @@ _DRAWING = ("html", "latex", "markdown", "pdf", "svg", "tabular")
 
 
 def write_changed(
-    report: Report,
-    folder: Path,
-    formats: Iterable[str] = DEFAULT,
-    note: Callable[[str], object] | None = None,
+    report: Report, folder: Path, formats: Iterable[str] = DEFAULT, note: Callable[[str], object] | None = None
 ) -> dict[str, Path]:
     """Writes a report as `Report.write` does, unless the folder holds the same one; returns format -> file.
 

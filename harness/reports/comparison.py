@@ -17,50 +17,31 @@ from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Ta
 from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.domains import DOMAIN, domain_section
+from harness.reports.means import comparison_means_table, ranked_by_mean
+from harness.reports.pair_tests import after, equivalence_table, tests_table
 from harness.reports.parts import (
-    DETECTABLE,
-    best_mean,
     best_words,
     counted_topics,
-    detectable_cell,
-    equal,
     lead_words,
     per_topic_table,
     protocol_text,
     provenance_section,
-    shown_drawn_p,
-    shown_p,
     slice_cells,
     ties_table,
     undefined_sentence,
 )
 from harness.reports.records import comparison_records, score_records
 from harness.reports.topics import explorer, own_corpus, topic_pages
-from harness.scoring.compare import Comparison, PairDifference, groups_not_different, to_json
-from harness.scoring.measures import parse_measure, shown_decimals
+from harness.scoring.compare import Comparison, PairDifference
+from harness.scoring.comparison_files import to_json
+from harness.scoring.letters import groups_not_different
+from harness.scoring.measures import shown_decimals
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
 
-_AGGREGATES = {"mean": "mean", "sum": "sum", "geometric": "geometric mean"}
-TEST_MARKS = ("baseline", "better", "worse", "nominally-better", "nominally-worse")
 MOST_IN_MATRIX = 24  # most runs for a matrix of all pairs, and of distributions in a figure
 MOST_PAIRS = 40  # of more differences without a baseline, a figure has those of the best run
 MOST_GROUPS = 40  # most groups of topics in a figure
-_OF_TESTS = (
-    Column("run"),
-    Column("against"),
-    Column("measure"),
-    Column("n", kind="number"),
-    Column("difference", kind="number"),
-    Column("95% interval", parts=("95% low", "95% high")),
-    Column("effect size d", kind="number"),
-    Column("p", kind="number"),
-    Column("Bonferroni", kind="number"),
-    Column("Holm", kind="number"),
-    Column("randomization", kind="number"),
-    Column("wins / ties / losses", parts=("wins", "ties", "losses")),
-    DETECTABLE,
-)
 
 
 @checked_arguments
@@ -100,6 +81,7 @@ def report(
         _groups_section(evaluation, comparison, pairs),
         _differences_section(evaluation),
         domain_section(evaluation),
+        equivalence_section(comparison, evaluation.scores[0].protocol.label),
         _topics_section(evaluation, comparison),
         _cost_section(evaluation),
         _limitations_section(evaluation),
@@ -116,24 +98,31 @@ def report(
     return Report(heading, comparison_headline(evaluation), whole, data=data, records=records)
 
 
+def equivalence_section(comparison: Comparison | None, label: Callable[[str], str]) -> Section | None:
+    """Returns the tests of equivalence, with intervals against the margin for each measure; None without a margin."""
+    if comparison is None or not comparison.equivalence:
+        return None
+    blocks: list[Block] = [equivalence_table(comparison, label)]
+    for measure in dict.fromkeys(test.measure for test in comparison.equivalence):
+        tests = [test for test in comparison.equivalence if test.measure == measure][: figures.MOST_ROWS]
+        rows = [
+            (f"{test.a} - {test.b}", test.difference, test.ci_low, test.ci_high, test.outcome in ("equivalent", "both"))
+            for test in tests
+        ]
+        drawing = figures.dot_interval(rows, f"difference in {label(measure)}", margin=tests[0].margin)
+        caption = f"Differences in {label(measure)} against the margin of {tests[0].margin:g}; bold: within it"
+        blocks.append(Figure(f"equivalence-{slug(measure)}", caption, drawing))
+    return Section("Equivalence", tuple(blocks))
+
+
 def comparison_headline(evaluation: Evaluation) -> str:
     """Returns the main result in one line."""
     first = evaluation.scores[0]
     measure = first.measures[0]
-    ranked = _ranked(evaluation)
+    ranked = ranked_by_mean(evaluation.scores)
     where = f"{evaluation.task.collection.name} (edition {first.edition}, n = {ranked[0].n(measure)})"
     means = {scores.run: scores.aggregate(measure) for scores in ranked}
     return f"{counted_text(len(ranked), 'run')} on {where}: {best_words(measure, first.protocol.label(measure), means)}"
-
-
-def _ranked(evaluation: Evaluation) -> list[Scores]:
-    """Returns the runs in the order of tables and figures: by the mean of the first measure, then by name."""
-
-    def key(scores: Scores) -> tuple[float, str]:
-        mean = scores.aggregate(scores.measures[0])
-        return math.inf if math.isnan(mean) else -round(mean, 9), scores.run
-
-    return sorted(evaluation.scores, key=key)
 
 
 def _results_section(evaluation: Evaluation, comparison: Comparison | None, pairs: Comparison | None) -> Section:
@@ -150,7 +139,7 @@ def _lead(evaluation: Evaluation, pairs: Comparison | None) -> tuple[str, ...]:
     measure = evaluation.scores[0].measures[0]
     rows = () if pairs is None else [row for row in pairs.rows if row.measure == measure]
     tests = {frozenset((row.a, row.b)): row for row in rows}
-    means = {scores.run: scores.aggregate(measure) for scores in _ranked(evaluation)}
+    means = {scores.run: scores.aggregate(measure) for scores in ranked_by_mean(evaluation.scores)}
     return lead_words(measure, means, tests, 0 if pairs is None else pairs.family)
 
 
@@ -169,56 +158,11 @@ def _data_and_protocol_section(evaluation: Evaluation, remarks: Sequence[str]) -
     return Section("Data and protocol", (text, protocol_text(first.protocol)))
 
 
-def comparison_means_table(evaluation: Evaluation, comparison: Comparison | None) -> Table:
-    """Returns the means of every run with n, marked by the tests against the baseline if there is one."""
-    first = evaluation.scores[0]
-    tests = {(row.a, row.measure): row for row in comparison.rows} if comparison and comparison.baseline else {}
-    ranked = _ranked(evaluation)
-    best = {measure: best_mean(ranked, measure) for measure in first.measures}
-    shared = all(scores.n(measure) == scores.n(first.measures[0]) for scores in ranked for measure in first.measures)
-    rows = []
-    for scores in ranked:
-        is_baseline = comparison is not None and scores.run == comparison.baseline
-        cells = [Cell(scores.run, marks=("baseline",) if is_baseline else ())]
-        cells += [counted_topics([scores], first.measures[0])] if shared else []
-        for measure in first.measures:
-            marks = test_marks(tests.get((scores.run, measure)))
-            mean = scores.aggregate(measure)
-            marks += ("best",) if equal(mean, best[measure]) else ()
-            cells.append(number_cell(mean, shown_decimals(measure, 3), marks))
-            cells += [] if shared else [counted_topics([scores], measure)]
-        cells.append(Cell(f"{scores.counts['topics missing']:,}", scores.counts["topics missing"]))
-        rows.append(tuple(cells))
-    columns = [Column("run"), *([Column("n", kind="number")] if shared else [])]
-    for measure in first.measures:
-        label = first.protocol.label(measure)
-        columns.append(Column(_AGGREGATES[parse_measure(measure).aggregate], label, "number"))
-        columns += [] if shared else [Column("n", label, "number")]
-    columns.append(Column("topics missing", kind="number"))
-    notes = [f"Protocol {first.protocol.name}; edition {first.edition}."]
-    if comparison is not None:
-        notes.append(f"Tests: {comparison.correction}; marks after Bonferroni's correction.")
-    return Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes))
-
-
-def test_marks(row: PairDifference | None) -> tuple[str, ...]:
-    """Returns the mark of a test: better or worse, after correction or only without it; none if not significant."""
-    if row is None or not (row.significant or row.significant_bonferroni):
-        return ()
-    return (mark_of(row.difference, corrected=bool(row.significant_bonferroni)),)
-
-
-def mark_of(difference: float, *, corrected: bool = True) -> str:
-    """Returns the mark of a significant difference; `corrected`: whether it is significant after the correction."""
-    direction = "better" if difference > 0 else "worse"
-    return direction if corrected else f"nominally-{direction}"
-
-
 def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Block]:
     first = evaluation.scores[0]
     measure = first.measures[0]
     label = first.protocol.label(measure)
-    ranked = _ranked(evaluation)
+    ranked = ranked_by_mean(evaluation.scores)
     spread = [(s.run, [float(v) for v in s.column(measure) if not math.isnan(v)]) for s in ranked]
     some = _some(min(len(spread), MOST_IN_MATRIX), len(spread), "run", "the best ")
     drawing = figures.distribution(spread[:MOST_IN_MATRIX], label)
@@ -237,7 +181,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     svg = figures.dot_interval([_drawn(row, base) for row in drawn], f"difference in {label}, 95% interval")
     what = f"Mean differences in {label}" + (f" from {base}" if base else "") + (", the best run" if many else "")
     what += _some(len(drawn), len(of_first), "test" if comparison.baseline else "pair")
-    marked = "; bold: significant after Bonferroni's correction" if any(r.significant_bonferroni for r in drawn) else ""
+    marked = f"; bold: significant after {after(comparison)}" if any(r.marked for r in drawn) else ""
     blocks.append(Figure("differences", what + marked, svg, table))
     return blocks
 
@@ -245,41 +189,14 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
 def _drawn(row: PairDifference, base: str | None) -> tuple[str, float, float, float, bool]:
     """Returns label, difference and interval of a test in a figure of differences from `base`, or of pairs."""
     if base == row.a:
-        return row.b, -row.difference, -row.ci_high, -row.ci_low, bool(row.significant_bonferroni)
+        return row.b, -row.difference, -row.ci_high, -row.ci_low, bool(row.marked)
     name = row.a if base else f"{row.a} - {row.b}"
-    return name, row.difference, row.ci_low, row.ci_high, bool(row.significant_bonferroni)
+    return name, row.difference, row.ci_low, row.ci_high, bool(row.marked)
 
 
 def _some(drawn: int, of: int, noun: str, which: str = "") -> str:
     """Says that a figure shows only a part; empty if it shows all."""
     return "" if drawn == of else f", {which}{drawn} of {counted_text(of, noun)}; the table has all"
-
-
-def tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Table:
-    """Returns every test of a comparison, in its order; `label`: measure -> its name in tables."""
-    rows = tuple(
-        (
-            Cell(row.a),
-            Cell(row.b),
-            Cell(label(row.measure)),
-            Cell(f"{row.n:,}", row.n),
-            number_cell(row.difference, 4, test_marks(row)),
-            Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
-            Cell("undefined") if row.effect_size is None else number_cell(row.effect_size, 2),
-            shown_p(row.p),
-            shown_p(row.p_bonferroni),
-            shown_p(row.p_holm),
-            shown_drawn_p(row.p_randomization, row.p_randomization_error),
-            Cell(f"{row.wins} / {row.ties} / {row.losses}", values=(row.wins, row.ties, row.losses)),
-            detectable_cell(row),
-        )
-        for row in comparison.rows
-    )
-    lacking = any(row.sd and row.detectable_corrected is None for row in comparison.rows)
-    power = f"Detectable: the least difference found with a power of {comparison.power:g}, without and with Bonferroni"
-    power += "; none: not even the largest possible one." if lacking else "."
-    notes = (f"{comparison.correction}.", *([power] if any(row.sd for row in comparison.rows) else []))
-    return Table("tests", "Tests", _OF_TESTS, rows, notes, row_headers=3)
 
 
 def _all_pairs(evaluation: Evaluation, declared: Comparison | None) -> Comparison | None:
@@ -367,7 +284,7 @@ def _differences_section(evaluation: Evaluation) -> Section | None:
     known = evaluation.task.topics.by_id()
     judged = [known[topic] for topic in first.topics if topic in known]
     clusters = evaluation.task.collection.clusters()
-    ranked = _ranked(evaluation)
+    ranked = ranked_by_mean(evaluation.scores)
     named = {name for topic in judged for name in topic.attributes} - {evaluation.task.collection.cluster, DOMAIN}
     blocks: list[Block] = []
     for name in in_natural_order(named):
@@ -438,7 +355,7 @@ def _cost_section(evaluation: Evaluation) -> Section | None:
     first = evaluation.scores[0]
     measure = first.measures[0]
     label = first.protocol.label(measure)
-    known = [(s.run, evaluation.seconds[s.run], s.aggregate(measure)) for s in _ranked(evaluation)]
+    known = [(s.run, evaluation.seconds[s.run], s.aggregate(measure)) for s in ranked_by_mean(evaluation.scores)]
     rows = tuple(
         (Cell(run), number_cell(cost * 1000, 2), number_cell(mean, shown_decimals(measure, 3)))
         for run, cost, mean in known
@@ -452,7 +369,7 @@ def _cost_section(evaluation: Evaluation) -> Section | None:
 
 
 def _commands_section(evaluation: Evaluation, commands: Mapping[str, str]) -> Section | None:
-    rows = tuple((Cell(s.run), Cell(commands[s.run])) for s in _ranked(evaluation) if s.run in commands)
+    rows = tuple((Cell(s.run), Cell(commands[s.run])) for s in ranked_by_mean(evaluation.scores) if s.run in commands)
     brought = any(row[1].text.startswith("harness score ") for row in rows)
     notes = ("Runs of unknown origin have the command that scores them.",) if brought else ()
     table = Table("commands", "Commands of the runs", (Column("run"), Column("command")), rows, notes)
@@ -467,7 +384,7 @@ def _limitations_section(evaluation: Evaluation) -> Section:
             Cell(s.run),
             *(Cell(f"{s.counts[name]:,}", s.counts[name]) if name in s.counts else Cell("") for name in names),
         )
-        for s in _ranked(evaluation)
+        for s in ranked_by_mean(evaluation.scores)
     )
     table = Table(
         "counts", "Counts of topics and results", (Column("run"), *(Column(n, kind="number") for n in names)), rows

@@ -9,6 +9,7 @@ import numpy as np
 from harness.experiments.evaluate import Evaluation
 from harness.io.names import in_natural_order
 from harness.render.model import Cell, Column, Section, Table
+from harness.reports.means import ranked_by_mean
 from harness.reports.parts import counted_topics, slice_cells
 from harness.scoring.bootstrap import mean_resampled
 from harness.scoring.measures import parse_measure, shown_decimals
@@ -31,7 +32,7 @@ def domain_section(evaluation: Evaluation, seed: int = 0) -> Section | None:
     domains = in_natural_order(domain for found in of.values() for domain in found)
     if not domains:
         return None
-    ranked = sorted(evaluation.scores, key=lambda s: (-s.aggregate(measure), s.run))
+    ranked = ranked_by_mean(evaluation.scores)
     columns = [Column("run")]
     cells: list[list[Cell]] = [[Cell(scores.run)] for scores in ranked]
     for domain in ("", *domains):

@@ -13,7 +13,6 @@ from harness.experiments.results import POOLED, ExperimentResults, Outcome, Test
 from harness.io.names import in_natural_order
 from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell, slug
 from harness.render.write import Report
-from harness.reports.comparison import test_marks
 from harness.reports.experiment_figures import cost_figure, differences_figure, experiment_means_figure
 from harness.reports.experiment_pages import topic_pages_section
 from harness.reports.experiment_parts import (
@@ -26,9 +25,12 @@ from harness.reports.experiment_parts import (
     seeds_section,
     settings_section,
 )
-from harness.reports.parts import best_mean, best_words, equal, lead_words, protocol_text, provenance_section, shown_p
+from harness.reports.means import further_columns
+from harness.reports.pair_tests import pair_cells, pair_columns, test_marks
+from harness.reports.parts import best_mean, best_words, equal, lead_words, protocol_text, provenance_section
 from harness.reports.records import score_records
-from harness.scoring.compare import PairDifference, corrected_test, to_json
+from harness.scoring.compare import PairDifference, corrected_test
+from harness.scoring.comparison_files import to_json
 from harness.scoring.measures import distributions
 from harness.scoring.scores import Scores, scores_to_json
 from harness.store.provenance import Provenance, provenance
@@ -136,7 +138,7 @@ def _means_section(results: ExperimentResults) -> Section:
         there = _of_part(results, part)
         for measure in measures:
             best[part, measure] = best_mean([scores for _, scores in there], measure)
-    rows = []
+    rows, further = [], further_columns("experiment")
     for row in results.rows:
         cells = [*row_cells(row)]
         cells[0] = Cell(row[0], marks=("baseline",) if row in baselines else ())
@@ -158,6 +160,7 @@ def _means_section(results: ExperimentResults) -> Section:
                 marks += ("best",) if equal(mean, best[part, measure]) else ()
                 cell = _mean_cell(mean, results.deviation(row, part, measure) if seeded else None, marks, seeded)
                 cells.append(replace(cell, note=note))
+            cells += [Cell("") if scores is None else shown(scores, measures) for shown in further.values()]
         rows.append(tuple(cells))
     columns = [*row_columns(results), *([Column("seeds", kind="number")] if seeded else [])]
     for part in parts:
@@ -165,6 +168,7 @@ def _means_section(results: ExperimentResults) -> Section:
         for measure in measures:
             label = measure_label(results, measure)
             columns.append(Column(label, part, "number", parts=(label, f"{label} sd") if seeded else ()))
+        columns += [Column(title, part, "number") for title in further]
     notes = ["n: topics that count for the first measure."]
     if seeded:
         notes.append("With several seeds: mean ± standard deviation of the seeds' means (n - 1).")
@@ -209,40 +213,23 @@ def _coverage(results: ExperimentResults) -> tuple[str, ...]:
     return tuple(f"{', '.join(where)}: {said}." for said, where in sets.items())
 
 
-_OF_TESTS = (
-    Column("n", kind="number"),
-    Column("difference", kind="number"),
-    Column("95% interval", parts=("95% low", "95% high")),
-    Column("p", kind="number"),
-    Column("Bonferroni", kind="number"),
-    Column("Holm", kind="number"),
-    Column("wins / ties / losses", parts=("wins", "ties", "losses")),
-)
-
-
 def _tests_section(results: ExperimentResults) -> Section | None:
     if results.comparison is None:
         return Section("Significance tests", (Prose(results.refused),)) if results.refused else None
     rows = []
     for test in results.tests:
-        row = test.result
         rows.append(
             (
                 *row_cells(test.row),
                 Cell(labels_text(test.against)),
                 *([Cell(test.part)] if results.experiment.pool else []),
-                Cell(measure_label(results, row.measure)),
-                Cell(f"{row.n:,}", row.n),
-                number_cell(row.difference, 4, test_marks(row)),
-                Cell(f"{row.ci_low:+.4f} to {row.ci_high:+.4f}", values=(row.ci_low, row.ci_high)),
-                shown_p(row.p),
-                shown_p(row.p_bonferroni),
-                shown_p(row.p_holm),
-                Cell(f"{row.wins} / {row.ties} / {row.losses}", values=(row.wins, row.ties, row.losses)),
+                Cell(measure_label(results, test.result.measure)),
+                *pair_cells("experiment", test.result),
             )
         )
     pool = [Column(results.experiment.pool)] if results.experiment.pool else []
-    columns = (*row_columns(results), Column("against"), *pool, Column("measure"), *_OF_TESTS)
+    named = (*row_columns(results), Column("against"), *pool, Column("measure"))
+    columns = (*named, *pair_columns("experiment"))
     notes = [f"{corrected_test(results.comparison)}."]
     if results.comparison.test == "t":
         notes.append("Randomization tests, where reports are written as CSV: tests.csv beside this page.")
@@ -250,7 +237,7 @@ def _tests_section(results: ExperimentResults) -> Section | None:
         notes.append("The family is that of the whole experiment, of which this report covers a part.")
     if results.experiment.seeds is not None:
         notes.append("Scores of several seeds were averaged by topic before testing.")
-    table = Table("tests", "Differences from the baseline", columns, tuple(rows), tuple(notes), len(columns) - 7)
+    table = Table("tests", "Differences from the baseline", columns, tuple(rows), tuple(notes), len(named))
     figure = differences_figure(results)
     refused: tuple[Block, ...] = (Prose(results.refused),) if results.refused else ()
     return Section("Significance tests", (*([figure] if figure is not None else []), table, *refused))
@@ -377,14 +364,7 @@ def _data_and_protocol_section(results: ExperimentResults) -> Section | None:
     restricted = _restriction(results)
     part = (f"This is not the whole experiment: {restricted}.",) if restricted else ()
     scaled = (f"All results are at {_scaled(results)}.",) if _scaled(results) else ()
-    texts = (
-        *part,
-        *scaled,
-        plan,
-        *shared,
-        *lines,
-        *dict.fromkeys(c for o in results.outcomes for c in o.cautions),
-    )
+    texts = (*part, *scaled, plan, *shared, *lines, *dict.fromkeys(c for o in results.outcomes for c in o.cautions))
     return Section("Data and protocol", (Prose(texts), *(protocol_text(found) for found in protocols.values())))
 
 

@@ -16,7 +16,7 @@ from harness.reports.topics import explorer, readable, topic_pages
 from harness.scoring.scores import Scores
 
 
-def made_of(results: ExperimentResults, row: Labels, part: str) -> tuple[Task, Scores, Path] | None:
+def shown_run(results: ExperimentResults, row: Labels, part: str) -> tuple[Task, Scores, Path] | None:
     """Returns task, scores and file of a row's run on a set of topics: the first seed, or the chosen settings."""
     chosen = results.setting(row, part) if results.is_tuned(row) else None
     for outcome in results.of(row, part):
@@ -39,7 +39,7 @@ def pages_of(
     tasks, rankings = [], []
     scores: list[Scores] = []
     for row in rows:
-        if (made := made_of(results, row, part)) is None:
+        if (made := shown_run(results, row, part)) is None:
             continue
         task, scored, path = made
         if scores and scored.topics != scores[0].topics:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from harness.experiments.evaluate import Evaluation
 from harness.render.html import render_html_table
-from harness.reports.comparison import comparison_means_table, tests_table
+from harness.reports.means import comparison_means_table
+from harness.reports.pair_tests import tests_table
 from harness.scoring.compare import Comparison
 
 

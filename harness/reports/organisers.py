@@ -16,8 +16,9 @@ from harness.experiments.evaluate import Evaluation, compare, inputs
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, number_cell
 from harness.render.write import Report
-from harness.reports.comparison import comparison_means_table, mark_of
-from harness.reports.parts import protocol_text, provenance_section, shown_p
+from harness.reports.means import comparison_means_table
+from harness.reports.pair_tests import difference_interval, mark_of, shown_p
+from harness.reports.parts import protocol_text, provenance_section
 from harness.scoring.agreement import Kappa, RunRankingCorrelation, Weights, confusion, kappa, rank_correlation
 from harness.scoring.anova import Anova, anova
 from harness.scoring.bias import TeamBias
@@ -180,20 +181,20 @@ def sources_table(found: Mapping[str, Anova]) -> Table:
     return Table("anova", "Sources of variance", columns, rows, (note,), row_headers=2)
 
 
-def pairs_table(found: Anova, holm: Mapping[frozenset[str], float | None], label: str) -> Table:
+def pairs_table(analysis: Anova, holm: Mapping[frozenset[str], float | None], label: str) -> Table:
     """Returns Tukey's test of every pair of systems beside the corrected paired t-test; `holm`: two runs -> its p."""
     rows = []
-    for pair in sorted(found.pairs, key=lambda each: -abs(each.difference)):
+    for pair in sorted(analysis.pairs, key=lambda each: -abs(each.difference)):
         p = holm.get(frozenset((pair.a, pair.b)))
         both = None not in (p, pair.p)
         marks = (mark_of(pair.difference),) if pair.significant else ()
-        differs = both and pair.significant != (p is not None and p < found.alpha)
+        differs = both and pair.significant != (p is not None and p < analysis.alpha)
         rows.append(
             (
                 Cell(pair.a),
                 Cell(pair.b),
                 Cell(f"{pair.difference:+.4f}", pair.difference, marks),
-                Cell(f"{pair.low:+.4f} to {pair.high:+.4f}", values=(pair.low, pair.high)),
+                difference_interval(pair.low, pair.high),
                 shown_p(pair.p),
                 shown_p(p),
                 Cell("differ" if differs else "agree" if both else "n/a"),
@@ -208,9 +209,9 @@ def pairs_table(found: Anova, holm: Mapping[frozenset[str], float | None], label
         Column("t-test p (Holm)", kind="number"),
         Column("agreement"),
     )
-    level = f"alpha {found.alpha:g}, n = {found.topics} topics"
+    level = f"alpha {analysis.alpha:g}, n = {analysis.topics} topics"
     notes = (
-        f"Tukey's honestly significant difference: {found.hsd:.4f} ({level}, pooled error of all pairs). The paired "
+        f"Tukey's honestly significant difference: {analysis.hsd:.4f} ({level}, pooled error of all pairs). The paired "
         "t-tests, with Holm's correction over all these pairs, use the variance of each pair.",
     )
     return Table("pairs", f"Pairs of runs by {label}", columns, tuple(rows), notes, row_headers=2, collapsed=True)
@@ -342,10 +343,7 @@ def analysis_report(
         sections.append(Section("Pool", blocks))
     collection = evaluation.task.collection
     what = Prose((f"{collection.title}, edition {scores[0].edition}.", *collection.notes, *remarks))
-    sections += [
-        Section("Data and protocol", (what, protocol_text(protocol))),
-        provenance_section(inputs(evaluation)),
-    ]
+    sections += [Section("Data and protocol", (what, protocol_text(protocol))), provenance_section(inputs(evaluation))]
     name, first = next(iter(found.items()))
     share = first.sources[0].share
     headline = f"{len(scores)} runs: systems explain {share:.0%} of the variance of {name}, topics "

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from harness.data.topics import Topic
 from harness.errors import counted_text
 from harness.render.model import Cell, Column, Facts, Prose, Section, Table, number_cell, slug
+from harness.reports.pair_tests import shown_p
 from harness.scoring.compare import PairDifference
 from harness.scoring.measures import parse_measure, shown_decimals
 from harness.scoring.protocol import Protocol
@@ -21,22 +21,6 @@ _SAME = 1e-9  # means that differ by no more are equal
 _MOST_NAMED = 3  # runs with the same mean that are named
 
 Ranges: TypeAlias = Mapping[str, Mapping[str, tuple[float, float]]]  # run -> measure -> lowest and highest mean
-
-
-def shown_p(value: float | None) -> Cell:
-    """Returns the cell of a p-value, or `undefined`."""
-    if value is None:
-        return Cell("undefined")
-    return Cell("<.0001" if value < 0.0001 else f"{value:.4f}", value)
-
-
-def shown_drawn_p(value: float, error: float | None) -> Cell:
-    """Returns the p-value of a randomization test; if it was sampled, with its standard error.
-
-    A value that is only known to be small has no error: `<.0001 ± 0.0001` would say nothing.
-    """
-    shown = shown_p(value)
-    return shown if error is None or shown.text.startswith("<") else replace(shown, text=f"{shown.text} ± {error:.4f}")
 
 
 def highest(values: Iterable[float]) -> float:
@@ -115,18 +99,6 @@ def slice_cells(runs: Sequence[Scores], measure: str, digits: int) -> list[Cell]
         number_cell(s.aggregate(measure), digits, note="" if s.n(measure) == most else f"n = {s.n(measure)}")
         for s in runs
     ]
-
-
-DETECTABLE = Column("detectable / Bonferroni", parts=("detectable", "detectable, Bonferroni"))
-
-
-def detectable_cell(row: PairDifference) -> Cell:
-    """Returns the least difference that a test finds, at its own level and at that of Bonferroni's correction."""
-    if not row.sd:
-        return Cell("n/a")
-    found = (row.detectable, row.detectable_corrected)
-    values = tuple(math.nan if value is None else value for value in found)
-    return Cell(" / ".join("none" if value is None else f"{value:.3f}" for value in found), values=values)
 
 
 def undefined_sentence(pairs: Sequence[tuple[str, str]]) -> str:

@@ -12,7 +12,7 @@ from harness.render.write import Report
 from harness.reports.parts import protocol_text, provenance_section
 
 
-def redacted_report(found: Redacted, evaluation: Evaluation) -> Report:
+def redacted_report(redacted: Redacted, evaluation: Evaluation) -> Report:
     """Reports redacted results; uses the evaluation only for the collection, the protocol and the runs' files.
 
     Examples
@@ -24,25 +24,25 @@ def redacted_report(found: Redacted, evaluation: Evaluation) -> Report:
     '1 run on mini-task1 (edition official): nDCG′ 0.85 by overlap'
     """
     collection = evaluation.task.collection
-    first, label = next(iter(found.labels.items()))
-    best = found.means[0]
-    shown = number_cell(_number(best.means[first]), found.decimals).text
-    runs = f"{len(found.means)} run{'s' if len(found.means) > 1 else ''}"
-    headline = f"{runs} on {found.collection} (edition {found.edition}): {label} {shown} by {best.run}"
-    title = collection.edition(found.edition).title
+    first, label = next(iter(redacted.labels.items()))
+    best = redacted.means[0]
+    shown = number_cell(_number(best.means[first]), redacted.decimals).text
+    runs = f"{len(redacted.means)} run{'s' if len(redacted.means) > 1 else ''}"
+    headline = f"{runs} on {redacted.collection} (edition {redacted.edition}): {label} {shown} by {best.run}"
+    title = collection.edition(redacted.edition).title
     what = Prose((f"{collection.title}; judgments: {title}.", *collection.notes))
     full = inputs(evaluation)
     # Checksums of judgments would confirm guesses; the runs are the participants' own.
     kept = {run.source or run.name for run in evaluation.runs}
     files = {name: digest for name, digest in full.files.items() if name in kept}
     sections = (
-        Section("Results", (_means(found),)),
+        Section("Results", (redacted_means_table(redacted),)),
         Section("Data and protocol", (what, protocol_text(evaluation.scores[0].protocol))),
-        Section("Redactions", (Prose((found.left_out,)),)),
+        Section("Redactions", (Prose((redacted.left_out,)),)),
         provenance_section(replace(full, files=files)),
     )
     return Report(
-        collection.title, headline, sections, data={"redacted": redacted_to_json(found)}, records=_records(found)
+        collection.title, headline, sections, data={"redacted": redacted_to_json(redacted)}, records=_records(redacted)
     )
 
 
@@ -50,18 +50,19 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _means(found: Redacted) -> Table:
-    columns = [Column("run"), *(Column(label, kind="number") for label in found.labels.values())]
+def redacted_means_table(redacted: Redacted) -> Table:
+    """Returns the rounded means of every run."""
+    columns = [Column("run"), *(Column(label, kind="number") for label in redacted.labels.values())]
     rows = [
-        (Cell(each.run), *(number_cell(_number(mean), found.decimals) for mean in each.means.values()))
-        for each in found.means
+        (Cell(each.run), *(number_cell(_number(mean), redacted.decimals) for mean in each.means.values()))
+        for each in redacted.means
     ]
-    notes = (f"Protocol {found.protocol}; edition {found.edition}.",)
+    notes = (f"Protocol {redacted.protocol}; edition {redacted.edition}.",)
     return Table("means", "Means over topics, rounded", tuple(columns), tuple(rows), notes)
 
 
-def _records(found: Redacted) -> dict[str, Records]:
-    same = (found.collection, found.edition, found.protocol)
+def _records(redacted: Redacted) -> dict[str, Records]:
+    same = (redacted.collection, redacted.edition, redacted.protocol)
     names = ("collection", "edition", "protocol", "run", "measure", "mean")
-    rows = [(*same, each.run, name, mean) for each in found.means for name, mean in each.means.items()]
+    rows = [(*same, each.run, name, mean) for each in redacted.means for name, mean in each.means.items()]
     return {"means": Records(names, tuple(rows))}

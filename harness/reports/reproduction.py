@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from harness.render.model import Block, Cell, Column, Prose, Section, Table, number_cell
 from harness.render.write import Report
-from harness.reports.parts import protocol_text, provenance_section, shown_p
+from harness.reports.pair_tests import shown_p
+from harness.reports.parts import protocol_text, provenance_section
 from harness.scoring.protocol import Protocol
 from harness.scoring.reproduction import RunReproduction, to_json
 from harness.store.provenance import Provenance
@@ -24,7 +25,7 @@ _ORDERS = (
 
 
 def reproduction_report(
-    found: RunReproduction, protocol: Protocol, provenance: Provenance, remarks: Sequence[str] = ()
+    reproduction: RunReproduction, protocol: Protocol, provenance: Provenance, remarks: Sequence[str] = ()
 ) -> Report:
     """Builds the report of all that `harness.scoring.reproduction` computes.
 
@@ -32,59 +33,63 @@ def reproduction_report(
     ----------
     remarks : what a reader of the numbers must know, a sentence each.
     """
-    blocks: list[Block] = [effects_table(found, protocol.label)]
-    if found.orders:
-        blocks.append(orders_table(found))
-    lines = [_collections(found), *remarks]
-    if found.unanswered:
-        lines.append(f"Answered by only one of the runs: {', '.join(found.unanswered)}.")
+    blocks: list[Block] = [effects_table(reproduction, protocol.label)]
+    if reproduction.orders:
+        blocks.append(orders_table(reproduction))
+    lines = [_collections(reproduction), *remarks]
+    if reproduction.unanswered:
+        lines.append(f"Answered by only one of the runs: {', '.join(reproduction.unanswered)}.")
     sections = [
         Section("Agreement with the original", tuple(blocks)),
         Section("Data and protocol", (Prose(tuple(lines)), protocol_text(protocol))),
     ]
-    if found.orders:
-        sections.append(Section("Per-topic results", (topics_table(found),)))
+    if reproduction.orders:
+        sections.append(Section("Per-topic results", (topics_table(reproduction),)))
     sections.append(provenance_section(provenance))
-    kind = "Reproduction" if found.paired else "Replication"
+    kind = "Reproduction" if reproduction.paired else "Replication"
     return Report(
-        f"{kind} of {found.original} by {found.new}",
-        reproduction_headline(found, protocol.label),
+        f"{kind} of {reproduction.original} by {reproduction.new}",
+        reproduction_headline(reproduction, protocol.label),
         tuple(sections),
-        data={"reproduction": to_json(found)},
+        data={"reproduction": to_json(reproduction)},
     )
 
 
-def reproduction_headline(found: RunReproduction, label: Callable[[str], str] = str) -> str:
+def reproduction_headline(reproduction: RunReproduction, label: Callable[[str], str] = str) -> str:
     """Returns the main result in one line."""
-    first = found.effects[0]
+    first = reproduction.effects[0]
     parts = [f"{label(first.measure)} {first.new:.4f} for {first.original:.4f}"]
     if first.rmse is not None:
         parts.append(f"RMSE {first.rmse:.4f}")
     if first.effect_ratio is not None:
         parts.append(f"effect ratio {first.effect_ratio:.3f}")
-    overlap, _ = found.mean("rbo")
+    overlap, _ = reproduction.mean("rbo")
     if overlap is not None:
         parts.append(f"rank-biased overlap {overlap:.3f}")
-    return f"{found.new} against {found.original}: {', '.join(parts)}"
+    return f"{reproduction.new} against {reproduction.original}: {', '.join(parts)}"
 
 
-def _collections(found: RunReproduction) -> str:
-    where = f"{found.collection}, edition {found.edition}"
-    if found.paired:
+def _collections(reproduction: RunReproduction) -> str:
+    where = f"{reproduction.collection}, edition {reproduction.edition}"
+    if reproduction.paired:
         return f"A reproduction: both runs are on the same topics and judgments ({where})."
-    other = f"{found.collection_new}, edition {found.edition_new}"
+    other = f"{reproduction.collection_new}, edition {reproduction.edition_new}"
     return f"A replication: the original is on {where}, the new run on other topics ({other})."
 
 
-def effects_table(found: RunReproduction, label: Callable[[str], str] = str) -> Table:
+def effects_table(reproduction: RunReproduction, label: Callable[[str], str] = str) -> Table:
     """Returns means, differences, tests, and effects over the baselines if there are any, by measure."""
-    based = found.baseline_original is not None
+    based = reproduction.baseline_original is not None
     rows = []
-    for each in found.effects:
-        n = Cell(str(each.n), each.n) if found.paired else Cell(f"{each.n} / {each.n_new}", values=(each.n, each.n_new))
+    for each in reproduction.effects:
+        n = (
+            Cell(str(each.n), each.n)
+            if reproduction.paired
+            else Cell(f"{each.n} / {each.n_new}", values=(each.n, each.n_new))
+        )
         cells = [Cell(label(each.measure)), n, *(number_cell(x, 4) for x in (each.original, each.new))]
         cells.append(Cell(f"{each.difference:+.4f}", each.difference))
-        if found.paired:
+        if reproduction.paired:
             cells += [_number(each.rmse), _number(each.nrmse), _number(each.largest), Cell(each.topic or "")]
         cells.append(shown_p(each.p))
         if based:
@@ -95,10 +100,10 @@ def effects_table(found: RunReproduction, label: Callable[[str], str] = str) -> 
                 _number(each.delta_ri),
             ]
         rows.append(tuple(cells))
-    counted = Column("n", kind="number") if found.paired else Column("n", parts=("n original", "n new"))
+    counted = Column("n", kind="number") if reproduction.paired else Column("n", parts=("n original", "n new"))
     columns = [Column("measure"), counted]
     columns += [Column(name, kind="number") for name in ("original mean", "new mean", "difference")]
-    if found.paired:
+    if reproduction.paired:
         columns += [Column(name, kind="number") for name in ("RMSE", "nRMSE", "largest difference")]
         columns.append(Column("at topic"))
     columns.append(Column("p", kind="number"))
@@ -107,41 +112,41 @@ def effects_table(found: RunReproduction, label: Callable[[str], str] = str) -> 
         columns += [Column(name, kind="number") for name in ("effect ratio", "delta RI")]
     test = (
         "paired t-test"
-        if found.paired
+        if reproduction.paired
         else "t-test of independent samples, one variance (Welch's if topics are clustered)"
     )
     notes = [f"p: two-sided {test}, not corrected; a large p does not prove equality."]
-    if found.paired:
+    if reproduction.paired:
         notes.append(
             "RMSE and largest difference: of the topics' differences; RMSE is their root mean square; "
             "nRMSE divides it by the largest possible one."
         )
     if based:
         notes.append(
-            f"Baselines: {found.baseline_original}, {found.baseline_new}. Effect ratio: improvement over the baseline, "
-            "new over original (1: the same). Delta RI: relative improvement, original - new (0: the same)."
+            f"Baselines: {reproduction.baseline_original}, {reproduction.baseline_new}. "
+            "Effect ratio: improvement over the baseline, new over original (1: the same). Delta RI: relative improvement, original - new (0: the same)."
         )
-    caption = f"{found.new} against {found.original}"
+    caption = f"{reproduction.new} against {reproduction.original}"
     return Table("effects", caption, tuple(columns), tuple(rows), tuple(notes))
 
 
-def orders_table(found: RunReproduction) -> Table:
+def orders_table(reproduction: RunReproduction) -> Table:
     """Returns the similarity of rankings: mean, lowest and highest of each coefficient over topics."""
     rows = []
     for name, title, note in _ORDERS:
-        mean, n = found.mean(name)
-        values = [value for each in found.orders if (value := getattr(each, name)) is not None]
+        mean, n = reproduction.mean(name)
+        values = [value for each in reproduction.orders if (value := getattr(each, name)) is not None]
         ends = (_number(min(values)), _number(max(values))) if values else (Cell("n/a"), Cell("n/a"))
         rows.append((Cell(title, note=note), _number(mean), *ends, Cell(str(n), n)))
     columns = (Column("rankings"), *(Column(name, kind="number") for name in ("mean", "lowest", "highest", "topics")))
     note = (
-        f"Rankings as the protocol orders them, for {len(found.orders)} topics that both runs answer. Rank-biased "
-        f"overlap has p = {found.persistence:g}; that of repro_eval stops at depth {found.depth}."
+        f"Rankings as the protocol orders them, for {len(reproduction.orders)} topics that both runs answer. "
+        f"Rank-biased overlap has p = {reproduction.persistence:g}; that of repro_eval stops at depth {reproduction.depth}."
     )
     return Table("rankings", "Similarity of the rankings", columns, tuple(rows), (note,))
 
 
-def topics_table(found: RunReproduction) -> Table:
+def topics_table(reproduction: RunReproduction) -> Table:
     """Returns the similarity of rankings for each topic."""
     rows = tuple(
         (
@@ -149,7 +154,7 @@ def topics_table(found: RunReproduction) -> Table:
             *(Cell(f"{n:,}", n) for n in (each.original, each.new, each.common)),
             *(_number(getattr(each, name)) for name, _, _ in _ORDERS),
         )
-        for each in found.orders
+        for each in reproduction.orders
     )
     columns = (
         Column("topic"),

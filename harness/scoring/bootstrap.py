@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from harness.data.columns import Floats, Index
 from harness.errors import HarnessError
-from harness.scoring.compare import TOLERANCE
+from harness.scoring.randomization import TOLERANCE
 
 CHUNK = 1 << 22  # maximum number of values in an intermediate table, 32 MiB
 MOST = 1_000_000  # maximum number of resamples

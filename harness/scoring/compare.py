@@ -1,19 +1,18 @@
-"""Differences between runs: paired tests over topics, corrections for many tests, and letter displays.
+"""Differences between runs: paired tests over topics, and corrections for many tests.
 
 Sources: Fisher's randomization test as used in retrieval (Smucker, Allan and Carterette, CIKM 2007); the Monte Carlo
-p-value that is never 0 (Phipson and Smyth, 2010); step-down correction (Holm, 1979); letter displays (Piepho, 2004).
+p-value that is never 0 (Phipson and Smyth, 2010); step-down corrections (Holm, 1979; Westfall and Young, 1993).
 """
 
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from itertools import combinations, product
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -21,11 +20,14 @@ from harness.data.frames import frame
 from harness.errors import HarnessError, counted_text, suggestion
 from harness.io.console import track
 from harness.io.display import table_html
+from harness.scoring.equivalence import EquivalenceTest, Kind, Margin, check_margin, equivalence_tests
 from harness.scoring.intervals import detectable_shift, mean_errors, numbers_of_names, paired_t
+from harness.scoring.max_statistic import shared_flips
 from harness.scoring.measures import parse_measure
 from harness.scoring.protocol import Protocol
-from harness.scoring.randomization import check_flips, child_seed, flips_for, sign_flips
+from harness.scoring.randomization import TOLERANCE, check_flips, child_seed, flips_for, sign_flips
 from harness.scoring.scores import Scores
+from harness.scoring.seeds import seed_test
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -35,11 +37,10 @@ CLUSTERED = (
 )
 Test = Literal["t", "randomization"]
 Correction = Literal["none", "bonferroni", "holm"]
+Marks = Literal["bonferroni", "maxT"]  # the correction after which tables mark a difference
 Pairs = Sequence[tuple[str, str]]
 TESTS: tuple[str, ...] = get_args(Test)
-SCHEMA = "mathir-harness/comparison"
-VERSION = 2
-TOLERANCE = 1e-12  # differences below count as 0: far below any published digit, far above rounding errors of float64
+MARKS: tuple[str, ...] = get_args(Marks)
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,16 @@ class PairDifference:
     p_randomization : two-sided paired sign-flip test; always defined.
     p_randomization_error : its Monte Carlo standard error; None where all sign flips were enumerated (p is exact).
     p_bonferroni, p_holm : corrections of the p of the comparison's `test`.
+    p_max_t : correction by the largest statistic of shared sign flips (`harness.scoring.max_statistic`); None unless
+        the comparison's `marks` is `maxT`. Then p_randomization is of the same flips.
     wins, ties, losses : topics (clusters: means) where a is better than, equal to (within 1e-12), worse than b.
     detectable, detectable_corrected : the smallest absolute mean difference that this t-test, with this sd and n, finds
         with the comparison's `power`, at alpha and at alpha / family. None where sd is 0, and where it would be larger
         than any difference in the measure.
-    significant, significant_bonferroni, significant_holm : p < alpha; None where p is undefined.
+    significant, significant_bonferroni, significant_holm, significant_max_t : p < alpha; None where p is undefined.
+    freedom : degrees of freedom of the t-test; None in files of versions before 3.
+    seeds_a, seeds_b : seeds of each run, where its values are means over them: error, interval, t and p then are those
+        of `harness.scoring.seeds.seed_test`, and sd is sqrt(n) times the error.
     """
 
     a: str
@@ -87,11 +93,21 @@ class PairDifference:
     losses: int
     detectable: float | None
     detectable_corrected: float | None
+    freedom: float | None = None
+    seeds_a: int = 1
+    seeds_b: int = 1
     p_bonferroni: float | None = None
     p_holm: float | None = None
+    p_max_t: float | None = None
     significant: bool | None = None
     significant_bonferroni: bool | None = None
     significant_holm: bool | None = None
+    significant_max_t: bool | None = None
+
+    @property
+    def marked(self) -> bool | None:
+        """Whether tables mark the difference: significant after maxT if it was asked for, else after Bonferroni's."""
+        return self.significant_bonferroni if self.p_max_t is None else self.significant_max_t
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,7 +115,8 @@ class Comparison:
     """Paired tests between runs scored under the same conditions, with the family for corrections.
 
     The corrections and `significant` marks use the p of `test`, over `family` tests (including undefined ones);
-    `correction` describes this in words, for captions. `baseline` is the `b` of all rows, or None.
+    `correction` describes this in words, for captions. `baseline` is the `b` of all rows, or None. `marks` is the
+    correction that tables mark; `equivalence` has the tests of equivalence, if there is a margin.
 
     Examples
     --------
@@ -122,7 +139,9 @@ class Comparison:
     edition: str
     protocol: str
     qrels_sha256: str
+    marks: Marks = "bonferroni"
     correction: str = ""
+    equivalence: tuple[EquivalenceTest, ...] = ()
     rows: tuple[PairDifference, ...] = ()  # last, so that a written comparison starts with what it is
 
     def frame(self) -> DataFrame:
@@ -152,6 +171,9 @@ def compare(
     power: float = 0.8,
     confidence: float = 0.95,
     clusters: Mapping[str, str] | None = None,
+    correction: Marks = "bonferroni",
+    margin: Margin | None = None,
+    kind: Kind = "equivalence",
 ) -> Comparison:
     """Tests the runs against a baseline, in given pairs, or (by default) all against all.
 
@@ -164,6 +186,8 @@ def compare(
         None: 10,000, and for the randomization test as many as a corrected p of alpha needs, 10 x family / alpha.
     clusters : topic -> its cluster of dependent topics; None if topics are independent. Means stay those over topics;
         errors are cluster-robust, and the randomization test flips the signs of whole clusters.
+    correction : the one that tables mark; `maxT` adds the max-statistic permutation test over the tests made here.
+    margin, kind : also test equivalence, or non-inferiority of `a`, within this margin (`harness.scoring.equivalence`).
 
     Raises HarnessError for runs of unlike collection, edition, protocol or judgments, unknown or repeated names, a pair
     with fewer than two common topics (clusters), an option out of its range, too few permutations for any significance.
@@ -185,13 +209,60 @@ def compare(
         power=power,
         permutations=wanted if permutations is None else permutations,
         seed=seed,
-        **identity,
+        marks=correction,
+        collection=identity["collection"],
+        edition=identity["edition"],
+        protocol=identity["protocol"],
+        qrels_sha256=identity["qrels_sha256"],
     )
     _check_options(plan, count)
+    margins = {} if margin is None else check_margin(margin, used)
     counted = {(run, measure): _counted(score, measure) for run, score in runs.items() for measure in used}
-    tests = track([*product(tested, used)], "significance tests")
-    rows = [_row(plan, a, b, measure, counted[a, measure], counted[b, measure], clusters) for (a, b), measure in tests]
-    return replace(plan, rows=corrected(plan, rows), correction=_describe(plan, rows))
+    tests = [*product(tested, used)]
+    shared = shared_flips(tests, counted, clusters, plan.permutations, seed) if correction == "maxT" else {}
+    rows = []
+    for (a, b), measure in track(tests, "significance tests"):
+        row = _row(plan, a, b, measure, counted[a, measure], counted[b, measure], clusters, shared.get((a, b, measure)))
+        rows.append(row)
+    found = corrected(plan, rows)
+    equivalence = equivalence_tests(found, margins, family=family, alpha=alpha, kind=kind)
+    return replace(plan, rows=found, equivalence=equivalence, correction=_describe(plan, rows))
+
+
+def over_seeds(comparison: Comparison, a: Sequence[Scores], b: Sequence[Scores]) -> Comparison:
+    """Returns a comparison of two runs that are means over seeds, with t-tests over topics and seeds.
+
+    Randomization tests stay those of the means over seeds.
+
+    Parameters
+    ----------
+    a, b : scores of each seed of the two runs, one for a run without seeds.
+    """
+    rows = []
+    for row in comparison.rows:
+        columns = [np.array([scores.column(row.measure) for scores in side]) for side in (a, b)]
+        counted = ~np.isnan(np.concatenate(columns)).any(axis=0)
+        test = seed_test(columns[0][:, counted], columns[1][:, counted], 1.0 - comparison.confidence)
+        sd, family = math.sqrt(row.n) * test.error, comparison.family
+        rows.append(
+            replace(
+                row,
+                ci_low=test.low,
+                ci_high=test.high,
+                sd=sd,
+                effect_size=row.difference / sd if sd else None,
+                t=row.difference / test.error if test.error else None,
+                p=test.p if test.error else None,
+                detectable=_detectable(comparison, row.measure, test.freedom, test.error, comparison.alpha),
+                detectable_corrected=_detectable(
+                    comparison, row.measure, test.freedom, test.error, comparison.alpha / family
+                ),
+                freedom=test.freedom,
+                seeds_a=len(a),
+                seeds_b=len(b),
+            )
+        )
+    return replace(comparison, rows=corrected(comparison, rows), correction=_describe(comparison, rows))
 
 
 def join_comparisons(parts: Sequence[Comparison]) -> Comparison:
@@ -225,6 +296,10 @@ def _check_options(plan: Comparison, count: int) -> None:
         raise HarnessError(f"unknown test {plan.test!r}; {suggestion(plan.test, TESTS)}")
     if plan.test == "randomization":
         check_flips(plan.permutations, plan.family, plan.alpha)
+    if plan.marks not in MARKS:
+        raise HarnessError(f"unknown correction {plan.marks!r}; {suggestion(plan.marks, MARKS)}")
+    if plan.marks == "maxT" and plan.family > count:
+        raise HarnessError(f"family: maxT corrects for the {count} tests made here; leave the family out")
     if plan.family < count:
         raise HarnessError(f"family: {plan.family} is less than the {count} tests compared here; give {count} or more")
 
@@ -287,6 +362,7 @@ def _row(
     counted_a: Mapping[str, float],
     counted_b: Mapping[str, float],
     clusters: Mapping[str, str] | None,
+    shared: tuple[float, float, float | None] | None,
 ) -> PairDifference:
     # Sorted, so that the order of topics or of the pair does not change the last digit of a difference.
     common = sorted(counted_a.keys() & counted_b.keys())
@@ -312,16 +388,14 @@ def _row(
     if sd <= TOLERANCE * max(1.0, float(np.abs(x).max()), float(np.abs(y).max())):
         sd = 0.0
     effect_size, statistic, p, margin = paired_t(difference, sd, n, freedom, plan.confidence)
-    child = child_seed(plan.seed, a, b, measure)
-    p_randomization, p_error = sign_flips(flipped, plan.permutations, child, TOLERANCE)
+    p_max_t = None
+    if shared is None:
+        child = child_seed(plan.seed, a, b, measure)
+        p_randomization, p_error = sign_flips(flipped, plan.permutations, child, TOLERANCE)
+    else:
+        p_randomization, p_max_t, p_error = shared
     both = (counted_a, counted_b)
     sides = [each if clusters is None else {clusters[topic] for topic in each} for each in both]
-    highest = parse_measure(measure).highest
-
-    def detectable(alpha: float) -> float | None:
-        least = detectable_shift(freedom, alpha, plan.power) * sd / math.sqrt(n)
-        return least if 0.0 < least <= highest else None
-
     return PairDifference(
         a=a,
         b=b,
@@ -344,9 +418,17 @@ def _row(
         wins=int(np.count_nonzero(units_apart > 0)),
         ties=int(np.count_nonzero(units_apart == 0)),
         losses=int(np.count_nonzero(units_apart < 0)),
-        detectable=detectable(plan.alpha),
-        detectable_corrected=detectable(plan.alpha / plan.family),
+        detectable=_detectable(plan, measure, freedom, sd / math.sqrt(n), plan.alpha),
+        detectable_corrected=_detectable(plan, measure, freedom, sd / math.sqrt(n), plan.alpha / plan.family),
+        freedom=freedom,
+        p_max_t=p_max_t,
+        significant_max_t=None if p_max_t is None else p_max_t < plan.alpha,
     )
+
+
+def _detectable(plan: Comparison, measure: str, freedom: float, error: float, alpha: float) -> float | None:
+    least = detectable_shift(freedom, alpha, plan.power) * error
+    return least if 0.0 < least <= parse_measure(measure).highest else None
 
 
 def _counted(scores: Scores, measure: str) -> dict[str, float]:
@@ -391,110 +473,11 @@ def _describe(plan: Comparison, rows: Sequence[PairDifference]) -> str:
     words = f"two-sided {name}, alpha {plan.alpha:g}; Bonferroni and Holm over {family}"
     words += f", {len(rows)} of them shown" if plan.family > len(rows) else ""
     words += f", {undefined} of them undefined (constant differences) but counted" if undefined else ""
+    if any(max(row.seeds_a, row.seeds_b) > 1 for row in rows):
+        words += "; of trained systems the t-test is over topics and seeds, both random"
+    words += "; maxT by sign flips that all tests share" if plan.marks == "maxT" else ""
     errors = [row.p_randomization_error for row in rows if row.p_randomization_error is not None]
     if not errors:
         return f"{words}; randomization tests are exact"
     which = "randomization tests draw" if len(errors) == len(rows) else f"{len(errors)} randomization tests draw"
     return f"{words}; {which} {plan.permutations:,} sign flips, standard error of p at most {max(errors):.2g}"
-
-
-def groups_not_different(comparison: Comparison, measure: str, correction: Correction) -> dict[str, str]:
-    """Returns run -> letters, best mean first; runs share a letter if and only if their difference is not significant.
-
-    Computes the compact letter display by insertion and absorption (Piepho, 2004). Undefined tests are not significant.
-    Letters are a to z, then a1 to z1, and so on. Raises HarnessError if the measure or a pair of its runs is missing.
-    """
-    if correction not in get_args(Correction):
-        raise HarnessError(f"unknown correction {correction!r}; {suggestion(correction, get_args(Correction))}")
-    rows = [row for row in comparison.rows if row.measure == measure]
-    if not rows:
-        known = suggestion(measure, {row.measure for row in comparison.rows})
-        raise HarnessError(f"measure {measure!r} was not compared; {known}")
-    means: dict[str, list[float]] = {}
-    for row in rows:
-        means.setdefault(row.a, []).append(row.mean_a)
-        means.setdefault(row.b, []).append(row.mean_b)
-    # A run's means differ between rows only if the common topics do; their average decides the order.
-    order = sorted(means, key=lambda run: (-statistics.mean(means[run]), run))
-    field = "significant" if correction == "none" else f"significant_{correction}"
-    different = {frozenset((row.a, row.b)): getattr(row, field) for row in rows}
-    pairs = list(combinations(order, 2))
-    for a, b in pairs:
-        if frozenset((a, b)) not in different:
-            raise HarnessError(f"runs {a} and {b} were not compared for {measure}; letters need all pairs")
-    return compact_letters(order, [(a, b) for a, b in pairs if different[frozenset((a, b))]])
-
-
-def compact_letters(order: Sequence[str], different: Pairs, most: float = math.inf) -> dict[str, str]:
-    """Returns run -> letters by insertion and absorption (Piepho, 2004): only pairs in `different` share no letter.
-
-    Parameters
-    ----------
-    order : order of the runs; the first has the letter a.
-    most : maximum number of intermediate letters, which may grow exponentially; if exceeded, an empty mapping is
-        returned.
-
-    Examples
-    --------
-    >>> compact_letters(["x", "y", "z"], [("x", "z")])
-    {'x': 'a', 'y': 'ab', 'z': 'b'}
-    """
-    # A set of runs is represented as a bit mask.
-    bit = {run: 1 << at for at, run in enumerate(order)}
-    sets = {sum(bit.values())}
-    for a, b in different:
-        both = bit[a] | bit[b]
-        split = {s for s in sets if s & both == both}
-        if not split:
-            continue
-        kept = sets - split
-        made = {s & ~one for s in split for one in (bit[a], bit[b])}
-        # Absorption: drop new sets that are subsets of others. Kept sets need no check: a kept set inside a new set
-        # would already have been inside the larger set that the new one was made from.
-        sets = kept | {s for s in made if not any(s & other == s != other for other in kept | made)}
-        if len(sets) > most:
-            return {}
-    columns = sorted([at for at in range(len(order)) if s >> at & 1] for s in sets)
-    letters = dict.fromkeys(order, "")
-    for i, column in enumerate(columns):
-        for rank in column:
-            letters[order[rank]] += "abcdefghijklmnopqrstuvwxyz"[i % 26] + (str(i // 26) if i >= 26 else "")
-    return letters
-
-
-def to_json(comparison: Comparison) -> dict[str, Any]:
-    """Returns the comparison as standard JSON (undefined values are null), with schema name and version."""
-    content = asdict(comparison)
-    return {"schema": SCHEMA, "version": VERSION, **content, "rows": list(content["rows"])}
-
-
-def from_json(data: dict[str, Any]) -> Comparison:
-    """Reads the result of `to_json`. Raises HarnessError for another schema or version, or wrong keys or types."""
-    content = dict(data) if isinstance(data, dict) else {}
-    for key, expected in (("schema", SCHEMA), ("version", VERSION)):
-        found = content.pop(key, None)
-        if found != expected:
-            raise HarnessError(f"comparison: {key} is {found!r:.60}, expected {expected!r}")
-    header = _typed(Comparison, content, "comparison")
-    typed_rows = (_typed(PairDifference, row, f"comparison: rows[{i}]") for i, row in enumerate(header.pop("rows")))
-    return Comparison(rows=tuple(PairDifference(**row) for row in typed_rows), **header)
-
-
-def _typed(cls: type[PairDifference | Comparison], data: object, where: str) -> dict[str, Any]:
-    """Returns the mapping if its keys are exactly the fields of `cls` and its values have the fields' types."""
-    kinds = {field.name: str(field.type) for field in fields(cls)}
-    if not isinstance(data, dict):
-        raise HarnessError(f"{where} is {data!r:.60}, expected an object")
-    for key in sorted(kinds.keys() ^ data.keys(), key=str):
-        fault = f"unknown key {key!r}; {suggestion(str(key), kinds)}" if key in data else f"key {key!r} is missing"
-        raise HarnessError(f"{where}: {fault}")
-    types: dict[str, Any] = {"tuple[PairDifference, ...]": list, "str": str, "Test": str, "bool": bool, "int": int}
-    for key, kind in kinds.items():
-        base, value = kind.removesuffix(" | None"), data[key]
-        if value is None and base != kind:
-            continue
-        fits = isinstance(value, types.get(base, (int, float))) and isinstance(value, bool) == (base == "bool")
-        if not fits or (base == "float" and not abs(value) < math.inf) or (base == "Test" and value not in TESTS):
-            wanted = kind.replace("Test", " | ".join(TESTS)).replace("tuple[PairDifference, ...]", "list")
-            raise HarnessError(f"{where}: key {key!r} is {value!r:.60}, expected {wanted}")
-    return dict(data)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -164,27 +164,38 @@ def judged_share(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
     return np.where(found > 0, share, np.nan)
 
 
+_share = partial(Measure, tie_bounds=True, sensitivity=1.0, highest=1.0)  # values from 0 to 1
+_count = partial(Measure, aggregate="sum", needs_relevant=False)
 MEASURES: dict[str, Measure] = {
     measure.name: measure
     for measure in (
-        Measure("nDCG", ndcg, graded=True, tie_bounds=True, sensitivity=1.0, highest=1.0),
-        Measure("AP", average_precision, tie_bounds=True, mean="MAP", sensitivity=1.0, highest=1.0),
-        Measure("P", precision, needs_cut=True, tie_bounds=True, sensitivity=1.0, highest=1.0),
-        Measure("R", recall, needs_cut=True, tie_bounds=True, sensitivity=1.0, highest=1.0),
-        Measure("RR", reciprocal_rank, tie_bounds=True, mean="MRR", sensitivity=1.0, highest=1.0),
-        Measure("Bpref", bpref, primed=False, tie_bounds=True, sensitivity=1.0, highest=1.0),
-        Measure("Rprec", r_precision, takes_cut=False, tie_bounds=True, sensitivity=1.0, highest=1.0),
-        Measure("Success", success, needs_cut=True, tie_bounds=True, sensitivity=1.0, highest=1.0),
-        Measure("GMAP", log_average_precision, aggregate="geometric", tie_bounds=True),
-        Measure("Judged", judged_share, needs_cut=True, needs_relevant=False, primed=False, diagnostic=True),
-        Measure("RelRet", relevant_retrieved, aggregate="sum", needs_relevant=False, primed=False, tie_bounds=True),
-        Measure("NumRet", retrieved, aggregate="sum", needs_relevant=False, diagnostic=True),
-        *(
-            Measure(name, count, aggregate="sum", takes_cut=False, needs_relevant=False, primed=False, diagnostic=True)
-            for name, count in (("NumRel", relevant_judged), ("NumQ", topic_count))
+        _share("nDCG", ndcg, graded=True, names=("ndcg", "ndcg_cut"), mteb="ndcg"),
+        _share("AP", average_precision, mean="MAP", names=("ap", "map", "map_cut"), mteb="map"),
+        _share("P", precision, needs_cut=True, names=("p", "precision"), mteb="precision"),
+        _share("R", recall, needs_cut=True, names=("r", "recall"), mteb="recall"),
+        _share("RR", reciprocal_rank, mean="MRR", names=("rr", "mrr", "recip_rank"), mteb="mrr"),
+        _share("Bpref", bpref, primed=False, names=("bpref",)),
+        _share("Rprec", r_precision, takes_cut=False, names=("rprec",)),
+        _share("Success", success, needs_cut=True, names=("success",), mteb="hit_rate"),
+        Measure("GMAP", log_average_precision, aggregate="geometric", tie_bounds=True, names=("gmap", "gm_map")),
+        Measure(
+            "Judged",
+            judged_share,
+            needs_cut=True,
+            needs_relevant=False,
+            primed=False,
+            diagnostic=True,
+            names=("judged",),
         ),
+        _count(
+            "RelRet", relevant_retrieved, primed=False, tie_bounds=True, names=("relret", "num_rel_ret", "numrelret")
+        ),
+        _count("NumRet", retrieved, diagnostic=True, names=("num_ret",)),
+        _count("NumRel", relevant_judged, takes_cut=False, primed=False, diagnostic=True, names=("num_rel",)),
+        _count("NumQ", topic_count, takes_cut=False, primed=False, diagnostic=True, names=("num_q",)),
     )
 }
+spellings.NAMES.update((other, measure.name) for measure in MEASURES.values() for other in measure.names)
 _OF_GRADES = {"NumRet": "RelRet", "NumRel": "NumRel"}  # with rel=N: the count of documents with a grade of N or more
 
 
@@ -232,6 +243,7 @@ def register(measure: Measure) -> None:
     if known is not None and _origin(known) != _origin(measure):  # one cell of a notebook may run twice
         raise HarnessError(f"measure {measure.name!r} is that of {_origin(known)}; choose another name")
     MEASURES[measure.name] = measure
+    spellings.NAMES.update(dict.fromkeys(measure.names, measure.name))
 
 
 def _origin(measure: Measure) -> str:
@@ -281,11 +293,11 @@ def parse_measure(text: str) -> Measure:
         return found_here
     name = re.split("[@(]", text)[0]
     if name not in MEASURES or "(" in text:
-        found = library.find(text)
-        if isinstance(found, Measure):
-            return found
-        if found != text:  # another spelling of one of our measures
-            return parse_measure(found)
+        in_library = library.find(text)
+        if isinstance(in_library, Measure):
+            return in_library
+        if in_library != text:  # another spelling of one of our measures
+            return parse_measure(in_library)
     if other := spellings.instead(given):
         raise HarnessError(f"measure {given!r} of trec_eval is not computed; {other}")
     stem = re.split("[@_(]", text)[0]
@@ -307,11 +319,11 @@ def _expanded(text: str) -> tuple[str, ...]:
 
 def _with_parameter(text: str) -> Measure | None:
     """Returns our measure with a parameter, such as `IPrec@0.1` or `NumRel(rel=2)`; None for other texts."""
-    if found := re.fullmatch(r"(NumRet|NumRel)\(rel=([1-9][0-9]{0,3})\)", text.replace(" ", "")):
-        return replace(MEASURES[_OF_GRADES[found[1]]], name=found[0], relevant_from=float(found[2]))
-    if found := re.fullmatch(r"IPrec(?:@|\(recall=)([01](?:\.[0-9]{1,2})?)(\))?", text.replace(" ", "")):
-        recall = float(found[1])
-        if recall <= 1 and (found[2] is None) == ("@" in text):
+    if match := re.fullmatch(r"(NumRet|NumRel)\(rel=([1-9][0-9]{0,3})\)", text.replace(" ", "")):
+        return replace(MEASURES[_OF_GRADES[match[1]]], name=match[0], relevant_from=float(match[2]))
+    if match := re.fullmatch(r"IPrec(?:@|\(recall=)([01](?:\.[0-9]{1,2})?)(\))?", text.replace(" ", "")):
+        recall = float(match[1])
+        if recall <= 1 and (match[2] is None) == ("@" in text):
             name, function = f"IPrec(recall={recall})", InterpolatedPrecision(recall)
             double = InterpolatedPrecision(recall, rounds=True)
             return Measure(name, function, double=double, tie_bounds=True, sensitivity=1.0)

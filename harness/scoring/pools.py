@@ -54,11 +54,7 @@ class Pool:
 
 
 def first_results(
-    run: Run,
-    protocol: Protocol,
-    keys: Mapping[str, str] | None,
-    depth: int,
-    exclusions: Exclusions | None = None,
+    run: Run, protocol: Protocol, keys: Mapping[str, str] | None, depth: int, exclusions: Exclusions | None = None
 ) -> tuple[Rankings, int]:
     """Returns the first results of each topic in the protocol's order, as used by scoring; needs no judgments.
 

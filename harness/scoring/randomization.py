@@ -15,6 +15,7 @@ import numpy as np
 from harness.data.columns import Floats
 from harness.errors import HarnessError
 
+TOLERANCE = 1e-12  # differences below count as 0: far below any published digit, far above rounding errors of float64
 CHUNK_WORDS = 1 << 18  # 2 MiB of random sign bits at a time
 LEAST, MOST = 10_000, 20_000_000  # flips drawn per test; the most take half a second with 77 topics
 BEYOND = 10  # flips expected to be as extreme where the corrected p is alpha, which makes its error a third of it

@@ -123,6 +123,8 @@ class Measure:
     relevant_from : its own relevance threshold; None: the protocol's.
     k : the cut, the first `k` results; None for all results.
     highest : the largest value of a topic, of measures that are never below 0; infinite if unknown.
+    names : its other names, in trec_eval and in papers, in lower case; `harness.scoring.spellings` reads them.
+    mteb : its name in mteb; empty: its own, in lower case.
 
     Examples
     --------
@@ -148,6 +150,8 @@ class Measure:
     takes_cut: bool = True
     double: Function | None = field(default=None, compare=False, repr=False)
     highest: float = math.inf
+    names: tuple[str, ...] = ()
+    mteb: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or "@" in self.name:

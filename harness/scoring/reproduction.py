@@ -17,9 +17,9 @@ import numpy as np
 from harness.data.columns import Floats
 from harness.errors import HarnessError
 from harness.scoring.agreement import rbo, rbo_cut, tau_b
-from harness.scoring.compare import TOLERANCE
 from harness.scoring.intervals import mean_errors, numbers_of_names
 from harness.scoring.protocol import Protocol
+from harness.scoring.randomization import TOLERANCE
 from harness.scoring.scores import Scores
 
 SCHEMA = "mathir-harness/reproduction"

@@ -134,10 +134,10 @@ class Scorer:
 
     def _find(self, run: Run, of_run: Index) -> Index:
         """Returns the index of each result's judgment, -1 without one, POOLED for one with a negative grade."""
-        found = self._table.find(run, of_run)
+        judgment = self._table.find(run, of_run)
         if self._pooled is not None:
-            found[self._pooled[found] & (found >= 0)] = POOLED
-        return found
+            judgment[self._pooled[judgment] & (judgment >= 0)] = POOLED
+        return judgment
 
     def on_part(self, qrels: Qrels) -> Scorer:
         """Returns a scorer for part of the judgments, such as those of documents in a corpus.

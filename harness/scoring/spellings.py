@@ -4,26 +4,12 @@ from __future__ import annotations
 
 import re
 
-# Names in trec_eval 9 and in papers, in lower case -> ours; a cut follows after `_`, `.` or `@`.
-_OURS = {
-    **{name.lower(): name for name in ("nDCG", "AP", "P", "R", "RR", "Bpref", "RelRet", "Judged", "Rprec", "GMAP")},
-    "map": "AP",
-    "map_cut": "AP",
-    "gm_map": "GMAP",
-    "mrr": "RR",
-    "recip_rank": "RR",
-    "recall": "R",
-    "ndcg_cut": "nDCG",
-    "success": "Success",
+# Other names of measures, in lower case -> ours; a cut follows after `_`, `.` or `@`. Our measures say theirs of
+# themselves (`Measure.names`); these are of ir_measures.
+NAMES = {
     "infap": "infAP",
     "iprec_at_recall": "IPrec",
     "iprec": "IPrec",
-    "precision": "P",
-    "num_q": "NumQ",
-    "num_ret": "NumRet",
-    "num_rel": "NumRel",
-    "num_rel_ret": "RelRet",
-    "numrelret": "RelRet",
     "set_p": "SetP",
     "set_recall": "SetR",
     "set_map": "SetAP",
@@ -87,9 +73,9 @@ def our_spelling(text: str) -> str:
     ['nDCG@10', 'AP', 'IPrec(recall=0.1)', 'SetF(beta=5.0)', 'ERR@20']
     """
     plain = text.replace("\u2032", "").replace("'", "") if "(" not in text else text
-    found = _WITH_CUT.fullmatch(plain)
-    name, cut = (found[1], found[2]) if found and plain.lower() not in _OURS else (plain, "")
-    ours = _OURS.get(name.lower())
+    match = _WITH_CUT.fullmatch(plain)
+    name, cut = (match[1], match[2]) if match and plain.lower() not in NAMES else (plain, "")
+    ours = NAMES.get(name.lower())
     if ours is None or (cut and ")" in ours):
         return text
     if ours in _PARAMETERS:
@@ -110,9 +96,9 @@ def expand(text: str) -> tuple[str, ...]:
     if text == "official":
         return _OFFICIAL
     first, *cuts = text.split(",")
-    found = _WITH_CUT.fullmatch(first)
-    if cuts and found and all(map(_CUT.fullmatch, cuts)):
-        return tuple(our_spelling(f"{found[1]}@{cut}") for cut in (found[2], *cuts))
+    match = _WITH_CUT.fullmatch(first)
+    if cuts and match and all(map(_CUT.fullmatch, cuts)):
+        return tuple(our_spelling(f"{match[1]}@{cut}") for cut in (match[2], *cuts))
     if text in _CUTS:
         return tuple(our_spelling(f"{text}@{cut}") for cut in _CUTS[text])
     return (our_spelling(text),)

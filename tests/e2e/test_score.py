@@ -17,7 +17,7 @@ from tools import Place, run_text, table
 
 import harness
 from harness.io.files import data_root
-from harness.scoring.compare import from_json
+from harness.scoring.comparison_files import from_json
 from harness.scoring.scores import scores_from_json
 
 SCHEMAS = [json.loads(path.read_text()) for path in (Path(harness.__file__).parent / "data" / "schemas").glob("*.json")]

@@ -28,8 +28,10 @@ from harness.io.names import NAME_RULE
 from harness.labs import board
 from harness.labs.site.home import SCHEMAS
 from harness.scoring import compare as stats
-from harness.scoring import reproduction, scores
+from harness.scoring import comparison_files, reproduction, scores
 from harness.scoring.compare import Comparison, PairDifference, compare
+from harness.scoring.comparison_files import to_json as written
+from harness.scoring.equivalence import EquivalenceTest
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores, scores_from_json, scores_to_json
 
@@ -44,10 +46,23 @@ def scored(run: str, values: list[list[float]], how: Protocol) -> Scores:
     return Scores(run, "c", "official", how, ("AP", "P@10"), topics, np.array(values), "0a" * 32, "", {"results": 3})
 
 
-def compared(test: stats.Test, values: list[list[float]], baseline: str | None = None) -> Comparison:
+def compared(
+    test: stats.Test,
+    values: list[list[float]],
+    baseline: str | None = None,
+    correction: stats.Marks = "bonferroni",
+    margin: Mapping[str, float] | None = None,
+) -> Comparison:
     zero = [[0.5, 0.25], [0.5, 0.5], [0.25, math.nan]]
     how = Protocol("p", ("AP", "P@10"))
-    return compare([scored("a", values, how), scored("b", zero, how)], baseline, test=test, permutations=100)
+    return compare(
+        [scored("a", values, how), scored("b", zero, how)],
+        baseline,
+        test=test,
+        permutations=100,
+        correction=correction,
+        margin=margin,
+    )
 
 
 def evaluated(comparison: Comparison | None) -> Json:
@@ -75,16 +90,24 @@ MADE: dict[str, tuple[str, Json]] = {
             scored("r", VALUES, Protocol("p", ("AP", "nDCG@10"), "title", None, True, ((0.0, 0.5), (2.0, 1.0)), 2.0))
         ),
     ),
-    "comparison": ("comparison", stats.to_json(compared("t", [[0.1, 0.2], [0.3, 1.0], [0.5, 0.5]]))),
+    "comparison": ("comparison", written(compared("t", [[0.1, 0.2], [0.3, 1.0], [0.5, 0.5]]))),
     "comparison with a baseline": (
         "comparison",
-        stats.to_json(compared("randomization", [[0.1, 0.2], [0.3, 1.0], [0.5, 0.5]], "b")),
+        written(compared("randomization", [[0.1, 0.2], [0.3, 1.0], [0.5, 0.5]], "b")),
     ),
-    "comparison of equal runs": ("comparison", stats.to_json(compared("t", [[0.5, 0.25], [0.5, 0.5], [0.25, 0.5]]))),
+    "comparison of equal runs": ("comparison", written(compared("t", [[0.5, 0.25], [0.5, 0.5], [0.25, 0.5]]))),
+    "comparison by maxT": (
+        "comparison",
+        written(compared("t", [[0.5, 0.2], [0.4, 0.5], [0.2, 0.5]], None, "maxT")),
+    ),
+    "equivalence": ("comparison", written(compared("t", [[0.5, 0.25], [0.4, 0.5], [0.25, 0.5]], margin={"AP": 0.1}))),
     "evaluation": ("evaluation", evaluated(None)),
     "evaluation with a comparison": ("evaluation", evaluated(compared("t", [[0.1, 0.2], [0.3, 1.0], [0.5, 0.5]]))),
     "reproduction": ("reproduction", reproduced()),
-    "comparison that is undefined": ("comparison", stats.to_json(compared("t", [[0.6, 0.5], [0.6, 0.75], [0.35, 1]]))),
+    "comparison that is undefined": (
+        "comparison",
+        written(compared("t", [[0.6, 0.5], [0.6, 0.75], [0.35, 1]])),
+    ),
 }
 
 
@@ -131,8 +154,11 @@ def test_schemas_are_valid_closed_and_described(name: str) -> None:
     assert all({"title", "description"} <= part.keys() for part in (loaded, *loaded["$defs"].values()))
 
 
+MODULES = (run_writers, scores, comparison_files, workflow, reproduction, board)
+
+
 def test_there_is_a_schema_for_everything_that_is_written() -> None:
-    kinds = {module.SCHEMA: module.VERSION for module in (run_writers, scores, stats, workflow, reproduction, board)}
+    kinds = {module.SCHEMA: module.VERSION for module in MODULES}
     kinds |= {f"mathir-harness/{name}": 1 for name in SCHEMAS if name.startswith("site")}
     loaded = [schema(path.stem).get("properties", {}) for path in FOLDER.glob("*.json")]
     named = [each for each in loaded if "schema" in each]  # lines of a journal and means of a submission name none
@@ -157,6 +183,7 @@ def test_the_schemas_have_the_fields_of_the_values() -> None:
         (again["$defs"]["order"]["properties"], reproduction.TopicOrder, set()),
         (again["$defs"]["effect"]["properties"], reproduction.MeasureReproduction, set()),
         (comparison["$defs"]["row"]["properties"], PairDifference, set()),
+        (comparison["$defs"]["equivalence"]["properties"], EquivalenceTest, set()),
     ):
         assert properties.keys() == more | {field.name for field in fields(made)}
 
@@ -232,7 +259,7 @@ def test_values_out_of_range_do_not_fit(made: str, change: Json) -> None:
 READERS: dict[str, Callable[[Json], object]] = {
     "run": run_from_json,
     "scores": scores_from_json,
-    "comparison": stats.from_json,
+    "comparison": comparison_files.from_json,
 }
 
 
@@ -256,7 +283,7 @@ def message(call: Callable[[], object]) -> str:
 def test_comparisons_come_back() -> None:
     made = compared("t", [[0.6, 0.2], [0.6, 1.0], [0.35, 0.5]])
     assert [row.p is None for row in made.rows] == [True, False]  # an undefined test and another
-    assert stats.from_json(through_json(stats.to_json(made))) == made
+    assert comparison_files.from_json(through_json(written(made))) == made
     assert replace(made, seed=1) != made
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from hydra.core.utils import JobReturn
 from hydra_plugins.hydra_joblib_launcher.joblib_launcher import JoblibLauncher
@@ -35,6 +35,7 @@ class Joblib(JobEngine, JoblibLauncher):  # type: ignore[misc]
     GPU run one at a time, because nothing would tell two processes to take different GPUs.
     """
 
+    one_kills_all: ClassVar[bool] = True
     joblib: dict[str, Any]  # arguments of `joblib.Parallel`
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:

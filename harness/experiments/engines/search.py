@@ -76,13 +76,13 @@ class Optuna(OptunaSweeper):
             states = [each.state for each in self._trials()]
             if states != [optuna.trial.TrialState.FAIL] * self.sweeper.n_trials:
                 raise
-        self._write(Path(self.sweeper.config.hydra.sweep.dir))
+        self._write_results(Path(self.sweeper.config.hydra.sweep.dir))
 
     def _trials(self) -> list[optuna.trial.FrozenTrial]:
         names = optuna.study.get_all_study_summaries(self._study)
         return [each for study in names for each in optuna.load_study(study.study_name, self._study).trials]
 
-    def _write(self, folder: Path) -> None:
+    def _write_results(self, folder: Path) -> None:
         """Writes the results: those of the plugin, with the direction and all trials in order."""
         trials: list[dict[str, Any]] = [
             {"params": {key.lstrip("+"): value for key, value in each.params.items()}, "value": each.value}

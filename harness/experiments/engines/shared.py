@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.singleton import Singleton
@@ -25,8 +25,10 @@ class JobEngine:
     Attributes
     ----------
     asked : resources of the jobs of the next call of `launch`; None: as the systems of a sweep's points declare.
+    one_kills_all : whether its processes are children of the driver that all end when one of them dies.
     """
 
+    one_kills_all: ClassVar[bool] = False
     asked: Sequence[Resources] | None = None
     config: DictConfig | None
     hydra_context: HydraContext | None

@@ -100,18 +100,18 @@ def normalise_latex(latex: str) -> str:
     return latex + " " if latex.endswith("\\") and _ESCAPE.search(latex) else latex
 
 
-def _spelling(found: re.Match[str]) -> str:
-    if script := found[1] or found[2]:
+def _spelling(match: re.Match[str]) -> str:
+    if script := match[1] or match[2]:
         plain = "".join(_SPELLINGS.get(one, one) for one in unicodedata.normalize("NFKC", script))
-        return f"{'^' if found[1] else '_'}{{{plain}}}"
-    if found[3]:
-        under = found[4] or found[5]
-        return f"{_ROOTS[found[3]]} " if under is None else f"{_ROOTS[found[3]]}{{{_BEYOND.sub(_spelling, under)}}}"
-    if found[6]:
-        return rf"{found[6]}\circ "
-    if found[7]:
-        return _accented(found[7] if found[7][0] == "\\" else _character(found[7]), found[8])
-    return found[0] if found[0][0] == "\\" else _character(found[0])
+        return f"{'^' if match[1] else '_'}{{{plain}}}"
+    if match[3]:
+        under = match[4] or match[5]
+        return f"{_ROOTS[match[3]]} " if under is None else f"{_ROOTS[match[3]]}{{{_BEYOND.sub(_spelling, under)}}}"
+    if match[6]:
+        return rf"{match[6]}\circ "
+    if match[7]:
+        return _accented(match[7] if match[7][0] == "\\" else _character(match[7]), match[8])
+    return match[0] if match[0][0] == "\\" else _character(match[0])
 
 
 def _accented(symbol: str, accents: str) -> str:

@@ -94,7 +94,7 @@ def formula_spans(text: str, dollars: Dollars = "pairs") -> list[Span]:
             close = closing[wanted][at + 1]
         start = starts[at] + len(sign) * width
         stop = starts[close] if close < last else start
-        if close == last or (pandoc and sign == "$" and _money(text, start, stop, width, breaks)):
+        if close == last or (pandoc and sign == "$" and _is_money(text, start, stop, width, breaks)):
             at += 1 if pandoc else width
             continue
         if start < stop:
@@ -103,7 +103,7 @@ def formula_spans(text: str, dollars: Dollars = "pairs") -> list[Span]:
     return found
 
 
-def _money(text: str, start: int, stop: int, width: int, breaks: list[int]) -> bool:
+def _is_money(text: str, start: int, stop: int, width: int, breaks: list[int]) -> bool:
     """Returns whether pandoc's rule forbids a formula `text[start:stop]` between dollars, 1 or 2 on either side.
 
     `breaks` are the positions of the blank lines of the text.

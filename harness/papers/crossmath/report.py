@@ -25,14 +25,14 @@ def check_topics(paper: Paper, scorers: Mapping[str, Scorer]) -> tuple[Translati
     if entry is None:
         return ()
     judged = {topic for scorer in scorers.values() for topic in scorer.qrels.topics}
-    english = _topics(paper, entry, entry.english, "eng")
+    english = _read_topics(paper, entry, entry.english, "eng")
     return tuple(
-        check_translation(code, language.title, _topics(paper, entry, language.path, code), english, judged)
+        check_translation(code, language.title, _read_topics(paper, entry, language.path, code), english, judged)
         for code, language in entry.languages.items()
     )
 
 
-def _topics(paper: Paper, entry: Translations, path: str, language: str) -> Topics:
+def _read_topics(paper: Paper, entry: Translations, path: str, language: str) -> Topics:
     file = local(entry.file(path, paper.where))
     return crossmath_tsv(read_bytes(file), str(file), language)
 
@@ -48,7 +48,7 @@ def rerun(paper: Paper, runs: Mapping[tuple[str, str], Run], scorers: Mapping[st
     settings, entry = paper.config.rerun, paper.config.translations
     if settings is None or entry is None:
         return ()
-    return rerun_archived(settings, _topics(paper, entry, entry.english, "eng"), runs, scorers)
+    return rerun_archived(settings, _read_topics(paper, entry, entry.english, "eng"), runs, scorers)
 
 
 def rerun_section(reproduction: PaperReproduction) -> Section | None:

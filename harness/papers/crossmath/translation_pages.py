@@ -10,7 +10,7 @@ from harness.data.topics import Topics
 from harness.experiments.experiment import Labels, labels_text
 from harness.experiments.results import ExperimentResults
 from harness.render.model import Prose, Section, TopicPages, TopicVersion, TransformationStep, Wording
-from harness.reports.experiment_pages import made_of, pages_of
+from harness.reports.experiment_pages import pages_of, shown_run
 from harness.reports.topics import explorer, language_tag_and_direction, readable
 from harness.systems.crosslingual.authors import NAMES
 from harness.systems.crosslingual.controls import Identity
@@ -83,9 +83,9 @@ def translated_topics_section(
         return None
     shown = {topic.id for page in pages for topic in page.topics}
     versions, unread = _versions([each for each in found if each.rows & set(rows)], shown)
-    pages = [_with(page, versions) for page in pages]
+    pages = [_with_wordings(page, versions) for page in pages]
     there = {run for page in pages for run in page.runs}
-    made = [row for row in results.rows if any(made_of(results, row, part) for part in results.sets)]
+    made = [row for row in results.rows if any(shown_run(results, row, part) for part in results.sets)]
     left = [labels_text(row) for row in made if labels_text(row) not in there]
     lines = [f"Not shown: {_few(left)}."] if left else []
     lines += [f"Shown without the texts of topics, to limit the file size: {_few(unread)}."] if unread else []
@@ -112,7 +112,7 @@ def _chosen(results: ExperimentResults, found: Sequence[TopicTranslation]) -> li
     groups: dict[object, list[Labels]] = {}
     for row in results.rows:
         used = tuple(index for index, each in enumerate(found) if row in each.rows)
-        if any(made_of(results, row, part) for part in results.sets):
+        if any(shown_run(results, row, part) for part in results.sets):
             groups.setdefault(used or row, []).append(row)
     order = [row for rank in zip_longest(*groups.values()) for row in rank if row is not None]
     return [row for row in results.rows if row in order[:MOST_RUNS]]
@@ -174,7 +174,8 @@ def _wording(each: TopicTranslation, topic: TranslatedTopic) -> Wording:
     return Wording(texts, facts)
 
 
-def _with(pages: TopicPages, versions: Sequence[tuple[TopicVersion, Mapping[str, Wording]]]) -> TopicPages:
+def _with_wordings(pages: TopicPages, versions: Sequence[tuple[TopicVersion, Mapping[str, Wording]]]) -> TopicPages:
+    """Returns pages of topics that also show these versions: each topic as it was worded for every version."""
     topics = tuple(
         replace(topic, wordings=tuple(wordings.get(topic.id) for _, wordings in versions)) for topic in pages.topics
     )

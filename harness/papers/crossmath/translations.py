@@ -19,8 +19,7 @@ from harness.formulas.text.delimiters import formula_spans
 from harness.papers.crossmath.topic_check import check_translation
 from harness.papers.crossmath.translation_pages import TopicTranslation, translated_topics_section
 from harness.render.model import Cell, Column, Prose, Section, Table, number_cell, slug
-from harness.reports.comparison import test_marks
-from harness.reports.parts import shown_p
+from harness.reports.pair_tests import shown_p, test_marks
 from harness.systems import states
 from harness.systems.build import build_system
 from harness.systems.crosslingual.authors import NAMES, SCRIPTS, Script, untranslated

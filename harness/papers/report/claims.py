@@ -1,17 +1,25 @@
-"""The section of a report that tests a paper's claims about its numbers."""
+"""The sections of a report on a paper's claims: about runs of its archive, and about rows of its tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from types import MappingProxyType
 
-from harness.papers.claims import POOLED, Claim
+from harness.papers.claims import POOLED, Claim, RowClaim, Test
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell
-from harness.reports.parts import DETECTABLE, detectable_cell, shown_drawn_p, shown_p
+from harness.reports.pair_tests import pair_cells, pair_columns, shown_p
 from harness.reports.records import TEST_COLUMNS
 from harness.scoring.scores import Scores
+
+_ROW_NOTES = (
+    "Difference: first row minus second. Printed: of the printed values. Here: of the runs that were made or brought, "
+    "with a two-sided paired t-test, Bonferroni over the tests of the claim. Small scale: of the scale `here`, without "
+    "a test, as its documents and models are not the paper's.",
+)
 
 
 def claims_section(
@@ -23,6 +31,10 @@ def claims_section(
     """
     if not claims:
         return None
+    named = map(Column, ("collection", "run", "against", "measure"))
+    agrees = (Column(name, "claim", "text") for name in ("supported", "corrected"))
+    of_tests = (*named, *pair_columns("claims"), *agrees)
+    of_margins = (Column("least margin", kind="number"), Column("outcome"))
     blocks: list[Block] = []
     for number, claim in enumerate(claims, 1):
         rows = tuple(
@@ -31,22 +43,23 @@ def claims_section(
                 Cell(test.row.a),
                 Cell(test.row.b),
                 Cell(labels.get(test.row.measure, test.row.measure)),
-                Cell(str(test.row.n), test.row.n),
-                number_cell(test.row.difference, 4),
-                Cell(f"{test.row.ci_low:+.3f} to {test.row.ci_high:+.3f}", values=(test.row.ci_low, test.row.ci_high)),
-                shown_p(test.row.p),
-                shown_p(test.row.p_bonferroni),
-                shown_drawn_p(test.row.p_randomization, test.row.p_randomization_error),
-                detectable_cell(test.row),
+                *pair_cells("claims", test.row),
                 Cell(_yes(test.supported)),
                 Cell(_yes(test.supported_corrected)),
+                *_equivalence_cells(test),
             )
             for test in claim.tests
         )
         blocks += [
             Prose((f"Claim {number}: {claim.title}.", *_claim_words(claim), *_notes_of(claim, notes))),
             Table(
-                f"claim-{number}", claim.title, _CLAIM_COLUMNS, rows, _claim_notes(claim), row_headers=3, collapsed=True
+                f"claim-{number}",
+                claim.title,
+                of_tests + (of_margins if claim.margin else ()),
+                rows,
+                _claim_notes(claim),
+                row_headers=3,
+                collapsed=True,
             ),
         ]
         drawn = [test for test in claim.tests if test.collection == POOLED]
@@ -68,23 +81,6 @@ def claims_section(
     return Section("Claims of the paper", tuple(blocks))
 
 
-_CLAIM_COLUMNS = (
-    Column("collection"),
-    Column("run"),
-    Column("against"),
-    Column("measure"),
-    Column("n", kind="number"),
-    Column("difference", kind="number"),
-    Column("95% interval", parts=("95% low", "95% high")),
-    Column("p", kind="number"),
-    Column("p, Bonferroni", kind="number"),
-    Column("p, randomization", kind="number"),
-    DETECTABLE,
-    Column("supported", "claim", "text"),
-    Column("corrected", "claim", "text"),
-)
-
-
 def _notes_of(claim: Claim, notes: Mapping[str, str]) -> list[str]:
     runs = [run for test in claim.tests for run in (test.row.a, test.row.b)]
     return list(dict.fromkeys(notes[run] for run in runs if run in notes))
@@ -100,12 +96,34 @@ def _claim_words(claim: Claim) -> tuple[str, ...]:
             f"{_verdict_word(plain, n)} {scope}: {plain} of {n} tests agree uncorrected, "
             f"{corrected} of {n} with Bonferroni over {family} tests ({_verdict_word(corrected, n).lower()})."
         )
-    if claim.expect == "no difference":
+    if claim.margin is not None:
+        out.append(_equivalence_words(claim, claim.margin))
+    elif claim.expect == "no difference":
         out.append(
             "A test that finds no difference does not prove that there is none: the column 'detectable' shows how "
             "large a difference it would find with a power of 0.8, without and with the correction."
         )
     return tuple(out)
+
+
+def _equivalence_words(claim: Claim, margin: float) -> str:
+    """Returns how many tests show a difference within the margin, and the margin within which all would be shown."""
+    found = [test.equivalence for test in claim.tests if test.equivalence is not None]
+    counted = Counter(test.outcome for test in found)
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counted.most_common())
+    largest = max((test.least_margin for test in found if test.least_margin is not None), default=math.nan)
+    return (
+        f"A test that finds no difference does not show that there is none. Equivalence within {margin:g} (two "
+        f"one-sided paired t-tests, corrected as the others): {outcomes}. All tests would show it for a margin above "
+        f"{largest:.3f}."
+    )
+
+
+def _equivalence_cells(test: Test) -> tuple[Cell, ...]:
+    if test.equivalence is None:
+        return ()
+    least = test.equivalence.least_margin
+    return Cell("n/a") if least is None else number_cell(least, 4), Cell(test.equivalence.outcome)
 
 
 def _verdict_word(agree: int, n: int) -> str:
@@ -139,3 +157,48 @@ def claim_records(claims: Sequence[Claim], scores: Mapping[tuple[str, str], Scor
             plan = (claim.family_pooled if pooled else claim.family, claim.alpha)
             rows.append((claim.title, *same, *astuple(test.row), *plan))
     return Records(("claim", *TEST_COLUMNS), tuple(rows))
+
+
+def row_claims_section(claims: Sequence[RowClaim], names: Callable[[str], str]) -> Section | None:
+    """Returns the claims with a line each, and the numbers behind each; None without claims.
+
+    Parameters
+    ----------
+    names : metric of the paper -> how it is shown.
+    """
+    if not claims:
+        return None
+    lines = tuple(f"Claim {number}: {claim.title}. {_row_claim_words(claim)}" for number, claim in enumerate(claims, 1))
+    blocks: list[Block] = [Prose(lines)]
+    columns = tuple(map(Column, ("first", "second", "collection", "measure")))
+    columns += tuple(Column(name, "difference", "number") for name in ("printed", "here", "small scale"))
+    columns += (Column("p, corrected", kind="number"), Column("n", kind="number"))
+    for number, claim in enumerate(claims, 1):
+        rows = tuple(
+            (
+                *(Cell(part) for part in (test.first, test.second, test.collection)),
+                Cell(names(test.metric)),
+                number_cell(test.printed, 3),
+                Cell("") if test.test is None else number_cell(test.test.difference, 4),
+                Cell("") if test.small is None else number_cell(test.small, 4),
+                Cell("") if test.test is None else shown_p(test.test.p_bonferroni),
+                Cell("") if test.test is None else Cell(str(test.test.n), test.test.n),
+            )
+            for test in claim.tests
+        )
+        blocks.append(
+            Table(f"row-claim-{number}", claim.title, columns, rows, _ROW_NOTES, row_headers=4, collapsed=True)
+        )
+    return Section("Claims of the paper", tuple(blocks))
+
+
+def _row_claim_words(claim: RowClaim) -> str:
+    agree, known = claim.agree([test.printed for test in claim.tests])
+    words = [f"in print, {agree} of {known} differences are in favour of the first row"]
+    tests = [test.test for test in claim.tests if test.test is not None]
+    better = sum(bool(test.significant_bonferroni) and test.difference > 0 for test in tests)
+    verdict = "Not tested here" if not tests else "Holds" if better == len(claim.tests) else "Not shown"
+    words += [f"{better} of {len(tests)} tests here find it significantly better"] if tests else []
+    agree, known = claim.agree([test.small for test in claim.tests])
+    words += [f"at small scale {agree} of {known} differences are in its favour"] if known else []
+    return f"{verdict}: {'; '.join(words)}."

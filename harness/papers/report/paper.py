@@ -8,12 +8,11 @@ from typing import Any
 from harness.collections.load import load_collection
 from harness.io import rehearsal
 from harness.papers.cells import KINDS, CellVerdict
-from harness.papers.claims import Claim, check_claims
+from harness.papers.claims import Claim, check_claims, row_claims
 from harness.papers.estimate import estimates
 from harness.papers.report.breakdown import breakdown_section
-from harness.papers.report.claims import claim_records, claims_section
+from harness.papers.report.claims import claim_records, claims_section, row_claims_section
 from harness.papers.report.estimates import cost_section
-from harness.papers.report.row_claims import row_claims_section
 from harness.papers.report.rows import available_section
 from harness.papers.report.runs_made_here import (
     durations_section,
@@ -23,12 +22,11 @@ from harness.papers.report.runs_made_here import (
 )
 from harness.papers.report.user_runs import brought_data, brought_section
 from harness.papers.reproduce import PaperReproduction
-from harness.papers.row_claims import row_claims
 from harness.papers.significance import mark_verdicts
 from harness.papers.step_costs import StepCost
 from harness.render.model import Block, Cell, Column, Facts, Prose, Records, Section, Table, number_cell, slug
 from harness.render.write import Report
-from harness.reports.comparison import test_marks
+from harness.reports.pair_tests import test_marks
 from harness.reports.parts import best_mean, equal, per_topic_table, protocol_text, provenance_section, ties_table
 from harness.reports.records import score_records
 from harness.reports.topics import explorer, topic_pages

@@ -14,7 +14,7 @@ from harness.papers.significance import MarkVerdict
 from harness.papers.small_scale import Here
 from harness.papers.step_costs import StepCost
 from harness.render.model import Block, Cell, Column, Prose, Section, Table, number_cell
-from harness.reports.parts import shown_p
+from harness.reports.pair_tests import shown_p
 
 _MB = 1e6
 _TOOK_NOTES = (

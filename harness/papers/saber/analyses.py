@@ -160,10 +160,7 @@ class Retrieved:
 
 
 def retrieved_domains(
-    ratings: Ratings,
-    tags: Mapping[str, Iterable[str]],
-    subdomain: Callable[[str], Subdomain | None],
-    first: int = 10,
+    ratings: Ratings, tags: Mapping[str, Iterable[str]], subdomain: Callable[[str], Subdomain | None], first: int = 10
 ) -> list[Retrieved]:
     """Counts a target's candidates, and its `first` best-rated ones, in each subdomain; most frequent first."""
     best = {row.candidate for row in sorted(ratings.rows, key=lambda row: (-row.rating, row.candidate))[:first]}

@@ -125,7 +125,7 @@ def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "liv
         games = sum(settings.rounds * (len(each.candidates) // 2) for each in targets)
         if settings.by != "llm":
             return StepEstimate({"comparisons at most": games})
-        judge = KeptModel(_model(settings, problems, "dry"))
+        judge = KeptModel(_language_model(settings, problems, "dry"))
         _played(settings, targets, judge)
         return _planned(load_endpoint(settings.endpoint), judge)
 
@@ -143,7 +143,7 @@ def pilot(settings: JudgeSettings, folders: Folders, count: int) -> str:
     targets, problems = read_targets_and_problems(folders)
     games = swiss.first_round(candidates_of(targets), settings.seed, drawn=settings.shown == "drawn")
     drawn = sample(games, count)
-    model = _model(settings, problems, "live")
+    model = _language_model(settings, problems, "live")
     model.prefer(drawn)
     spent = model.client.spent
     return f"{len(drawn)} comparisons: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
@@ -215,7 +215,7 @@ def judge_of(
 ) -> Judge:
     """Builds the judge of the settings; raises if an encoder, an endpoint or a problem is missing."""
     if settings.by == "llm":
-        return _model(settings, problems, mode)
+        return _language_model(settings, problems, mode)
     if settings.by == "oracle":
         drawn = {
             target.id: {each.id: _normal(settings.seed, target.id, each.id) for each in target.candidates}
@@ -230,7 +230,7 @@ def judge_of(
     return Embedding(dict(zip(wanted, vectors, strict=True)))
 
 
-def _model(settings: JudgeSettings, problems: Mapping[str, MathProblem], mode: Mode) -> LanguageModel:
+def _language_model(settings: JudgeSettings, problems: Mapping[str, MathProblem], mode: Mode) -> LanguageModel:
     client = Client(load_endpoint(settings.endpoint), mode, settings.budget if mode == "live" else None, fill=FILL)
     return LanguageModel(client, problems, settings.explain)
 

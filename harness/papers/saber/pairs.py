@@ -355,10 +355,7 @@ def find_pairs(features: Features, settings: PairSettings, out: Path, limits: Th
         for name, values in (("left", found.left), ("right", found.right), ("kind", found.kinds(limits))):
             np.save(folder / f"{name}-{start:09d}.npy", values)
 
-    with (
-        progress("pairs of problems", total, " million") as shown,
-        ThreadPoolExecutor(settings.threads) as pool,
-    ):
+    with progress("pairs of problems", total, " million") as shown, ThreadPoolExecutor(settings.threads) as pool:
 
         def one(start: int) -> Path | None:
             if stop.is_set():

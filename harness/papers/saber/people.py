@@ -123,12 +123,12 @@ def ask(
         if answer == "q":
             break
         choice = Choice(person, each.target, each.first, each.second, int(answer) if answer in "12" else 0)
-        _add(path, choice)
+        _append_choice(path, choice)
         made += 1
     return made
 
 
-def _add(path: Path, choice: Choice) -> None:
+def _append_choice(path: Path, choice: Choice) -> None:
     """Appends a line to the file of choices, after its last complete line."""
     line = json.dumps(asdict(choice)).encode() + b"\n"
     try:

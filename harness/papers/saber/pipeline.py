@@ -119,11 +119,11 @@ def steps(settings: BuilderSettings, where: str, mode: Mode = "live") -> tuple[B
     """
     tree = _fetched(settings.ontology, f"{where}: ontology")
     return (
-        _databank(settings.databank, f"{where}: databank", mode),
-        _annotate(settings.annotate, tree, mode),
-        _ontology(),
-        _pairs(settings.pairs),
-        _select(settings.select),
+        _databank_step(settings.databank, f"{where}: databank", mode),
+        _annotate_step(settings.annotate, tree, mode),
+        _ontology_step(),
+        _pairs_step(settings.pairs),
+        _select_step(settings.select),
         judge_step(settings.judge, (settings.select.targets, 3 * settings.select.each), mode),
         rate_step(settings.rate),
         collection_step(settings.name, settings.title, settings.judge.named()),
@@ -144,7 +144,7 @@ def _problems(folders: Folders) -> list[MathProblem]:
     return list(read_problems(folders["databank"] / PROBLEMS).values())
 
 
-def _answers(endpoint: Endpoint, *names: str) -> dict[str, Any]:
+def _answer_settings(endpoint: Endpoint, *names: str) -> dict[str, Any]:
     """Returns the settings that affect an endpoint's answers to some prompts; its address and prices do not."""
     decides = {"model": endpoint.model, "parameters": dict(endpoint.parameters), "schemas": endpoint.schemas}
     return {**decides, "repairs": endpoint.repairs, "prompts": [prompts.digest(name) for name in names]}
@@ -153,13 +153,13 @@ def _answers(endpoint: Endpoint, *names: str) -> dict[str, Any]:
 # ---- databank ---------------------------------------------------------------------------------------------------
 
 
-def _databank(settings: DatabankSettings, where: str, mode: Mode) -> BuilderStep:
+def _databank_step(settings: DatabankSettings, where: str, mode: Mode) -> BuilderStep:
     by_model = settings.delimiters == "llm"
     endpoint = load_endpoint(settings.endpoint) if by_model else None
     keys = {name: value for name, value in asdict(settings).items() if name not in ("sources", "endpoint", "budget")}
     deciding = {**keys, "sources": [bank.digest(source, where) for source in settings.sources]}
     if endpoint is not None:
-        deciding["model"] = _answers(endpoint, model.DELIMITERS)
+        deciding["model"] = _answer_settings(endpoint, model.DELIMITERS)
 
     def read() -> list[MathProblem]:
         return [problem for source in settings.sources for problem in bank.read_source(source, where)]
@@ -186,13 +186,13 @@ def _databank(settings: DatabankSettings, where: str, mode: Mode) -> BuilderStep
 # ---- annotations and ontology -----------------------------------------------------------------------------------
 
 
-def _annotate(settings: AnnotateSettings, tree: Path, mode: Mode) -> BuilderStep:
+def _annotate_step(settings: AnnotateSettings, tree: Path, mode: Mode) -> BuilderStep:
     deciding: dict[str, Any] = {"by": settings.by, "ontology": sha256_file(tree)}
     modules: tuple[str, ...] = (model.__name__,)
     endpoint: Endpoint | None = None
     if settings.by == "llm":
         endpoint = load_endpoint(settings.endpoint)
-        deciding |= {"threshold": settings.threshold, "model": _answers(endpoint, model.IDEA, model.TAGS)}
+        deciding |= {"threshold": settings.threshold, "model": _answer_settings(endpoint, model.IDEA, model.TAGS)}
     else:
         modules = (local.__name__,)
         deciding |= {"beam": settings.beam, "share": settings.share}
@@ -279,7 +279,7 @@ def _encode(settings: AnnotateSettings) -> local.Encode:
     return lambda texts: loaded.encode(texts, "document")
 
 
-def _ontology() -> BuilderStep:
+def _ontology_step() -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
         found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
         info = information(annotation.tags for annotation in found.values())
@@ -304,7 +304,7 @@ def read_information(folder: Path) -> Information:
 # ---- pairs and selection ----------------------------------------------------------------------------------------
 
 
-def _pairs(settings: PairSettings) -> BuilderStep:
+def _pairs_step(settings: PairSettings) -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
         found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS)).values()
         info = read_information(folders["ontology"])
@@ -324,7 +324,7 @@ def _pairs(settings: PairSettings) -> BuilderStep:
     return BuilderStep("pairs", ("annotate", "ontology"), settings.deciding(), modules, make, plan)
 
 
-def _select(settings: SelectSettings) -> BuilderStep:
+def _select_step(settings: SelectSettings) -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
         found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
         domains = [domains_of(annotation.tags, settings.domains) for annotation in found.values()]

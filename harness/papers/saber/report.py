@@ -259,7 +259,7 @@ def built_report(settings: BuilderSettings, folders: Mapping[str, Path], beside:
     shown = beside.target or next(iter(rated))
     if shown not in rated:
         raise HarnessError(f"target {shown!r} is unknown; {suggestion(shown, rated)}")
-    place, domains = subdomain(settings.select.domains), settings.select.domains
+    place, domains = subdomain_finder(settings.select.domains), settings.select.domains
     counts = list(domain_counts(tags, place).items())[:MOST_SUBDOMAINS]
     of_problems = {name: domains_of(found, domains) for name, found in tags.items()}
     sections = [
@@ -299,10 +299,10 @@ def built_report(settings: BuilderSettings, folders: Mapping[str, Path], beside:
     return Report(title, headline, (*sections, provenance_section(provenance({}))))
 
 
-def subdomain(tops: Mapping[str, Sequence[str]]) -> Callable[[str], tuple[str, str] | None]:
-    """Returns domain and subdomain of a node of the ontology; None for the root.
+def subdomain_finder(tops: Mapping[str, Sequence[str]]) -> Callable[[str], tuple[str, str] | None]:
+    """Returns a function that gives domain and subdomain of a node of the ontology; None for the root.
 
-    >>> subdomain({"Algebra": ["Algebra"]})("Algebra/PolynomialRoots/VietasFormulas")
+    >>> subdomain_finder({"Algebra": ["Algebra"]})("Algebra/PolynomialRoots/VietasFormulas")
     ('Algebra', 'Polynomial Roots')
     """
     domain = {top: name for name, titles in tops.items() for top in titles}

@@ -52,8 +52,7 @@ def check_runnable(words: Sequence[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [name if name in FIRST.values() else pytest.param(name, marks=pytest.mark.slow) for name in SYSTEMS],
+    "name", [name if name in FIRST.values() else pytest.param(name, marks=pytest.mark.slow) for name in SYSTEMS]
 )
 def test_systems(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     check_runnable(example(capsys, "systems", name))

@@ -200,10 +200,7 @@ def test_judgments_alone_are_a_collection(tmp_path: Path) -> None:
         ("N-1\tthe sine\r\nN-2\tthe cosine\n", {"N-1", "N-2"}),
         ("\n<top>\n<num>7\n<title>x\n</top>\n", {"7"}),
         ("query\tgold\tsource\tpath_or_id\nzorn\tzorn\tlist\ta / b\n", {"list-001"}),
-        (
-            '[{"group": "1", "queries": [{"form": "theorem name", "query": "x"}], "theorems": {"t": 2}}]',
-            {"1.1"},
-        ),
+        ('[{"group": "1", "queries": [{"form": "theorem name", "query": "x"}], "theorems": {"t": 2}}]', {"1.1"}),
         (
             '[ {"id": "O1", "full_name": "t", "q1a_lean": "x", "q1b_latex": "", "q1c_natural": "y", "q2_slogan": "",'
             ' "q3_nickname": "", "q4_special_case": ""}]',

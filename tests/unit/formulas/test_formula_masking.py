@@ -39,10 +39,7 @@ def test_formulas_become_numbers() -> None:
     assert mask_formulas("cost $5") == Masked("cost $5", (), ())
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    table("formulas/numbers"),
-)
+@pytest.mark.parametrize(("text", "expected"), table("formulas/numbers"))
 def test_numbers_of_the_text_are_skipped(text: str, expected: str) -> None:
     masked = mask_formulas(text)
     assert masked.text == expected

@@ -54,10 +54,7 @@ def test_what_cannot_be_read_is_an_error_within_what_can(formula: str, tree: str
     assert (tangent_string(reading.tree), reading.reason) == (italic(tree), reason)
 
 
-@pytest.mark.parametrize(
-    "row",
-    [("a % b\nc %d", "a", "c", "d"), *table("formulas/tokens")],
-)
+@pytest.mark.parametrize("row", [("a % b\nc %d", "a", "c", "d"), *table("formulas/tokens")])
 def test_tokens(row: tuple[str, ...]) -> None:
     formula, *tokens = row
     assert latex.tokens(formula) == tokens

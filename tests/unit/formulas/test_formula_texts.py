@@ -235,10 +235,7 @@ def test_all_characters_of_the_table_are_read_as_their_first_command() -> None:
         assert [char for char in characters if parse(f"a {char} b").reason.startswith("unknown")] == []
 
 
-@pytest.mark.parametrize(
-    ("latex", "wanted"),
-    table("formulas/normalised"),
-)
+@pytest.mark.parametrize(("latex", "wanted"), table("formulas/normalised"))
 def test_normalised(latex: str, wanted: str) -> None:
     assert normalise_latex(latex) == wanted
     assert normalise_latex(wanted) == wanted

@@ -388,10 +388,7 @@ def fused(*inputs: str, **more: object) -> dict[str, object]:
             with_rows(Base={"system": "overlap", "sets": {}}),
             "tables: 1: Base: key 'sets' is unknown; did you mean 'set'?",
         ),
-        (
-            with_rows(Base={"state": "needs x", "set": {"k": 1}}),
-            "tables: 1: Base: key 'set' needs the key 'system'",
-        ),
+        (with_rows(Base={"state": "needs x", "set": {"k": 1}}), "tables: 1: Base: key 'set' needs the key 'system'"),
         (with_rows(Base={"system": "overlap", "set": {"k": 1}}), "tables: 1: Base: set: parameter 'k' is unknown;"),
         (with_rows(Base={"system": "fusion-rrf"}), "tables: 1: Base: system 'fusion-rrf' fuses runs; name their rows"),
         (with_rows(Base={"system": "overlap", "inputs": ["Short"]}), "tables: 1: Base: system 'overlap' fuses no runs"),

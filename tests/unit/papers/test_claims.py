@@ -1,17 +1,22 @@
+"""Claims of papers: about runs of their archives, and about rows of their tables."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from harness.errors import HarnessError
 from harness.io.checks import typed
-from harness.papers.claims import POOLED, Claim, check_claims
-from harness.papers.paper import Config, Paper
+from harness.papers.claims import POOLED, Claim, check_claims, row_claims
+from harness.papers.paper import Config, Paper, load_paper
+from harness.papers.paper_settings import ClaimSettings
 from harness.papers.report.claims import claims_section
-from harness.papers.reproduce import PaperReproduction
+from harness.papers.reproduce import PaperReproduction, recompute_paper
 from harness.render.model import Figure, Prose, Table
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
@@ -19,13 +24,7 @@ from harness.scoring.scores import Scores
 PLAIN = Protocol("plain", ("RR",))
 NOISE = np.array([0.01, -0.01, 0.02, -0.02, 0.0, 0.01, -0.01, 0.04])  # mean .005
 BASE = np.array([0.5, 0.4, 0.3, 0.6, 0.5, 0.2, 0.4, 0.5])
-RUNS = {
-    "base": BASE,
-    "same": BASE,
-    "alike": BASE + NOISE,
-    "better": BASE + 0.2 + NOISE,
-    "constant": BASE + 0.125,
-}
+RUNS = {"base": BASE, "same": BASE, "alike": BASE + NOISE, "better": BASE + 0.2 + NOISE, "constant": BASE + 0.125}
 
 
 def reproduction(
@@ -61,6 +60,33 @@ def test_no_difference_is_supported_where_no_test_is_significant() -> None:
     assert [test.row.n for test in found.tests] == [8, 8, 16]
     assert found.count(corrected=False, among_pooled=False) == (2, 2)
     assert found.count(corrected=True, among_pooled=True) == (1, 1)
+
+
+def test_a_claim_of_no_difference_with_a_margin_is_tested_for_equivalence() -> None:
+    entry = {"title": "x", "expect": "no difference", "pairs": [["alike", "base"], ["better", "base"]], "margin": 0.1}
+    (found,) = check_claims(reproduction([entry]))
+    assert found.margin == 0.1
+    tests = [test.equivalence for test in found.tests]
+    rows = [test.row for test in found.tests]
+    assert [(test.a, test.b, test.margin) for test in tests if test] == [(row.a, row.b, 0.1) for row in rows]
+    assert {test.outcome for test in tests if test and test.a == "alike"} == {"equivalent"}
+    assert {test.outcome for test in tests if test and test.a == "better"} == {"different"}
+    for test, row in zip(tests, rows, strict=True):
+        family = found.family_pooled if row.n == 16 else found.family
+        low, high = stats.t.interval(1 - 2 * 0.05 / family, row.n - 1, row.difference, row.sd / np.sqrt(row.n))
+        assert test is not None
+        assert [test.ci_low, test.ci_high] == pytest.approx([low, high])
+    section = claims_section([found], {})
+    assert section is not None
+    said = " ".join(line for block in section.blocks if isinstance(block, Prose) for line in block.paragraphs)
+    assert "0.1 (two one-sided paired t-tests, corrected as the others): 3 equivalent, 3 different." in said
+
+
+@pytest.mark.parametrize(("expect", "margin"), [("first better", 0.1), ("no difference", 0.0), ("no difference", 1.0)])
+def test_a_margin_belongs_to_a_claim_of_no_difference(expect: str, margin: float) -> None:
+    entry = {"title": "x", "expect": expect, "pairs": [["alike", "base"]], "margin": margin}
+    with pytest.raises(HarnessError, match="margin: belongs to a claim of no difference, and is above 0 and below 1"):
+        reproduction([entry])
 
 
 def test_no_difference_is_not_supported_where_there_is_one() -> None:
@@ -231,3 +257,56 @@ def test_the_seed_decides_the_randomization_test_alone() -> None:
     assert [row.p for row in rows(1)] == [row.p for row in rows(2)]
     # 16 topics: more orders than are tried.
     assert rows(1)[-1].p_randomization != rows(2)[-1].p_randomization
+
+
+def test_printed_differences_of_mirmu_by_hand() -> None:
+    first, second = row_claims(recompute_paper(load_paper("mirmu-msm")))
+    assert [first.agree([test.printed for test in first.tests]), len(second.tests)] == [(9, 9), 27]
+    (test,) = (t for t in first.tests if (t.second, t.metric) == ("2: mirmu 1: Base", "ndcg_prime"))
+    assert (test.collection, round(test.printed, 3), test.test, test.small) == ("arqmath-3", 0.071, None, None)
+
+
+@pytest.mark.real
+@pytest.mark.usefixtures("mirror")
+def test_runs_that_are_here_are_tested() -> None:
+    """By the t-test that the report of CrossMath makes for the same two runs."""
+    paper = load_paper("crossmath")
+    rows = (("1: Bi-encoder", "1: Cross-encoder"),)
+    claim = ClaimSettings("The first is better", rows=rows, metrics=("p10_prime",), collections=("arqmath-2",))
+    found = recompute_paper(replace(paper, config=replace(paper.config, claims=(claim,))))
+    ((test,),) = (each.tests for each in row_claims(found))
+    scores = {run: found.scores["arqmath-2", run] for run in ("eng-NLLB-bi", "eng-NLLB-cross")}
+    assert test.test is not None
+    means = [one.aggregate("P@10") for one in scores.values()]
+    assert test.test.difference == pytest.approx(means[0] - means[1])
+    assert test.test.p_bonferroni == test.test.p
+    assert (test.test.p or 1.0) < 0.001
+    assert test.printed == pytest.approx(test.test.difference, abs=0.0011)
+
+
+@pytest.mark.parametrize(
+    ("settings", "fault"),
+    [
+        ({"rows": (("2: msm 2: tf-idf", "2: nobody"),), "metrics": ("ndcg_prime",)}, "row '2: nobody' is unknown;"),
+        ({"rows": (("2: msm 2: tf-idf", "2: msm 3: BM25"),), "metrics": ("bpref",)}, "have no column in common"),
+    ],
+)
+def test_rows_that_cannot_be_compared(settings: dict[str, object], fault: str) -> None:
+    paper = load_paper("mirmu-msm")
+    claim = ClaimSettings("x", **settings)  # type: ignore[arg-type]
+    with pytest.raises(HarnessError, match=fault):
+        row_claims(recompute_paper(replace(paper, config=replace(paper.config, claims=(claim,)))))
+
+
+@pytest.mark.parametrize("settings", [{}, {"rows": (("a", "b"),)}, {"pairs": (("a", "b"),), "metrics": ("x",)}])
+def test_a_claim_is_of_runs_or_of_rows_with_metrics(settings: dict[str, object]) -> None:
+    with pytest.raises(HarnessError, match="either pairs of runs, or pairs of rows with metrics"):
+        ClaimSettings("x", **settings)  # type: ignore[arg-type]
+
+
+def test_fusions_without_some_of_their_runs_say_nothing_at_small_scale() -> None:
+    found = recompute_paper(load_paper("mirmu-msm"))
+    made = (replace(v, value=float(v.cell.value), in_part=v.cell.system.startswith("ens")) for v in found.verdicts)
+    fusions, single = row_claims(found, replace(found, verdicts=tuple(made)))
+    assert {test.small for test in fusions.tests} == {None}
+    assert [test.small for test in single.tests] == [test.printed for test in single.tests]

@@ -63,7 +63,7 @@ def test_what_is_absent_is_left_out_with_what_reads_it(own: Callable[..., Paper]
         "1 both mini-task1": "to make",
         "1 with it mini-task1": "left out",
     }
-    why = [each.why for each in found.of("left out")]
+    why = [each.why for each in found.in_state("left out")]
     assert why == ["needs compubert", "needs the run hand-encoder on mini-task1"]
     assert [need.name for need in found.fetchable] == ["nobody/nothing-to-find"]
     assert {str(row): reason for row, reason in found.rowless.items()} == {"1: lost": "blocked: lost"}
@@ -74,7 +74,7 @@ def test_what_is_made_is_neither_work_nor_need(own: Callable[..., Paper]) -> Non
     found = plan_paper(paper, made=lambda step: step.title.startswith("bm25"))
     assert list(states(found).values()) == ["to make", "made", "to make"]
     everything = plan_paper(paper, made=lambda _: True)
-    assert (everything.needs, everything.of("to make"), total(everything.steps)) == ((), (), total([]))
+    assert (everything.needs, everything.in_state("to make"), total(everything.steps)) == ((), (), total([]))
 
 
 @pytest.mark.slow
@@ -85,7 +85,10 @@ def test_totals_are_sums_by_hand_and_shared_work_counts_once(paper: str) -> None
     assert len(keys) == len(set(keys))
     calls = [(call.endpoint, call.what) for each in found.steps for call in each.calls]
     assert len(calls) == len(set(calls))
-    whole, rest = found.totals["with what is left out"], [work for each in found.of("to make") for work in each.rest]
+    whole, rest = (
+        found.totals["with what is left out"],
+        [work for each in found.in_state("to make") for work in each.rest],
+    )
     works = [*(work for each in found.steps for work in each.work), *rest]
     known = [work.hours for work in works if work.hours is not None]
     assert whole.hours.low == pytest.approx(sum(each.low for each in known))
@@ -155,7 +158,7 @@ def test_only_what_a_step_to_make_needs_is_fetched_first(own: Callable[..., Pape
     assert [need.name for need in found.fetchable] == ["nobody/nothing-to-find"]
     absent = replace(paper.available, corpus="arqmath-posts") if paper.available else None  # by hand: nothing to make
     found = plan_paper(replace(paper, available=absent))
-    assert (found.of("to make"), found.fetchable) == ((), ())
+    assert (found.in_state("to make"), found.fetchable) == ((), ())
     (line,) = (line for line in plan_lines(found, amount) if "nothing-to-find (" in line)
     assert line.startswith("can be fetched nobody/nothing-to-find (not known): Hugging Face hub")
 
@@ -203,11 +206,11 @@ def test_a_beginning_ends_where_a_part_of_a_name_does(name: str) -> None:
 def test_small_scale_is_small_where_the_hub_is_reachable() -> None:
     """Of MIRMU's systems, those with the declared model of a package and those of words."""
     found = plan_paper(load_paper("mirmu-msm"), scale=HERE)
-    made = {each.step.runs[0].name for each in found.of("to make")}
+    made = {each.step.runs[0].name for each in found.in_state("to make")}
     assert made == {"msm-tfidf", "msm-bm25", "msm-sum", "msm-bm25-fine", "mirmu-minilm"}
     assert found.totals["to make"].hours.high < 0.2
     assert all(need.where == f"harness fetch {need.source}" for need in found.fetchable)  # none of the hub
-    (why,) = {each.why for each in found.of("left out") if each.step.runs[0].name == "mirmu-minilm-mathberta"}
+    (why,) = {each.why for each in found.in_state("left out") if each.step.runs[0].name == "mirmu-minilm-mathberta"}
     assert "the model witiko/mathberta (not at small scale)" in why
 
 
@@ -216,7 +219,7 @@ def test_no_paid_call_at_small_scale_without_a_budget(monkeypatch: pytest.Monkey
     paper, part = load_paper("mathlib4"), Selection(tables=("4",))
     free = plan_paper(paper, part, HERE)
     assert free.totals["to make"].calls == 0
-    whys = {each.step.runs[0].system: each.why for each in free.of("left out")}
+    whys = {each.step.runs[0].system: each.why for each in free.in_state("left out")}
     assert whys["mathlib4-openai-v2"] == "needs paid calls of openai-ada-002 (with budget=DOLLARS)"
     assert plan_paper(paper, part, HERE, budget=1.0).totals["to make"].calls > 0
 
@@ -246,7 +249,7 @@ def formula_search(monkeypatch: pytest.MonkeyPatch) -> Paper:
 @pytest.mark.slow
 def test_an_experiment_on_another_corpus_than_the_papers_has_no_number(formula_search: Paper) -> None:
     found = plan_paper(formula_search)
-    why = {each.step.experiment: each.why for each in found.of("left out")}
+    why = {each.step.experiment: each.why for each in found.in_state("left out")}
     said = "the paper searched the 28,320,920 formulas of the whole collection, which no configuration has, in place of"
     assert why == {"mathamr-formula-search": f"{said} mse-formulas"}  # each other experiment has a number
     ours = ("Ours / MathAMR+",)

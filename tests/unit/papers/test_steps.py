@@ -10,7 +10,7 @@ from harness.errors import HarnessError
 from harness.io import config
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.rows import labels
-from harness.papers.steps import HERE, NothingToMakeError, PrintedRow, RunStep, Selection, paper_steps, run_of
+from harness.papers.steps import HERE, NothingToMakeError, PrintedRow, RunStep, Selection, paper_steps, planned_run
 from harness.rehearsal.world import models_of, sources_of
 from harness.systems.dense.training.settings import Tuning
 
@@ -176,7 +176,7 @@ def test_a_part_that_is_not_there(part: Selection, why: str) -> None:
 
 def test_words_of_a_run() -> None:
     words = ["run", "collection=c", "corpus=d", "edition=e", "rerank=true", "system=bm25", "system.k1=0.9"]
-    run = run_of([*words, "system.name=mine"])
+    run = planned_run([*words, "system.name=mine"])
     assert (run.collection, run.corpus, run.edition, run.rerank, run.name) == ("c", "d", "e", True, "mine")
     assert run.configuration["k1"] == 0.9
     fusion = RunStep(

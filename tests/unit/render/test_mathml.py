@@ -130,10 +130,7 @@ def test_markup_in_a_formula_is_text_or_the_formula_is_not_converted(latex: str)
         assert_harmless(element)
 
 
-@pytest.mark.parametrize(
-    "latex",
-    [r"\unicode{x0}", r"\begin{cases} 0", " ", "^"],
-)
+@pytest.mark.parametrize("latex", [r"\unicode{x0}", r"\begin{cases} 0", " ", "^"])
 def test_what_cannot_be_converted_gives_nothing(latex: str) -> None:
     assert to_mathml(latex) is None
 

@@ -249,11 +249,7 @@ def test_a_whole_latex_report_is_balanced_and_runs_no_foreign_command(text: str)
 def test_tables_follow_the_habits_of_papers() -> None:
     columns = (Column("Run"), Column("ARQMath-1", "P@10", "number"), Column("ARQMath-2", "P@10", "number"))
     rows = (
-        (
-            Cell("psu_A", marks=("baseline",)),
-            Cell("0.300", 0.3, ("best", "better"), "rounded"),
-            Cell("-0.1", -0.1),
-        ),
+        (Cell("psu_A", marks=("baseline",)), Cell("0.300", 0.3, ("best", "better"), "rounded"), Cell("-0.1", -0.1)),
         (Cell("[x]"), Cell("0.2", marks=("exact",)), Cell("n/a", marks=("missing",))),
     )
     source = render_latex(

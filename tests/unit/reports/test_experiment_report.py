@@ -21,10 +21,13 @@ from harness.experiments.result_files import scores_in
 from harness.experiments.results import ExperimentResults, Outcome
 from harness.experiments.task import task
 from harness.render import figures
-from harness.render.model import Figure, Prose, Table
+from harness.render.model import Cell, Figure, Prose, Table
 from harness.render.svg import text_width
 from harness.render.write import Report
+from harness.reports import means, pair_tests
 from harness.reports.experiment import experiment_report
+from harness.reports.means import MeansColumn
+from harness.reports.pair_tests import PairTestColumn
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
 from harness.store import cost
@@ -235,10 +238,7 @@ def test_the_first_figure_has_the_means_with_their_intervals() -> None:
     """By hand: the t interval of eight values, which are the means of two seeds."""
     report = experiment_report(four())
     shown = figure(report, "means-figure")
-    assert report.sections[0].blocks[:2] == (
-        Prose(("far, 10 is 0.156 above the next, near, 10 (not tested).",)),
-        shown,
-    )
+    assert report.sections[0].blocks[:2] == (Prose(("far, 10 is 0.156 above the next, near, 10 (not tested).",)), shown)
     assert shown.caption == "MAP′ by condition; c, edition e, n = 8, protocol arqmath-task1; diamond: the best"
     values = np.array(VALUES["far"]) + 0.03125
     low, high = reference.t.interval(0.95, 7, values.mean(), reference.sem(values))
@@ -295,3 +295,17 @@ def test_names_at_the_left_are_not_cut_by_the_edge(strong: bool) -> None:
     *lines, _ = re.findall(r'<text x="([\d.]+)" y="[\d.]+" text-anchor="end"[^>]*>([^<]*)<', drawing)
     assert "".join(part for _, part in lines).replace(" ", "") == name.replace(" ", "")
     assert all(float(x) - text_width(part, strong) >= 0 for x, part in lines)
+
+
+def test_columns_from_outside_are_in_the_tables_of_an_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the forms of such columns are told apart: `test_means`."""
+    monkeypatch.setattr(means, "MEANS", [MeansColumn({"experiment": "first"}, lambda s, _: Cell(s.run[:1], 7.0))])
+    monkeypatch.setattr(
+        pair_tests,
+        "TESTS",
+        [*pair_tests.TESTS, PairTestColumn({"experiment": "double n"}, lambda r: Cell(f"{r.n * 2}"))],
+    )
+    report = experiment_report(four())
+    assert "first" in [column.full_title for column in table(report, "means").columns]
+    at = [column.title for column in table(report, "tests").columns].index("double n")
+    assert {row[at].text for row in table(report, "tests").rows} == {"16"}

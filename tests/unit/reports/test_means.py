@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import json
+from pathlib import Path
+
 import pytest
+from typer.testing import CliRunner
 
 import harness as h
+from harness.cli.main import app
 from harness.errors import HarnessError
 from harness.experiments.evaluate import Evaluation
 from harness.io.files import data_root
 from harness.render.latex import render_table
-from harness.reports.means import paper_means_table
+from harness.render.model import Cell
+from harness.reports import means, pair_tests
+from harness.reports.means import MeansColumn, paper_means_table
+from harness.reports.pair_tests import PairTestColumn
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +71,32 @@ def test_refused(evaluation: Evaluation, options: dict[str, object], line: str) 
     with pytest.raises(HarnessError) as caught:
         paper_means_table(evaluation, **options)  # type: ignore[arg-type]
     assert str(caught.value) == line
+
+
+EVERYWHERE = ("command", "paper", "report", "data")
+
+
+def test_columns_from_outside_are_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One declaration each: printed, in the report, its CSV and JSON, in LaTeX by name, in the JSON of the command."""
+    answered = MeansColumn(dict.fromkeys(EVERYWHERE, "answered"), lambda s, _: Cell("all", float(len(s.topics))))
+    signs = PairTestColumn(dict.fromkeys(("command", "report", "claims"), "signs"), lambda r: Cell(f"{r.n}+"))
+    monkeypatch.setattr(means, "MEANS", [*means.MEANS, answered])
+    monkeypatch.setattr(pair_tests, "TESTS", [*pair_tests.TESTS, signs])
+    runs = [str(data_root() / "runs" / "mini" / "mini-task1" / f"{name}.run") for name in ("shuffle", "overlap")]
+    options = ["--collection", "mini-task1", "--measures", "nDCG,AP", "--baseline", "shuffle", "--quiet"]
+
+    def shown(*more: str) -> str:
+        done = CliRunner().invoke(app, ["compare", *runs, *options, *more], env={"COLUMNS": "300"})
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    printed = shown("-o", str(tmp_path / "out"), "--latex", str(tmp_path / "t.tex"), "--columns", "run,answered,AP")
+    assert "answered" in printed and "signs" in printed and "42+" in printed
+    assert (tmp_path / "t.tex").read_text().count("& all &") == 2
+    for path in ("index.html", "report.json", "tables/means.csv"):
+        assert "answered" in (tmp_path / "out" / path).read_text()
+    with (tmp_path / "out/tables/tests.csv").open() as file:
+        assert {row["signs"] for row in csv.DictReader(file)} == {"42+"}
+    assert [each["answered"] for each in json.loads(shown("--json"))["scores"]] == [42.0, 42.0]
+    assert "answered" not in CliRunner().invoke(app, ["score", *runs, *options[:4], "--redact", "--quiet"]).stdout
+    assert [column.title for column in pair_tests.pair_columns("claims")][-1] == "signs"

@@ -14,7 +14,7 @@ from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
 from harness.experiments.result_files import task_result
 from harness.labs.leaderboard import LeaderboardEntry, LeaderboardSettings, leaderboard
-from harness.reports.comparison import comparison_means_table
+from harness.reports.means import comparison_means_table
 from harness.reports.means import paper_means_table as paper_table
 from harness.scoring.measures import MEASURES, parse_measure, shown_decimals, without_diagnostics
 from harness.scoring.protocol import Protocol

@@ -21,13 +21,7 @@ from harness.data.trec import Qrels
 from harness.errors import HarnessError
 from harness.io.files import data_root
 from harness.scoring import ir_measures as library
-from harness.scoring.measures import (
-    label,
-    parse_measure,
-    parse_measures,
-    unbounded,
-    without_diagnostics,
-)
+from harness.scoring.measures import label, parse_measure, parse_measures, unbounded, without_diagnostics
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import scores_from_json, scores_to_json, tie_caution
 from harness.scoring.spellings import split_measures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from harness.scoring.compare import compact_letters
+from harness.scoring.letters import compact_letters
 
 
 def test_twins_double_the_letters() -> None:

@@ -115,10 +115,7 @@ def test_gains_are_also_taken_as_pairs_and_the_configuration_is_left_alone() -> 
         ),
         ({"ties_deduplicate": "file"}, "key 'ties_deduplicate' has no use without 'deduplicate: true'"),
         ({"measures": ["AP@5", "P@1", "AP@5"]}, "key 'measures': measure 'AP@5' is named twice"),
-        (
-            {"measures": ["AP@5", "AP@05"]},
-            "key 'measures': measure 'AP@05': the cut begins with 0, expected AP@5",
-        ),
+        ({"measures": ["AP@5", "AP@05"]}, "key 'measures': measure 'AP@05': the cut begins with 0, expected AP@5"),
         ({"topics": None}, "key 'topics' is None, expected one of all, answered"),
         ({"topics": ["all"]}, "key 'topics' is ['all'], expected one of all, answered"),
         ({"no_relevant": 0}, "key 'no_relevant' is 0, expected one of zero, skip"),

@@ -19,6 +19,7 @@ from harness.data.columns import Floats
 from harness.data.trec import Qrels
 from harness.errors import HarnessError
 from harness.scoring import measures as m
+from harness.scoring import spellings
 from harness.scoring.measures import label, parse_measure, register
 from harness.scoring.rankings import Judged, Measure, Ranked
 from harness.scoring.scorer import Scorer
@@ -39,6 +40,7 @@ ERR = Measure("ERR", expected_reciprocal_rank, graded=True, tie_bounds=True, mea
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(m, "MEASURES", dict(m.MEASURES))
+    monkeypatch.setattr(spellings, "NAMES", dict(spellings.NAMES))
 
 
 def test_a_measure_of_ones_own() -> None:
@@ -52,6 +54,15 @@ def test_a_measure_of_ones_own() -> None:
     scorer = Scorer(Qrels.from_dict("e", {"t": {"a": 1, "b": 4}}), how)
     run = run_of({"t": [("a", 1.0), ("b", 1.0)]})
     assert scorer.tie_spans(run, scorer(run)) == dict.fromkeys(how.measures, (1 / 4 + 3 / 4 / 2, 1.0))
+
+
+def test_a_measure_says_its_other_names() -> None:
+    register(replace(ERR, names=("expected_rr",)))
+    assert [str(parse_measure(text)) for text in ("expected_rr_10", "Expected_RR@5", "ERR")] == [
+        "ERR@10",
+        "ERR@5",
+        "ERR",
+    ]
 
 
 def test_names_that_cannot_be_registered() -> None:

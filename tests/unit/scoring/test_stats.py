@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 
 from harness.errors import HarnessError
 from harness.scoring import compare as stats
-from harness.scoring.compare import Comparison, PairDifference, compare, from_json, groups_not_different, to_json
+from harness.scoring.compare import Comparison, PairDifference, compare
+from harness.scoring.comparison_files import from_json, to_json
 from harness.scoring.intervals import detectable_shift
+from harness.scoring.letters import groups_not_different
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 
@@ -364,18 +366,31 @@ def written(options: Mapping[str, Any] = MappingProxyType({})) -> tuple[Comparis
     return comparison, json.loads(json.dumps(to_json(comparison), allow_nan=False))
 
 
-@pytest.mark.parametrize("options", [{}, {"baseline": "a"}, {"test": "randomization", "seed": 5}])
+ALSO = {"test": "randomization", "seed": 5}, {"correction": "maxT", "margin": 0.1}
+
+
+@pytest.mark.parametrize("options", [{}, {"baseline": "a"}, *ALSO])
 def test_json_round_trip(options: dict[str, Any]) -> None:
     comparison, data = written(options)
-    assert (data["schema"], data["version"]) == ("mathir-harness/comparison", 2)
+    assert (data["schema"], data["version"]) == ("mathir-harness/comparison", 3)
     assert from_json(data) == comparison
+
+
+def test_a_document_of_version_2_is_read() -> None:
+    comparison, data = written()
+    added = {"freedom", "p_max_t", "significant_max_t", "seeds_a", "seeds_b"}
+    old = {key: value for key, value in data.items() if key not in ("marks", "equivalence")} | {"version": 2}
+    old["rows"] = [{key: value for key, value in row.items() if key not in added} for row in data["rows"]]
+    rows = tuple(replace(row, freedom=None) for row in comparison.rows)
+    assert from_json(old) == replace(comparison, rows=rows)
+    assert message(lambda: from_json(old | {"version": 3})) == "comparison: key 'equivalence' is missing"
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
         ({"schema": "run"}, "comparison: schema is 'run', expected 'mathir-harness/comparison'"),
-        ({"version": 1}, "comparison: version is 1, expected 2"),
+        ({"version": 1}, "comparison: version is 1, expected 3"),
         ({"sead": 1}, "comparison: unknown key 'sead'; did you mean 'seed'?"),
         ({"seed": 1.5}, "comparison: key 'seed' is 1.5, expected int"),
         ({"seed": True}, "comparison: key 'seed' is True, expected int"),

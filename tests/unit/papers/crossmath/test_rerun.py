@@ -182,9 +182,7 @@ def test_the_table() -> None:
     tables = {block.id: block for block in section.blocks if isinstance(block, Table)}
     theirs, ours = (f"{scores.mean('nDCG@10'):.3f}" for scores in (agreed().theirs, agreed().ours))
     r = f"{stats.pearsonr([0.9, 0.5, 0.4], [0.91, 0.4, 0.5])[0]:.3f}"
-    assert grid(tables["rerun"]) == [
-        ["old", "c1", "3", "5", "0.333", r, "1", "0.0100", "0.1000", theirs, ours, "1"],
-    ]
+    assert grid(tables["rerun"]) == [["old", "c1", "3", "5", "0.333", r, "1", "0.0100", "0.1000", theirs, ours, "1"]]
     assert grid(tables["rerun-translation"]) == [
         ["old", "c1", "untranslated", "1", "1", "n/a", "n/a", "0", "0.0004"],
         ["old", "c1", "translated", "2", "4", "0.333", r, "1", "0.0550"],

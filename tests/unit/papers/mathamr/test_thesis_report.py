@@ -149,13 +149,7 @@ def test_the_learning_curve_has_three_seeds_at_each_end() -> None:
     seeds: dict[str, list[str | None]] = {}
     for cell in plan.cells():
         seeds.setdefault(cell.labels[1], []).append(cell.seed)
-    assert seeds == {
-        "1000": ["1", "2", "3"],
-        "2500": [None],
-        "5000": [None],
-        "10000": [None],
-        "19000": ["1", "2", "3"],
-    }
+    assert seeds == {"1000": ["1", "2", "3"], "2500": [None], "5000": [None], "10000": [None], "19000": ["1", "2", "3"]}
 
 
 # ---- heat maps ------------------------------------------------------------------------------------------------------

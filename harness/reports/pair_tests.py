@@ -1,0 +1,199 @@
+"""Tables of significance tests: their columns are declared once, for commands, reports, experiments and claims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from harness.render.model import Cell, Column, Table, number_cell
+from harness.scoring.compare import Comparison, Marks, PairDifference
+from harness.scoring.equivalence import describe_equivalence
+
+TEST_MARKS = ("baseline", "better", "worse", "nominally-better", "nominally-worse")
+
+
+def shown_p(value: float | None) -> Cell:
+    """Returns the cell of a p-value, or `undefined`."""
+    if value is None:
+        return Cell("undefined")
+    return Cell("<.0001" if value < 0.0001 else f"{value:.4f}", value)
+
+
+def shown_drawn_p(value: float, error: float | None) -> Cell:
+    """Returns the p-value of a randomization test; if it was sampled, with its standard error.
+
+    A value that is only known to be small has no error: `<.0001 ± 0.0001` would say nothing.
+    """
+    shown = shown_p(value)
+    return shown if error is None or shown.text.startswith("<") else replace(shown, text=f"{shown.text} ± {error:.4f}")
+
+
+def after(comparison: Comparison) -> str:
+    """Returns the correction after which tables of a comparison mark a difference, in words."""
+    return "maxT" if comparison.marks == "maxT" else "Bonferroni's correction"
+
+
+def test_marks(row: PairDifference | None) -> tuple[str, ...]:
+    """Returns the mark of a test: better or worse, after correction or only without it; none if not significant."""
+    if row is None or not (row.significant or row.marked):
+        return ()
+    return (mark_of(row.difference, corrected=bool(row.marked)),)
+
+
+def mark_of(difference: float, *, corrected: bool = True) -> str:
+    """Returns the mark of a significant difference; `corrected`: whether it is significant after the correction."""
+    direction = "better" if difference > 0 else "worse"
+    return direction if corrected else f"nominally-{direction}"
+
+
+def difference_interval(low: float, high: float, digits: int = 4) -> Cell:
+    """Returns the cell of a confidence interval of a difference."""
+    return Cell(f"{low:+.{digits}f} to {high:+.{digits}f}", values=(low, high))
+
+
+@dataclass(frozen=True)
+class PairTestColumn:
+    """A column of tables of tests.
+
+    Attributes
+    ----------
+    titles : form (`command`, `report`, `experiment`, `claims`) -> title; other forms do not show the column.
+    cell : what it shows of a test.
+    cells : form -> what it shows there instead.
+    parts : names of its columns in CSV files, if its cells have several numbers.
+    shown : whether tables of a comparison with these marks (`Comparison.marks`) have the column.
+    """
+
+    titles: Mapping[str, str]
+    cell: Callable[[PairDifference], Cell]
+    cells: Mapping[str, Callable[[PairDifference], Cell]] = field(default_factory=dict)
+    parts: tuple[str, ...] = ()
+    shown: Callable[[Marks], bool] = lambda _: True
+
+
+def _detectable(row: PairDifference) -> Cell:
+    """Returns the least difference that a test finds, at its own level and at that of Bonferroni's correction."""
+    if not row.sd:
+        return Cell("n/a")
+    least = (row.detectable, row.detectable_corrected)
+    values = tuple(math.nan if value is None else value for value in least)
+    return Cell(" / ".join("none" if value is None else f"{value:.3f}" for value in least), values=values)
+
+
+def _effect(row: PairDifference) -> Cell:
+    return Cell("undefined") if row.effect_size is None else number_cell(row.effect_size, 2)
+
+
+TESTS: list[PairTestColumn] = [
+    PairTestColumn(
+        {"command": "n", "report": "n", "experiment": "n", "claims": "n"},
+        lambda row: Cell(f"{row.n:,}", row.n),
+        {"command": lambda row: Cell(str(row.n), row.n)},
+    ),
+    PairTestColumn(
+        {"command": "a - b", "report": "difference", "experiment": "difference", "claims": "difference"},
+        lambda row: number_cell(row.difference, 4, test_marks(row)),
+        {
+            "command": lambda row: Cell(f"{row.difference:+.4f}{'*' if row.marked else ''}"),
+            "claims": lambda row: number_cell(row.difference, 4),
+        },
+    ),
+    PairTestColumn(
+        dict.fromkeys(("command", "report", "experiment", "claims"), "95% interval"),
+        lambda row: difference_interval(row.ci_low, row.ci_high),
+        {
+            "command": lambda row: Cell(f"[{row.ci_low:+.4f}, {row.ci_high:+.4f}]"),
+            "claims": lambda row: difference_interval(row.ci_low, row.ci_high, 3),
+        },
+        parts=("95% low", "95% high"),
+    ),
+    PairTestColumn(
+        {"command": "d", "report": "effect size d"},
+        _effect,
+        {"command": lambda row: Cell("n/a") if row.effect_size is None else _effect(row)},
+    ),
+    PairTestColumn(dict.fromkeys(("command", "report", "experiment", "claims"), "p"), lambda row: shown_p(row.p)),
+    PairTestColumn(
+        {"command": "Bonferroni", "report": "Bonferroni", "experiment": "Bonferroni", "claims": "p, Bonferroni"},
+        lambda row: shown_p(row.p_bonferroni),
+    ),
+    PairTestColumn(dict.fromkeys(("command", "report", "experiment"), "Holm"), lambda row: shown_p(row.p_holm)),
+    PairTestColumn(
+        dict.fromkeys(("command", "report"), "maxT"),
+        lambda row: shown_p(row.p_max_t),
+        shown=lambda marks: marks == "maxT",
+    ),
+    PairTestColumn(
+        {"command": "randomization", "report": "randomization", "claims": "p, randomization"},
+        lambda row: shown_drawn_p(row.p_randomization, row.p_randomization_error),
+    ),
+    PairTestColumn(
+        dict.fromkeys(("report", "experiment"), "wins / ties / losses"),
+        lambda row: Cell(f"{row.wins} / {row.ties} / {row.losses}", values=(row.wins, row.ties, row.losses)),
+        parts=("wins", "ties", "losses"),
+    ),
+    PairTestColumn(
+        dict.fromkeys(("report", "claims"), "detectable / Bonferroni"),
+        _detectable,
+        parts=("detectable", "detectable, Bonferroni"),
+    ),
+]
+
+
+def pair_columns(form: str, marks: Marks = "bonferroni") -> tuple[Column, ...]:
+    """Returns the columns of a form, after those that name the pair of runs."""
+    return tuple(
+        Column(each.titles[form], kind="text" if each.parts else "number", parts=each.parts)
+        for each in _shown(form, marks)
+    )
+
+
+def pair_cells(form: str, row: PairDifference, marks: Marks = "bonferroni") -> tuple[Cell, ...]:
+    """Returns the cells of a test in the columns of a form."""
+    return tuple(each.cells.get(form, each.cell)(row) for each in _shown(form, marks))
+
+
+def _shown(form: str, marks: Marks) -> list[PairTestColumn]:
+    return [each for each in TESTS if form in each.titles and each.shown(marks)]
+
+
+def tests_table(comparison: Comparison, label: Callable[[str], str] = str, form: str = "report") -> Table:
+    """Returns every test of a comparison, in its order; `label`: measure -> its name in tables."""
+    named = ("run", "against", "measure") if form == "report" else ("a", "b", "measure")
+    columns = (*map(Column, named), *pair_columns(form, comparison.marks))
+    rows = tuple(
+        (Cell(row.a), Cell(row.b), Cell(label(row.measure)), *pair_cells(form, row, comparison.marks))
+        for row in comparison.rows
+    )
+    lacking = any(row.sd and row.detectable_corrected is None for row in comparison.rows)
+    power = f"Detectable: the least difference found with a power of {comparison.power:g}, without and with Bonferroni"
+    power += "; none: not even the largest possible one." if lacking else "."
+    notes = (f"{comparison.correction}.", *([power] if any(row.sd for row in comparison.rows) else []))
+    return Table("tests", "Tests", columns, rows, notes, row_headers=3)
+
+
+def equivalence_table(comparison: Comparison, label: Callable[[str], str] = str) -> Table:
+    """Returns every test of equivalence or non-inferiority; `label`: measure -> its name in tables."""
+    columns = (*map(Column, ("a", "b", "measure")), *(Column(name, kind="number") for name in ("n", "margin", "a - b")))
+    columns += (
+        Column("interval", parts=("low", "high")),
+        *(Column(name, kind="number") for name in ("p", "Bonferroni")),
+    )
+    columns += (Column("least margin", kind="number"), Column("outcome"))
+    rows = tuple(
+        (
+            *(Cell(text) for text in (row.a, row.b, label(row.measure))),
+            Cell(f"{row.n:,}", row.n),
+            Cell(f"{row.margin:g}", row.margin),
+            number_cell(row.difference, 4),
+            difference_interval(row.ci_low, row.ci_high),
+            shown_p(row.p),
+            shown_p(row.p_bonferroni),
+            Cell("n/a") if row.least_margin is None else number_cell(row.least_margin, 4),
+            Cell(row.outcome),
+        )
+        for row in comparison.equivalence
+    )
+    notes = (f"{describe_equivalence(comparison.equivalence, comparison.family, comparison.alpha)}.",)
+    return Table("equivalence", "Tests of equivalence within a margin", columns, rows, notes, row_headers=3)
