@@ -21,7 +21,8 @@ from harness.reports.comparison import by_group, comparison_headline
 from harness.reports.comparison import report as report_on
 from harness.reports.means import comparison_means_table
 from harness.reports.means import paper_means_table as paper_table
-from harness.reports.parts import per_topic_table, protocol_text, provenance_section, shown_p
+from harness.reports.pair_tests import shown_p
+from harness.reports.parts import per_topic_table, protocol_text, provenance_section
 from harness.scoring.compare import Comparison, compare
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
