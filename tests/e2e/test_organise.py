@@ -311,21 +311,11 @@ REFUSED = {
         *MINI,
     ): "x / one: 2 runs have this name; give each its own, as NAME=FILE",
     (*ANALYSE, "a.run", "b.run", *MINI, "--alpha", "2"): "alpha: 2 is not between 0 and 1",
-    (
-        "organise",
-        "correlate",
-        "q.txt",
-    ): "q.txt: is not JSON; expected what 'harness score --json' prints, or a report.json",
-    (
-        "organise",
-        "correlate",
-        "list.json",
-    ): "list.json: has no scores; expected what 'harness score --json' prints, or a report.json",
-    (
-        "organise",
-        "correlate",
-        "scores.json",
-    ): "scores.json: scores: schema is 'mathir-harness/scores' version 9, expected 'mathir-harness/scores' version 2",
+    ("organise", "correlate", "q.txt"): "q.txt: not valid JSON: Expecting value: line 1 column 1 (char 0)",
+    ("organise", "correlate", "list.json"): "list.json: holds no scores by topic; name a report of 'harness score', "
+    "'compare', 'run' or 'reproduce', or a file with the output of 'harness score --json'",
+    ("organise", "correlate", "scores.json"): "scores.json: scores 1: scores: schema is 'mathir-harness/scores' "
+    "version 9, expected 'mathir-harness/scores' version 2",
     ("organise", "kappa", "q.txt"): "kappa: 1 files; expected the judgments of two assessors",
     ("organise", "kappa", "q.txt", "q.txt"): "q: two files have this name; give each its own, as NAME=FILE",
     ("organise", "kappa", "q.txt", "other.txt"): "q and other: no topic and document was judged by both",
