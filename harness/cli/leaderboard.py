@@ -106,19 +106,7 @@ def leaderboard(
     labs = [Path(place) for place in places if os.path.isfile(os.path.join(place, LAB))]  # noqa: PTH113, PTH118
     others = [place for place in places if Path(place) not in labs]
     asked = ScoringOptions(
-        runs=[],
-        collection=collection,
-        qrels=qrels,
-        topics=topics,
-        edition=edition,
-        protocol=protocol,
-        format=format,
-        measures=measures,
-        keys=keys,
-        corpus=corpus,
-        json=as_json,
-        redact=redact,
-        note=note,
+        [], collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
     )
     options = ("collection", "qrels", "topics", "edition", "protocol", "format", "measures", "keys", "corpus")
     given = {f"--{name}": getattr(asked, name) for name in options}

@@ -13,21 +13,25 @@ LATIN = frozenset(
     "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖØÙÚÛÜÝÞßàáâãäåæçèéêëìíîïðñòóôõöøùúûüýþÿĂăĄąĆćČčĎďĐđĘęĚěĞğİıĹĺĽľŁłŃńŇňŐőŒœŔŕŘřŚśŞşŠšŢţŤťŮůŰűŸŹźŻżŽž"
 )
 
+
+def _pairs(table: str) -> dict[str, str]:
+    """Reads a table of characters, each followed by its LaTeX."""
+    words = table.split()
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
 _TEXT = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "#": r"\#",
-    "$": r"\$",
-    "%": r"\%",
-    "&": r"\&",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "`": r"\textasciigrave{}",
+    **_pairs(r"""
+    \ \textbackslash{}   { \{   } \}   # \#   $ \$   % \%   & \&   _ \_   ^ \textasciicircum{}
+    ~ \textasciitilde{}   ` \textasciigrave{}   < \textless{}   > \textgreater{}   – \textendash{}
+    — \textemdash{}   … \ldots{}   ‘ \textquoteleft{}   ’ \textquoteright{}   “ \textquotedblleft{}
+    ” \textquotedblright{}   ‚ \quotesinglbase{}   „ \quotedblbase{}   « \guillemotleft{}
+    » \guillemotright{}   ‹ \guilsinglleft{}   › \guilsinglright{}   • \textbullet{}   † \textdagger{}
+    ‡ \textdaggerdbl{}   § \S{}   ¶ \P{}   © \textcopyright{}   ® \textregistered{}   ™ \texttrademark{}
+    ° \textdegree{}   € \texteuro{}   £ \pounds{}   ¥ \textyen{}   ¡ \textexclamdown{}
+    ¿ \textquestiondown{}   ª \textordfeminine{}   º \textordmasculine{}   ħ \ensuremath{\hbar}
+    """),
     '"': r"\textquotedbl{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
     # After the end of a row or a rule, LaTeX would read these as options.
     "[": "{[}",
     "]": "{]}",
@@ -39,36 +43,6 @@ _TEXT = {
     "\u2003": r"\quad{}",
     "\u2010": "-",
     "\u2011": "-",
-    "–": r"\textendash{}",
-    "—": r"\textemdash{}",
-    "…": r"\ldots{}",
-    "‘": r"\textquoteleft{}",
-    "’": r"\textquoteright{}",
-    "“": r"\textquotedblleft{}",
-    "”": r"\textquotedblright{}",
-    "‚": r"\quotesinglbase{}",
-    "„": r"\quotedblbase{}",
-    "«": r"\guillemotleft{}",
-    "»": r"\guillemotright{}",
-    "‹": r"\guilsinglleft{}",
-    "›": r"\guilsinglright{}",
-    "•": r"\textbullet{}",
-    "†": r"\textdagger{}",
-    "‡": r"\textdaggerdbl{}",
-    "§": r"\S{}",
-    "¶": r"\P{}",
-    "©": r"\textcopyright{}",
-    "®": r"\textregistered{}",
-    "™": r"\texttrademark{}",
-    "°": r"\textdegree{}",
-    "€": r"\texteuro{}",
-    "£": r"\pounds{}",
-    "¥": r"\textyen{}",
-    "¡": r"\textexclamdown{}",
-    "¿": r"\textquestiondown{}",
-    "ª": r"\textordfeminine{}",
-    "º": r"\textordmasculine{}",
-    "ħ": r"\ensuremath{\hbar}",
     # Joiners and direction marks are invisible.
     "\u00ad": r"\-",
     "\u200c": "",
@@ -78,121 +52,22 @@ _TEXT = {
     "\u061c": "",
 }
 
-_MATH = {
-    "×": r"\times",
-    "÷": r"\div",
-    "±": r"\pm",
-    "∓": r"\mp",
-    "·": r"\cdot",
-    "⋅": r"\cdot",
-    "−": "-",
-    "′": "'",
-    "″": "''",
-    "‴": "'''",
-    "¬": r"\neg",
-    "µ": r"\mu",
-    "≤": r"\leq",
-    "≥": r"\geq",
-    "≠": r"\neq",
-    "≈": r"\approx",
-    "≡": r"\equiv",
-    "≅": r"\cong",
-    "≪": r"\ll",
-    "≫": r"\gg",
-    "∼": r"\sim",
-    "≃": r"\simeq",
-    "∝": r"\propto",
-    "∞": r"\infty",
-    "∑": r"\sum",
-    "∏": r"\prod",
-    "∫": r"\int",
-    "∂": r"\partial",
-    "∇": r"\nabla",
-    "∆": r"\Delta",
-    "√": r"\surd",
-    "∈": r"\in",
-    "∉": r"\notin",
-    "∋": r"\ni",
-    "⊂": r"\subset",
-    "⊆": r"\subseteq",
-    "⊃": r"\supset",
-    "⊇": r"\supseteq",
-    "∪": r"\cup",
-    "∩": r"\cap",
-    "∖": r"\setminus",
-    "∅": r"\varnothing",
-    "∀": r"\forall",
-    "∃": r"\exists",
-    "∄": r"\nexists",
-    "∧": r"\wedge",
-    "∨": r"\vee",
-    "⊢": r"\vdash",
-    "⊨": r"\models",
-    "⊤": r"\top",
-    "⊥": r"\bot",
-    "∥": r"\parallel",
-    "∣": r"\mid",
-    "∤": r"\nmid",
-    "∠": r"\angle",
-    "△": r"\triangle",
-    "∴": r"\therefore",
-    "∵": r"\because",
-    "→": r"\to",
-    "←": r"\leftarrow",
-    "↔": r"\leftrightarrow",
-    "↑": r"\uparrow",
-    "↓": r"\downarrow",
-    "⇒": r"\Rightarrow",
-    "⇐": r"\Leftarrow",
-    "⇔": r"\Leftrightarrow",
-    "⟶": r"\longrightarrow",
-    "⟹": r"\Longrightarrow",
-    "⟺": r"\Longleftrightarrow",
-    "↦": r"\mapsto",
-    "↪": r"\hookrightarrow",
-    "∘": r"\circ",
-    "◦": r"\circ",
-    "∙": r"\bullet",
-    "⊕": r"\oplus",
-    "⊗": r"\otimes",
-    "⊘": r"\oslash",
-    "⟨": r"\langle",
-    "⟩": r"\rangle",
-    "⌊": r"\lfloor",
-    "⌋": r"\rfloor",
-    "⌈": r"\lceil",
-    "⌉": r"\rceil",
-    "…": r"\ldots",
-    "⋯": r"\cdots",
-    "⋮": r"\vdots",
-    "⋱": r"\ddots",
-    "ℓ": r"\ell",
-    "ℕ": r"\mathbb{N}",
-    "ℤ": r"\mathbb{Z}",
-    "ℚ": r"\mathbb{Q}",
-    "ℝ": r"\mathbb{R}",
-    "ℂ": r"\mathbb{C}",
-    "ℙ": r"\mathbb{P}",
-    "ℵ": r"\aleph",
-    "ℜ": r"\Re",
-    "ℑ": r"\Im",
-    "✓": r"\checkmark",
-    "✔": r"\checkmark",
-    "✗": r"\times",
-    "★": r"\bigstar",
-    "□": r"\Box",
-    "∎": r"\blacksquare",
-    "■": r"\blacksquare",
-    "▲": r"\blacktriangle",
-    "▼": r"\blacktriangledown",
-    "ϕ": r"\phi",
-    "ϵ": r"\epsilon",
-    "ϑ": r"\vartheta",
-    "ϱ": r"\varrho",
-    "ς": r"\varsigma",
-    "φ": r"\varphi",
-    "ε": r"\varepsilon",
-}
+_MATH = _pairs(r"""
+    × \times   ÷ \div   ± \pm   ∓ \mp   · \cdot   ⋅ \cdot   − -   ′ '   ″ ''   ‴ '''   ¬ \neg   µ \mu
+    ≤ \leq   ≥ \geq   ≠ \neq   ≈ \approx   ≡ \equiv   ≅ \cong   ≪ \ll   ≫ \gg   ∼ \sim   ≃ \simeq
+    ∝ \propto   ∞ \infty   ∑ \sum   ∏ \prod   ∫ \int   ∂ \partial   ∇ \nabla   ∆ \Delta   √ \surd
+    ∈ \in   ∉ \notin   ∋ \ni   ⊂ \subset   ⊆ \subseteq   ⊃ \supset   ⊇ \supseteq   ∪ \cup   ∩ \cap
+    ∖ \setminus   ∅ \varnothing   ∀ \forall   ∃ \exists   ∄ \nexists   ∧ \wedge   ∨ \vee   ⊢ \vdash
+    ⊨ \models   ⊤ \top   ⊥ \bot   ∥ \parallel   ∣ \mid   ∤ \nmid   ∠ \angle   △ \triangle   ∴ \therefore
+    ∵ \because   → \to   ← \leftarrow   ↔ \leftrightarrow   ↑ \uparrow   ↓ \downarrow   ⇒ \Rightarrow
+    ⇐ \Leftarrow   ⇔ \Leftrightarrow   ⟶ \longrightarrow   ⟹ \Longrightarrow   ⟺ \Longleftrightarrow
+    ↦ \mapsto   ↪ \hookrightarrow   ∘ \circ   ◦ \circ   ∙ \bullet   ⊕ \oplus   ⊗ \otimes   ⊘ \oslash
+    ⟨ \langle   ⟩ \rangle   ⌊ \lfloor   ⌋ \rfloor   ⌈ \lceil   ⌉ \rceil   … \ldots   ⋯ \cdots   ⋮ \vdots
+    ⋱ \ddots   ℓ \ell   ℕ \mathbb{N}   ℤ \mathbb{Z}   ℚ \mathbb{Q}   ℝ \mathbb{R}   ℂ \mathbb{C}
+    ℙ \mathbb{P}   ℵ \aleph   ℜ \Re   ℑ \Im   ✓ \checkmark   ✔ \checkmark   ✗ \times   ★ \bigstar
+    □ \Box   ∎ \blacksquare   ■ \blacksquare   ▲ \blacktriangle   ▼ \blacktriangledown   ϕ \phi
+    ϵ \epsilon   ϑ \vartheta   ϱ \varrho   ς \varsigma   φ \varphi   ε \varepsilon
+""")
 
 # Combining marks: commands that take the letter.
 ACCENTS = {

@@ -124,7 +124,8 @@ def effects_table(reproduction: RunReproduction, label: Callable[[str], str] = s
     if based:
         notes.append(
             f"Baselines: {reproduction.baseline_original}, {reproduction.baseline_new}. "
-            "Effect ratio: improvement over the baseline, new over original (1: the same). Delta RI: relative improvement, original - new (0: the same)."
+            "Effect ratio: improvement over the baseline, new over original (1: the same). "
+            "Delta RI: relative improvement, original - new (0: the same)."
         )
     caption = f"{reproduction.new} against {reproduction.original}"
     return Table("effects", caption, tuple(columns), tuple(rows), tuple(notes))
@@ -141,7 +142,8 @@ def orders_table(reproduction: RunReproduction) -> Table:
     columns = (Column("rankings"), *(Column(name, kind="number") for name in ("mean", "lowest", "highest", "topics")))
     note = (
         f"Rankings as the protocol orders them, for {len(reproduction.orders)} topics that both runs answer. "
-        f"Rank-biased overlap has p = {reproduction.persistence:g}; that of repro_eval stops at depth {reproduction.depth}."
+        f"Rank-biased overlap has p = {reproduction.persistence:g}; "
+        f"that of repro_eval stops at depth {reproduction.depth}."
     )
     return Table("rankings", "Similarity of the rankings", columns, tuple(rows), (note,))
 

@@ -88,25 +88,14 @@ def sections(reproduction: PaperReproduction) -> Sequence[Section]:
     """Returns the check of the translated topics."""
     if not reproduction.checked:
         return []
-    rows = tuple(
-        (
-            Cell(f"{t.title} ({t.language})"),
-            *(
-                Cell(str(number), number)
-                for number in (
-                    len(t.checked),
-                    len(t.missing),
-                    len(t.english_bodies),
-                    t.formulas,
-                    t.lost,
-                    t.changed,
-                    t.added,
-                    len(t.damaged),
-                )
-            ),
+    rows = []
+    for t in reproduction.checked:
+        topics, formulas = (
+            (len(t.checked), len(t.missing), len(t.english_bodies)),
+            (t.formulas, t.lost, t.changed, t.added),
         )
-        for t in reproduction.checked
-    )
+        numbers = (*topics, *formulas, len(t.damaged))
+        rows.append((Cell(f"{t.title} ({t.language})"), *(Cell(str(number), number) for number in numbers)))
     columns = (
         Column("language"),
         Column("judged topics", kind="number"),
@@ -129,5 +118,5 @@ def sections(reproduction: PaperReproduction) -> Sequence[Section]:
             else ()
         ),
     )
-    table = Table("translations", "Translated topics", columns, rows)
+    table = Table("translations", "Translated topics", columns, tuple(rows))
     return [Section("Check of translated topics", (Prose(text), table))]

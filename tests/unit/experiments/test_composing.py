@@ -21,26 +21,16 @@ def configured() -> Iterator[None]:
         yield
 
 
-def check(name: str, most: int) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("name", config.names("experiment"))
+def test_cells_of_every_experiment(name: str) -> None:
     found = load_experiment(name)
     composed = composer("run", GROUPS["run"])
     for scale in (FULL, *(scale for scale in found.scale if scale != FULL)):
         cells = found.cells((), scale)
-        for cell in cells[:: max(1, len(cells) // most)]:
+        for cell in cells[:: max(1, len(cells) // 2)]:
             words, _ = checked_overrides("run", cell.overrides)
             assert composed(words) == compose(config_name="run", overrides=words), cell
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["answers", "mathamr-loss"])
-def test_some_cells(name: str) -> None:
-    check(name, 2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", config.names("experiment"))
-def test_cells_of_every_experiment(name: str) -> None:
-    check(name, 2)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from case_tables import table as case_table
 
 from harness.data.trec import Run, read_run
 from harness.errors import HarnessError
@@ -184,23 +185,7 @@ def test_two_files_with_names_of_one_run_are_refused(own: Paper, folder: Path) -
     assert not (folder / "map.yaml").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "run", "collection"),
-    [
-        ("Croatian_NLLB-Bi-encoder_arqmath-1.tsv", "hrv-NLLB-bi", "arqmath-1"),
-        ("hrv mBART Bi-encoder arqmath-1.tsv", "hrv-mBART-bi", "arqmath-1"),
-        ("arqmath2-cross-encoder-NLLB-Czech.tsv", "ces-NLLB-cross", "arqmath-2"),
-        ("a3/fa.mbart.BiEncoder.tsv.gz", "fas-mBART-bi", "arqmath-3"),
-        ("hrv_Latn_nllb_cross_arqmath-3-task1.run", "hrv-NLLB-cross", "arqmath-3"),
-        ("English_NLLB_bi_a1.run", "eng-NLLB-bi", "arqmath-1"),
-        ("English Bi-encoder arqmath-1.run", "eng-NLLB-bi", "arqmath-1"),
-        ("English mBART bi arqmath-1.run", "", ""),  # in the archive, and no row of the paper
-        ("Croatian_Bi-encoder_arqmath-1.tsv", "", ""),
-        ("Croatian_NLLB_Bi-encoder_arqmath-12.tsv", "", ""),
-        ("Croatian_Czech_NLLB_Bi-encoder_arqmath-1.tsv", "", ""),
-        ("Croatian_NLLB_NLLB_Bi-encoder_arqmath-1.tsv", "", ""),
-    ],
-)
+@pytest.mark.parametrize(("name", "run", "collection"), case_table("papers/run-names"))
 def test_parts_of_a_name_in_any_order(tmp_path: Path, name: str, run: str, collection: str) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)

@@ -103,18 +103,18 @@ def test_no_difference_is_not_supported_where_there_is_one() -> None:
     assert found.count(corrected=True, among_pooled=True) == (1, 2)
 
 
-def test_better_is_supported_where_the_first_is_significantly_better() -> None:
-    assert {test[1:] for test in verdicts(claim("first better", ["better", "base"]))} == {(True, True)}
-
-
-def test_better_is_not_supported_without_significance_or_the_other_way_round() -> None:
-    assert {test[1:] for test in verdicts(claim("first better", ["alike", "base"]))} == {(False, False)}
-    assert {test[1:] for test in verdicts(claim("first better", ["base", "better"]))} == {(False, False)}
-
-
-def test_equal_runs_do_not_differ() -> None:
-    assert {test[1:] for test in verdicts(claim("no difference", ["same", "base"]))} == {(True, True)}
-    assert {test[1:] for test in verdicts(claim("first better", ["same", "base"]))} == {(False, False)}
+@pytest.mark.parametrize(
+    ("expect", "pair", "supported"),
+    [
+        ("first better", ["better", "base"], True),
+        ("first better", ["alike", "base"], False),  # not significant
+        ("first better", ["base", "better"], False),  # the other way round
+        ("first better", ["same", "base"], False),
+        ("no difference", ["same", "base"], True),
+    ],
+)
+def test_what_a_pair_supports(expect: str, pair: list[str], supported: bool) -> None:
+    assert {test[1:] for test in verdicts(claim(expect, pair))} == {(supported, supported)}
 
 
 def test_a_test_that_is_undefined_supports_nothing() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from case_tables import table
 from scoring_tools import GAINS, PLAIN, one, random_case, random_protocol, run_of
 
 import harness
@@ -185,22 +186,7 @@ def test_tie_bounds_are_said_to_be_unknown() -> None:
 # Names.
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "primed"),
-    [
-        ("ERR@20", "ERR@20", "ERR′@20"),
-        ("RBP(p=0.8, rel=1)", "RBP(p=0.8,rel=1)", "RBP′(p=0.8,rel=1)"),
-        ("RBP( rel = 1, p=0.8)", "RBP(p=0.8,rel=1)", "RBP′(p=0.8,rel=1)"),
-        ("AP(rel=2)@10", "AP(rel=2)@10", "MAP′(rel=2)@10"),
-        ("RR(rel=2)", "RR(rel=2)", "MRR′(rel=2)"),
-        ("Bpref(rel=2)", "Bpref(rel=2)", "Bpref(rel=2)"),
-        ('nDCG(dcg="exp-log2")@10', "nDCG(dcg='exp-log2')@10", "nDCG′(dcg='exp-log2')@10"),
-        ("IPrec@0.1", "IPrec(recall=0.1)", "IPrec′(recall=0.1)"),
-        ("Success(cutoff=5)", "Success@5", "Success′@5"),
-        ("AP()", "AP", "MAP′"),
-        ("P(cutoff=5)", "P@5", "P′@5"),
-    ],
-)
+@pytest.mark.parametrize(("text", "name", "primed"), table("scoring/ir-measures-names"))
 def test_names_are_written_in_one_way(text: str, name: str, primed: str) -> None:
     assert str(parse_measure(text)) == name
     assert str(parse_measure(name)) == name

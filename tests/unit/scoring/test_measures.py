@@ -9,6 +9,7 @@ from math import log, log2
 
 import numpy as np
 import pytest
+from case_tables import table
 
 from harness.errors import HarnessError
 from harness.scoring import measures as m
@@ -217,21 +218,7 @@ def test_names_that_are_no_measure(function: Callable[[str], object], text: str,
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
-    ("text", "plain", "primed"),
-    [
-        ("nDCG", "nDCG", "nDCG\u2032"),
-        ("nDCG@10", "nDCG@10", "nDCG\u2032@10"),
-        ("AP", "MAP", "MAP\u2032"),
-        ("RR", "MRR", "MRR\u2032"),
-        ("RR@10", "MRR@10", "MRR\u2032@10"),
-        ("P@10", "P@10", "P\u2032@10"),
-        ("R@5", "R@5", "R\u2032@5"),
-        ("Bpref", "Bpref", "Bpref"),
-        ("Judged@10", "Judged@10", "Judged@10"),
-        ("RelRet", "RelRet", "RelRet"),
-    ],
-)
+@pytest.mark.parametrize(("text", "plain", "primed"), table("scoring/labels"))
 def test_labels_are_those_of_papers(text: str, plain: str, primed: str) -> None:
     assert label(text, prime=False) == plain
     assert label(text, prime=True) == primed

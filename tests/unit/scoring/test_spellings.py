@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from case_tables import table
 
 import harness as h
 from harness.errors import HarnessError
@@ -16,66 +17,12 @@ from harness.scoring.spellings import split_measures
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize(
-    ("written", "ours"),
-    [
-        ("MAP", "AP"),
-        ("map", "AP"),
-        ("MAP\u2032", "AP"),
-        ("nDCG'", "nDCG"),
-        ("NDCG@10", "nDCG@10"),
-        ("ndcg_cut_10", "nDCG@10"),
-        ("ndcg_cut.10", "nDCG@10"),
-        ("P.5", "P@5"),
-        ("P_5", "P@5"),
-        ("p\u2032@10", "P@10"),
-        ("recall_1000", "R@1000"),
-        ("recip_rank", "RR"),
-        ("MRR", "RR"),
-        ("MRR@10", "RR@10"),
-        ("bpref", "Bpref"),
-        ("num_rel_ret", "RelRet"),
-        ("map_cut_100", "AP@100"),
-        ("judged@10", "Judged@10"),
-        ("success_1", "Success@1"),
-        ("success.1", "Success@1"),
-        ("set_P", "SetP"),
-        ("set_relative_P", "SetP(relative=True)"),
-        ("gm_map", "GMAP"),
-        ("num_q", "NumQ"),
-        ("NumRelRet", "RelRet"),
-        ("rprec", "Rprec"),
-        ("iprec_at_recall_0.10", "IPrec(recall=0.1)"),
-        ("IPrec@1", "IPrec(recall=1.0)"),
-        ("IPrec.0.25", "IPrec(recall=0.25)"),
-        ("set_F", "SetF"),
-        ("set_F.5", "SetF(beta=5.0)"),
-        ("set_F_0.5", "SetF(beta=0.5)"),
-        ("SetF.0.5", "SetF(beta=0.5)"),
-        ("precision@5", "P@5"),
-    ],
-)
+@pytest.mark.parametrize(("written", "ours"), table("scoring/spellings"))
 def test_other_spellings(written: str, ours: str) -> None:
     assert str(parse_measure(written)) == ours
 
 
-@pytest.mark.parametrize(
-    ("written", "fault"),
-    [
-        ("nDGC@10", "measure 'nDGC@10' is unknown.*; did you mean 'nDCG@10'"),
-        ("P.0", "measure 'P@0': the cut must be 1 or more"),
-        ("P_05", "measure 'P@05': the cut begins with 0, expected P@5"),
-        ("P.5,10", "measure 'P.5,10' names several measures, expected one of P@5, P@10"),
-        ("11pt_avg", "measure '11pt_avg' of trec_eval is not computed; use AP, or iprec_at_recall"),
-        ("Rprec_mult_0.20", "measure 'Rprec_mult_0.20' of trec_eval is not computed; use Rprec"),
-        ("utility_2,-1,0,0", "measure 'utility_2,-1,0,0' of trec_eval is not computed; use SetP"),
-        ("all_trec", "measure 'all_trec' of trec_eval is not computed; .*use official"),
-        ("IPrec", "measure 'IPrec' needs 'recall', such as IPrec.recall=0.5.; iprec_at_recall names the eleven"),
-        ("SetF(rel=1,bta=2)", "measure 'SetF.rel=1,bta=2.' has no parameter 'bta'; did you mean 'beta'"),
-        ("set_P.5", "measure 'SetP@5' has no parameter 'cutoff'; known: "),
-        ("prefs_simp", "measure 'prefs_simp' of trec_eval is not computed; .* use Bpref"),
-    ],
-)
+@pytest.mark.parametrize(("written", "fault"), table("scoring/spelling-faults"))
 def test_what_is_no_measure(written: str, fault: str) -> None:
     with pytest.raises(HarnessError, match=fault):
         parse_measure(written)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from case_tables import table
 from scoring_tools import (
     BOUNDED,
     PLAIN,
@@ -39,23 +40,7 @@ def first(lines: str, how: Protocol = PLAIN) -> str:
     return next(doc for doc in docs if one(lines, {doc: 1}, how).mean("RR") == 1)
 
 
-@pytest.mark.parametrize(
-    ("lines", "reference", "file"),
-    [
-        ("a:1 b:1", "b", "a"),
-        ("b:1 a:1", "b", "b"),
-        ("a:1.000000001 b:1", "b", "a"),  # equal as 32-bit floats
-        ("a:1.0000002 b:1", "a", "a"),  # not equal as 32-bit floats
-        ("a:1e300 b:1e200", "b", "a"),  # both infinite as 32-bit floats
-        ("a:0.0 b:-0.0", "b", "a"),
-        ("ab:1 a:1", "ab", "ab"),  # a prefix is smaller
-        ("12345678:1 123456789:1", "123456789", "12345678"),
-        ("10:1 9:1", "9", "10"),  # text, not numbers
-        ("Z:1 a:1", "a", "Z"),
-        ("z:1 é:1", "é", "z"),  # UTF-8 bytes, unsigned
-        ("\uffff:1 \U00010000:1", "\U00010000", "\uffff"),
-    ],
-)
+@pytest.mark.parametrize(("lines", "reference", "file"), table("scoring/tie-orders"))
 def test_ties_are_ordered_as_the_protocol_says(lines: str, reference: str, file: str) -> None:
     assert first(lines) == reference
     assert first(lines, replace(PLAIN, ties="file")) == file

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+from case_tables import table
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
@@ -49,23 +50,7 @@ def test_dollars_change_nothing_else_and_are_put_once(text: str) -> None:
     assert not [span for span in formula_spans(out) if span.kind in ("round", "square")]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("If the radius r is 5, find the area.", "If the radius $r$ is $5$, find the area."),
-        (r"Let \(x\)\(y\) be, and \[x=1\]", "Let $x$ $y$ be, and $$x=1$$"),
-        ("Solve x + 1 = 3 and f(x) = 2 for I.", "Solve $x + 1 = 3$ and $f(x) = 2$ for I."),
-        (r"So \begin{align*}x&=1\end{align*} holds.", r"So $$\begin{align*}x&=1\end{align*}$$ holds."),
-        ("A 3-digit number, e.g. 2n, don't", "A $3$-digit number, e.g. $2n$, don't"),
-        ("[asy] draw((1,2)); [/asy] Find $n$.", "[asy] draw((1,2)); [/asy] Find $n$."),
-        (r"\begin{itemize}\item one\end{itemize}", r"\begin{itemize}\item one\end{itemize}"),
-        ("the base 2_{10} value", "the base $2_{10}$ value"),
-        ("n^23.5% of x^2", "n^23.5% of $x^2$"),
-        (r"\(\text{$n$ is odd}\)", r"$\text{$n$ is odd}$"),
-        ("the 1st of 1,000", "the 1st of $1,000$"),
-        ("then 3 + e.g. 4 $x$", "then $3$ + e.g. $4$ $x$"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), table("papers/dollars"))
 def test_dollars_by_example(text: str, expected: str) -> None:
     assert in_dollars(text) == (expected, True)
 
