@@ -10,13 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, Protocol, get_args
 
 from harness.errors import HarnessError, suggestion
 from harness.scoring.measures import parse_measure
-
-if TYPE_CHECKING:
-    from harness.scoring.compare import PairDifference
 
 Kind = Literal["equivalence", "non-inferiority"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -58,6 +55,27 @@ class EquivalenceTest:
     outcome: str
 
 
+class EstimatedDifference(Protocol):
+    """What the tests need of a `harness.scoring.compare.PairDifference`."""
+
+    @property
+    def a(self) -> str: ...  # noqa: D102
+    @property
+    def b(self) -> str: ...  # noqa: D102
+    @property
+    def measure(self) -> str: ...  # noqa: D102
+    @property
+    def n(self) -> int: ...  # noqa: D102
+    @property
+    def difference(self) -> float: ...  # noqa: D102
+    @property
+    def sd(self) -> float: ...  # noqa: D102
+    @property
+    def freedom(self) -> float | None: ...  # noqa: D102
+    @property
+    def significant_bonferroni(self) -> bool | None: ...  # noqa: D102
+
+
 def check_margin(margin: Margin, measures: Sequence[str]) -> dict[str, float]:
     """Returns measure -> margin, of one margin for all measures or of some for some.
 
@@ -76,7 +94,7 @@ def check_margin(margin: Margin, measures: Sequence[str]) -> dict[str, float]:
 
 
 def equivalence_tests(
-    rows: Sequence[PairDifference],
+    rows: Sequence[EstimatedDifference],
     margins: Mapping[str, float],
     *,
     family: int,
@@ -126,7 +144,7 @@ def equivalence_tests(
     return tuple(tests)
 
 
-def _one_sided_p(row: PairDifference, margin: float, kind: Kind) -> float | None:
+def _one_sided_p(row: EstimatedDifference, margin: float, kind: Kind) -> float | None:
     """Returns the p of the one-sided test, or the larger of the two; None where sd is 0 and the difference is not."""
     from scipy import special
 
@@ -136,7 +154,7 @@ def _one_sided_p(row: PairDifference, margin: float, kind: Kind) -> float | None
     return float(special.stdtr(row.freedom, -nearest * math.sqrt(row.n) / row.sd))
 
 
-def _half_width(row: PairDifference, level: float) -> float:
+def _half_width(row: EstimatedDifference, level: float) -> float:
     """Returns the distance of the end of a one-sided interval at 1 - level from the difference."""
     from scipy import special
 

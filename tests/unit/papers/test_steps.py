@@ -164,7 +164,7 @@ def test_a_condition_of_an_experiment_is_made_alone() -> None:
     [
         (Selection("zzz"), "no row with a command fits; known: "),
         (Selection(tables=("9",)), "key 'tables' is '9'; known: 1, 2, 3, figure 2"),
-        (Selection(collections=("nope",)), "key 'collections' is 'nope'; known: arqmath-1-task1, "),
+        (Selection(collections=("nope",)), "key 'collections' is 'nope'; known: arqmath-1, "),
         (Selection(collections=("mini-task1",)), "no command makes a row on mini-task1"),
     ],
 )

@@ -30,6 +30,7 @@ from harness.reports.means import MeansColumn
 from harness.reports.pair_tests import PairTestColumn
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
+from harness.scoring.seeds import seed_test
 from harness.store import cost
 
 
@@ -77,6 +78,7 @@ VALUES = {
     "near": [0.75, 0.5, 0.625, 0.25, 0.5, 0.25, 0.625, 0.375],
     "same": [0.25, 0.5, 0.5, 0.25, 0.5, 0.375, 0.375, 0.25],
 }
+SHIFT = 1 / 128  # of the second seed of `far`
 SIDES: dict[tuple[str, str], dict[str, Any]] = {
     ("far", "1"): {
         cost.LATENCY: {"a": 0.01, "b": 0.03},
@@ -116,7 +118,7 @@ def four(**changes: Any) -> ExperimentResults:  # noqa: ANN401
     outcomes = []
     for cell in plan.cells():
         name, seed = cell.labels[0], cell.seed or ""
-        shift = 0.0625 if seed == "2" else 0.0
+        shift = SHIFT if seed == "2" else 0.0
         values = np.array(VALUES[name])[:, None] + (shift if name == "far" else 0)
         scores = Scores(f"{name}-{seed}", "c", "e", mini.scorer.protocol, ("AP",), TOPICS, values, "q", f"{name}{seed}")
         run, sides = Path(f"{name}-{seed}.run"), SIDES.get((name, seed), {})
@@ -135,19 +137,19 @@ def test_marks_are_those_of_bonferroni_by_hand() -> None:
     report = experiment_report(four())
     rows = table(report, "means").rows
     for row, (name, values) in zip(rows, VALUES.items(), strict=True):
-        differences = np.array(values) - np.array(VALUES["base"]) + (0.03125 if name == "far" else 0)
+        differences = np.array(values) - np.array(VALUES["base"]) + (SHIFT / 2 if name == "far" else 0)
         cell = row[-1]
-        assert cell.value == pytest.approx(np.mean(values) + (0.03125 if name == "far" else 0))
+        assert cell.value == pytest.approx(np.mean(values) + (SHIFT / 2 if name == "far" else 0))
         marks = set(cell.marks) - {"best"}
         if name == "base":
             assert (row[0].marks, marks) == (("baseline",), set())
             continue
-        p = reference.ttest_1samp(differences, 0).pvalue
+        seeds = [np.array(values) + shift for shift in ((0.0, SHIFT) if name == "far" else (0.0, 0.0))]
+        p = seed_test(np.array(seeds), np.array([VALUES["base"]] * 2)).p
         way = "better" if differences.mean() > 0 else "worse"
         assert marks == ({way} if 3 * p < 0.05 else {f"nominally-{way}"} if p < 0.05 else set())
     assert [[*row[-1].marks] for row in rows] == [[], ["better", "best"], ["nominally-better"], []]
-    # Seeds: .5625 and .625 (far; values / 8 by hand), which differ by .0625: sd .0625 / sqrt(2).
-    assert rows[1][-1].text == f"{(sum(VALUES['far']) / 8 + 0.03125):.3f} ± {0.0625 / math.sqrt(2):.3f}"
+    assert rows[1][-1].text == f"{(sum(VALUES['far']) / 8 + SHIFT / 2):.3f} ± {SHIFT / math.sqrt(2):.3f}"
 
 
 def test_scores_by_topic_are_those_of_the_runs(tmp_path: Path) -> None:
@@ -165,7 +167,7 @@ def test_scores_by_topic_are_those_of_the_runs(tmp_path: Path) -> None:
 
 def test_the_best_seed_is_marked_as_chosen_on_the_evaluation_data() -> None:
     far = table(experiment_report(four()), "best-seed").rows[1]
-    assert [cell.text for cell in far] == ["far", "10", "2", f"{sum(VALUES['far']) / 8 + 0.0625:.3f}"]
+    assert [cell.text for cell in far] == ["far", "10", "2", f"{sum(VALUES['far']) / 8 + SHIFT:.3f}"]
     assert far[-1].marks == ("chosen",)
 
 
@@ -210,7 +212,7 @@ def test_curves_are_drawn_over_steps_epochs_and_numbers() -> None:
     over = table(report, "over-pairs").rows
     assert [row[0].text for row in over] == list(VALUES)
     assert [cell.value for cell in over[1][1:]] == pytest.approx(
-        [10, 2, sum(VALUES["far"]) / 8 + 0.03125, 0.0625 / math.sqrt(2)]
+        [10, 2, sum(VALUES["far"]) / 8 + SHIFT / 2, SHIFT / math.sqrt(2)]
     )
 
 
@@ -238,9 +240,9 @@ def test_the_first_figure_has_the_means_with_their_intervals() -> None:
     """By hand: the t interval of eight values, which are the means of two seeds."""
     report = experiment_report(four())
     shown = figure(report, "means-figure")
-    assert report.sections[0].blocks[:2] == (Prose(("far, 10 is 0.156 above the next, near, 10 (not tested).",)), shown)
+    assert report.sections[0].blocks[:2] == (Prose(("far, 10 is 0.129 above the next, near, 10 (not tested).",)), shown)
     assert shown.caption == "MAP′ by condition; c, edition e, n = 8, protocol arqmath-task1; diamond: the best"
-    values = np.array(VALUES["far"]) + 0.03125
+    values = np.array(VALUES["far"]) + SHIFT / 2
     low, high = reference.t.interval(0.95, 7, values.mean(), reference.sem(values))
     assert f"far 10: {values.mean():.3f} [{low:.3f}, {high:.3f}]" in shown.svg.replace("−", "-").replace(", 10", " 10")
     assert shown.svg.count('class="f1"') == 1  # the best

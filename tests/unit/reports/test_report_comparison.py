@@ -498,26 +498,3 @@ def test_topics_of_one_cluster_are_one_in_tests_and_letters(make: Make) -> None:
     shared = Topics(tuple(replace(topic, attributes={"one": "1"}) for topic in collection.topics()))
     vars(one)["_topics"] = shared
     assert "groups" not in tables(report_of(replace(evaluation, task=replace(evaluation.task, collection=one)), None))
-
-
-def test_max_t_and_equivalence_are_shown_if_asked_for(make: Make) -> None:
-    evaluation, plain = three(make)
-    assert "maxT" not in [column.title for column in tables(report_of(evaluation, plain))["tests"].columns]
-    asked = compare_runs(evaluation, "base", correction="maxT", margin=0.4)
-    report = report_of(evaluation, asked)
-    titles = [column.title for column in tables(report)["tests"].columns]
-    shown = [row[titles.index("maxT")].value for row in tables(report)["tests"].rows]
-    assert sorted(map(str, shown)) == sorted(str(row.p_max_t) for row in asked.rows)
-    assert "marks after maxT" in " ".join(tables(report)["means"].notes)
-    table = tables(report)["equivalence"]
-    assert [row[-1].text for row in table.rows] == [test.outcome for test in asked.equivalence]
-    (section,) = [section for section in report.sections if section.title == "Equivalence"]
-    figures = [block for block in section.blocks if isinstance(block, Figure)]
-    assert len(figures) == len({test.measure for test in asked.equivalence})
-    assert all(figure.svg.count('class="margin"') == 2 for figure in figures)
-
-
-def test_a_margin_by_the_name_that_a_user_gives_a_measure(make: Make) -> None:
-    evaluation, _ = three(make)
-    found = compare_runs(evaluation, "base", margin={"P_1": 0.1})
-    assert {test.measure for test in found.equivalence} == {"P@1"}

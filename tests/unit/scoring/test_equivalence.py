@@ -11,6 +11,11 @@ from scipy import stats
 from harness.cli.scoring_options import parse_margin
 from harness.data.columns import Floats
 from harness.errors import HarnessError
+from harness.experiments.evaluate import Evaluation, evaluate
+from harness.experiments.evaluate import compare as compare_runs
+from harness.experiments.task import task
+from harness.render.model import Figure
+from harness.reports.comparison import report
 from harness.scoring.compare import Comparison, compare
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
@@ -133,3 +138,27 @@ def test_margins_of_the_command_line(text: str, found: float | dict[str, float])
 def test_wrong_margins_of_the_command_line(text: str) -> None:
     with pytest.raises(HarnessError, match=r"margin: .*nDCG=0.02,P@10=0.05"):
         parse_margin(text)
+
+
+@pytest.fixture(scope="module")
+def evaluation() -> Evaluation:
+    runs = [f"runs/mini/mini-task1/{name}.run" for name in ("overlap", "overlap-title", "shuffle")]
+    return evaluate(task("mini-task1", measures=["nDCG", "P@10"]), *runs)
+
+
+def test_max_t_and_equivalence_are_in_a_report_if_asked_for(evaluation: Evaluation) -> None:
+    plain = report(evaluation, compare_runs(evaluation))
+    assert "maxT" not in [column.title for column in {t.id: t for t in plain.tables()}["tests"].columns]
+    found = compare_runs(evaluation, correction="maxT", margin={"ndcg": 0.4, "P_10": 0.2})
+    assert {test.measure: test.margin for test in found.equivalence} == {"nDCG": 0.4, "P@10": 0.2}
+    page = report(evaluation, found)
+    tables = {table.id: table for table in page.tables()}
+    titles = [column.title for column in tables["tests"].columns]
+    shown = [row[titles.index("maxT")].value for row in tables["tests"].rows]
+    assert sorted(map(str, shown)) == sorted(str(row.p_max_t) for row in found.rows)
+    assert "marks after maxT" in " ".join(tables["means"].notes)
+    assert [row[-1].text for row in tables["equivalence"].rows] == [test.outcome for test in found.equivalence]
+    (section,) = [section for section in page.sections if section.title == "Equivalence"]
+    figures = [block for block in section.blocks if isinstance(block, Figure)]
+    assert len(figures) == 2
+    assert all(figure.svg.count('class="margin"') == 2 for figure in figures)

@@ -376,16 +376,6 @@ def test_json_round_trip(options: dict[str, Any]) -> None:
     assert from_json(data) == comparison
 
 
-def test_a_document_of_version_2_is_read() -> None:
-    comparison, data = written()
-    added = {"freedom", "p_max_t", "significant_max_t", "seeds_a", "seeds_b"}
-    old = {key: value for key, value in data.items() if key not in ("marks", "equivalence")} | {"version": 2}
-    old["rows"] = [{key: value for key, value in row.items() if key not in added} for row in data["rows"]]
-    rows = tuple(replace(row, freedom=None) for row in comparison.rows)
-    assert from_json(old) == replace(comparison, rows=rows)
-    assert message(lambda: from_json(old | {"version": 3})) == "comparison: key 'equivalence' is missing"
-
-
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
