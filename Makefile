@@ -8,7 +8,7 @@ JAR = $(BIN)/python -m pip install --quiet --no-deps pyserini==1.6.0
 # PISA's native module, without the packages that its package asks for and does not use.
 PISA = $(BIN)/python -m pip install --quiet --no-deps -c requirements.lock pyterrier-pisa tbb
 
-.PHONY: demo reports test test-all fuzz check bench docs anserini models lock clean
+.PHONY: demo reports reports-small test test-all fuzz check bench docs anserini models lock clean
 
 # The environment is made anew whenever what it is made from changes; the kernels are compiled by the installation.
 KERNELS = $(shell find harness -name '*.c')
@@ -38,6 +38,12 @@ reports: $(VENV)/core.done
 	rm -rf reports/reference
 	$(BIN)/harness reproduce reference=true formats=[md] output=reports/reference runs=build/runs
 	$(BIN)/harness reproduce paper=crossmath reference=true formats=[md] output=reports/reference
+
+# The reports of the other papers at small scale, with what they took: half an hour, and the files that they fetch.
+reports-small: $(VENV)/core.done
+	for paper in mathlib4 saber-math mirmu-msm "mathamr-plus tables=['4.19']"; do \
+	  $(BIN)/harness reproduce make=true scale=here runs=build/small output=build/small-reports paper=$$paper && \
+	  $(BIN)/harness reproduce runs=build/small 'formats=[md]' output=reports/small-scale paper=$${paper%% *} || exit 1; done
 
 # Each process begins with a part of the files, and takes tests from another one when it has done its own.
 PARALLEL = -n auto --maxprocesses 4 --dist worksteal
