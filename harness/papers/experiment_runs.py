@@ -85,11 +85,12 @@ def _plain(name: str) -> str:
 
 @dataclass(frozen=True)
 class RowRuns:
-    """The runs of a row on a collection (a key in `Scored.collections`), one for each seed."""
+    """The runs of a row on a collection (a key in `Scored.collections`), one for each seed, and their corpora."""
 
     row: PaperRow
     collection: str
     paths: tuple[Path, ...]
+    corpora: frozenset[str]
 
 
 def runs_of_rows(paper: Paper, made: Mapping[str, Sequence[CellRun]]) -> list[RowRuns]:
@@ -114,8 +115,9 @@ def runs_of_rows(paper: Paper, made: Mapping[str, Sequence[CellRun]]) -> list[Ro
             judged = scored.collections[place]
             for labels_ in matching_rows(cell, rows):
                 same = [run for run in runs if run.labels == labels_ and _scores(judged, run)]
-                by_seed = {run.seed: run.path for run in same if not substituted(paper, run)}
+                by_seed = {run.seed: run for run in same if not substituted(paper, run)}
                 if by_seed:
                     row = replace(known[at], seeds=len(by_seed))
-                    found[*at, place] = RowRuns(row, place, tuple(by_seed.values()))
+                    paths, corpora = zip(*((run.path, run.corpus) for run in by_seed.values()), strict=True)
+                    found[*at, place] = RowRuns(row, place, paths, frozenset(corpora))
     return list(found.values())

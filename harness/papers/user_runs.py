@@ -128,7 +128,9 @@ def bring(
         say(note)
     given = {(entry.row.name, entry.collection) for entry in entries}
     local = [] if runs is None else _made_here(paper, runs, say, seeds, scale)
+    searched: dict[str, set[str]] = {}
     for each in runs_of_rows(paper, experiments):
+        searched.setdefault(each.collection, set()).update(each.corpora)
         local.append(RunLocation(each.row, each.collection, each.paths, str(each.paths[0]), "made here"))
     local = [entry for entry in local if _place(entry) not in given]
     if not entries and not local:
@@ -141,13 +143,18 @@ def bring(
         fetch_resources(wanted, progress=say)
     except HarnessError as error:
         raise HarnessError(*faults, *error.lines) from None
+    of_corpora: dict[str, str] = {}
     for key, collection in collections.items():
         how = load_protocol(scored.collections[key].protocol or scored.protocol)
         if how.deduplicate and collection.key_file is None and columns is None:
+            held = [load_corpus(name).keys() for name in searched.get(key, ())]
+            of_corpora |= {document: own for keys_ in held for document, own in (keys_ or {}).items()}
+            if any(held):
+                continue
             example = "keys: {file: FILE, id_column: COLUMN, key_column: COLUMN}"
             lacking = f"protocol {how.name} maps documents to keys, but {key} has no file of keys; add {example}"
             faults.append(f"{folder and folder / MAP}: key 'keys' is missing: {lacking}")
-    keys: Mapping[str, str] | None = None
+    keys: Mapping[str, str] | None = of_corpora or None
     if columns is not None and os.path.isfile(columns.file):  # noqa: PTH113  (Path.is_file raises for names that are too long)
         with gather(faults):
             keys = read_keys(Path(columns.file), columns.id_column, columns.key_column)
