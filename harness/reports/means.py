@@ -38,9 +38,10 @@ class MeansColumn:
 
 
 def _n(scores: Scores, measures: Sequence[str]) -> Cell:
-    """Returns the number of topics in the means; several if measures count different topics."""
-    counted = list(dict.fromkeys(scores.n(measure) for measure in measures))
-    return Cell("/".join(map(str, counted)), counted[0] if len(counted) == 1 else None)
+    """Returns the number of topics in the means; that of each measure in turn if measures count different topics."""
+    counted = [scores.n(measure) for measure in measures]
+    one = counted[0] if len(set(counted)) == 1 else None
+    return Cell("/".join(map(str, counted)) if one is None else str(one), one)
 
 
 def _missing(scores: Scores, _: Sequence[str]) -> Cell:
