@@ -129,7 +129,7 @@ def test_keys_that_the_file_does_not_list(place: Place) -> None:
     assert (done.code, done.err.count("reused, same configuration")) == (0, 2)
     done = place.run(*given, "sweep=bm25-k1-b")
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "overlap.yaml: key 'k1' is unknown; " in done.err
+    assert "system overlap: key 'k1' is unknown; " in done.err
     experiment = {
         "title": "Two scores",
         "axes": {"part": {"all": ["collection=mini-task1"]}},
