@@ -149,11 +149,11 @@ def test_a_number_needs_the_models_and_the_corpus_of_its_row() -> None:
         for verdict in recompute_paper(load_paper("mirmu-msm")).verdicts
         if verdict.cell.table in ("2", "3")
     }
-    retriever, corpus = "sentence-transformers/all-MiniLM-L12-v2", "and corpus arqmath-posts (rehearsed at 0.1.0)"
+    retriever, corpus = "sentence-transformers/all-MiniLM-L12-v2", "and corpus arqmath-posts (rehearsed at 0.2.0)"
     assert causes["fine 4"] == ("needs", f"the model {retriever} (hub) {corpus}")
     for label, model in {"mirmu 1": "FacebookAI/roberta-large", "mirmu 5": "witiko/mathberta"}.items():
         assert causes[label] == ("needs", f"the models {model} and {retriever} (hub) {corpus}")
-    assert causes["msm 3"] == ("needs", "the corpus arqmath-posts (rehearsed at 0.1.0)")
+    assert causes["msm 3"] == ("needs", "the corpus arqmath-posts (rehearsed at 0.2.0)")
     brought = config.load("system", "compubert")[0]["by_hand"]
     assert causes["ens 9"] == causes["msm 5"] == ("needs", f"the model compubert ({brought}) {corpus}")
     assert all(available.full(row) for row in available.rows)
