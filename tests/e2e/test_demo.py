@@ -51,12 +51,13 @@ def test_demo_makes_the_environment_and_runs_the_main_job() -> None:
     assert probe < main < job.index("else") < instead
 
 
-def test_test_installs_and_leaves_out_what_is_slow_and_test_all_runs_it() -> None:
+def test_test_installs_and_leaves_out_what_is_slow_and_the_others_run_the_rest() -> None:
     commands = dry("test")
     assert any(command.endswith(" -c requirements.lock -e '.[dev]'") for command in commands)
     every = "none/bin/python -m pytest -n auto --maxprocesses 4 --dist worksteal"
     assert commands[-1] == f'{every} -m "not slow and not heavy"'
-    assert dry("test-all")[-1] == f"{every} --hypothesis-profile ci"
+    assert dry("test-all")[-1] == f"{every} --hypothesis-profile ci --heavy part"
+    assert dry("test-heavy")[-1] == f"{every} --hypothesis-profile ci -m heavy"
     configuration = (ROOT / "pyproject.toml").read_text()
     assert 'testpaths = ["tests"]' in configuration
     assert not re.search(r'addopts = ".*(-m |-k |--ignore|--deselect)', configuration)
