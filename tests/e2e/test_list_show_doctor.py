@@ -87,7 +87,7 @@ def test_states(everything: dict[str, list[dict[str, str]]]) -> None:
     assert systems["overlap"]["state"] == "ready"
     assert re.search(
         r"needs the model sentence-transformers/all-MiniLM-L12-v2 \(hub\) and corpus arqmath-posts "
-        r"\(rehearsed at 0\.1\.0\): harness run collection=arqmath-3-task1 corpus=arqmath-posts system=mirmu-minilm$",
+        r"\(rehearsed at 0\.2\.0\): harness run collection=arqmath-3-task1 corpus=arqmath-posts system=mirmu-minilm$",
         systems["mirmu-minilm"]["missing"],
     )
     assert systems["amador-rgcn"]["missing"].startswith("not implemented: an R-GCN ")
