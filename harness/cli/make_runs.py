@@ -49,14 +49,17 @@ def plan_runs(paper: Paper, settings: ReproduceSettings) -> PaperPlan:
     """Returns the plan of a paper, by what is here and what earlier calls spent."""
     making = making_of(paper, settings, settings.scale or "")
     part = Selection(settings.rows or "", settings.tables or (), settings.collections or ())
-    given = _given(paper, settings)
+    rows = _brought_rows(paper, settings)
+    given = _replaced_files(paper, rows)
 
     def made(step: RunStep) -> bool:
         return step.file in given or bool(given & set(step.reads())) or _is_made(making, step, settings)
 
     published = rehearsal.folder() is None  # a rehearsal makes them again
     found = plan_paper(paper, part, settings.scale or "", settings.seeds, made, published, settings.budget)
-    return replace(found, spent=spent_dollars(making))
+    there = {row[:2] for row in rows}
+    lacking = {row: why for row, why in found.rowless.items() if (row.table, row.label) not in there}
+    return replace(found, rowless=lacking, spent=spent_dollars(making))
 
 
 def print_plans(plans: Sequence[PaperPlan], *, several: bool, as_json: bool) -> None:
@@ -114,16 +117,20 @@ def _resumption() -> Iterator[None]:
         raise
 
 
-def _given(paper: Paper, settings: ReproduceSettings) -> set[str]:
-    """Returns the files in whose place a person brings runs; what fuses these is fused when the tables are made."""
+def _brought_rows(paper: Paper, settings: ReproduceSettings) -> set[tuple[str, str, str]]:
+    """Returns (table, label, our collection) of the rows whose runs a person brings."""
     from harness.papers.user_runs import mapped_rows
 
     if settings.brought is None or settings.scale:
         return set()
-    rows = mapped_rows(paper, Path(settings.brought).expanduser(), log_line)
+    return mapped_rows(paper, Path(settings.brought).expanduser(), log_line)
+
+
+def _replaced_files(paper: Paper, rows: Collection[tuple[str, str, str]]) -> set[str]:
+    """Returns the files in whose place runs are brought; what fuses these is fused when the tables are made."""
     return {
         step.file
-        for step in paper_steps(paper)[0]
+        for step in (paper_steps(paper)[0] if rows else ())
         if step.file and not step.reads()
         for row in step.rows
         for table in row.table.split(", ")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.plugin_commands import RUNS, in_panel
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, counted_text, suggestion
 from harness.io.console import log_line, print_line
 from harness.io.locks import alone
 from harness.io.rehearsal import VARIABLE
@@ -67,11 +67,13 @@ def _rehearse(
 ) -> list[str]:
     """Rehearses a paper; prints the outcome, and returns a line for each row that fails."""
     from harness.papers import rehearsal_records
+    from harness.papers.experiment_runs import rows_to_bring
     from harness.papers.paper import load_paper
     from harness.papers.steps import Selection, paper_steps
     from harness.rehearsal.report import rehearsal_headline, rehearsal_report
     from harness.rehearsal.run import passed, step_results
     from harness.rehearsal.run import rehearse_steps as run_steps
+    from harness.rehearsal.submitted_runs import write_submitted_runs
     from harness.rehearsal.world import make_world
     from harness.render.write import first_page
 
@@ -81,7 +83,12 @@ def _rehearse(
         record.mkdir(parents=True, exist_ok=True)
     with alone(folder.parent, "another rehearsal"):
         made = make_world(folder, planned, size, seed, real, log_line)
-        code = run_steps(made, name, ["seeds=1", *([f"rows={_quoted(rows)}"] if rows else [])])
+        words = ["seeds=1", *([f"rows={_quoted(rows)}"] if rows else [])]
+        if to_bring := [row for row in rows_to_bring(paper, paper_steps(paper)[0]) if Selection(rows).fits(row)]:
+            log_line(f"stand-ins for the runs of {counted_text(len(to_bring), 'row')}")
+            write_submitted_runs(folder / "brought", paper, to_bring, seed)
+            words.append(f"brought={_quoted(str(folder / 'brought'))}")
+        code = run_steps(made, name, words)
         results, outcome = step_results(made, name, planned)
         written = rehearsal_report(paper, made, results, outcome, left).write(made.folder / "report")
         print_line(rehearsal_headline(paper, outcome, left))

@@ -65,8 +65,9 @@ class CellVerdict:
     Attributes
     ----------
     value : recomputed value; None if it was not recomputed.
-    run, collection, edition, protocol, measure : inputs of the recomputation.
-    n : number of topics in the mean (1 for a single topic).
+    run, collection, edition, protocol : inputs of the recomputation.
+    measure : ours, or for costs the key of their column.
+    n : number of topics in the mean (1 for a single topic, 0 for costs).
     cause : why the value differs or was not recomputed (`config.state`), or how the cell was identified.
     in_part : whether its run stands for the row's in part only: a fusion lacks inputs, or another model is used.
     """

@@ -12,6 +12,7 @@ from harness.io import rehearsal
 from harness.papers.cells import PublishedCell
 from harness.papers.map import PaperRow, paper_rows, row_labels
 from harness.papers.paper import Paper, PaperCollection
+from harness.papers.steps import PrintedRow, RunStep
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,26 @@ def matching_rows(cell: PublishedCell, rows: Sequence[tuple[str, ...]]) -> Itera
         names = [_plain(label) for label in row]
         if _plain(cell.system) in names and (not cell.group or _plain(cell.group) in names):
             yield row
+
+
+def rows_to_bring(paper: Paper, steps: Sequence[RunStep]) -> dict[PrintedRow, str]:
+    """Returns the rows whose runs can be had but not made, such as other teams' -> what they need.
+
+    Parameters
+    ----------
+    steps : all of the paper, at its own scale.
+    """
+    known, labels, scored = paper_rows(paper), row_labels(paper), paper.scored
+    if paper.runs or scored is None:
+        return {}
+    at = {cell: (cell.table, labels[cell.table, cell.group, cell.system]) for cell in paper.cells if scored.place(cell)}
+    printed = {(table, row.label) for step in steps for row in step.rows for table in row.table.split(", ")}
+    for step in (step for step in steps if step.experiment):
+        of = [cell for cell in at if cell.table in paper.config.experiments[step.experiment]]
+        printed |= {at[cell] for cell in of if any(matching_rows(cell, step.labels))}
+    made = {known[place].name for place in printed & known.keys()}
+    lacking = {place: paper.lack(cell) for cell, place in at.items() if known[place].name not in made}
+    return {PrintedRow(*place): why for place, (kind, why) in lacking.items() if kind == "needs"}
 
 
 def _plain(name: str) -> str:

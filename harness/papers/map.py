@@ -132,12 +132,16 @@ def paper_rows(paper: Paper) -> dict[tuple[str, str], PaperRow]:
                 seeds[at] = int(match[1])
     run, names = {at: at for at in collections}, {at: (at[1],) for at in collections}
     ours = {judged.collection: place for place, judged in scored.collections.items()}
-    for row in paper.available.rows if paper.available is not None else ():
-        at = (row.table, row.label)
+    listed = {(row.table, row.label): row for row in (paper.available.rows if paper.available is not None else ())}
+    for at, row in listed.items():
         places = [ours[name] for name in row.collections if name in ours]
         collections.setdefault(at, {place.partition("/")[0]: place for place in places})
         run[at] = row.run
         names[at] = (row.label, row.short, *((row.run_name,) if row.system else ()))
+    for cell, other in paper.same_run:
+        at, there = ((each.table, labels[each.table, each.group, each.system]) for each in (cell, other))
+        if at not in listed and at in run and there in run:  # a row with a command of its own keeps its run
+            run[at] = run[there]
     named = _named(set(run.values()), {each.name for each in paper.runs})
     archived = {(each.group, each.system): each.name for each in paper.runs}
     called = {at: archived.get((first[at].group, first[at].system), "") if at in first else "" for at in run}

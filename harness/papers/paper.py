@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from harness.collections.load import load_collection
 from harness.errors import HarnessError, refuse, suggestion
+from harness.experiments.costs import COLUMNS
 from harness.io import checks, config, extensions
 from harness.io.checks import Words
 from harness.io.files import read_bytes
@@ -125,11 +126,15 @@ class ScoredRows:
     rerank: bool = False
     substitutes: Mapping[str, Words] = field(default_factory=dict)
 
-    def place(self, cell: PublishedCell) -> str:
-        """Returns the key in `collections` for a cell; empty if its collection or its metric is not scored."""
+    def searched(self, cell: PublishedCell) -> str:
+        """Returns the key in `collections` for a cell; empty if its collection is not scored."""
         of_task = f"{cell.collection}/{cell.task}"
         key = of_task if of_task in self.collections else cell.collection
-        return key if key in self.collections and cell.metric in self.measures else ""
+        return key if key in self.collections else ""
+
+    def place(self, cell: PublishedCell) -> str:
+        """Returns the key in `collections` for a cell; empty if its collection or its metric is not scored."""
+        return self.searched(cell) if cell.metric in self.measures else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,11 +185,16 @@ class Twice:
 
     Attributes
     ----------
-    here, there : the rows; the second may belong to another paper.
+    here, there : the rows; the second may belong to another paper. One that prints the run's value for a single topic
+        has no value of its own to compare.
     """
 
     here: _TableRow
     there: _RowThere
+
+
+def _cost_column(key: str, value: object) -> str:
+    return checks.choice(key, str(value), COLUMNS)
 
 
 def _link(key: str, value: object) -> str:
@@ -199,6 +209,20 @@ def _link(key: str, value: object) -> str:
 
 
 @dataclass(frozen=True)
+class CostUnit:
+    """What a metric of costs counts.
+
+    Attributes
+    ----------
+    column : key in `harness.experiments.costs.COLUMNS`.
+    unit : one of the metric in units of the column (seconds, bytes): 60 for minutes.
+    """
+
+    column: Annotated[str, _cost_column]
+    unit: float = 1
+
+
+@dataclass(frozen=True)
 class Config:
     """Configuration of a paper, `conf/paper/KEY.yaml`.
 
@@ -209,6 +233,7 @@ class Config:
     metrics : metric, as named in the cells -> its name in tables.
     archive : runs published by the authors.
     state, states : why values are not recomputed (`checks.state`): for the paper, and by table.
+    costs : metric that is measured while a run is made, as named in the cells -> what it counts.
     metric_notes : metric, as named in the cells -> remark on its definition.
     table_notes : table -> sentences on what contradicts it in the paper, shown beside values of experiments.
     also : further protocols that runs are scored by.
@@ -233,6 +258,7 @@ class Config:
     scored: ScoredRows | None = None
     state: Any = None
     states: Mapping[object, Any] = field(default_factory=dict)
+    costs: Mapping[str, CostUnit] = field(default_factory=dict)
     metric_notes: Mapping[str, str] = field(default_factory=dict)
     table_notes: Mapping[str, tuple[Words, ...]] = field(default_factory=dict)
     also: tuple[str, ...] = ()
@@ -259,6 +285,7 @@ class Paper:
     ----------
     available : rows of its tables that can be run; None if the configuration does not say.
     twice : pairs of cells that print the same value; the second is in another table or paper.
+    same_run : a cell each of two rows of its tables that print the values of one run.
     """
 
     key: str
@@ -269,6 +296,7 @@ class Paper:
     where: str
     available: Available | None = None
     twice: tuple[tuple[PublishedCell, PublishedCell], ...] = ()
+    same_run: tuple[tuple[PublishedCell, PublishedCell], ...] = ()
 
     @property
     def scored(self) -> ScoredRows | None:
@@ -317,6 +345,17 @@ class Paper:
     def metric(self, name: str) -> str:
         """Returns a metric of the cells as tables call it."""
         return self.config.metrics.get(name, name)
+
+    def lack(self, cell: PublishedCell) -> tuple[checks.Lack, str]:
+        """Returns why a number without a run is not recomputed: what its row lacks, or the configuration's reason."""
+        available = self.available
+        if available is not None and (lack := available.lack(cell)):
+            return lack
+        if available is not None and (lacking := available.lacks(cell)):
+            return "needs", lacking
+        if not (text := self.config.states.get(cell.table) or self.config.state):
+            raise HarnessError(f"{self.where}: no run recomputes {cell.place}; give the reason in key 'state'")
+        return checks.state(text, self.where)
 
     def files(self) -> list[Resource]:
         """Returns every fetched file needed to recompute the paper from its archive."""
@@ -369,8 +408,10 @@ def load_paper(key: str) -> Paper:
     available = (
         None if found.available is None else rows.parse(found.available, cells, f"{where}: available", found.here)
     )
-    twice = tuple(pair for entry in found.printed_twice for pair in _twice(entry, cells, where))
-    return Paper(key, found.title, cells, runs, found, where, available, twice)
+    printed = [(entry.there.paper, _twice(entry, cells, where)) for entry in found.printed_twice]
+    twice = tuple((a, b) for _, pairs in printed for a, b in pairs if a.slice == b.slice)
+    same = tuple(pairs[0] for other, pairs in printed if other is None)
+    return Paper(key, found.title, cells, runs, found, where, available, twice, same)
 
 
 def _cells(key: str) -> tuple[PublishedCell, ...]:
@@ -379,7 +420,7 @@ def _cells(key: str) -> tuple[PublishedCell, ...]:
 
 
 def _twice(entry: Twice, cells: Sequence[PublishedCell], where: str) -> list[tuple[PublishedCell, PublishedCell]]:
-    """Returns pairs of cells of two rows with the same measure, collection and slice."""
+    """Returns the cells of two rows of one measure and collection: of the same slice, or if there are none, of any."""
     place = f"{where}: printed_twice"
     named = entry.there.paper
     if named is not None and named not in paper_names():
@@ -388,16 +429,17 @@ def _twice(entry: Twice, cells: Sequence[PublishedCell], where: str) -> list[tup
         {key: value for key, value in asdict(row).items() if value is not None} for row in (entry.here, entry.there)
     )
 
-    def row(wanted: Mapping[str, object], among: Sequence[PublishedCell]) -> dict[tuple[str, ...], PublishedCell]:
+    def row(wanted: Mapping[str, object], among: Sequence[PublishedCell]) -> list[PublishedCell]:
         coordinates = {key: str(value) for key, value in wanted.items() if key != "paper"}
-        found = [cell for cell in among if all(getattr(cell, key) == value for key, value in coordinates.items())]
-        return {(cell.metric, cell.collection, cell.slice): cell for cell in found}
+        return [cell for cell in among if all(getattr(cell, key) == value for key, value in coordinates.items())]
 
-    first, second = row(first_row, cells), row(second_row, _cells(named) if named else cells)
-    pairs = [(first[at], second[at]) for at in first if at in second]
+    second = row(second_row, _cells(named) if named else cells)
+    pairs = [
+        (a, b) for a in row(first_row, cells) for b in second if (a.metric, a.collection) == (b.metric, b.collection)
+    ]
     if not pairs:
         raise HarnessError(f"{place}: {first_row} and {second_row} share no measure on a collection")
-    return pairs
+    return [(a, b) for a, b in pairs if a.slice == b.slice] or pairs
 
 
 def paper_names() -> list[str]:

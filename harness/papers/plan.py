@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from harness.errors import counted_text
 from harness.papers.estimate import EstimatedCalls, calls_of
-from harness.papers.experiment_runs import has_number, substituted
+from harness.papers.experiment_runs import has_number, rows_to_bring, substituted
 from harness.papers.groups import TableGroup
 from harness.papers.map import row_labels
 from harness.papers.needs import UNKNOWN, Needed, needed_by, too_much_for_small_scale
@@ -18,6 +18,7 @@ from harness.papers.steps import EVERYTHING, NothingToMakeError, PlannedRun, Pri
 from harness.papers.work import NO_GPU, single_steps, together
 from harness.papers.work import WorkStep as Work
 
+BRING = "bring its run: brought=FOLDER"
 State = Literal["made", "to make", "left out"]
 
 
@@ -167,6 +168,9 @@ def plan_paper(
         As for `steps`.
     """
     found, left = paper_steps(paper, part, scale, seeds)
+    if not scale:
+        to_bring = rows_to_bring(paper, found if not part else paper_steps(paper)[0])
+        left |= {row: f"needs {why}; {BRING}" for row, why in to_bring.items() if part.fits(row)}
     if scale and not found:
         raise NothingToMakeError(f"paper {paper.key}: nothing replaces its resources at the scale {scale}")
     known: dict[str, Needed] = {}
@@ -294,8 +298,8 @@ def plan_lines(plan: PaperPlan, amount: Callable[[Range | None], str]) -> Iterat
         yield f"{number:4} {each.state:9} {each.step.title}{f': {said}' if said else ''}"
         if rows := _rows_text(each.step.rows):
             yield f"               for {rows}"
-    for row, why in plan.rowless.items():
-        yield f"     no command  {row}: {why}"
+    for why in dict.fromkeys(plan.rowless.values()):
+        yield f"     no command  {_rows_text([row for row, each in plan.rowless.items() if each == why])}: {why}"
     yield from total_lines(plan.totals, amount)
     if plan.budget is not None:
         left = max(plan.budget - plan.spent, 0.0)

@@ -15,11 +15,12 @@ from harness.collections.load import load_collection
 from harness.data.topics import Topics
 from harness.data.trec import Run, read_run
 from harness.errors import HarnessError, counted_text, suggestion
+from harness.experiments.costs import COLUMNS
+from harness.experiments.costs import of_run as costs_of_run
 from harness.experiments.task import task
-from harness.io import checks
 from harness.papers import rehearsal_records
 from harness.papers.cells import KINDS, CellVerdict, Judgement, Printed, PublishedCell, judge, predicted
-from harness.papers.paper import Archive, ArchivedRun, Paper, PaperCollection, ScoredRows
+from harness.papers.paper import Archive, ArchivedRun, CostUnit, Paper, PaperCollection, ScoredRows
 from harness.papers.user_runs import Brought, BroughtRun
 from harness.scoring.protocol import load_protocol
 from harness.scoring.scorer import Ranking, Scorer
@@ -206,16 +207,7 @@ def _not_recomputed(paper: Paper, cell: PublishedCell, needs: str = "") -> CellV
 
     `needs` is the missing input if the user supplied some of the runs.
     """
-    if needs:
-        return CellVerdict(cell, "needs", cause=_rehearsed(paper, cell, needs) + _note(paper, cell))
-    if paper.available is not None and (lack := paper.available.lack(cell)):
-        return CellVerdict(cell, lack[0], cause=lack[1] + _note(paper, cell))
-    if paper.available is not None and (lacking := paper.available.lacks(cell)):
-        return CellVerdict(cell, "needs", cause=_rehearsed(paper, cell, lacking) + _note(paper, cell))
-    text = paper.config.states.get(cell.table) or paper.config.state
-    if not text:
-        raise HarnessError(f"{paper.where}: no run recomputes {cell.place}; give the reason in key 'state'")
-    kind, why = checks.state(text, paper.where)
+    kind, why = ("needs", needs) if needs else paper.lack(cell)
     return CellVerdict(
         cell, kind, cause=(_rehearsed(paper, cell, why) if kind == "needs" else why) + _note(paper, cell)
     )
@@ -243,12 +235,13 @@ def _verdict(
     brought: Brought,
     topics: Mapping[str, Topics],
 ) -> CellVerdict:
-    names, collection, topic, cause = _runs_of(paper, cell, brought), scored.place(cell), "", ""
+    names, collection, topic, cause = _runs_of(paper, cell, brought), scored.searched(cell), "", ""
     for entry in scored.identified if isinstance(scored, Archive) else ():
         if all(getattr(cell, key) == value for key, value in entry.cell.items()):
             names, collection, topic, cause = (entry.run,), entry.collection, entry.topic, entry.cause
     found = [scores[collection, name] for name in names if (collection, name) in scores]
-    measure = scored.measures.get(cell.metric)
+    spent = paper.config.costs.get(cell.metric)
+    measure = scored.measures.get(cell.metric) if spent is None else spent.column
     if not found or measure is None:
         return _not_recomputed(paper, cell, brought.lacking.get((collection, "".join(names[:1])), ""))
     if len(found) < len(names):
@@ -265,7 +258,14 @@ def _verdict(
         raise HarnessError(f"{paper.where}: topic {topic!r} is not judged; {suggestion(topic, first.topics)}")
     if cell.slice and not topic and wanted is None:
         return _not_recomputed(paper, cell)
-    if topic:
+    if spent is not None:
+        made_here = {(run.collection, run.name): run for run in brought.runs if run.origin == "made here"}
+        values = [_spent(spent, made_here.get((collection, name))) for name in names]
+        n, cause = 0, "measured on this machine"
+        if any(map(math.isnan, values)):
+            gpu = " on a GPU" * measure.startswith("gpu")
+            return _not_recomputed(paper, cell, f"a run that was made here{gpu} and says its {measure}")
+    elif topic:
         values, n = [float(one.column(measure)[one.topics.index(topic)]) for one in found], 1
     else:
         values, n = [one.aggregate(measure) for one in found], first.n(measure)
@@ -286,6 +286,12 @@ def _verdict(
         made = (*made[:-1], cause)
     partial = any(run.in_part for run in brought.runs if (run.collection, run.name) == (collection, ran))
     return CellVerdict(cell, kind, value, *made, in_part=partial)
+
+
+def _spent(what: CostUnit, run: BroughtRun | None) -> float:
+    """Returns what a run that was made here cost; NaN if it is unknown."""
+    found = None if run is None else COLUMNS[what.column].of([costs_of_run(Path(run.source))])
+    return math.nan if found is None else found / what.unit
 
 
 def _printed_seeds(cell: PublishedCell) -> int:

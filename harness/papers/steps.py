@@ -478,7 +478,8 @@ def _of_systems(paper: Paper, covered: Iterable[object], scale: str) -> list[Run
             words = [*small.words(name), *here.systems[name]]
         title = str(mapping.get("title", name))
         scored = [cell for cell in paper.cells if paper.scored is not None and paper.scored.place(cell)]
-        printed = [cell for cell in scored if cell.system in title.split(", ")]
+        # A table names a team's system in one column, as `team / system`, or in a row below the team.
+        printed = [cell for cell in scored if cell.system in (*title.split(", "), title.replace(", ", " / "))]
         row = PrintedRow(printed[0].table, printed[0].system) if printed else PrintedRow("", title)
         made.append(RunStep(name, ("run", *words), (row,)))
     return made

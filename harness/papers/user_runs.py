@@ -166,7 +166,10 @@ def bring(
     found = _with_other_models(paper, found) if scale == HERE else found
     fused, absent = _fusions(paper, found, in_part=scale == HERE)
     known, labels = paper_rows(paper), row_labels(paper)
-    by_cell = {cell: known[cell[0], label] for cell, label in labels.items() if (cell[0], label) in known}
+    # Costs have tables of their own, whose rows are those of another table of the experiment.
+    tables = {table: (table, *of) for of in paper.config.experiments.values() for table in of}
+    places = {cell: [(table, label) for table in tables.get(cell[0], cell[:1])] for cell, label in labels.items()}
+    by_cell = {cell: known[at[0]] for cell, ats in places.items() if (at := [place for place in ats if place in known])}
     counts = {run.row.name: run.row.seeds for run in found if run.origin == "made here"}
     by_cell = {cell: replace(row, seeds=counts.get(row.name, row.seeds)) for cell, row in by_cell.items()}
     return Brought((*found, *fused), absent, notes, keys, by_cell)

@@ -12,7 +12,7 @@ from harness.experiments.experiment import FULL
 from harness.experiments.results import ExperimentResults
 from harness.papers.cells import PublishedCell as Published
 from harness.papers.experiment_runs import matching_rows
-from harness.papers.paper import load_paper
+from harness.papers.paper import Paper, load_paper
 from harness.render.heat_map import heat_map
 from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, number_cell, slug
 from harness.reports.experiment_parts import measure_label
@@ -20,20 +20,6 @@ from harness.store import cost, sidecar
 from harness.store.cost import SIMILARITIES
 
 PAPER = "mathamr-plus"
-# Metric of the thesis -> (title with its unit, column of costs, divisor of the column's unit, digits).
-COSTS: Mapping[str, tuple[str, str, float, int]] = {
-    "time_per_epoch_s": ("epoch, s", "epoch", 1, 1),
-    "time_per_epoch_min": ("epoch, min", "epoch", 60, 2),
-    "gpu_mem_gb": ("GPU memory, GB", "gpu_memory", 1e9, 2),
-    "index_size_mb": ("index, MB", "index", 1e6, 2),
-    "index_size_gb": ("index, GB", "index", 1e9, 4),
-    "params": ("parameters", "parameters", 1, 0),
-    "params_m": ("parameters, millions", "parameters", 1e6, 3),
-    "vectors": ("vectors", "vectors", 1, 0),
-    "indexed_formulas": ("indexed formulas", "vectors", 1, 0),
-    "qps": ("queries a second", "rate", 1, 1),
-}
-OF_GPU = "gpu_mem_gb"  # omitted without a GPU
 COLUMNS = ("table", "row", "measure", "printed", "of", "here", "sd", "seeds here", "marked")
 
 
@@ -78,11 +64,10 @@ def published_value_sections(results: ExperimentResults) -> Sequence[Section]:
     paper = load_paper(PAPER)
     wanted = paper.config.experiments.get(results.name, ())
     printed = [cell for cell in paper.cells if cell.table in wanted]
-    measures = {} if paper.scored is None else paper.scored.measures
     mark = Cell(_scale_and_device(results))
     rows = []
     for cell, kind, row in _matching(results, printed):
-        found = _computed(results, row, cell.metric, kind, measures.get(cell.metric))
+        found = _computed(results, row, cell, kind, paper)
         if found is not None:
             title, *here = found
             rows.append((Cell(cell.table), Cell(", ".join(row)), title, Cell(cell.value), Cell(kind), *here, mark))
@@ -98,7 +83,7 @@ def published_value_sections(results: ExperimentResults) -> Sequence[Section]:
     )
     metrics = {cell.metric for cell in printed}
     notes += [f"{metric}: {note}." for metric, note in paper.config.metric_notes.items() if metric in metrics]
-    if not metrics.isdisjoint(COSTS):
+    if not metrics.isdisjoint(paper.config.costs):
         notes.append("MB and GB are 10^6 and 10^9 bytes. Our costs are those of the table of costs, over all seeds.")
     inconsistent = [f"{cell.table}, {cell.system}: {cell.note}" for cell in printed if cell.note]
     table = Table("thesis", "Published and recomputed values", columns, tuple(rows), tuple(notes))
@@ -125,19 +110,20 @@ def _matching(
 
 
 def _computed(
-    results: ExperimentResults, row: tuple[str, ...], metric: str, kind: str, measure: str | None
+    results: ExperimentResults, row: tuple[str, ...], printed: Published, kind: str, paper: Paper
 ) -> tuple[Cell, Cell, Cell, Cell] | None:
     """Returns title, value, deviation and seeds of the last set of topics (ARQMath-3); None if not measured."""
     part = results.sets[-1]
-    if metric in COSTS:
-        title, name, unit, digits = COSTS[metric]
+    if (spent := paper.config.costs.get(printed.metric)) is not None:
         sides = [outcome.costs for outcome in results.of(row, part) if outcome.run is not None]
-        value = costs.COLUMNS[name].of(sides) if name in results.experiment.costs else None
-        if value is None and metric == OF_GPU:
+        value = costs.COLUMNS[spent.column].of(sides) if spent.column in results.experiment.costs else None
+        if value is None and spent.column == "gpu_memory":
             return None
-        shown = number_cell(math.nan if value is None else value / unit, digits)
-        return Cell(title), shown, Cell(""), Cell(str(len(sides)), len(sides))
-    if measure is None or measure not in results.experiment.measures:
+        digits = len(printed.value.partition(".")[2])
+        shown = number_cell(math.nan if value is None else value / spent.unit, digits)
+        return Cell(paper.metric(printed.metric)), shown, Cell(""), Cell(str(len(sides)), len(sides))
+    measure = "" if paper.scored is None else paper.scored.measures.get(printed.metric, "")
+    if measure not in results.experiment.measures:
         return None
     title_cell = Cell(measure_label(results, measure))
     of, mean = results.seeds(row, part), results.scores(row, part)
