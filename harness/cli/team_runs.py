@@ -81,7 +81,7 @@ def pool(
     from harness.collections.load import load_collection
     from harness.data.trec import read_qrels
     from harness.io.files import sha256_file, write_atomic
-    from harness.reports.organisers import pool_report, pool_tables
+    from harness.reports.organisers import pool_report, pool_rules, pool_tables
     from harness.scoring import pools
     from harness.scoring.protocol import load_protocol
     from harness.store.provenance import provenance
@@ -111,27 +111,14 @@ def pool(
                 raise HarnessError(f"protocol {chosen.name} de-duplicates by keys: give --keys FILE, or --keys none")
         excluded = None if found is None else found.exclusions(None, chosen)
     depths = _depths(entries, depth, primary_depth, primary or [])
-    rankings = {}
-    for entry in entries:
-        name = entry.run.name
-        rankings[name], lacking = pools.first_results(entry.run, chosen, mapping, depths[name], excluded)
-        if lacking:
-            note(f"{entry.run.name}: {counted_text(lacking, 'result has', 'results have')} no key, passed over")
-    before = [read_qrels(path).judged() for path in judged or []]
-    pairs = (
-        (part.topics[at], doc.decode())
-        for part in before
-        for at, doc in zip(part.topic.tolist(), part.doc.tolist(), strict=True)
-    )
-    made = pools.pool(rankings, depths, cap=cap, judged=pairs, seed=seed)
+    rankings, lacking = pools.all_first_results((entry.run for entry in entries), chosen, mapping, depths, excluded)
+    for name, count in lacking.items():
+        note(f"{name}: {counted_text(count, 'result has', 'results have')} no key, passed over")
+    before = pools.judged_pairs(read_qrels(path) for path in judged or [])
+    made = pools.pool(rankings, depths, cap=cap, judged=before, seed=seed)
     if known and (silent := sorted(known - made.topics.keys())):
         note(f"{counted_text(len(silent), 'topic has', 'topics have')} no document in the pool, such as {silent[0]}")
-    kind = "keys" if chosen.deduplicate else "documents"
-    how = [f"The first {depth} {kind} of each topic of each run"]
-    if primary_depth is not None:
-        how[0] += f" ({primary_depth} of primary runs)"
-    how[0] += f", by protocol {chosen.name}" + ("." if cap is None else f"; at most {cap} of one topic.")
-    how.append(f"The order is that of hashes, with seed {seed}.")
+    how = pool_rules(chosen, depth, primary_depth, cap, seed)
     files = {entry.run.source or entry.run.name: entry.run.sha256 for entry in entries}
     files |= {str(path): sha256_file(path) for path in judged or []}
     report = pool_report(made, "Pool" if found is None else f"Pool of {found.name}", how, provenance(files))

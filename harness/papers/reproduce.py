@@ -18,6 +18,7 @@ from harness.errors import HarnessError, counted_text, suggestion
 from harness.experiments.costs import COLUMNS
 from harness.experiments.costs import of_run as costs_of_run
 from harness.experiments.task import task
+from harness.io.checks import Lack
 from harness.papers import rehearsal_records
 from harness.papers.cells import KINDS, CellVerdict, Judgement, Printed, PublishedCell, judge, predicted
 from harness.papers.paper import Archive, ArchivedRun, CostUnit, Paper, PaperCollection, ScoredRows
@@ -207,7 +208,8 @@ def _not_recomputed(paper: Paper, cell: PublishedCell, needs: str = "") -> CellV
 
     `needs` is the missing input if the user supplied some of the runs.
     """
-    kind, why = ("needs", needs) if needs else paper.lack(cell)
+    lacking: tuple[Lack, str] = ("needs", needs) if needs else paper.lack(cell)
+    kind, why = lacking
     return CellVerdict(
         cell, kind, cause=(_rehearsed(paper, cell, why) if kind == "needs" else why) + _note(paper, cell)
     )

@@ -27,14 +27,14 @@ def write_submitted_runs(folder: Path, paper: Paper, rows: Collection[PrintedRow
     HarnessError
         The judgments of a collection cannot be had.
     """
-    known, scored = paper_rows(paper), paper.scored
+    known, places = paper_rows(paper), {} if paper.scored is None else paper.scored.collections
     wanted = {
         (name, known[row.table, row.label].name): place
         for row in rows
         for name, place in known[row.table, row.label].collections.items()
     }
-    for (_, name), place in wanted.items() if scored is not None else ():
-        judged = scored.collections[place]
+    for (_, name), place in wanted.items():
+        judged = places[place]
         collection = load_collection(judged.collection)
         fetch_resources(collection.files())
         grades = collection.qrels(judged.edition).to_dict()

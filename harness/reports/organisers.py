@@ -25,6 +25,7 @@ from harness.scoring.bias import TeamBias
 from harness.scoring.difficulty import TopicDifficulty, topic_difficulty
 from harness.scoring.measures import without_diagnostics
 from harness.scoring.pools import Pool
+from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 from harness.store.provenance import Provenance
 
@@ -303,8 +304,17 @@ def pool_tables(found: Pool) -> tuple[Table, Table]:
     )
 
 
+def pool_rules(protocol: Protocol, depth: int, primary_depth: int | None, cap: int | None, seed: int) -> list[str]:
+    """Returns how a pool was made, a sentence each."""
+    kind = "keys" if protocol.deduplicate else "documents"
+    primaries = "" if primary_depth is None else f" ({primary_depth} of primary runs)"
+    most = "." if cap is None else f"; at most {cap} of one topic."
+    first = f"The first {depth} {kind} of each topic of each run{primaries}, by protocol {protocol.name}{most}"
+    return [first, f"The order is that of hashes, with seed {seed}."]
+
+
 def pool_report(found: Pool, title: str, how: Sequence[str], made: Provenance) -> Report:
-    """Builds the report of a pool; `how`: its settings, a sentence each."""
+    """Builds the report of a pool; `how`: its settings, a sentence each (`pool_rules`)."""
     shares, topics = pool_tables(found)
     headline = f"{counted_text(len(found), 'document')} to judge in {counted_text(len(found.topics), 'topic')}, "
     headline += f"from {counted_text(len(found.shares), 'run')}"

@@ -6,7 +6,7 @@ smaller one for the others, counted in distinct keys if documents are de-duplica
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -81,6 +81,26 @@ def first_results(
     scorer = Scorer(every, protocol, keys=keys, measures=("RelRet",), exclusions=exclusions)
     found = scorer.rankings(run, depth)
     return {topic: ranking.docs for topic, ranking in found.items()}, lacking
+
+
+def all_first_results(
+    runs: Iterable[Run],
+    protocol: Protocol,
+    keys: Mapping[str, str] | None,
+    depths: Mapping[str, int],
+    exclusions: Exclusions | None = None,
+) -> tuple[dict[str, Rankings], dict[str, int]]:
+    """Returns the `first_results` of some runs: run -> rankings, and run -> its results without a key, if any."""
+    found = {run.name: first_results(run, protocol, keys, depths[run.name], exclusions) for run in runs}
+    lacking = {name: count for name, (_, count) in found.items() if count}
+    return {name: rankings for name, (rankings, _) in found.items()}, lacking
+
+
+def judged_pairs(judgments: Iterable[Qrels]) -> Iterator[Pair]:
+    """Yields the pairs that some judgments hold."""
+    for qrels in (each.judged() for each in judgments):
+        for at, doc in zip(qrels.topic.tolist(), qrels.doc.tolist(), strict=True):
+            yield qrels.topics[at], doc.decode()
 
 
 def pool(

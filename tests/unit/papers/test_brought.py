@@ -437,6 +437,8 @@ def test_every_row_with_a_scored_number_has_a_run_of_its_own_name(key: str) -> N
     assert scored is not None
     available = paper.available.rows if paper.available is not None else ()
     same = {(row.table, row.label): row.run for row in available}
+    one_run = {(a.table, a.system): (b.table, b.system) for a, b in paper.same_run}
+    same |= {at: there for at, there in one_run.items() if at not in same}
     named: dict[str, set[tuple[str, str]]] = {}
     for at, row in rows.items():
         named.setdefault(row.name, set()).add(same.get(at, at))

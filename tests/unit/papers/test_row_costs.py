@@ -1,0 +1,87 @@
+"""Numbers that are measured while a run is made, and rows that have no run of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from paper_tools import Tiny, message
+
+from harness.data.trec import Run
+from harness.experiments import costs
+from harness.experiments.produce import make
+from harness.experiments.task import task
+from harness.io import config
+from harness.papers.cells import CellVerdict, judge
+from harness.papers.experiment_runs import rows_to_bring
+from harness.papers.map import paper_rows
+from harness.papers.paper import load_paper, paper_names
+from harness.papers.reproduce import recompute_paper
+from harness.papers.steps import PrintedRow, paper_steps
+from harness.papers.user_runs import Brought, BroughtRun
+from harness.systems.build import load_system
+
+QUERIES = "costs: {seconds: {column: latency, unit: 0.001}}\n"  # a median, in milliseconds
+
+
+def seconds(key: str, path: Path, origin: str) -> CellVerdict:
+    """The verdict on the cost of `Base` (printed: 12), if its run on `c1` is a file's."""
+    paper = load_paper(key)
+    run = Run.from_dict("base-run", {"T1": {"d1": 1.0}})
+    brought = BroughtRun(paper_rows(paper)["1", "Base"], "c1", run, origin, str(path))  # type: ignore[arg-type]
+    found = recompute_paper(paper, brought=Brought((brought,)))
+    (verdict,) = (each for each in found.verdicts if each.cell.metric == "seconds")
+    return verdict
+
+
+def test_a_cost_is_that_of_a_run_made_here(tiny: Tiny, tmp_path: Path) -> None:
+    path = make(load_system("bm25"), task("mini-task1", "mini-answers"), runs=tmp_path / "runs").path
+    key = tiny(QUERIES)
+    here = seconds(key, path, "made here")
+    median = costs.COLUMNS["latency"].of([costs.of_run(path)])
+    assert median is not None
+    assert here.value == median * 1000
+    assert (here.verdict, here.measure, here.n) == (judge("12", here.value), "latency", 0)
+    assert here.cause == "measured on this machine"
+    assert (here.run, here.collection) == ("base-run", "tiny-1")
+    # Of a run that somebody brings, or that says nothing, it is unknown.
+    for where, origin in ((path, "brought"), (tmp_path / "none.run", "made here")):
+        lacking = seconds(key, where, origin)
+        assert (lacking.verdict, lacking.value) == ("needs", None)
+        assert lacking.cause == "a run that was made here and says its latency"
+
+
+def test_a_column_of_costs_must_exist(tiny: Tiny) -> None:
+    key = tiny("costs: {seconds: {column: laten}}\n")
+    where = config.names("paper")[key]
+    assert message(lambda: load_paper(key)).startswith(f"{where}: costs: seconds: key 'column' is 'laten'")
+
+
+def test_values_of_one_topic_are_of_the_run_that_another_row_names() -> None:
+    known = paper_rows(load_paper("mathamr-plus"))
+    same = {
+        ("appendix C.1.1", "MathAMR+"): ("4.19", "Ours / MathAMR+"),
+        ("appendix C.1.2", "MathAMR (baseline)"): ("4.19", "DPRL / QQ-QA-AMR"),
+        ("appendix C.2.1", "MathAMR+"): ("4.21", "Ours / MathAMR+"),
+        ("appendix C.2.2", "MathAMR (baseline)"): ("4.21", "DPRL / MathAMR ²"),
+    }
+    assert {at: known[at].name for at in same} == {at: known[there].name for at, there in same.items()}
+    names = [row.name for at, row in known.items() if at not in same]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("key", paper_names())
+def test_what_only_a_person_brings(key: str) -> None:
+    """Rows whose runs other teams made; no row that has a command, and none that nobody has."""
+    paper = load_paper(key)
+    found = rows_to_bring(paper, paper_steps(paper)[0])
+    tables = [row.table for row in found]
+    assert {table: tables.count(table) for table in tables} == (
+        {"4.19": 5, "4.21": 8, "appendix C.2.2": 1} if key == "mathamr-plus" else {}
+    )
+    assert all(why.startswith("the submitted runs of ARQMath-3 (manual download") for why in found.values())
+    if found:
+        assert PrintedRow("4.19", "Approach0 / Struct.+ColBERT (Coco-MAE)") in found
+        without = rows_to_bring(replace(paper, config=replace(paper.config, states={})), paper_steps(paper)[0])
+        assert set(without) == set(found)
