@@ -1,4 +1,4 @@
-"""Numbers that are measured while a run is made, and rows that have no run of their own."""
+"""Numbers that are measured while a run is made, and rows whose runs are not made: another row's, other teams'."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from harness.experiments.task import task
 from harness.io import config
 from harness.papers.cells import CellVerdict, judge
 from harness.papers.experiment_runs import rows_to_bring
-from harness.papers.map import paper_rows
+from harness.papers.map import fitting, paper_rows
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.reproduce import recompute_paper
 from harness.papers.steps import PrintedRow, paper_steps
-from harness.papers.user_runs import Brought, BroughtRun
+from harness.papers.user_runs import Brought, BroughtRun, bring
+from harness.rehearsal.submitted_runs import write_submitted_runs
 from harness.systems.build import load_system
 
 QUERIES = "costs: {seconds: {column: latency, unit: 0.001}}\n"  # a median, in milliseconds
@@ -85,3 +86,23 @@ def test_what_only_a_person_brings(key: str) -> None:
         assert PrintedRow("4.19", "Approach0 / Struct.+ColBERT (Coco-MAE)") in found
         without = rows_to_bring(replace(paper, config=replace(paper.config, states={})), paper_steps(paper)[0])
         assert set(without) == set(found)
+
+
+def test_stand_ins_for_runs_that_a_person_brings_are_recognised(tiny: Tiny, tmp_path: Path) -> None:
+    paper = load_paper(tiny())
+    rows = [PrintedRow("1", label) for label in ("Base", "Absent")]
+    for place in ("one", "two"):
+        write_submitted_runs(tmp_path / place, paper, rows, 1)
+    fits, rest = fitting(paper, tmp_path / "one")
+    assert sorted((row.label, where) for row, where in fits.values()) == [
+        ("Absent", "c1"),
+        ("Base", "c1"),
+        ("Base", "c2"),
+    ]
+    assert rest == []
+    for path in fits:
+        assert path.read_bytes() == (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_bytes()
+    brought = bring(paper, tmp_path / "one", None)
+    values = [each.value for each in recompute_paper(paper, brought=brought).verdicts if each.cell.system == "Absent"]
+    assert len(values) == 1
+    assert 0 < (values[0] or 0) <= 1
