@@ -327,7 +327,7 @@ def test_a_system_links_the_results_of_its_family() -> None:
 def test_a_paper_links_its_report() -> None:
     assert "(../reports/crossmath/report.md)" in configuration.entry("papers", "crossmath")
     assert shown()["reports/reference/crossmath/report.md"] == "reports/crossmath/report.md"
-    assert "(../reports/small-scale/saber-math/report.md)" in configuration.entry("papers", "saber-math")
+    assert "(../reports/saber-math/report.md)" in configuration.entry("papers", "saber-math")
     assert "report.md" not in configuration.entry("papers", "demo")
 
 
