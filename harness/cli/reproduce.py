@@ -129,7 +129,7 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None) -> Path:
 
 def _took(paper: Paper, settings: ReproduceSettings) -> list[StepCost]:
     """Returns what the steps took that made the paper's runs, at any scale and by any call, with their estimates."""
-    from harness.cli.make_runs import making_of
+    from harness.cli.make_runs import experiment_runs, making_of
     from harness.papers.plan import plan_paper
     from harness.papers.step_costs import step_costs
     from harness.papers.steps import HERE, NothingToMakeError, Selection
@@ -141,7 +141,8 @@ def _took(paper: Paper, settings: ReproduceSettings) -> list[StepCost]:
             if making.folder.is_dir():
                 steps = plan_paper(paper, Selection(), scale, settings.seeds).steps
                 hours = {each.step.name: None if each.unknown else each.hours for each in steps}
-                found += step_costs(making, [each.step for each in steps], hours)
+                made = experiment_runs(paper, settings, scale)
+                found += step_costs(making, [each.step for each in steps], hours, made)
     return found
 
 

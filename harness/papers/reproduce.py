@@ -263,7 +263,7 @@ def _verdict(
     if spent is not None:
         made_here = {(run.collection, run.name): run for run in brought.runs if run.origin == "made here"}
         values = [_spent(spent, made_here.get((collection, name))) for name in names]
-        n, cause = 0, "measured on this machine"
+        n, cause = 0, "costs measured on this machine"
         if any(map(math.isnan, values)):
             gpu = " on a GPU" * measure.startswith("gpu")
             return _not_recomputed(paper, cell, f"a run that was made here{gpu} and says its {measure}")

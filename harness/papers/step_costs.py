@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from harness.errors import HarnessError
+from harness.papers.experiment_runs import CellRun
 from harness.papers.rates import Range
 from harness.papers.step_runner import Making, StepOutcome, recorded, spent_file
 from harness.papers.steps import RunStep
@@ -40,20 +42,26 @@ class StepCost:
 
 
 def step_costs(
-    making: Making, steps: Sequence[RunStep], estimates: Mapping[str, Range | None] | None = None
+    making: Making,
+    steps: Sequence[RunStep],
+    estimates: Mapping[str, Range | None] = MappingProxyType({}),
+    experiments: Mapping[str, Sequence[CellRun]] = MappingProxyType({}),
 ) -> tuple[StepCost, ...]:
     """Returns the costs of the steps that have a record, whichever call carried them out.
 
     Parameters
     ----------
     estimates : name of a step -> hours of one core.
+    experiments : experiment -> its finished runs, which the records of steps do not name.
     """
     found = []
     for step in steps:
         outcome = recorded(making, step)
         if outcome is None or outcome.command != step.command:  # of another scale
             continue
-        runs = [making.work / run for run in outcome.runs]
+        runs = [
+            making.work / run for run in (*outcome.runs, *(each.path for each in experiments.get(step.experiment, ())))
+        ]
         documents = [document for run in runs if (document := _metadata(run)) is not None]
         energy = [value for document in documents for value in _joules(document)]
         found.append(
@@ -63,7 +71,7 @@ def step_costs(
                 joules=math.fsum(energy) if energy else None,
                 calls=sum(map(_calls, runs)),
                 dollars=recorded_cost(spent_file(making, step)),
-                estimate=(estimates or {}).get(step.name),
+                estimate=estimates.get(step.name),
             )
         )
     return tuple(found)

@@ -402,3 +402,14 @@ def test_links_of_the_site() -> None:
     assert pages["LICENSE"] == "files/LICENSE"
     with pytest.raises(SystemExit, match=r"docs/b\.md: link to nowhere\.md, which is not there"):
         rewritten("[a](nowhere.md)", "docs/b.md", "b.md", pages)
+
+
+@pytest.mark.parametrize("paper", ["mathamr-plus", "mathlib4", "mirmu-msm", "saber-math"])
+def test_what_pages_say_of_a_report_at_small_scale_is_what_it_says(paper: str) -> None:
+    """The number of values in the README, and how far the estimate was off on the page on costs."""
+    text = (ROOT / f"reports/small-scale/{paper}/report.md").read_text(encoding="utf-8")
+    (values,) = re.findall(r"(\d+) of \d+ printed numbers have such a value", text)
+    (factor,) = re.findall(r"measured over the geometric mean: ([\d.]+)\.\n", text)
+    assert f"[{values}](reports/small-scale/{paper}/report.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/cost.md").read_text(encoding="utf-8")
+    assert re.search(rf"small-scale/{paper}/report.md#what-it-took\) \| {re.escape(factor)} \|", page)

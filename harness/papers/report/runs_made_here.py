@@ -133,9 +133,10 @@ def small_scale_section(verdicts: Sequence[CellVerdict], here: Here, names: Call
             Cell(", ".join(filter(None, (v.cell.collection, v.cell.slice)))),
             Cell(names(v.cell.metric)),
             Cell(v.cell.value, float(v.cell.value)),
-            number_cell(v.value or 0.0, 4),
+            # Costs have the decimals in print and two more, and no topics.
+            number_cell(v.value or 0.0, 4 if v.n else len(v.cell.value.partition(".")[2]) + 2 * ("." in v.cell.value)),
             Cell(f"{v.collection}, {v.edition}"),
-            Cell(str(v.n), v.n),
+            Cell(str(v.n), v.n) if v.n else Cell(""),
         )
         for v in made
     )

@@ -44,7 +44,7 @@ def test_a_cost_is_that_of_a_run_made_here(tiny: Tiny, tmp_path: Path) -> None:
     assert median is not None
     assert here.value == median * 1000
     assert (here.verdict, here.measure, here.n) == (judge("12", here.value), "latency", 0)
-    assert here.cause == "measured on this machine"
+    assert here.cause == "costs measured on this machine"
     assert (here.run, here.collection) == ("base-run", "tiny-1")
     # Of a run that somebody brings, or that says nothing, it is unknown.
     for where, origin in ((path, "brought"), (tmp_path / "none.run", "made here")):
