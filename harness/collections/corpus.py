@@ -23,6 +23,7 @@ from harness.sources.fetch import fetch_resources, resource_state
 from harness.sources.resource import RepositoryFolder, Resource
 from harness.store import code
 
+IRDS = "irds:"  # before the names of collections and corpora of the package ir_datasets
 Source = Resource | RepositoryFolder | Checkout | Path
 
 

@@ -8,7 +8,6 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
 
 from harness.version import __version__
 
@@ -43,6 +42,8 @@ def provenance(files: Mapping[str, str], command: list[str] | None = None, libra
 
     `libraries` : further distributions used for this result, besides the standard ones.
     """
+    from importlib import metadata  # slow to import
+
     # Hydra's commands set the program's name to `harness COMMAND`.
     name = sys.argv[0].split() if sys.argv[0].startswith("harness ") else ["harness"]
     arguments = command if command is not None else [*name, *sys.argv[1:]]
