@@ -185,7 +185,7 @@ def _sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
     entries = [mapping["file"]] if "file" in mapping else mapping["files"]
     faults: list[str] = []
     found: list[Source] = []
-    find = catalogue.located if forms.of_folder(str(mapping.get("reader"))) else catalogue.resource
+    find = catalogue.located if forms.of_folder(str(mapping.get("reader", JSONL.name))) else catalogue.resource
     for entry in entries:
         with gather(faults):
             here = find(entry, where, Path(where).parent)
