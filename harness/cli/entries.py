@@ -150,7 +150,7 @@ def _titled(group: str) -> Callable[[str], Row]:
 
 
 def _endpoint(name: str) -> Row:
-    from harness.store.llm import load_endpoint
+    from harness.store.llm.endpoint import load_endpoint
 
     missing = "; ".join(load_endpoint(name).missing())
     return {"name": name, "state": "needs" if missing else "ready", "missing": missing}

@@ -35,8 +35,9 @@ from harness.papers.saber.steps import COUNTS, FILL, BuilderStep, Folders, StepE
 from harness.sources.catalogue import resource
 from harness.sources.fetch import fetch_resources
 from harness.store import prompts
-from harness.store.llm import Client, Endpoint, load_endpoint, sample
-from harness.store.llm.client import Mode
+from harness.store.llm.client import Client, Mode
+from harness.store.llm.endpoint import Endpoint, load_endpoint
+from harness.store.llm.estimate import sample
 
 NODES = "nodes.jsonl"
 THRESHOLDS = "thresholds.json"

@@ -1,7 +1,25 @@
-"""Client for all language-model calls: cached answers, rate limits, budget, dry runs."""
+"""Client for all language-model calls: cached answers, rate limits, budget, dry runs.
 
-from harness.store.llm.client import Client
-from harness.store.llm.endpoint import Answer, Ask, Endpoint, Message, Spent, load_endpoint
-from harness.store.llm.estimate import CallEstimate, sample
+Its names are imported when they are asked for, because what is missing to call a model is asked without a client.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.store.llm.client import Client
+    from harness.store.llm.endpoint import Answer, Ask, Endpoint, Message, Spent, load_endpoint
+    from harness.store.llm.estimate import CallEstimate, sample
 
 __all__ = ["Answer", "Ask", "CallEstimate", "Client", "Endpoint", "Message", "Spent", "load_endpoint", "sample"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    import harness.store.llm.client
+    import harness.store.llm.endpoint
+    import harness.store.llm.estimate
+
+    here = harness.store.llm
+    for module in (here.client, here.endpoint, here.estimate):
+        if name in __all__ and hasattr(module, name):
+            return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
