@@ -87,7 +87,7 @@ def _runtimes() -> Iterator[Path]:
 
 
 def java_version(program: Path) -> str:
-    """Returns the version of a Java runtime, such as `21.0.2`, from its file `release` or as it reports it; empty if neither."""
+    """Returns the version of a Java runtime, such as `21.0.2`, of its file `release` or its report; empty without."""
     try:
         about = program.stat()
     except OSError:
