@@ -70,7 +70,11 @@ def run_with_hydra(command: str, arguments: Sequence[str]) -> None:
     sys.argv = [f"harness {command}", *lasting]  # which reports show
     if multirun:
         words = [*words, *_for_points(arguments, kept, added)]
-    elif (alone := _composed_alone(command, given)) is not None:
+    elif (alone := composed_alone(command, given)) is not None:
+        if "hydra" in sys.modules:  # another command of this process may have left its settings
+            from hydra.core.hydra_config import HydraConfig
+
+            HydraConfig.instance().cfg = None
         with _in_one_line(command):
             _job(command)(alone)
         return
@@ -88,7 +92,7 @@ def run_with_hydra(command: str, arguments: Sequence[str]) -> None:
         _summarise(arguments, kept)
 
 
-def _composed_alone(command: str, given: argparse.Namespace) -> dict[str, Any] | None:
+def composed_alone(command: str, given: argparse.Namespace) -> dict[str, Any] | None:
     """Returns what Hydra would compose, if nothing but a name of some groups is given; else None.
 
     Most commands are such, and Hydra takes longer than many runs.

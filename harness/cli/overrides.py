@@ -55,7 +55,7 @@ def is_literal(value: object) -> bool:
     (True, False)
     """
     if isinstance(value, Mapping):
-        return all(isinstance(key, str) and is_literal(inner) for key, inner in value.items())
+        return all(isinstance(key, str | int) and is_literal(inner) for key, inner in value.items())
     if isinstance(value, list):
         return all(map(is_literal, value))
     return not isinstance(value, str) or ("${" not in value and value != "???")
