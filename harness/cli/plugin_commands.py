@@ -6,7 +6,7 @@ The latter are entry points of the group `mathir_harness.commands`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
@@ -46,38 +46,28 @@ def in_panel(panel: str, **settings: Any) -> Callable[[Function], Function]:  # 
     return named
 
 
-class LoadedCommands(Mapping[str, Any]):
+class LoadedCommands(dict[str, Any]):
     """Our commands by name, each made by typer when it is first asked for, since to make all takes 0.1 s.
 
-    Parameters
-    ----------
-    places : name -> module in this folder and function or group in it, such as `score:compare`.
+    Until then the value is the place of its function or group, such as `score:compare` in this folder.
     """
 
-    def __init__(self, places: Mapping[str, str]) -> None:
-        self._places = places
-        self._made: dict[str, Any] = {}
-
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401  (its type is private to typer)
-        if name not in self._made:
-            module, _, attribute = self._places[name].partition(":")
-            found = getattr(import_module(f"harness.cli.{module}"), attribute)
+        found = super().__getitem__(name)
+        if isinstance(found, str):
+            module, _, attribute = found.partition(":")
+            function = getattr(import_module(f"harness.cli.{module}"), attribute)
             app = typer.Typer(rich_markup_mode=None)
-            if isinstance(found, typer.Typer):
-                app.add_typer(found, name=name, rich_help_panel=found.rich_help_panel)
+            if isinstance(function, typer.Typer):
+                app.add_typer(function, name=name, rich_help_panel=function.rich_help_panel)
             else:
-                app.command(name, **found.settings)(found)
-            self._made[name] = _plain(get_group(app).commands[name])
-        return self._made[name]
+                app.command(name, **function.settings)(function)
+            found = self[name] = _plain(get_group(app).commands[name])
+        return found
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
+    def items(self) -> Any:  # noqa: ANN401
+        """Returns names and commands."""
+        return [(name, self[name]) for name in self]
 
 
 def _first(command: Any) -> str:  # noqa: ANN401
@@ -118,22 +108,14 @@ class Commands(HelpGroup):
     unnamed = "Added by packages"
     ours: ClassVar[LoadedCommands]  # set by `main`
 
-    @property
-    def commands(self) -> LoadedCommands:  # type: ignore[override]
-        """The harness's commands."""
-        return self.ours
-
-    @commands.setter
-    def commands(self, none: object) -> None:  # of typer, which knows none
-        pass
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401
+        super().__init__(**settings)
+        _plain(self)
+        self.commands = self.ours
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401  (its type is private to typer)
         """Returns the names of all commands, those of the harness first."""
         return [*self.commands, *sorted(_added().keys() - self.commands.keys())]
-
-    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401
-        """Returns the options."""
-        return [_read_plainly(parameter) for parameter in super().get_params(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
         """Returns the command of a name; None if there is none."""

@@ -19,7 +19,7 @@ from harness.papers.paper import Paper
 from harness.papers.rates import NOTHING, SPREAD, Range, data
 from harness.papers.steps import PlannedRun
 from harness.papers.work import WorkStep, countable_runs, work_steps
-from harness.store.llm.endpoint import Endpoint, load_endpoint
+from harness.store.llm import Endpoint, load_endpoint
 from harness.store.llm.estimate import estimate_calls as tokens_of
 from harness.systems.states import needed_models, nested_configurations
 

@@ -11,7 +11,7 @@ from harness.collections.load import load_collection
 from harness.io import config
 from harness.papers.rates import NOTHING, Range, data
 from harness.sources import catalogue
-from harness.store.llm.endpoint import load_endpoint
+from harness.store.llm import load_endpoint
 from harness.systems.states import by_hand, missing_answers, module_lines, needed_models
 
 UNKNOWN = "not known"

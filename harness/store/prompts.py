@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError, suggestion
 from harness.io.files import read_bytes, sha256
-from harness.store.llm.endpoint import Message
+from harness.store.llm import Message
 
 if TYPE_CHECKING:
     from jinja2 import Template

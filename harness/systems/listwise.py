@@ -22,9 +22,8 @@ from harness.io.console import log_line
 from harness.sources import catalogue
 from harness.store import prompts
 from harness.store.cost import note, phase
+from harness.store.llm import Ask, Client, Endpoint, load_endpoint
 from harness.store.llm.answer_cache import answers_digest
-from harness.store.llm.client import Client
-from harness.store.llm.endpoint import Ask, Endpoint, load_endpoint
 from harness.systems.base import Request
 from harness.systems.build import BuiltSystem
 from harness.systems.dense import asking, documents, heads, texts

@@ -16,8 +16,8 @@ from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.draws import draw
 from harness.papers.saber.readers import worded
 from harness.store import prompts
-from harness.store.llm.client import NOT_ASKED, Client
-from harness.store.llm.endpoint import Answer, Ask, Message
+from harness.store.llm import Answer, Ask, Client, Message
+from harness.store.llm.client import NOT_ASKED
 from harness.store.llm.estimate import Taken, character_counts
 
 AGAIN = "saber-judge-again"

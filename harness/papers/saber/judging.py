@@ -34,9 +34,9 @@ from harness.papers.saber.judges import (
 from harness.papers.saber.select import TARGETS, Target, read_targets
 from harness.papers.saber.steps import FILL, BuilderStep, Folders, StepEstimate, write_counts
 from harness.store import prompts
-from harness.store.llm.client import Client, Mode
-from harness.store.llm.endpoint import Endpoint, load_endpoint
-from harness.store.llm.estimate import ENOUGH, estimate_calls, sample
+from harness.store.llm import Client, Endpoint, load_endpoint, sample
+from harness.store.llm.client import Mode
+from harness.store.llm.estimate import ENOUGH, estimate_calls
 
 DIMENSIONS = 1024
 _WORD = re.compile(r"\\?\w+")

@@ -15,8 +15,7 @@ from harness.papers.saber.dollars import without_dollars
 from harness.papers.saber.ontology import ROOT, Ontology
 from harness.papers.saber.steps import StepEstimate
 from harness.store import prompts
-from harness.store.llm.client import Client
-from harness.store.llm.endpoint import Answer, Ask
+from harness.store.llm import Answer, Ask, Client
 from harness.store.llm.estimate import ENOUGH, Taken, character_counts, estimate_calls
 
 IDEA, TAGS, DELIMITERS = "saber-idea", "saber-tags", "saber-delimiters"

@@ -35,9 +35,8 @@ from harness.papers.saber.steps import COUNTS, FILL, BuilderStep, Folders, StepE
 from harness.sources.catalogue import resource
 from harness.sources.fetch import fetch_resources
 from harness.store import prompts
-from harness.store.llm.client import Client, Mode
-from harness.store.llm.endpoint import Endpoint, load_endpoint
-from harness.store.llm.estimate import sample
+from harness.store.llm import Client, Endpoint, load_endpoint, sample
+from harness.store.llm.client import Mode
 
 NODES = "nodes.jsonl"
 THRESHOLDS = "thresholds.json"

@@ -15,11 +15,9 @@ __all__ = ["Answer", "Ask", "CallEstimate", "Client", "Endpoint", "Message", "Sp
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
     import harness.store.llm.client
-    import harness.store.llm.endpoint
     import harness.store.llm.estimate
 
-    here = harness.store.llm
-    for module in (here.client, here.endpoint, here.estimate):
-        if name in __all__ and hasattr(module, name):
-            return getattr(module, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = {**vars(harness.store.llm.endpoint), **vars(harness.store.llm.estimate), **vars(harness.store.llm.client)}
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found[name]

@@ -11,8 +11,7 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.store.cost import note
-from harness.store.llm.client import Client
-from harness.store.llm.endpoint import load_endpoint
+from harness.store.llm import Client, load_endpoint
 from harness.systems.dense.engines import EncodedTexts, EncoderSettings, TextEncoder
 from harness.systems.dense.models import AvailableModel
 

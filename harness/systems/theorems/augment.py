@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 from harness.data.topics import Topic
 from harness.io.files import sha256
 from harness.store import prompts
-from harness.store.llm.client import Client
-from harness.store.llm.endpoint import Ask
+from harness.store.llm import Ask, Client
 from harness.systems.theorems.informalise import SCHEMA as _PROSE
 from harness.systems.theorems.informalise import Informal, keep
 

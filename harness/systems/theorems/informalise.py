@@ -17,8 +17,7 @@ from harness.collections.corpus import Corpus, Document
 from harness.errors import HarnessError, suggestion
 from harness.io.files import sha256
 from harness.store import artefacts, prompts, provenance
-from harness.store.llm.client import Client
-from harness.store.llm.endpoint import Answer, Ask
+from harness.store.llm import Answer, Ask, Client
 from harness.systems.theorems.declarations import referenced
 
 KIND = "informal-statements"

@@ -22,9 +22,8 @@ from harness.io.console import log_line
 from harness.io.files import sha256
 from harness.sources import catalogue
 from harness.store import cost, prompts
+from harness.store.llm import Client, Endpoint, load_endpoint
 from harness.store.llm.answer_cache import answers_digest
-from harness.store.llm.client import Client
-from harness.store.llm.endpoint import Endpoint, load_endpoint
 from harness.systems.base import MARK, Request
 from harness.systems.build import BuiltSystem
 from harness.systems.rerank import another, reads_of
