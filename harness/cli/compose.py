@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.cli.hydra_flags import other_plugins, print_hydra_help, read_flags, show_instead
 from harness.cli.overrides import ALONE, GROUPS, check_alone, checked_overrides, gist, is_literal, is_plain
@@ -157,7 +157,7 @@ def _perform(command: str, cfg: DictConfig | dict[str, Any]) -> float | None:
     if cfg.get("experiment"):
         from harness.cli.experiment import experiment
 
-        return experiment(cfg)
+        return experiment(cast("DictConfig", cfg))  # Hydra has composed it
     from harness.cli.run import run
 
     return run(cfg)
