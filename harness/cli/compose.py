@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -9,10 +10,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.cli.hydra_flags import other_plugins, print_hydra_help, read_flags, show_instead
-from harness.cli.overrides import GROUPS, check_alone, checked_overrides, gist
+from harness.cli.overrides import ALONE, GROUPS, check_alone, checked_overrides, gist, is_literal, is_plain
 from harness.cli.settings import NOT_GIVEN, import_from_here, sweep_folder, sweep_overrides
 from harness.errors import HarnessError, SystemRaisedError
 from harness.experiments import engines, trackers
@@ -69,6 +70,14 @@ def run_with_hydra(command: str, arguments: Sequence[str]) -> None:
     sys.argv = [f"harness {command}", *lasting]  # which reports show
     if multirun:
         words = [*words, *_for_points(arguments, kept, added)]
+    elif (alone := composed_alone(command, given)) is not None:
+        if "hydra" in sys.modules:  # another command of this process may have left its settings
+            from hydra.core.hydra_config import HydraConfig
+
+            HydraConfig.instance().cfg = None
+        with _in_one_line(command):
+            _job(command)(alone)
+        return
     from harness.experiments.cell_composition import initialized
 
     with _in_one_line(command), initialized(command) as hydra:
@@ -81,6 +90,26 @@ def run_with_hydra(command: str, arguments: Sequence[str]) -> None:
             hydra.run(command, _job(command), [*words, "hydra.mode=RUN"])
     if command == "run" and multirun:
         _summarise(arguments, kept)
+
+
+def composed_alone(command: str, given: argparse.Namespace) -> dict[str, Any] | None:
+    """Returns what Hydra would compose, if nothing but a name of some groups is given; else None.
+
+    Most commands are such, and Hydra takes longer than many runs.
+    """
+    flags = {**vars(given), "overrides": False, "run": False}
+    chosen = dict(word.split("=", 1) for word in given.overrides if is_plain(word))
+    if any(flags.values()) or len(chosen) < len(given.overrides) or chosen.keys() - set(ALONE[command]):
+        return None
+    found = dict(config.read_file(config.folders()[0] / f"{command}.yaml"))
+    listed = [entry for entry in found.pop("defaults") if isinstance(entry, dict)]
+    del found["hydra"]
+    for group, name in {**{key: name for entry in listed for key, name in entry.items()}, **chosen}.items():
+        if group in GROUPS[command] and name is not None:
+            found[group] = config.composed(group, name, config.names(group)[name])
+            if "defaults" in found[group] or not is_literal(found[group]):
+                return None
+    return found
 
 
 def _check_plugins(command: str, overrides: Sequence[str], sweep: Mapping[str, Any], multirun: bool) -> None:
@@ -99,11 +128,11 @@ def _check_plugins(command: str, overrides: Sequence[str], sweep: Mapping[str, A
     trackers.check_tracker_choice(overrides)
 
 
-def _job(command: str) -> Callable[[DictConfig], float | None]:
+def _job(command: str) -> Callable[[DictConfig | dict[str, Any]], float | None]:
     """Returns the function of the command as Hydra calls it, also in the processes of a launcher."""
     told = list(sys.argv)
 
-    def job(cfg: DictConfig) -> float | None:
+    def job(cfg: DictConfig | dict[str, Any]) -> float | None:
         sys.argv = told
         interrupt.in_worker()
         try:
@@ -118,7 +147,7 @@ def _job(command: str) -> Callable[[DictConfig], float | None]:
     return job
 
 
-def _perform(command: str, cfg: DictConfig) -> float | None:
+def _perform(command: str, cfg: DictConfig | dict[str, Any]) -> float | None:
     """Calls the function of the command; its modules are imported when it is needed."""
     if command == "reproduce":
         from harness.cli.reproduce import reproduce
@@ -128,7 +157,7 @@ def _perform(command: str, cfg: DictConfig) -> float | None:
     if cfg.get("experiment"):
         from harness.cli.experiment import experiment
 
-        return experiment(cfg)
+        return experiment(cast("DictConfig", cfg))  # Hydra has composed it
     from harness.cli.run import run
 
     return run(cfg)

@@ -44,14 +44,16 @@ def _remedy(state: str, name: str) -> str:
 
 def _system(name: str) -> Row:
     from harness.papers.rehearsal_records import marked, of_system
-    from harness.systems.build import key_faults
     from harness.systems.states import system_state
 
     mapping, where = config.load("system", name)
     kind, state = system_state(mapping, name)
     own = not config.names("system")[name].is_relative_to(data_root())  # those of the harness are tested
-    if kind == "ready" and own and (faults := key_faults(mapping, where)):
-        kind, state = "broken", f"broken: {'; '.join(faults)}"
+    if kind == "ready" and own:
+        from harness.systems.build import key_faults
+
+        if faults := key_faults(mapping, where):
+            kind, state = "broken", f"broken: {'; '.join(faults)}"
     if kind == "needs":
         state = marked(state, of_system(name))
     return {
@@ -148,7 +150,7 @@ def _titled(group: str) -> Callable[[str], Row]:
 
 
 def _endpoint(name: str) -> Row:
-    from harness.store.llm import load_endpoint
+    from harness.store.llm.endpoint import load_endpoint
 
     missing = "; ".join(load_endpoint(name).missing())
     return {"name": name, "state": "needs" if missing else "ready", "missing": missing}

@@ -14,7 +14,7 @@ from harness.io import config, kernels
 from harness.io.files import cache_root
 from harness.sources.catalogue import model_names
 from harness.sources.network import download_address, offline, reachable
-from harness.store.llm import load_endpoint
+from harness.store.llm.endpoint import load_endpoint
 from harness.systems.dense import models
 from harness.systems.lexical import runtime
 from harness.systems.states import (

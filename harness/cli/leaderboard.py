@@ -25,6 +25,7 @@ from harness.cli.options import (
     to_report_folder,
 )
 from harness.cli.plugin_commands import TASKS, in_panel
+from harness.cli.score import ScoreCommand
 from harness.cli.scoring_options import (
     ScoringOptions,
     evaluate_options,
@@ -50,7 +51,7 @@ Places = Annotated[
 ]
 
 
-@in_panel(TASKS)
+@in_panel(TASKS, cls=ScoreCommand)
 def leaderboard(
     places: Places,
     collection: CollectionName = None,

@@ -19,6 +19,10 @@ from harness.systems.keys import unlisted
 
 GROUPS = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol", "sweep", "experiment")}
 
+ALONE = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol")}  # set no keys but their own
+
+_PLAIN = re.compile(r"[a-z_]+=([A-Za-z][\w-]*)", re.ASCII)
+_NO_TEXT = ("null", "true", "false", "nan", "inf")  # words that Hydra takes for values of other types
 _UNREAD = ("no viable", "mismatched", "extraneous", "missing", "LexerNoViable")  # what its parser says
 _BETWEEN = re.compile(r""",(?=(?:[^'"]|'[^']*'|"[^"]*")*$)""")  # a comma that is in no quotes
 _WHOLE = {"only": "{AXIS:[LABEL]}"}  # keys that are not given in parts
@@ -32,6 +36,29 @@ def gist(error: Exception) -> str:
     key = getattr(error, "full_key", None)
     said = f"key {key!r}: {said}" if key else said
     return f"{said} ({cause[0].strip()})" if cause and cause[0].strip() not in said else said
+
+
+def is_plain(override: str) -> bool:
+    """Returns whether an override is a key and one word, as Hydra reads it.
+
+    >>> is_plain("system=bm25-plus"), is_plain("system=NaN"), is_plain("system.k1=2"), is_plain("system=a,b")
+    (True, False, False, False)
+    """
+    found = _PLAIN.fullmatch(override)
+    return found is not None and found[1].lower() not in _NO_TEXT
+
+
+def is_literal(value: object) -> bool:
+    """Returns whether OmegaConf takes a value of a configuration as it is; not where it refers to other keys.
+
+    >>> is_literal({"a": [1, "b"]}), is_literal({"a": "${b}"})
+    (True, False)
+    """
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str | int) and is_literal(inner) for key, inner in value.items())
+    if isinstance(value, list):
+        return all(map(is_literal, value))
+    return not isinstance(value, str) or ("${" not in value and value != "???")
 
 
 def check_alone(command: str) -> None:
@@ -182,6 +209,8 @@ def _written(value: object) -> str:
 @lru_cache(maxsize=4096)  # the cells of an experiment share most of them
 def _check_readable(command: str, override: str) -> None:
     """Raises HarnessError for a value that Hydra cannot parse, with the key and the quotes needed."""
+    if is_plain(override):
+        return
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -238,6 +267,8 @@ def _unquoted(value: str) -> str:
 @lru_cache(maxsize=4096)
 def _other_than_text(name: str) -> str:
     """Returns the type as which Hydra reads a name such as `nan` or `1e5`; empty if it is text."""
+    if is_plain(f"x={name}"):
+        return ""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -267,9 +298,6 @@ def _check_alone(group: str, path: Path) -> None:
 
 def _check_chosen(group: str, name: str) -> None:
     """Raises HarnessError for what Hydra cannot read in a configuration, and for a missing or wrong name."""
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
     mapping, where = config.load(group, name)
     if group == "experiment":
         load_experiment(name)
@@ -281,6 +309,11 @@ def _check_chosen(group: str, name: str) -> None:
         if isinstance(value, str) and "${" in value:
             said = "holds '${', which Hydra reads as the name of another key; leave it out, or put a space between"
             raise HarnessError(f"{where}: key {key!r} {said}")
+    if is_literal(mapping):
+        return
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
     for key, value in mapping.items():
         try:
             OmegaConf.create({key: value})

@@ -1,14 +1,19 @@
-"""Commands that other packages add, by entry points of the group `mathir_harness.commands`."""
+"""The commands by name, imported when they are called or listed: ours, and those of other packages.
+
+The latter are entry points of the group `mathir_harness.commands`.
+"""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from importlib import import_module
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command
+from typer.main import get_command, get_group
 
 from harness.errors import HarnessError
 from harness.io import extensions
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
 _LEFT = (typer.TyperException, typer.Exit, typer.Abort, BrokenPipeError, SystemExit)  # which `main` understands
 
 
-# Headings of the list of commands, in the order in which `main` adds the first command of each.
+# Headings of the list of commands, in the order in which `main` names the first command of each.
 RUNS = "Runs and scores"
 DATA = "Information and data"
 TASKS = "Shared tasks"
@@ -31,14 +36,38 @@ MAKING = "Templates, builders, cache"
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
-def in_panel(panel: str) -> Callable[[Function], Function]:
-    """Returns a decorator of a command: the heading under which the list of commands has it."""
+def in_panel(panel: str, **settings: Any) -> Callable[[Function], Function]:  # noqa: ANN401
+    """Returns a decorator of a command: the heading under which the list of commands has it, and typer's settings."""
 
     def named(function: Function) -> Function:
-        function.panel = panel  # type: ignore[attr-defined]
+        function.settings = {"rich_help_panel": panel, **settings}  # type: ignore[attr-defined]
         return function
 
     return named
+
+
+class LoadedCommands(dict[str, Any]):
+    """Our commands by name, each made by typer when it is first asked for, since to make all takes 0.1 s.
+
+    Until then the value is the place of its function or group, such as `score:compare` in this folder.
+    """
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401  (its type is private to typer)
+        found = super().__getitem__(name)
+        if isinstance(found, str):
+            module, _, attribute = found.partition(":")
+            function = getattr(import_module(f"harness.cli.{module}"), attribute)
+            app = typer.Typer(rich_markup_mode=None)
+            if isinstance(function, typer.Typer):
+                app.add_typer(function, name=name, rich_help_panel=function.rich_help_panel)
+            else:
+                app.command(name, **function.settings)(function)
+            found = self[name] = _plain(get_group(app).commands[name])
+        return found
+
+    def items(self) -> Any:  # noqa: ANN401
+        """Returns names and commands."""
+        return [(name, self[name]) for name in self]
 
 
 def _first(command: Any) -> str:  # noqa: ANN401
@@ -77,16 +106,21 @@ class Commands(HelpGroup):
     """The harness's commands, then those of installed packages, which are imported when they are called."""
 
     unnamed = "Added by packages"
-    order: ClassVar[list[str]] = []  # of the harness's commands, filled by `main`
+    ours: ClassVar[LoadedCommands]  # set by `main`
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401
+        super().__init__(**settings)
+        _plain(self)
+        self.commands = self.ours
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401  (its type is private to typer)
         """Returns the names of all commands, those of the harness first."""
-        return [*sorted(self.commands, key=self.order.index), *sorted(_added().keys() - self.commands.keys())]
+        return [*self.commands, *sorted(_added().keys() - self.commands.keys())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401
         """Returns the command of a name; None if there is none."""
         if cmd_name in self.commands:
-            return _plain(self.commands[cmd_name])
+            return self.commands[cmd_name]
         found = _added().get(cmd_name)
         return None if found is None else _Added(cmd_name, found)
 
@@ -102,6 +136,8 @@ class Commands(HelpGroup):
 
 def _plain(command: Any) -> Any:  # noqa: ANN401
     """Returns the command with the type of one value where several may be given: `<str>`, not `<list[str]>`."""
+    params = command.get_params
+    command.get_params = lambda ctx: [_read_plainly(parameter) for parameter in params(ctx)]
     for parameter in command.params:
         if parameter.type_descriptor.is_list:
             (of,) = get_args(parameter.type_descriptor.annotation)
@@ -109,6 +145,29 @@ def _plain(command: Any) -> Any:  # noqa: ANN401
     for inner in getattr(command, "commands", {}).values():
         _plain(inner)
     return command
+
+
+def _read_plainly(parameter: Any) -> Any:  # noqa: ANN401
+    """Returns an argument that takes texts and defaults as they are; typer's way imports pydantic, for 0.06 s."""
+    if "get_runtime_param" in vars(parameter):
+        return parameter
+    typers, described = parameter.get_runtime_param, parameter.type_descriptor
+    parse, of = described.parameter_info.parser, described.annotation
+    many = parameter.multiple or parameter.nargs == -1
+
+    def coerce(value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401
+        if value is None:
+            return () if many else None
+        if parse is not None and isinstance(value, str) and not many:
+            return parse(value)
+        if parse is None and type(value) is of:
+            return value
+        if parse is None and of == list[str] and isinstance(value, list | tuple):
+            return list(value)
+        return typers().coerce(value, param=param, ctx=ctx)
+
+    parameter.get_runtime_param = lambda: SimpleNamespace(coerce=coerce)
+    return parameter
 
 
 class _Added(TyperCommand):

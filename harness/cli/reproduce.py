@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.settings import ReproduceSettings, checked
 from harness.errors import HarnessError, counted_text, gather, refuse
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from harness.scoring.compare import Comparison
 
 
-def reproduce(cfg: DictConfig) -> None:
+def reproduce(cfg: DictConfig | dict[str, Any]) -> None:
     """A paper's tables recomputed and reported; `paper=all` for every paper, no paper for the embedded example."""
     from harness.cli import make_runs
     from harness.papers import paper

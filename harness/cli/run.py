@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.cli.settings import RunSettings, checked, fixed, import_from_here, sweep_folder, sweep_overrides, unvaried
 from harness.collections.corpora import load_corpus
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from harness.collections.corpus import Corpus
 
 
-def run(cfg: DictConfig) -> float | None:
+def run(cfg: DictConfig | dict[str, Any]) -> float | None:
     """Runs one configuration; of a point of a sweep, returns the mean of the first measure."""
     import_from_here()
     settings = checked(RunSettings, cfg, "run")
@@ -66,7 +66,7 @@ def run(cfg: DictConfig) -> float | None:
     check_needs(settings)
     settings = with_corpus(settings)
     if overrides:
-        return point(settings, overrides, unvaried(cfg), sweep_folder())
+        return point(settings, overrides, unvaried(cast("DictConfig", cfg)), sweep_folder())
     return report(settings)
 
 

@@ -68,7 +68,7 @@ class ScoreCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-@in_panel(RUNS)
+@in_panel(RUNS, cls=ScoreCommand)
 def score(
     runs: Runs,
     collection: CollectionName = None,
@@ -117,7 +117,7 @@ def score(
     _finish(asked, evaluation, None, output)
 
 
-@in_panel(RUNS)
+@in_panel(RUNS, cls=ScoreCommand)
 def compare(
     runs: Runs,
     collection: CollectionName = None,

@@ -140,9 +140,9 @@ def _lost(name: str, task: Task, *, counts: bool) -> str:
 
 def find_readers(collection: Collection, corpus: str | None) -> None:
     """Lets reader functions be imported from the current folder, if the collection or a corpus names any."""
-    from harness.cli.settings import import_from_here
-
     if foreign_readers(collection, corpus):
+        from harness.cli.settings import import_from_here
+
         import_from_here()
 
 

@@ -142,8 +142,10 @@ def import_from_here() -> None:
         sys.path.insert(0, here)
 
 
-def checked(cls: type[S], cfg: DictConfig, command: str) -> S:
+def checked(cls: type[S], cfg: DictConfig | dict[str, Any], command: str) -> S:
     """Returns the checked settings of a configuration."""
+    if isinstance(cfg, dict):
+        return typed(cls, cfg, command)
     from omegaconf import OmegaConf
 
     return typed(cls, cast("dict[str, Any]", OmegaConf.to_container(cfg, resolve=True)), command)
@@ -151,8 +153,12 @@ def checked(cls: type[S], cfg: DictConfig, command: str) -> S:
 
 def sweep_overrides() -> dict[str, str]:
     """Returns the overrides of this point of a sweep; empty outside of one."""
+    if "hydra" not in sys.modules:
+        return {}
     from hydra.core.hydra_config import HydraConfig
 
+    if not HydraConfig.initialized():
+        return {}
     config_ = HydraConfig.get()
     if config_.mode is None or config_.mode.name != "MULTIRUN":
         return {}

@@ -13,6 +13,7 @@ import typer
 from harness.cli.leaderboard import LAB, read_lab_with_readers
 from harness.cli.options import CollectionName, Edition, Format, Keys, Measures, Output, ProtocolName, Quiet, to_path
 from harness.cli.plugin_commands import TASKS, HelpGroup
+from harness.cli.power import power
 from harness.cli.scoring_options import find_readers, labelled, measure_list, note_unless
 from harness.cli.tables import print_table
 from harness.errors import HarnessError, counted_text, gather, refuse, suggestion
@@ -353,3 +354,6 @@ def _show(report: Report, output: Path | None) -> None:
 
 def _write(report: Report, output: Path) -> None:
     print_line(f"report: {report.write(output)['html']}")
+
+
+organise_app.command()(power)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from harness.collections import beir, foreign, forms, irds
-from harness.collections.corpus import JSONL, Corpus, CorpusReader, Source
+from harness.collections import foreign, forms
+from harness.collections.corpus import IRDS, JSONL, Corpus, CorpusReader, Source
 from harness.collections.judged_documents import JudgedBy
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.formulas.text.delimiters import Dollars
@@ -116,11 +116,15 @@ def load_corpus(name: str) -> Corpus:
     >>> next(iter(corpus)).title
     'The norm of a normed ring is submultiplicative.'
     """
-    if name.startswith(irds.PREFIX):
+    if name.startswith(IRDS):
+        from harness.collections import irds
+
         return irds.corpus(name)
     mapping, where = config.read("corpus", name)
     faults: list[str] = []
     if "beir" in mapping:
+        from harness.collections import beir
+
         with gather(faults):
             of_data_set = beir.corpus(name, mapping, where)
         faults += config.name_faults(mapping, name, where)
@@ -181,7 +185,7 @@ def _sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
     entries = [mapping["file"]] if "file" in mapping else mapping["files"]
     faults: list[str] = []
     found: list[Source] = []
-    find = catalogue.located if forms.of_folder(str(mapping.get("reader"))) else catalogue.resource
+    find = catalogue.located if forms.of_folder(str(mapping.get("reader", JSONL.name))) else catalogue.resource
     for entry in entries:
         with gather(faults):
             here = find(entry, where, Path(where).parent)

@@ -23,6 +23,7 @@ from harness.sources.fetch import fetch_resources, resource_state
 from harness.sources.resource import RepositoryFolder, Resource
 from harness.store import code
 
+IRDS = "irds:"  # before the names of collections and corpora of the package ir_datasets
 Source = Resource | RepositoryFolder | Checkout | Path
 
 
@@ -70,6 +71,7 @@ class CorpusReader:
     unique : whether the reader guarantees that ids are unique.
     module : module of a third-party reader; a hash of its code replaces the version.
     dollars : rule for dollar signs of a corpus that does not state one.
+    read_ids : yields the same documents without their content, if that is faster.
     """
 
     name: str
@@ -78,6 +80,7 @@ class CorpusReader:
     unique: bool = False
     module: str = ""
     dollars: Dollars = "pairs"
+    read_ids: Callable[[Corpus, Remarks], Documents] | None = None
 
     def stamp(self) -> str:
         """Returns the version or code hash, which changes when the same source gives other documents; may be empty.
@@ -219,7 +222,7 @@ class Corpus:
 
     def ids(self) -> Iterator[str]:
         """Yields the ids of its documents, in order."""
-        return (document.id for document in self)
+        return (document.id for document in self.documents(Counter(), ids_only=True))
 
     def keys(self) -> dict[str, str] | None:
         """Returns document -> de-duplication key: the visual id of the document's formula, if it has one.
@@ -243,8 +246,8 @@ class Corpus:
                 remarks.update(dollar_counts(document))
         return dict(sorted(remarks.items()))
 
-    def documents(self, remarks: Remarks) -> Iterator[Document]:
-        """Yields the documents, and counts irregularities in `remarks`.
+    def documents(self, remarks: Remarks, *, ids_only: bool = False) -> Iterator[Document]:
+        """Yields the documents, and counts irregularities in `remarks`; with `ids_only` their content may be left out.
 
         Raises
         ------
@@ -255,7 +258,8 @@ class Corpus:
         reader = self.reader
         seen = Distinct()
         count = 0
-        read = track(reader.read(self, remarks), f"reading corpus {self.name}", _COUNTED.get(self))
+        function = reader.read_ids if ids_only and self.part is None and reader.read_ids else reader.read
+        read = track(function(self, remarks), f"reading corpus {self.name}", _COUNTED.get(self))
         wanted = None if self.part is None else self.part.read()
         for count, ((path, number), document) in enumerate(read, 1):  # noqa: B007
             check_id(document.id, "document", path, number)

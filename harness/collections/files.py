@@ -36,7 +36,7 @@ def read_topics(path: Path, reader: str = "", language: str = "eng", dollars: Do
     """
     data = file_content(path, reader)
     form = reader or _topics_form(data, path)
-    read = foreign.topics(form) if foreign.named(form) else forms.readers("topics")[form]
+    read = foreign.topics(form) if foreign.named(form) else forms.reader(form, "topics")
     found = read(data, str(path), language)
     rule = dollars or forms.dollars_of(form)
     return topic_files.with_dollars(found, rule) if rule else found
@@ -50,7 +50,7 @@ def read_judgments(path: Path, reader: str, edition: str) -> Qrels:
     HarnessError
         The file has faults or the function fails; one line per fault.
     """
-    read = foreign.judgments(reader) if foreign.named(reader) else forms.readers("judgments")[reader]
+    read = foreign.judgments(reader) if foreign.named(reader) else forms.reader(reader, "judgments")
     return read(file_content(path, reader), str(path), edition)
 
 

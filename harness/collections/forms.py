@@ -77,6 +77,12 @@ def readers(what: What) -> dict[str, Any]:
     return {form.name: reader for form in forms() if (reader := getattr(form, what)) is not None}
 
 
+def reader(name: str, what: What) -> Any:  # noqa: ANN401  (a function for each kind)
+    """Returns the reader of a name; modules are imported for other names than those of plain files."""
+    plain = _PLAIN.get(name)
+    return (plain is not None and getattr(plain, what)) or readers(what)[name]
+
+
 def known(name: str, what: What) -> bool:
     """Returns whether a reader has this name; modules are imported for other names than those of plain files."""
     plain = _PLAIN.get(name)

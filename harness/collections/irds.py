@@ -12,14 +12,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from harness.collections.corpus import Corpus
+from harness.collections.corpus import IRDS, Corpus
 from harness.data.frames import import_library
 from harness.errors import HarnessError
 from harness.io.console import track
 from harness.io.files import cache_root, sha256, write_atomic
 from harness.store import artefacts
 
-PREFIX = "irds:"
 FIRST = 1000  # number of first documents whose hash, with the document count, identifies the state of a corpus
 
 
@@ -32,7 +31,7 @@ def dataset(name: str, *needed: str) -> Any:  # noqa: ANN401  (a class generated
         ir_datasets is not installed or has no such id, or the dataset lacks a needed part.
     """
     try:
-        found = import_library("ir_datasets", "ir-datasets").load(name.removeprefix(PREFIX))
+        found = import_library("ir_datasets", "ir-datasets").load(name.removeprefix(IRDS))
     except KeyError:
         raise HarnessError(f"{name}: ir_datasets has no such id; its catalogue: https://ir-datasets.com") from None
     for part in needed:

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from harness.collections import beir, excluded, foreign, forms, irds
+from harness.collections import excluded, foreign, forms
 from harness.collections.collection import AttributeFile, Collection, Edition, ExclusionFile, KeyFile, TopicFile
+from harness.collections.corpus import IRDS
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.formulas.text.delimiters import Dollars
@@ -190,7 +191,7 @@ def load_collection(name: str) -> Collection:
     >>> collection.protocol, len(collection.topics()), len(collection.qrels())
     ('arqmath-task1', 42, 320)
     """
-    if name.startswith(irds.PREFIX):
+    if name.startswith(IRDS):
         return _of_ir_datasets(name)
     mapping, where = config.read("collection", name)
     if "beir" in mapping:
@@ -242,6 +243,8 @@ def load_collection(name: str) -> Collection:
 
 def _beir(name: str, mapping: Mapping[str, Any], where: str) -> Collection:
     """Returns the collection of a data set in BEIR format, whose parts are in files with fixed names."""
+    from harness.collections import beir
+
     faults: list[str] = []
     checks = {"protocol": _configured, "corpus": _configured, "link": _link}
     for key, check in checks.items():
@@ -256,6 +259,8 @@ def _beir(name: str, mapping: Mapping[str, Any], where: str) -> Collection:
 
 
 def _of_ir_datasets(name: str) -> Collection:
+    from harness.collections import irds
+
     qrels, topics = irds.files(name)
     return replace(local_collection(qrels, topics, "pandoc"), name=irds.label(name), title=name, where=name)
 

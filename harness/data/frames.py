@@ -98,7 +98,8 @@ def flat(rows: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, str, fl
 def check_ids(columns: Iterable[Iterable[object]]) -> None:
     """Raises ValueError for values that cannot be ids in a file."""
     for column in columns:
-        for field in column:
+        fields = list(column)
+        for field in set(fields) if set(map(type, fields)) == {str} else fields:
             if isinstance(field, str):
                 if BLANK.search(field) or not field or field.startswith("\ufeff"):
                     raise ValueError("an id is empty or holds blanks")
@@ -108,9 +109,10 @@ def check_ids(columns: Iterable[Iterable[object]]) -> None:
 
 def encoded(lines: Sequence[str]) -> bytes:
     """Returns lines of a table as UTF-8; raises ValueError for a topic that a file could not hold."""
-    if any(line.startswith("#") for line in lines):
+    text = "\n".join(lines)
+    if text.startswith("#") or "\n#" in text:
         raise ValueError("a topic id begins with '#', which begins a comment in files of runs and judgments")
-    return "\n".join(lines).encode()
+    return text.encode()
 
 
 def checked(what: str, make: Callable[[], T]) -> T:

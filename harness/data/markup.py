@@ -29,6 +29,11 @@ _TAG = re.compile(
     r"""|</(?P<closes>[a-zA-Z][^\s/>]*)[^<>]*>|<!--|<!\[CDATA\[|<[!?][^<>]*>"""
     r"""|<\ (?P<parted>span)="">"""  # `</span>` that a parser of HTML made part of a tag: `$x<y$</span>`
 )
+# A formula as LaTeXML writes it, up to its MathML, which is not read. Others are read tag by tag, with the same result.
+_FORMULA = re.compile(
+    r"""<span class="math-container" id="([^"<>&]*)" visual_id="([^"<>&]*)"><math alttext="([^"<>]*)\""""
+    r"""(?:\s+(?!alttext)[\w:]+="[^"<>]*")*+>"""
+)
 _ATTRIBUTE = re.compile(r"""([^\s=/"'>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
 _HIDDEN = {"script": "</script", "style": "</style"}  # element -> end of its content
 _WITHIN = re.compile(
@@ -120,6 +125,14 @@ class _Markup:
                 look = tag.start() + 1
                 continue
             self._data(markup[at : tag.start()])
+            whole = _FORMULA.match(markup, tag.start()) if name == "span" and not self._open else None
+            end = markup.find("</math", whole.end()) if whole else -1
+            if whole and markup.startswith("</math></span>", end):
+                latex = self._repaired(unwrapped(_decoded(whole[3])))
+                self.pieces.append(f"${latex or ' '}$")
+                self.formulas.append(Formula(whole[1], latex, whole[2]))
+                at = look = end + len("</math></span>")
+                continue
             at = look = self._tag(markup, tag, name, last_math)
         self._data(markup[at:])
         while self._spans:

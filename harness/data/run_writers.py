@@ -49,15 +49,14 @@ def run_text(run: Run, *, format: str = "trec") -> str:
         strict=True,
     )
     tag = "_".join(run.name.split())  # a column has no blanks
-    layout = {
-        "trec": "{topic}\tQ0\t{doc}\t{rank}\t{score!r}\t{name}\n",
-        "arqmath-task1": "{topic}\t{doc}\t{rank}\t{score!r}\t{name}\n",
-        "arqmath-task2": "{topic}\t{doc}\t{post}\t{rank}\t{score!r}\t{name}\n",
-    }[format]
-    return "".join(
-        layout.format(topic=run.topics[t], doc=d.decode(), post=p.decode(), rank=r, score=s, name=tag)
-        for t, d, p, r, s in columns
-    )
+    names = run.topics
+    if format == "trec":
+        lines = [f"{names[t]}\tQ0\t{d.decode()}\t{r}\t{s!r}\t{tag}\n" for t, d, _, r, s in columns]
+    elif format == "arqmath-task1":
+        lines = [f"{names[t]}\t{d.decode()}\t{r}\t{s!r}\t{tag}\n" for t, d, _, r, s in columns]
+    else:
+        lines = [f"{names[t]}\t{d.decode()}\t{p.decode()}\t{r}\t{s!r}\t{tag}\n" for t, d, p, r, s in columns]
+    return "".join(lines)
 
 
 def write_qrels(qrels: Qrels, path: Path, *, rounded: bool = False) -> None:

@@ -176,6 +176,8 @@ def _printing_to(log: Path) -> Iterator[None]:
 
 def chosen() -> str:
     """Returns the name of the launcher that the command line chose; basic after a sweep, when its report is made."""
+    if "hydra" not in sys.modules:
+        return BASIC
     from hydra.core.hydra_config import HydraConfig
 
     if not HydraConfig.initialized():

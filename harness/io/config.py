@@ -95,26 +95,26 @@ def folders() -> tuple[Path, ...]:
 def _folders() -> list[tuple[Path, str]]:
     """Returns pairs of folder and owner: the harness or a distribution; empty for the user's folder."""
     try:
-        here = Path.cwd()
+        here = os.getcwd()  # noqa: PTH109
     except OSError:
         raise HarnessError("the current folder is not there any more; go to another one") from None
     named = os.environ.get("HARNESS_CONF")
     if named and not Path(named).is_dir():
         raise HarnessError(f"HARNESS_CONF={named}: no such folder")
-    user = Path(named) if named else here / "conf"
-    found = [(data_root() / "conf", "the harness"), *([(user, "")] if user.is_dir() else [])]
-    found += [(extensions.folder(entry), entry.distribution) for entry in extensions.extensions("conf")]
+    user = named or os.path.join(here, "conf")  # noqa: PTH118  (Path's takes longer, as below)
+    found = [(str(data_root() / "conf"), "the harness"), *([(user, "")] if os.path.isdir(user) else [])]  # noqa: PTH112
+    found += [(str(extensions.folder(entry)), entry.distribution) for entry in extensions.extensions("conf")]
     if (stand_ins := rehearsal.folder()) is not None:
-        found.append((stand_ins / "conf", _REHEARSAL))
+        found.append((str(stand_ins / "conf"), _REHEARSAL))
     return _distinct(tuple(found))
 
 
 @cache
-def _distinct(found: tuple[tuple[Path, str], ...]) -> list[tuple[Path, str]]:
+def _distinct(found: tuple[tuple[str, str], ...]) -> list[tuple[Path, str]]:
     """Returns the folders without duplicates that differ only in their path."""
     distinct: dict[Path, tuple[Path, str]] = {}
     for path, owner in found:
-        distinct.setdefault(path.resolve(), (path, owner))
+        distinct.setdefault(Path(path).resolve(), (Path(path), owner))
     return list(distinct.values())
 
 
@@ -136,22 +136,26 @@ def names(group: str) -> dict[str, Path]:
     >>> [name for name in names("collection") if name.startswith("mini-")][:2]
     ['mini-task1', 'mini-task2']
     """
-    if not (data_root() / "conf" / group).is_dir():
+    if not os.path.isdir(f"{data_root()}/conf/{group}"):  # noqa: PTH112
         known = [path.name for path in (data_root() / "conf").iterdir() if path.is_dir()]
         raise HarnessError(f"configuration group {group!r} is unknown; {suggestion(group, known)}")
-    return dict(_names(group, tuple((*place, _named(place[0] / group)) for place in _folders())))
+    return dict(_names(group, tuple((*place, _named(f"{place[0]}/{group}")) for place in _folders())))
 
 
-def _named(folder: Path) -> tuple[tuple[str, str], ...]:
+def _named(folder: str) -> tuple[tuple[str, str], ...]:
     """Returns the configurations of a folder, each a name and its file: those of families after the others."""
-    files = _files(folder)
-    out = [(file.removesuffix(".yaml"), file) for file in files if file[0] != "_"]
-    for path in (folder / file for file in files if file[0] == "_"):
-        out += [(name, path.name) for name in _variants(path)]
-    return tuple(out)
+    own, bases = _parted(_files(folder))
+    return own + tuple((name, file) for file in bases for name in _variants(f"{folder}/{file}"))
 
 
-def _variants(path: Path) -> dict[str, Any]:
+@cache
+def _parted(files: tuple[str, ...]) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Returns the configurations among the files of a folder, each a name and its file, and its bases."""
+    own = tuple((file.removesuffix(".yaml"), file) for file in files if file[0] != "_")
+    return own, tuple(file for file in files if file[0] == "_")
+
+
+def _variants(path: str) -> dict[str, Any]:
     """Returns the variants of a family, name -> keys; none of other bases."""
     try:
         state = os.stat(path)  # noqa: PTH116  (Path's takes longer)
@@ -163,11 +167,11 @@ def _variants(path: Path) -> dict[str, Any]:
 
 
 @cache  # keyed by the state of the file; called thousands of times
-def _family(path: Path, *_state: int) -> dict[str, Any]:
-    data = read_bytes(path, most=_MOST_BYTES)
+def _family(path: str, *_state: int) -> dict[str, Any]:
+    data = read_bytes(Path(path), most=_MOST_BYTES)
     if not re.search(rb"^variants\s*:", data, re.MULTILINE):
         return {}
-    found = _parsed(data, str(path)).get("variants")
+    found = _parsed(data, path).get("variants")
     if not isinstance(found, dict):
         raise HarnessError(f"{path}: key 'variants' is {found!r}, expected names, each with its keys")
     for name, keys in found.items():
@@ -178,7 +182,7 @@ def _family(path: Path, *_state: int) -> dict[str, Any]:
     return found
 
 
-def _files(folder: Path) -> tuple[str, ...]:
+def _files(folder: str | Path) -> tuple[str, ...]:
     try:
         changed = os.stat(folder).st_mtime_ns  # noqa: PTH116  (Path's takes longer)
     except (FileNotFoundError, NotADirectoryError):
@@ -188,11 +192,11 @@ def _files(folder: Path) -> tuple[str, ...]:
 
 
 @cache  # keyed by the folder's modification time; called thousands of times
-def _listed(folder: Path, _changed: int) -> tuple[str, ...]:
+def _listed(folder: str | Path, _changed: int) -> tuple[str, ...]:
     return _list(folder)
 
 
-def _list(folder: Path) -> tuple[str, ...]:
+def _list(folder: str | Path) -> tuple[str, ...]:
     try:
         with os.scandir(folder) as found:
             return tuple(sorted(each.name for each in found if each.name.endswith(".yaml") and each.name[0] != "."))
@@ -272,7 +276,7 @@ def read_file(path: Path, name: str = "") -> dict[str, Any]:
     found = dict(_content(path))
     if path.name[0] == "_" and "variants" in found:
         del found["variants"]
-        if name in (variants := _variants(path)):
+        if name in (variants := _variants(str(path))):
             found = _merged(found, variants[name])
     return found
 

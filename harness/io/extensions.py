@@ -24,6 +24,7 @@ from harness.io.console import NO_READER
 NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")  # module:function
 _FOLDER = re.compile(r"(?P<package>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?::(?P<folder>[\w-]+(?:[./][\w-]+)*))?")
 _GROUPS = "mathir_harness."
+_DECLARED = re.compile(rb"\[(mathir_harness\.[^\]]*)\]")
 # Parts of paths of stack frames above third-party code (our code, imports, contexts, argument parsing).
 _BEFORE = (f"{Path(__file__).parents[1]}{os.sep}", "<frozen", importlib.__file__, contextlib.__file__, "/typer/")
 
@@ -67,8 +68,7 @@ def _dated() -> Iterator[tuple[str, int]]:
 @lru_cache(8)
 def _extensions(group: str, folders: tuple[tuple[str, int], ...]) -> tuple[Extension, ...]:
     # Usually there is none, which a search in the text of the entry-point files shows quickly.
-    header = f"[{_GROUPS}{group}]".encode()
-    if not any(header in text for folder, _ in folders for text in _declared(folder)):
+    if not any(f"{_GROUPS}{group}".encode() in _declared(folder, changed) for folder, changed in folders):
         return ()
     from importlib import metadata  # slow to import
 
@@ -80,12 +80,14 @@ def _extensions(group: str, folders: tuple[tuple[str, int], ...]) -> tuple[Exten
     return tuple(sorted(found, key=lambda entry: (entry.distribution, entry.name, entry.value)))
 
 
-def _declared(folder: str) -> Iterator[bytes]:
-    """Yields the entry-point files of packages installed in a folder; skips unreadable ones."""
+@lru_cache(64)  # by the folder's modification time, for all groups
+def _declared(folder: str, _changed: int) -> frozenset[bytes]:
+    """Returns our groups in the entry-point files of packages installed in a folder; skips unreadable ones."""
+    found: set[bytes] = set()
     try:
         names = os.listdir(folder or ".")  # noqa: PTH208  (Path.glob takes several times as long)
     except OSError:
-        return
+        return frozenset()
     for name in names:
         if name.endswith("-info"):
             try:
@@ -93,7 +95,9 @@ def _declared(folder: str) -> Iterator[bytes]:
                     text = file.read()
             except OSError:
                 continue
-            yield text
+            if _GROUPS.encode() in text:
+                found.update(_DECLARED.findall(text))
+    return frozenset(found)
 
 
 def folder(extension: Extension) -> Path:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import yaml
 
-from harness.collections.irds import PREFIX
+from harness.collections.corpus import IRDS
 from harness.errors import HarnessError, suggestion
 from harness.io import config
 from harness.io.checks import Words, check_number, check_whole_number
@@ -29,7 +29,7 @@ def _known(key: str, value: object) -> str:
     if not isinstance(value, str):
         raise HarnessError(f"key {key!r} is {value!r}, expected text")
     known = config.names(key)
-    if value not in known and not (key == "collection" and value.startswith(PREFIX)):
+    if value not in known and not (key == "collection" and value.startswith(IRDS)):
         near = suggestion(value, known)
         near = f"; {near}" if near.startswith("did you mean") else ""  # a list of all helps nobody who lacks the file
         missing = f"conf/{key}/{value}.yaml is missing; participants get it from the organisers"

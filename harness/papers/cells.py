@@ -113,7 +113,7 @@ def predicted(values: Sequence[float], kind: Printed = "run", seeds: int = 1) ->
     >>> f"{low:.3f} {high:.3f}"  # 0.41 with 12.7 times the standard error of a further value, 0.0141 * (1 + 1/2) ** 0.5
     '0.190 0.630'
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     n = len(values)
     mean, spread = statistics.fmean(values), statistics.stdev(values)
@@ -121,7 +121,7 @@ def predicted(values: Sequence[float], kind: Printed = "run", seeds: int = 1) ->
         low, high = (mean + spread * _best_of(seeds, n, level) for level in (0.025, 0.975))
     else:
         wide = spread * math.sqrt(1 / n + (1 / seeds if kind == "mean" else 1))
-        low, high = (mean + wide * float(t.ppf(level, n - 1)) for level in (0.025, 0.975))
+        low, high = (mean + wide * float(stdtrit(n - 1, level)) for level in (0.025, 0.975))
     return low, high
 
 

@@ -107,7 +107,7 @@ def of(*modules: str) -> str:
 
 def forget() -> None:
     """Clears the caches of this process, so that changed code is read again."""
-    for function in (_taken, _places, _ours, _beside, _literals, _module_of, code_cache):
+    for function in (_taken, _ours_taken, _places, _ours, _beside, _literals, _module_of, code_cache):
         function.cache_clear()
     _LOADED.clear()
     forget_checksums()
@@ -190,15 +190,18 @@ def depends(systems: Iterable[str], others: Iterable[str] = ()) -> Dependencies:
     return out
 
 
+@cache
 def _ours_taken(path: Path, checksum: str, package: str) -> tuple[list[str], list[str]]:
-    """Returns the imports of one of our modules, and the files beside it that it names, such as a kernel."""
+    """Returns our modules and others' packages that one of ours imports, and the files beside it that it names."""
     beside = _beside(path.parent)
     kept, key = code_cache(ROOT).modules, " ".join((checksum, package, *beside))
     if key not in kept:
         text = path.read_bytes().decode("utf-8", "replace")
         kept[key] = sorted(imports(text, package)), [name for name in beside if name in text]
     imported, named = kept[key]
-    return imported, named
+    ours = _ours(ROOT)
+    tops = {each.partition(".")[0] for each in imported} - {OURS}
+    return [each for each in imported if each in ours] + sorted(tops), named
 
 
 def _others(out: Dependencies, path: Path, top: str, root: Path, there: list[Path], deep: bool) -> frozenset[str]:

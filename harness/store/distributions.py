@@ -43,9 +43,8 @@ def distribution(top: str, place: Path) -> Distribution | None:
         return None
     known = _distributions(site)
     own = [known[_plain(top)]] if _plain(top) in known else []
-    return next(
-        (found for holds in (_says, _lists) for found in (*own, *known.values()) if holds(found.info, top)), None
-    )
+    asked = [(found, holds) for among in (own, known.values()) for holds in (_says, _lists) for found in among]
+    return next((found for found, holds in asked if holds(found.info, top)), None)
 
 
 def with_required(found: Distribution) -> Iterable[Distribution]:

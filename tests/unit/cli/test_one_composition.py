@@ -10,8 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 import harness
+from harness.cli.compose import composed_alone
+from harness.cli.hydra_flags import read_flags
+from harness.cli.overrides import GROUPS
+from harness.experiments.cell_composition import composer, initialized
 from harness.io import config
 
 ROOT = Path(harness.__file__).parent
@@ -52,6 +57,29 @@ def test_each_file_is_parsed_once(more: list[str], tmp_path: Path) -> None:
         ours = [path.read_text(encoding="utf-8") for path in config.folders()[0].rglob("*.yaml")]
         assert {parsed[text] for text in ours if text in parsed} == {1}
         assert parsed.keys() >= {*map(read, ("run", "system/_bm25", "collection/mini-task1"))}
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("run", ["collection=mini-task1", "corpus=mini-answers", "system=bm25"]),
+        ("run", ["collection=mini-theorems", "system=tree", "protocol=crossmath"]),
+        ("run", ["collection=arqmath-3-task1", "corpus=mse-pages", "system=mathamr-plus", "-r"]),
+        ("reproduce", []),
+        ("reproduce", ["paper=crossmath"]),
+    ],
+)
+def test_a_configuration_of_names_is_as_hydra_composes_it(command: str, words: list[str]) -> None:
+    with initialized(command):
+        theirs = composer(command, GROUPS[command])([word for word in words if word != "-r"])
+    assert composed_alone(command, read_flags(command, words)) == OmegaConf.to_container(theirs, resolve=True)
+
+
+@pytest.mark.parametrize(
+    "word", ["system.k1=2", "collection=a,b", "output=there", "-m", "--cfg=job", "sweep=bm25-grid"]
+)
+def test_what_is_left_to_hydra(word: str) -> None:
+    assert composed_alone("run", read_flags("run", ["collection=mini-task1", "system=bm25", word])) is None
 
 
 def read(name: str) -> str:

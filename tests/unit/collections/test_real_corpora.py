@@ -134,6 +134,7 @@ def test_a_page_that_is_cut_short(tmp_path: Path) -> None:
     for end in range(0, whole.index('<div id="answer-comments">'), 40):
         path.write_text(whole[:end])
         assert message(lambda: list(corpus(tmp_path, "mse-pages"))).startswith(f"{path}: the page has no part ")
+        assert message(lambda: list(corpus(tmp_path, "mse-pages").ids())).startswith(f"{path}: the page has no part ")
 
 
 def test_other_faults_of_pages(tmp_path: Path) -> None:

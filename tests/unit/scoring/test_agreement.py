@@ -65,6 +65,16 @@ def test_tau_b_is_its_definition(pairs: list[tuple[int, int]]) -> None:
         assert tau_b(a, b) == pytest.approx(concordance / math.sqrt(told[0] * told[1]))
 
 
+@pytest.mark.parametrize("size", [2, 7, 100, 101, 500])  # scipy.stats is imported for long lists only
+def test_tau_b_is_scipys(size: int) -> None:
+    from scipy import stats
+
+    rng = np.random.default_rng(size)
+    for ties in (2, size, 10 * size):
+        a, b = rng.integers(0, ties, size) / 7, rng.integers(0, ties, size) / 3
+        assert tau_b(a, b) == pytest.approx(float(stats.kendalltau(a, b).statistic), rel=0, abs=0, nan_ok=True)
+
+
 def yilmaz(estimate: Sequence[float], truth: Sequence[float]) -> float:
     """Without ties, from the paper: the share of items above each one that belong there."""
     order = sorted(range(len(estimate)), key=lambda i: -estimate[i])

@@ -11,17 +11,17 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from harness.collections.corpus import Document
 from harness.data.markup import trimmed
 from harness.data.topics import Formula, Topic
-from harness.formulas.opt import read as operators
-from harness.formulas.slt import read as layout
 from harness.formulas.text.delimiters import Dollars, Span, formula_spans
-from harness.formulas.trees.reading import ERROR, ParsedFormula
-from harness.formulas.trees.tree import Tree
 from harness.systems.mathamr.graphs.graph import FORMULA, OPT, ROOT, SLT, TEXT, Edge, FormulaNodes, Graph, Sentence
+
+if TYPE_CHECKING:
+    from harness.formulas.trees.reading import ParsedFormula
+    from harness.formulas.trees.tree import Tree
 
 T = TypeVar("T")
 LIMIT = 500  # maximum number of tokens per chunk
@@ -270,10 +270,15 @@ def assemble(sentences: Sequence[Sentence], formulas: Sequence[Formula]) -> Grap
 @lru_cache(_REMEMBERED)
 def trees(latex: str) -> tuple[Tree | None, Tree | None]:
     """Returns the operator tree and the layout tree of a formula; None for a tree that cannot be parsed."""
+    from harness.formulas.opt import read as operators  # grammars, which those that only look for parsers do not need
+    from harness.formulas.slt import read as layout
+
     return _read(operators.read_latex(latex)), _read(layout.read_latex(latex))
 
 
 def _read(reading: ParsedFormula) -> Tree | None:
+    from harness.formulas.trees.reading import ERROR
+
     return None if reading.tree.labels == (ERROR,) else reading.tree
 
 

@@ -112,6 +112,10 @@ def test_a_runtime_new_enough(fake: Make, version: str, monkeypatch: pytest.Monk
     assert runtime.find_java("bin/java") == (java, version)
     monkeypatch.setenv("PATH", str(java.parent))
     assert runtime.find_java("java") == (java, version)
+    (java.parents[1] / "release").write_text('JAVA_RUNTIME="x"\nJAVA_VERSION="22.0.1"\n')  # then it is not started
+    assert runtime.find_java(f"{java.parent}/./java") == (java, version)  # as known by its time and size
+    java.write_text("changed")
+    assert runtime.find_java("java") == (java, "22.0.1")
 
 
 @pytest.mark.parametrize("version", ["1.8.0_292", "11.0.1", "17.0.15", "20", "unknown"])
