@@ -16,6 +16,7 @@ from harness.cli.options import (
     CorpusName,
     Edition,
     Format,
+    Formats,
     Judgments,
     Keys,
     Measures,
@@ -33,7 +34,8 @@ from harness.cli.scoring_options import (
     measure_list,
     note_unless,
 )
-from harness.errors import HarnessError, suggestion
+from harness.cli.written_files import chosen_formats
+from harness.errors import HarnessError
 from harness.io.console import log_line, out_table, out_wrapped, print_line
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def leaderboard(
             help="Write a report to this folder; default: leaderboard/ of a single lab, otherwise no report.",
         ),
     ] = None,
-    formats: Annotated[str, typer.Option(help="Formats of the report: some of html, md, tex, json, csv, pdf.")] = "",
+    formats: Formats = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print only a JSON list of leaderboards (schema mathir-harness/leaderboard).")
     ] = False,
@@ -100,7 +102,7 @@ def leaderboard(
     from harness.store.provenance import provenance
 
     note = note_unless(quiet)
-    chosen = _formats(formats)
+    chosen = chosen_formats(formats)
     places = list(dict.fromkeys(places))
     # Path's own would raise for what is too long to be a file's name.
     labs = [Path(place) for place in places if os.path.isfile(os.path.join(place, LAB))]  # noqa: PTH113, PTH118
@@ -137,17 +139,6 @@ def leaderboard(
     page = leaderboard_report(boards, provenance(checksums), title=title, remarks=remarks)
     written = page.write(folder, chosen, log_line)
     (note if as_json else print_line)(f"report: {first_page(written)}")
-
-
-def _formats(formats: str) -> Sequence[str]:
-    """Returns the chosen formats of the report, the default ones if none is chosen."""
-    from harness.render.write import DEFAULT, FORMATS
-
-    chosen = [name.strip() for name in formats.split(",") if name.strip()]
-    for name in chosen:
-        if name not in FORMATS:
-            raise HarnessError(f"--formats: {name!r} is unknown; {suggestion(name, FORMATS)}")
-    return chosen or DEFAULT
 
 
 def _print_boards(boards: Sequence[Leaderboard], as_json: bool, note: Callable[[str], None]) -> None:

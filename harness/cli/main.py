@@ -17,7 +17,7 @@ from harness.cli.lab import lab_app, submit, withdraw
 from harness.cli.leaderboard import leaderboard
 from harness.cli.list import list_
 from harness.cli.new import new_app
-from harness.cli.plugin_commands import RUNS, Commands, in_panel
+from harness.cli.plugin_commands import DATA, RUNS, Commands, in_panel
 from harness.cli.power import power
 from harness.cli.rehearse import rehearse
 from harness.cli.score import ScoreCommand, compare, score
@@ -95,11 +95,20 @@ _add(build_app, "build")
 _add(store_app, "store")
 
 
+@in_panel(DATA)
+def version() -> None:
+    """Print the version."""
+    print_line(f"mathir-harness {__version__}")
+
+
+_add(version)
+
+
 @app.callback(invoke_without_command=True)
-def version(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def version_option(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """Print the version when asked."""
     if show:
-        print_line(f"mathir-harness {__version__}")
+        version()
         raise typer.Exit
 
 
