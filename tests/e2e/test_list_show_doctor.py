@@ -346,6 +346,10 @@ def test_a_cache_that_cannot_be_written_to_is_a_fault(place: Place) -> None:
     [
         ("run system=bm25-p", ["system=bm25-phrases", "system=bm25-plus"]),
         ("run collection = mini-task1 system = bm25-p", ["bm25-phrases", "bm25-plus"]),  # as bash splits it
+        ("run system=bm25 system.k", ["system.k1="]),
+        ("run system = bm25 system.m", ["system.max_share=", "system.min_count="]),
+        ("run hydra/launcher=jo", ["hydra/launcher=joblib"]),
+        ("run hydra/sweeper = o", ["optuna"]),
         ("reproduce paper=mi", ["paper=mirmu-msm"]),
         ("run reu", ["reuse=false"]),
         ("show bm25-p", ["bm25-phrases", "bm25-plus"]),
