@@ -11,6 +11,7 @@ from dataclasses import dataclass
 LONGEST_LINE = 500  # characters of a line that is shown to a person
 LONGEST_PATH = 200  # of them, for the path before a fault
 _MOST_NEAR = 3  # suggested names
+_MOST_LONGER = 9  # names that begin with the one asked for
 LONGEST_LIST = 360  # of them, for names to choose from
 LONGEST_MESSAGE = 20  # lines of what a system says when it fails
 # What libraries, the loader and Python's threads say when memory is missing, without an exception of its own.
@@ -243,6 +244,8 @@ def suggestion(name: str, known: Iterable[object]) -> str:
     ("did you mean 'arqmath-1' or 'arqmath-2'?", 'known: bm25, tree')
     >>> suggestion("k2", ["b", "k1"])  # too short for a share of equal characters
     "did you mean 'k1'?"
+    >>> suggestion("arqmath", ["arqmath-1", "arqmath-2", "crossmath"])
+    "did you mean 'arqmath-1' or 'arqmath-2'?"
     """
     names = sorted({str(each) for each in known})  # keys of YAML may be numbers
     folded = {each.casefold(): each for each in names}
@@ -250,6 +253,12 @@ def suggestion(name: str, known: Iterable[object]) -> str:
     near = difflib.get_close_matches(asked, folded, n=len(folded) or 1, cutoff=0.6)
     if len(asked) == 2:
         near = near or [each for each in folded if len(each) == 2 and (each[0] == asked[0] or each[1] == asked[1])]
+    # A name that is the first word of several means one of these, though another one may have more equal characters.
+    start = f"{asked}-" if near else asked
+    if len(longer := [each for each in names if asked and each.casefold().startswith(start)]) > 1:
+        near, names = [], longer
+        if len(longer) <= _MOST_LONGER:
+            return f"did you mean {one_of([repr(each) for each in longer])}?"
     if near:
         nearness = [difflib.SequenceMatcher(None, each, asked).ratio() for each in near]
         best = [folded[each] for each, ratio in zip(near, nearness, strict=True) if ratio == nearness[0]]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from harness.errors import HarnessError
 
-_KEYS = {"run": ("collection", "corpus", "system", "experiment", "sweep", "protocol"), "reproduce": ("paper",)}
+_HYDRA = ("hydra/launcher", "hydra/sweeper")
+_KEYS = {
+    "run": ("collection", "corpus", "system", "experiment", "sweep", "protocol", *_HYDRA),
+    "reproduce": ("paper", *_HYDRA[:1]),
+}
+_SYSTEM = re.compile(r"(?:^| )system ?= ?([\w.-]+)")  # bash has spaces around the sign
 _SWITCHES = {
     "run": ("edition=", "rerank=true", "training=", "tune=", "scale=here", "only=", "reuse=false", "runs=", "output="),
     "reproduce": ("brought=", "rerun=true", "runs=", "output="),
@@ -42,6 +48,8 @@ def anything(incomplete: str) -> list[str]:
 def overrides(command: str, words: Sequence[str], incomplete: str) -> list[str]:
     """Returns the words of `run` or `reproduce` that begin with a text: keys, or `KEY=NAME` after the key of a group.
 
+    The settings of a system are keys after the word that names it.
+
     bash takes `=` for the end of a word: then only the value is completed, and `words` ends with the key and `=`.
 
     Examples
@@ -50,6 +58,8 @@ def overrides(command: str, words: Sequence[str], incomplete: str) -> list[str]:
     (['system='], ['system=bm25-phrases', 'system=bm25-plus'])
     >>> overrides("run", ["system", "="], "bm25-p")
     ['bm25-phrases', 'bm25-plus']
+    >>> overrides("run", ["system=bm25"], "system.k"), overrides("run", [], "hydra/launcher=sub")
+    (['system.k1='], ['hydra/launcher=submitit_local', 'hydra/launcher=submitit_slurm'])
     """
     keys = _KEYS[command]
     if incomplete == "=" and words and words[-1] in keys:
@@ -59,12 +69,32 @@ def overrides(command: str, words: Sequence[str], incomplete: str) -> list[str]:
     key, equals, begun = incomplete.partition("=")
     if equals:
         return [f"{key}={name}" for name in _names(key, begun)] if key in keys else []
+    if incomplete.startswith("system."):
+        return _settings(" ".join(words), incomplete)
     return [word for word in (*(f"{key}=" for key in keys), *_SWITCHES[command]) if word.startswith(incomplete)]
+
+
+def _settings(words: str, incomplete: str) -> list[str]:
+    """Returns the settings, `system.KEY=`, of the system that the words before name."""
+    from harness.cli.key_descriptions import settings_of
+    from harness.experiments.overrides import system_keys
+    from harness.systems.states import ABOUT
+
+    named = _SYSTEM.search(words)
+    try:
+        listed = system_keys(named[1]) if named else {}
+        keys = {*listed, *settings_of(str(listed.get("_target_", "")))} - {*ABOUT, "_target_"}
+    except HarnessError:
+        return []
+    keys |= {f"{key}.{inner}" for key, value in listed.items() if isinstance(value, dict) for inner in value}
+    return sorted(word for key in keys if (word := f"system.{key}=").startswith(incomplete))
 
 
 def _names(group: str, incomplete: str) -> list[str]:
     from harness.io import config
 
+    if group == "hydra/sweeper":
+        return [name for name in ("basic", "optuna") if name.startswith(incomplete)]
     try:
         return [name for name in config.names(group) if name.startswith(incomplete)]
     except HarnessError:  # a shell is not a place to say so

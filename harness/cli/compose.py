@@ -8,13 +8,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from harness.cli.hydra_flags import other_plugins, print_hydra_help, read_flags, show_instead
 from harness.cli.overrides import ALONE, GROUPS, check_alone, checked_overrides, gist, is_literal, is_plain
-from harness.cli.settings import NOT_GIVEN, import_from_here, sweep_folder, sweep_overrides
+from harness.cli.settings import NOT_GIVEN, fixed, import_from_here, sweep_folder, sweep_overrides
 from harness.errors import HarnessError, SystemRaisedError
 from harness.experiments import engines, trackers
 from harness.experiments.overrides import OVERRIDE, has_several
@@ -85,7 +85,13 @@ def run_with_hydra(command: str, arguments: Sequence[str]) -> None:
         if show_instead(command, hydra, given):
             return
         if multirun:
-            hydra.multirun(command, _job(command), [*words, "hydra.mode=MULTIRUN"])
+            from harness.experiments.sweep_progress import planned_points, show_points
+
+            total, lowest = planned_points(sweep, arguments)
+            with (
+                show_points(_sweep_folder(arguments, kept), total, lowest=lowest) if command == "run" else nullcontext()
+            ):
+                hydra.multirun(command, _job(command), [*words, "hydra.mode=MULTIRUN"])
         else:
             hydra.run(command, _job(command), [*words, "hydra.mode=RUN"])
     if command == "run" and multirun:
@@ -246,25 +252,36 @@ def _for_points(arguments: Sequence[str], kept: str, added: Sequence[str]) -> li
 def _failed_point(error: HarnessError) -> bool:
     """Records the fault of one point of a sweep, which continues; returns whether this is a sweep."""
     from harness.experiments.sweep import SweepPoint, write_point
+    from harness.experiments.sweep_progress import note_point
 
     overrides = sweep_overrides()
     if not overrides:
         return False
     if isinstance(error, SystemRaisedError):
         log_text(error.trace)
-    write_point(sweep_folder(), SweepPoint(overrides, error=str(error).splitlines()[0]))
+    failed = SweepPoint(overrides, error=str(error).splitlines()[0])
+    write_point(sweep_folder(), failed)
+    note_point(sweep_folder(), failed, overrides.keys() - fixed())
     return True
 
 
-def _summarise(arguments: Sequence[str], kept: str) -> None:
+def _given(arguments: Sequence[str]) -> dict[str, Any]:
+    """Returns key -> value of the overrides of a command line."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
+    overrides = OverridesParser.create().parse_overrides([text for text in arguments if OVERRIDE.fullmatch(text)])
+    return {override.key_or_group: override.value() for override in overrides}
+
+
+def _sweep_folder(arguments: Sequence[str], kept: str) -> Path:
+    """Returns the folder of a sweep's points, as the command that waits for them knows it."""
+    return Path(str(_given(arguments).get("output", "reports"))) / "sweeps" / kept
+
+
+def _summarise(arguments: Sequence[str], kept: str) -> None:
     from harness.cli.run import summarise
     from harness.render.write import DEFAULT
 
     import_from_here()
-    overrides = OverridesParser.create().parse_overrides([text for text in arguments if OVERRIDE.fullmatch(text)])
-    given = {override.key_or_group: override.value() for override in overrides}
-    formats = given.get("formats")
-    folder = Path(str(given.get("output", "reports"))) / "sweeps" / kept
-    summarise(folder, formats if isinstance(formats, list) else DEFAULT)
+    formats = _given(arguments).get("formats")
+    summarise(_sweep_folder(arguments, kept), formats if isinstance(formats, list) else DEFAULT)

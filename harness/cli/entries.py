@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -227,12 +227,14 @@ def group_of(word: str) -> str:
 
 
 def find(name: str, group: str | None = None) -> tuple[str, str]:
-    """Returns the group and the name of a configuration; `group` is needed where several groups have the name.
+    """Returns the group and the name of a configuration.
+
+    `group` is needed where several groups have the name and none of them is that of papers, which else comes first.
 
     Raises
     ------
     HarnessError
-        There is no such name, or several groups have one.
+        There is no such name, or several groups have one, and no paper has it.
 
     Examples
     --------
@@ -240,7 +242,7 @@ def find(name: str, group: str | None = None) -> tuple[str, str]:
     (('systems', 'bm25'), ('papers', 'crossmath'))
     """
     searched = [group_of(group)] if group else list(GROUPS)
-    found = [each for each in searched if name in config.names(GROUPS[each].folder)]
+    found = groups_with(name, searched)
     if not found:
         known = [each for place in searched for each in config.names(GROUPS[place].folder)]
         what = GROUPS[searched[0]].folder if group else "name"
@@ -253,10 +255,21 @@ def find(name: str, group: str | None = None) -> tuple[str, str]:
             else "see: harness list"
         )
         raise HarnessError(f"{what} {name!r} is unknown; {remedy}")
+    if "papers" in found:
+        return "papers", name
     if len(found) > 1:
-        commands = " or ".join(f"harness show {GROUPS[each].folder} {name}" for each in found)
-        raise HarnessError(f"{name!r} names {len(found)} things: {commands}")
+        raise HarnessError(f"{name!r} names {len(found)} things: {' or '.join(show_commands(name, found))}")
     return found[0], name
+
+
+def groups_with(name: str, searched: Iterable[str] = GROUPS) -> list[str]:
+    """Returns the groups that have a configuration of a name."""
+    return [each for each in searched if name in config.names(GROUPS[each].folder)]
+
+
+def show_commands(name: str, groups: Iterable[str]) -> list[str]:
+    """Returns the command for each group that shows its configuration of a name."""
+    return [f"harness show {GROUPS[each].folder} {name}" for each in groups]
 
 
 def rows(group: str) -> list[Row]:

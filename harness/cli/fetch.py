@@ -143,7 +143,9 @@ def _files(name: str) -> list[Resource | RepositoryFolder]:
         return [*catalogue.source_files(name)]
     if "/" in name:  # a model: see `_model`
         return []
-    known = [name for group in ("collection", "corpus", "paper", "source") for name in config.names(group)]
+    groups = ("collection", "corpus", "paper", "source")
+    begun = [group for group in groups if sum(known.startswith(f"{name}-") for known in config.names(group)) > 1]
+    known = [each for group in begun[:1] or groups for each in config.names(group)]
     raise HarnessError(
         f"fetch {name!r}: neither a collection nor a corpus nor a paper nor a source; {suggestion(name, known)}"
     )

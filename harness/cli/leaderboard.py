@@ -16,6 +16,7 @@ from harness.cli.options import (
     CorpusName,
     Edition,
     Format,
+    Formats,
     Judgments,
     Keys,
     Measures,
@@ -34,8 +35,10 @@ from harness.cli.scoring_options import (
     measure_list,
     note_unless,
 )
-from harness.errors import HarnessError, suggestion
+from harness.cli.written_files import chosen_formats
+from harness.errors import HarnessError
 from harness.io.console import log_line, out_table, out_wrapped, print_line
+from harness.labs.addresses import is_address
 
 if TYPE_CHECKING:
     from harness.experiments.evaluate import Evaluation
@@ -47,13 +50,16 @@ ENDINGS = (".run", ".tsv", ".txt", ".trec", ".res")
 PACKED = (".gz", ".xz", ".zst")
 LAB = "lab.yaml"
 Places = Annotated[
-    list[str], typer.Argument(help="Labs, folders of run files, or run files.", metavar="LAB|FOLDER|[NAME=]FILE")
+    list[str] | None,
+    typer.Argument(
+        help="Labs, folders of run files, run files, or the address of a server.", metavar="LAB|FOLDER|[NAME=]FILE|URL"
+    ),
 ]
 
 
 @in_panel(TASKS, cls=ScoreCommand)
 def leaderboard(
-    places: Places,
+    places: Places = None,
     collection: CollectionName = None,
     qrels: Judgments = None,
     topics: TopicFile = None,
@@ -63,6 +69,9 @@ def leaderboard(
     measures: Measures = None,
     keys: Keys = None,
     corpus: CorpusName = None,
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="Address of a lab's server, whose leaderboard is shown.")
+    ] = None,
     main: Annotated[str | None, typer.Option(help="Measure that ranks and is tested; default: the first.")] = None,
     baseline: Annotated[str | None, typer.Option("--baseline", "-b", help="Run to mark as the baseline.")] = None,
     alpha: Annotated[float | None, typer.Option(help="Level of significance; default: 0.05.")] = None,
@@ -78,7 +87,7 @@ def leaderboard(
             help="Write a report to this folder; default: leaderboard/ of a single lab, otherwise no report.",
         ),
     ] = None,
-    formats: Annotated[str, typer.Option(help="Formats of the report: some of html, md, tex, json, csv, pdf.")] = "",
+    formats: Formats = "",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print only a JSON list of leaderboards (schema mathir-harness/leaderboard).")
     ] = False,
@@ -101,17 +110,18 @@ def leaderboard(
     from harness.store.provenance import provenance
 
     note = note_unless(quiet)
-    chosen = _formats(formats)
-    places = list(dict.fromkeys(places))
-    # Path's own would raise for what is too long to be a file's name.
-    labs = [Path(place) for place in places if os.path.isfile(os.path.join(place, LAB))]  # noqa: PTH113, PTH118
-    others = [place for place in places if Path(place) not in labs]
+    chosen = chosen_formats(formats)
+    labs, others, address = _places(places or (), server)
     asked = ScoringOptions(
         [], collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
     )
     options = ("collection", "qrels", "topics", "edition", "protocol", "format", "measures", "keys", "corpus")
     given = {f"--{name}": getattr(asked, name) for name in options}
     given |= {"--main": main, "--baseline": baseline, "--alpha": alpha, "--redact": redact or None}
+    if address:
+        told = [name for name, value in {**given, "--final": final or None}.items() if value is not None]
+        _show_server(address, told, output, chosen, as_json, note)
+        return
     if not others and (told := [name for name, value in given.items() if value is not None]):
         raise HarnessError(f"{told[0]}: {labs[0] / LAB} says this for the lab's runs; leave it out")
     drawn = LeaderboardSettings(resamples=resamples, seed=seed)
@@ -140,15 +150,40 @@ def leaderboard(
     (note if as_json else print_line)(f"report: {first_page(written)}")
 
 
-def _formats(formats: str) -> Sequence[str]:
-    """Returns the chosen formats of the report, the default ones if none is chosen."""
-    from harness.render.write import DEFAULT, FORMATS
+def _places(places: Sequence[str], server: str | None) -> tuple[list[Path], list[str], str]:
+    """Returns the labs, the other places, and the address of a server, which stands alone; empty if there is none."""
+    places = list(dict.fromkeys([*places, *([] if server is None else [server])]))
+    if not places:
+        raise HarnessError("leaderboard: name a lab, a folder, run files, or --server URL")
+    addresses = [place for place in places if place == server or is_address(place)]
+    if addresses and len(places) > 1:
+        raise HarnessError(f"{addresses[0]}: the leaderboard of a server is shown alone; leave out the other names")
+    # Path's own would raise for what is too long to be a file's name.
+    labs = [Path(place) for place in places if os.path.isfile(os.path.join(place, LAB))]  # noqa: PTH113, PTH118
+    return labs, [place for place in places if Path(place) not in labs], "".join(addresses)
 
-    chosen = [name.strip() for name in formats.split(",") if name.strip()]
-    for name in chosen:
-        if name not in FORMATS:
-            raise HarnessError(f"--formats: {name!r} is unknown; {suggestion(name, FORMATS)}")
-    return chosen or DEFAULT
+
+def _show_server(
+    server: str,
+    told: Sequence[str],
+    output: Path | None,
+    formats: Sequence[str],
+    as_json: bool,
+    note: Callable[[str], None],
+) -> None:
+    """Shows the leaderboard of a server; `told`: options that its lab decides, which are refused."""
+    from harness.labs.leaderboard_report import leaderboard_report
+    from harness.labs.remote import read_leaderboard
+    from harness.render.write import first_page
+    from harness.store.provenance import provenance
+
+    if told:
+        raise HarnessError(f"{told[0]}: the lab of {server} says this for its runs; leave it out")
+    board = read_leaderboard(server)
+    _print_boards([board], as_json, note)
+    if output is not None:
+        written = leaderboard_report([board], provenance({})).write(output, formats, log_line)
+        (note if as_json else print_line)(f"report: {first_page(written)}")
 
 
 def _print_boards(boards: Sequence[Leaderboard], as_json: bool, note: Callable[[str], None]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.complete import overrides
-from harness.cli.plugin_commands import RUNS, Commands, LoadedCommands, in_panel
+from harness.cli.plugin_commands import DATA, RUNS, Commands, LoadedCommands, in_panel
 from harness.errors import HarnessError
 from harness.io.console import print_line
 from harness.version import __version__
@@ -36,6 +36,7 @@ Commands.ours = LoadedCommands(  # name -> module and function or group, in the 
         "new": "new:new_app",
         "build": "build:build_app",
         "store": "store:store_app",
+        "version": "main:version",
     }
 )
 app = typer.Typer(
@@ -69,11 +70,17 @@ def reproduce(
     """Recompute a paper's tables: paper=NAME, or paper=all; without a paper, the embedded example."""
 
 
+@in_panel(DATA)
+def version() -> None:
+    """Print the version."""
+    print_line(f"mathir-harness {__version__}")
+
+
 @app.callback(invoke_without_command=True)
-def version(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def version_option(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     """Print the version when asked."""
     if show:
-        print_line(f"mathir-harness {__version__}")
+        version()
         raise typer.Exit
 
 

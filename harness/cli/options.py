@@ -94,6 +94,13 @@ Latex = Annotated[
     Path | None,
     typer.Option("--latex", parser=to_path, metavar="FILE", help="Write the table of means as LaTeX, for a paper."),
 ]
+Formats = Annotated[str, typer.Option(help="Formats of the report (-o): some of html, md, tex, json, csv, pdf.")]
+FigureFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--figure", parser=to_path, metavar="FILE", help="Write one figure, with intervals: FILE.pdf, .svg or .png."
+    ),
+]
 Columns = Annotated[
     str | None,
     typer.Option(

@@ -35,7 +35,10 @@ def gist(error: Exception) -> str:
     said = lines[0] if lines else type(error).__name__
     key = getattr(error, "full_key", None)
     said = f"key {key!r}: {said}" if key else said
-    return f"{said} ({cause[0].strip()})" if cause and cause[0].strip() not in said else said
+    said = f"{said} ({cause[0].strip()})" if cause and cause[0].strip() not in said else said
+    there, absent = getattr(error.__cause__, "parent_node", None), getattr(error.__cause__, "key", None)
+    known = there.keys() if isinstance(there, Mapping) else ()
+    return f"{said}; {suggestion(str(absent), known)}" if known and absent not in known else said
 
 
 def is_plain(override: str) -> bool:
@@ -120,6 +123,7 @@ def checked_overrides(
             continue
         if first not in keys and first not in groups:
             near = suggestion(first, [*keys, *groups])
+            near = near.replace("'system'", f"'system.{rest}'") if rest else near
             if any(first in _settings(name) for name in chosen.get("system", ())):
                 near = f"a setting of the system is given as system.{match['key']}=VALUE"
             raise HarnessError(f"{command}: {match[0]}: key {match['key']!r} is unknown; {near}")
@@ -153,17 +157,19 @@ def _settable(
     for argument in arguments:
         match = OVERRIDE.fullmatch(argument)
         first, _, rest = match["key"].partition(".") if match else ("", "", "")
-        if match is None or match["sign"] or first != "system" or not rest:
-            # Every system has a name, whether its file lists it or not.
-            words.append(f"+{argument}" if match and (match["sign"], rest) == ("+", "name") else argument)
+        if match is None or first != "system" or not rest:
+            words.append(argument)
             continue
         above = [rest[: dot.start()] for dot in re.finditer(r"\.", rest)]
         if any(f"system.{name}" in given for name in above) or any(
             ".".join(filter(None, ("system", name, "_target_"))) in given - {match["key"]} for name in ("", *above)
         ):  # whoever builds the system knows what these keys are in
-            words.append(f"++{argument}")
+            words.append(argument if match["sign"] else f"++{argument}")
             continue
         found = [unlisted(system_keys(name), rest, f"{command}: {argument}: system {name}") for name in systems]
+        if match["sign"]:
+            words.append(f"+{argument}" if (match["sign"], rest) == ("+", "name") else argument)
+            continue
         default = (
             found[0] if found[0] is not None and found[0].default and found.count(found[0]) == len(found) else None
         )

@@ -11,6 +11,7 @@ from harness.io import interrupt
 from harness.io.compression import keep_pipes
 from harness.io.console import leave_pipe, log_line, log_text, print_line
 
+_PLAIN = {"NO_COLOR": "1", "RAY_COLOR_PREFIX": "0"}  # for libraries, most of which do not ask for a terminal
 HYDRA_COMMANDS = ("reproduce", "run")
 
 
@@ -19,6 +20,9 @@ def main() -> None:
 
     What a system raises is shown with the traceback of its own frames; with HYDRA_FULL_ERROR=1, any fault with all.
     """
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):
+        for name, value in _PLAIN.items():
+            os.environ.setdefault(name, value)
     full = os.environ.get("HYDRA_FULL_ERROR") == "1"  # Hydra's commands set it
     keep_pipes()
     for stream in (sys.stdout, sys.stderr):

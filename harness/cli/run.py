@@ -30,9 +30,11 @@ from harness.experiments.sweep import (
     read_points,
     run_suffix,
     scored_point,
+    searched_values,
     tuned_remark,
     write_point,
 )
+from harness.experiments.sweep_progress import note_point
 from harness.experiments.task import Task, task, task_without_judgments
 from harness.experiments.trackers import Finished, Record, tracker_record
 from harness.io import checks, config
@@ -231,6 +233,7 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: Mapping[str
         records.append(_record(settings, found, parts[-1].scores, produced.path))
     made = scored_point(overrides, parts, asdict(settings), rest, overrides.keys() - fixed())
     write_point(folder, made)
+    note_point(folder, made, overrides.keys() - fixed())
     label, first = next(iter((made.means or {}).items()))
     where = ", ".join(name for name, _ in named)
     shown = "undefined" if first is None else f"{first:.4f}"
@@ -248,7 +251,8 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
         tuned = (done[0].settings or {}).get("tune")
         files = {name: checksum for point in done for name, checksum in point.files.items()}
         lowest = is_minimized(folder)
-        page = sweep_report(points, "Sweep", provenance(files), tuned_on=tuned, lowest=lowest)
+        made = provenance(files)
+        page = sweep_report(points, "Sweep", made, tuned, lowest, searched_values(folder))
         print_line(page.headline)
         print_line(f"report: {first_page(page.write(folder / 'report', formats, log_line))}")
         if tuned:

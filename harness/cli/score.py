@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -14,17 +13,12 @@ from typer.core import TyperCommand
 from harness.cli.options import (
     AsJson,
     CollectionName,
-    Columns,
     CorpusName,
-    Decimals,
     Edition,
     Format,
     Judgments,
     Keys,
-    Latex,
     Measures,
-    Order,
-    Output,
     ProtocolName,
     Quiet,
     Redact,
@@ -42,6 +36,7 @@ from harness.cli.scoring_options import (
     parse_margin,
 )
 from harness.cli.tables import print_table, table_lines
+from harness.cli.written_files import WrittenFiles, with_written_files
 from harness.errors import HarnessError
 from harness.io.console import out_table, out_wrapped, print_line
 
@@ -69,6 +64,7 @@ class ScoreCommand(TyperCommand):
 
 
 @in_panel(RUNS, cls=ScoreCommand)
+@with_written_files("latex_tests")
 def score(
     runs: Runs,
     collection: CollectionName = None,
@@ -80,11 +76,8 @@ def score(
     measures: Measures = None,
     keys: Keys = None,
     corpus: CorpusName = None,
-    output: Output = None,
-    latex: Latex = None,
-    columns: Columns = None,
-    decimals: Decimals = None,
-    order: Order = None,
+    *,
+    written: WrittenFiles,
     per_topic: Annotated[bool, typer.Option("--per-topic", help="Print every topic instead of means.")] = False,
     as_json: AsJson = False,
     redact: Redact = False,
@@ -95,12 +88,12 @@ def score(
     asked = ScoringOptions(
         runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
     )
-    style = _style(latex, columns, decimals, order, redact=redact)
-    evaluation = evaluate_options(replace(asked, lines=output is not None))
+    written.check(report_only=redact)
+    evaluation = evaluate_options(replace(asked, lines=written.output is not None))
     if redact:
         if per_topic:
             raise HarnessError("--per-topic and --redact: say one of them; values of topics reveal judgments")
-        _finish_redacted(asked, evaluation, output)
+        _finish_redacted(asked, evaluation, written)
         return
     if per_topic and not as_json:
         print_line("\t".join(("run", "topic", *evaluation.scores[0].measures)))
@@ -113,11 +106,11 @@ def score(
     for run, found in evaluation.tie_spans().items():
         if spans := ", ".join(f"{label(measure)} {span}" for measure, span in found.items()):
             note(f"ties: {run}: {spans}, depending on the order of tied results")
-    _write_latex(style, asked, evaluation, None)
-    _finish(asked, evaluation, None, output)
+    _finish(asked, evaluation, None, written)
 
 
 @in_panel(RUNS, cls=ScoreCommand)
+@with_written_files()
 def compare(
     runs: Runs,
     collection: CollectionName = None,
@@ -132,11 +125,8 @@ def compare(
     measures: Measures = None,
     keys: Keys = None,
     corpus: CorpusName = None,
-    output: Output = None,
-    latex: Latex = None,
-    columns: Columns = None,
-    decimals: Decimals = None,
-    order: Order = None,
+    *,
+    written: WrittenFiles,
     alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
     family: Annotated[int | None, typer.Option(help="Number of tests to correct for; default: the tests made.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the randomization test.")] = 0,
@@ -182,7 +172,7 @@ def compare(
     asked = ScoringOptions(
         runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
     )
-    style = _style(latex, columns, decimals, order, redact=redact or reproduction)
+    written.check(report_only=redact or reproduction)
     if equivalence is not None and non_inferiority is not None:
         raise HarnessError("--equivalence and --non-inferiority: say one of them")
     if reproduction and (equivalence or non_inferiority or correction != "bonferroni"):
@@ -194,11 +184,11 @@ def compare(
             raise HarnessError("--reproduction: has baselines of its own, --baseline-original and --baseline-new")
         if (alpha, seed) != (0.05, 0):
             raise HarnessError("--reproduction: makes no test that has a level or a seed; leave out --alpha and --seed")
-        _reproduce(asked, (baseline_original, baseline_new), new_collection, persistence, output)
+        _reproduce(asked, (baseline_original, baseline_new), new_collection, persistence, written)
         return
     if (baseline_original, baseline_new, new_collection) != (None, None, None):
         raise HarnessError("--baseline-original, --baseline-new and --new-collection go with --reproduction")
-    evaluation = evaluate_options(replace(asked, lines=output is not None))
+    evaluation = evaluate_options(replace(asked, lines=written.output is not None))
     comparison = workflow.compare(
         evaluation,
         baseline,
@@ -210,14 +200,13 @@ def compare(
         kind="equivalence" if non_inferiority is None else "non-inferiority",
     )
     if redact:
-        _finish_redacted(asked, evaluation, output)
+        _finish_redacted(asked, evaluation, written)
         return
     if not as_json:
         _print_means(evaluation, asked)
         print_line("")
         _print_tests(comparison, evaluation.scores[0].protocol.label)
-    _write_latex(style, asked, evaluation, comparison)
-    _finish(asked, evaluation, comparison, output)
+    _finish(asked, evaluation, comparison, written)
 
 
 def _reproduce(
@@ -225,7 +214,7 @@ def _reproduce(
     baselines: tuple[str | None, str | None],
     new_collection: str | None,
     persistence: float,
-    output: Path | None,
+    written: WrittenFiles,
 ) -> None:
     """Compares two runs, or two runs with their baselines, as a reproduction: tables, report or JSON document."""
     from harness.experiments.evaluate import inputs, reproduce
@@ -255,12 +244,11 @@ def _reproduce(
         if found.orders:
             print_line("")
             print_table(orders_table(found))
-    if output is not None:
+    if written.output is not None:
         files_of = [inputs(each) for each in evaluations]
         whole = replace(files_of[0], files={**files_of[0].files, **files_of[-1].files})
         said = [f"{name}: {text.partition('=')[2]}." for name, text in zip(_ROLES, texts, strict=False)]
-        written = reproduction_report(found, protocol, whole, said).write(output)
-        (asked.note if asked.json else print_line)(f"report: {written['html']}")
+        written.write_report(reproduction_report(found, protocol, whole, said), _tell(asked), asked.note)
     if asked.json:
         print_line(json.dumps(to_json(found), allow_nan=False, indent=1))
 
@@ -286,59 +274,14 @@ def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
         print_table(equivalence_table(comparison, label))
 
 
-@dataclass(frozen=True)
-class _Style:
-    """File and layout of a LaTeX table of means."""
-
-    file: Path
-    columns: Sequence[str]
-    decimals: int
-    order: str
-
-
-def _style(
-    file: Path | None, columns: str | None, decimals: int | None, order: str | None, *, redact: bool
-) -> _Style | None:
-    """Returns the layout of the LaTeX table, or None without --latex; refuses its options without it."""
-    from harness.scoring.spellings import split_measures
-
-    given = {"--columns": columns, "--decimals": decimals, "--order": order}
-    if file is None:
-        if named := [name for name, value in given.items() if value is not None]:
-            raise HarnessError(f"{named[0]}: requires --latex FILE")
-        return None
-    if redact:
-        raise HarnessError("--latex: not allowed with --redact or --reproduction, whose reports (-o) have LaTeX tables")
-    return _Style(file, split_measures(columns or ""), 3 if decimals is None else decimals, order or "")
-
-
-def _write_latex(
-    style: _Style | None, asked: ScoringOptions, evaluation: Evaluation, comparison: Comparison | None
-) -> None:
-    """Writes the LaTeX table of means, if one is requested."""
-    if style is None:
-        return
-    from harness.io.files import write_all
-    from harness.render.latex import render_table
-    from harness.render.write import is_ours
-    from harness.reports.means import paper_means_table
-
-    if style.file.is_file() and style.file.stat().st_size and not is_ours(style.file, suffix=".tex"):
-        raise HarnessError(f"{style.file}: exists and is no LaTeX table of the harness; choose another file")
-    table = paper_means_table(evaluation, comparison, columns=style.columns, decimals=style.decimals, order=style.order)
-    write_all({style.file: render_table(table)})
-    (asked.note if asked.json else print_line)(f"table: {style.file}")
-
-
-def _finish_redacted(asked: ScoringOptions, evaluation: Evaluation, output: Path | None) -> None:
+def _finish_redacted(asked: ScoringOptions, evaluation: Evaluation, written: WrittenFiles) -> None:
     """Prints or writes what participants may see of private judgments."""
     from harness.experiments.redacted_scores import redact, redacted_to_json
     from harness.reports.redacted_report import redacted_means_table, redacted_report
 
     found = redact(evaluation)
-    if output is not None:
-        written = redacted_report(found, evaluation).write(output)
-        (asked.note if asked.json else print_line)(f"report: {written['html']}")
+    if written.output is not None:
+        written.write_report(redacted_report(found, evaluation), _tell(asked), asked.note)
     if asked.json:
         print_line(json.dumps(redacted_to_json(found), allow_nan=False, indent=1))
         return
@@ -346,16 +289,24 @@ def _finish_redacted(asked: ScoringOptions, evaluation: Evaluation, output: Path
     print_line(found.left_out)
 
 
-def _finish(asked: ScoringOptions, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
-    """Writes the report, if one is requested, then prints the JSON document."""
-    if output is not None:
+def _finish(
+    asked: ScoringOptions, evaluation: Evaluation, comparison: Comparison | None, written: WrittenFiles
+) -> None:
+    """Writes the files that are asked for, then prints the JSON document."""
+    written.write_parts(evaluation, comparison, _tell(asked))
+    if written.output is not None:
         from harness.reports.comparison import report
 
-        written = report(evaluation, comparison, commands=asked.commands(evaluation)).write(output)
+        page = report(evaluation, comparison, commands=asked.commands(evaluation))
+        written.write_report(page, _tell(asked), asked.note)
         log_private_judgments(asked, evaluation)
-        (asked.note if asked.json else print_line)(f"report: {written['html']}")
     if asked.json:
         from harness.reports.means import evaluation_document
 
         # ASCII only, so that no terminal's encoding can make the document another one.
         print_line(json.dumps(evaluation_document(evaluation, comparison), allow_nan=False, indent=1))
+
+
+def _tell(asked: ScoringOptions) -> Callable[[str], None]:
+    """Returns the function for lines on written files, which go beside a JSON document."""
+    return asked.note if asked.json else print_line

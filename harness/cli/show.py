@@ -8,6 +8,7 @@ import typer
 
 from harness.cli.complete import anything
 from harness.cli.plugin_commands import DATA, in_panel
+from harness.io.console import out_wrapped
 
 
 @in_panel(DATA)
@@ -29,3 +30,6 @@ def show(
         raise typer.BadParameter("expected [GROUP] NAME")
     group, name = entries.find(names[-1], names[0] if len(names) == 2 else None)
     facts.show(group, name, as_json)
+    others = [each for each in entries.groups_with(name) if each != group]
+    if len(names) == 1 and others and not as_json:
+        out_wrapped(f"others of this name: {', '.join(entries.show_commands(name, others))}")

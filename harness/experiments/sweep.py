@@ -138,10 +138,19 @@ def same_topics(points: Sequence[SweepPoint]) -> bool:
     return len({point.scored_on for point in points}) <= 1
 
 
+def _search(folder: Path) -> dict[str, Any]:
+    path = folder / RESULTS
+    return config.parse(read_bytes(path), str(path)) if path.is_file() else {}
+
+
 def is_minimized(folder: Path) -> bool:
     """Returns whether the points of a sweep are those of a search for the lowest value."""
-    path = folder / RESULTS
-    return path.is_file() and config.parse(read_bytes(path), str(path)).get("direction") == "minimize"
+    return _search(folder).get("direction") == "minimize"
+
+
+def searched_values(folder: Path) -> list[float | None]:
+    """Returns the means of the points of a search in its order, None for those that failed; empty without a search."""
+    return [trial["value"] for trial in _search(folder).get("trials", ())]
 
 
 def first_label(point: SweepPoint) -> str:

@@ -24,6 +24,7 @@ _MOST = 100_000  # maximum number of nodes after expanding aliases
 _WITH_PATHS = ("path", "runs", "first", "system", "training_runs")  # settings of systems that name run files
 _NAME = re.compile(r"[^\W_][\w.-]*")  # of a variant
 _NEEDED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*|[^\n]*/[^\n]*")  # a module, or a file
+_OURS = "the harness"
 _REHEARSAL = "the rehearsal"  # owner of the configurations that replace ours: of resources, nothing else
 _REPLACED = ("source", "llm")
 _LONGEST_NUMBER = 400  # characters
@@ -102,7 +103,7 @@ def _folders() -> list[tuple[Path, str]]:
     if named and not Path(named).is_dir():
         raise HarnessError(f"HARNESS_CONF={named}: no such folder")
     user = named or os.path.join(here, "conf")  # noqa: PTH118  (Path's takes longer, as below)
-    found = [(str(data_root() / "conf"), "the harness"), *([(user, "")] if os.path.isdir(user) else [])]  # noqa: PTH112
+    found = [(str(data_root() / "conf"), _OURS), *([(user, "")] if os.path.isdir(user) else [])]  # noqa: PTH112
     found += [(str(extensions.folder(entry)), entry.distribution) for entry in extensions.extensions("conf")]
     if (stand_ins := rehearsal.folder()) is not None:
         found.append((str(stand_ins / "conf"), _REHEARSAL))
@@ -213,14 +214,29 @@ def _names(group: str, places: tuple[tuple[Path, str, tuple[tuple[str, str], ...
             if owner == _REHEARSAL and group in _REPLACED:
                 out[name], owners[name] = path, owner
                 continue
+            if owners.get(name) == _OURS and not owner and _equal(out[name], path):  # a checkout of it
+                continue
             if name in out and owner and owners[name]:
                 both = f"{owners[name]} has a {group} of this name already; uninstall one of the two"
                 raise HarnessError(f"{path}: {owner}: {both}")
             if name in out:
                 mine, theirs = (out[name], owner) if owner else (path, owners[name])
-                raise HarnessError(f"{mine}: {theirs} has a {group} of this name already; choose another file name")
+                way = "choose another file name"
+                if (mine.parent.parent.parent / "harness" / "version.py").is_file():
+                    way = "this checkout of the harness has another version of it; go to another folder, or install it"
+                raise HarnessError(f"{mine}: {theirs} has a {group} of this name already; {way}")
             out[name], owners[name] = path, owner
     return out
+
+
+def _equal(one: Path, other: Path) -> bool:
+    """Returns whether two files have the same bytes, and their bases too, as far as both folders have these."""
+    if read_bytes(one, most=_MOST_BYTES) != read_bytes(other, most=_MOST_BYTES):
+        return False
+    listed = read_file(one).get("defaults", [])
+    bases = filter(_is_base, listed if isinstance(listed, list) else ())
+    pairs = [[file.with_name(f"{base}.yaml") for file in (one, other)] for base in bases]
+    return all(_equal(*pair) for pair in pairs if all(file.is_file() for file in pair))
 
 
 def parse(data: bytes, path: str, most: int = _MOST, loader: type[_Loader] = _Loader) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import accumulate
 from textwrap import wrap
 from threading import RLock, Thread
 from typing import Literal, NoReturn, TextIO, TypeVar
@@ -280,7 +281,8 @@ def out_left(rows: Sequence[Sequence[str]], *, cut: bool = False, fold: bool = F
 def out_table(rows: Sequence[Sequence[str]]) -> None:
     """Writes a table; the first row is the heading, the first column is left-aligned, the others right-aligned.
 
-    Nothing is cut, because a truncated number would be wrong.
+    Nothing is cut, because a truncated number would be wrong: on a terminal that is too narrow, the last columns go to
+    a line below each row.
     """
     _table(rows, right=True)
 
@@ -307,20 +309,24 @@ def _table(rows: Sequence[Sequence[str]], *, right: bool, cut: bool = False, fol
             _blocks(rows)
             return
     widths = fitted(widths, console.width) if cut else widths
+    shown = max(1, sum(end - 2 <= console.width for end in accumulate(width + 2 for width in widths)))
+    shown = shown if right else len(widths)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for i, (heading, width) in enumerate(zip(rows[0], widths, strict=True)):
+    for i, (heading, width) in enumerate(zip(rows[0][:shown], widths, strict=False)):
         side: Literal["left", "right"] = "right" if right and i else "left"
         folded = fold and i > 0
         table.add_column(
             heading, width=width, justify=side, no_wrap=not folded, overflow="fold" if folded else "ellipsis"
         )
     for row in rows[1:]:
-        table.add_row(*row)
+        table.add_row(*row[:shown])
     console.width = sum(widths) + 2 * len(widths)  # what is wider than the terminal is folded by it
     with console.capture() as captured:
         console.print(table)
-    for line in captured.get().splitlines():
+    for number, line in enumerate(captured.get().splitlines()):
         print_line(line.rstrip())
+        if number and shown < len(widths):
+            _named_fields(rows[0][shown:], rows[number][shown:])
 
 
 def _blocks(rows: Sequence[Sequence[str]]) -> None:
@@ -328,9 +334,12 @@ def _blocks(rows: Sequence[Sequence[str]]) -> None:
     heading, *others = rows
     for first, *fields in others:
         out_wrapped(first, "", 4)
-        named = [f"{name}: {text}" for name, text in zip(heading[1:], fields, strict=True) if text]
-        if named:
-            out_wrapped("; ".join(named), "    ")
+        _named_fields(heading[1:], fields)
+
+
+def _named_fields(names: Sequence[str], fields: Sequence[str]) -> None:
+    if named := [f"{name}: {text}" for name, text in zip(names, fields, strict=True) if text]:
+        out_wrapped("; ".join(named), "    ")
 
 
 def fitted(widths: Sequence[int], whole: int, gap: int = 2, least: Sequence[int] = ()) -> list[int]:

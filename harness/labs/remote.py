@@ -24,6 +24,7 @@ from harness.experiments.tira import metadata_file
 from harness.io.checks import typed
 from harness.io.compression import open_uncompressed
 from harness.labs.addresses import is_address, server_of
+from harness.labs.board import Leaderboard, leaderboard_from_json
 from harness.labs.receipts import Shown
 from harness.labs.submit import Offer
 from harness.version import __version__
@@ -76,6 +77,17 @@ def act_on(server: str, token: str, action: str, arguments: Mapping[str, Any]) -
     headers = {"content-type": "application/json"}
     given = json.dumps({name: value for name, value in arguments.items() if value not in (None, "")}).encode()
     return str(_answer(server, token, "POST", f"/api/v1/{action}", given, headers).get("done", ""))
+
+
+def read_leaderboard(server: str) -> Leaderboard:
+    """Returns the leaderboard that a server shows to everybody.
+
+    Raises
+    ------
+    HarnessError
+        The server cannot be reached, has no leaderboard yet, or what it sends is none.
+    """
+    return leaderboard_from_json(_answer(server, "", "GET", "/api/v1/leaderboard"), server)
 
 
 class _Form:
@@ -139,7 +151,7 @@ def _answer(
     if not is_address(server):
         raise HarnessError(f"--server {server}: expected an address such as https://lab.example.org")
     address = urlsplit(server := server_of(server))
-    if address.scheme == "http" and address.hostname not in _LOCAL:
+    if token and address.scheme == "http" and address.hostname not in _LOCAL:
         raise HarnessError(f"--server {server}: would send the token unencrypted; use https")
     for last in range(TRIES):
         try:
@@ -162,7 +174,8 @@ def _exchange(
     made = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     connection = made(address.hostname or "", address.port, timeout=TIMEOUT)
     try:
-        given = {"authorization": f"Bearer {token}", "user-agent": f"mathir-harness/{__version__}", **headers}
+        given = {"user-agent": f"mathir-harness/{__version__}", **headers}
+        given |= {"authorization": f"Bearer {token}"} if token else {}
         given["accept"] = "application/json"
         # A server that refuses before it has read all says why in its answer.
         with suppress(BrokenPipeError, ConnectionResetError):

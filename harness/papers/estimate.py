@@ -16,7 +16,7 @@ from harness.io import config
 from harness.papers.groups import TableGroup, table_groups, topic_and_judgment_counts
 from harness.papers.needs import Needed, asked_by, needed_by
 from harness.papers.paper import Paper
-from harness.papers.rates import NOTHING, SPREAD, Range, data
+from harness.papers.rates import NOTHING, SPREAD, Range, data, prices
 from harness.papers.steps import PlannedRun
 from harness.papers.work import WorkStep, countable_runs, work_steps
 from harness.store.llm import Endpoint, load_endpoint
@@ -89,6 +89,24 @@ class GroupEstimate:
         prices = [call.price for call in self.calls]
         return None if None in prices else sum((price for price in prices if price is not None), NOTHING)
 
+    @property
+    def dollars(self) -> Range | None:
+        """Dollars of the known hours of one core, and of the calls; None if the price of a call is not known."""
+        return None if self.price is None else self.hours.times(prices().cpu.dollars) + self.price
+
+
+def united(found: Sequence[GroupEstimate]) -> GroupEstimate:
+    """Returns what all groups of a paper take together; what several need is counted once."""
+    runs = {repr(run): run for each in found for run in each.group.runs}
+    steps: dict[str, WorkStep] = {}
+    for step in (step for each in found for step in each.steps):
+        most = steps.get(step.key, step)
+        steps[step.key] = step if step.times > most.times else most
+    group = TableGroup(("all tables",), "", tuple(runs.values()))
+    needed = {each.name: each for estimate in found for each in estimate.needed}
+    calls = dict.fromkeys(call for each in found for call in each.calls)
+    return GroupEstimate(group, tuple(needed.values()), tuple(steps.values()), tuple(calls))
+
 
 def estimates(paper: Paper) -> tuple[GroupEstimate, ...]:
     """Returns the estimate of each group of a paper's tables, in the paper's order.
@@ -129,13 +147,19 @@ def to_json(found: Sequence[GroupEstimate], key: str) -> dict[str, Any]:
             "size not known": list(each.unsized),
             "memory at least, MB": each.memory,
             "price": None if each.price is None else asdict(each.price),
+            "dollars": None if each.dollars is None else asdict(each.dollars),
             "obtain": [asdict(item) for item in each.needed],
             "steps": [{name: value for name, value in asdict(step).items() if name != "key"} for step in each.steps],
             "calls": [asdict(call) for call in each.calls],
         }
         for each in found
     ]
-    return {"tables": tables, "order": list(order(found, key))}
+    whole = united(found)
+    total = {
+        "hours of one core": asdict(whole.hours),
+        "dollars": None if whole.dollars is None else asdict(whole.dollars),
+    }
+    return {"tables": tables, "all tables": total, "prices": asdict(prices()), "order": list(order(found, key))}
 
 
 def _needed(group: TableGroup) -> Iterator[Needed]:

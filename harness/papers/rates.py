@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from harness.errors import HarnessError
 from harness.io import checks, config
 from harness.io.checks import Words
 from harness.io.files import data_root, read_bytes
@@ -150,6 +151,43 @@ class Data:
     corpora: Mapping[str, CorpusCounts]
     prompts: Mapping[str, Prompt]
     printed: Mapping[str, Words]
+
+
+@dataclass(frozen=True)
+class HourPrice:
+    """Dollars for an hour of a device, the offer that they are from, and its date."""
+
+    dollars: float
+    source: Words
+    date: Words
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.dollars < float("inf"):
+            raise HarnessError(f"key 'dollars' is {self.dollars!r}, expected dollars for an hour, from 0 up")
+
+    def __str__(self) -> str:
+        return f"{self.dollars:g} dollars ({self.source}, {self.date})"
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What an hour of one core and of one GPU costs."""
+
+    cpu: HourPrice
+    gpu: HourPrice
+
+
+def prices() -> Prices:
+    """Returns the prices of `paper/costs/prices.yaml`: the user's file, if there is one, or else ours.
+
+    Raises
+    ------
+    HarnessError
+        The file has a fault; the line names it.
+    """
+    there = [file for folder in config.folders() if (file := folder / "paper" / "costs" / "prices.yaml").is_file()]
+    path = there[1] if len(there) > 1 else there[0]
+    return checks.typed(Prices, config.read_file(path), str(path))
 
 
 @cache

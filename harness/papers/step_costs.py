@@ -59,9 +59,8 @@ def step_costs(
         outcome = recorded(making, step)
         if outcome is None or outcome.command != step.command:  # of another scale
             continue
-        runs = [
-            making.work / run for run in (*outcome.runs, *(each.path for each in experiments.get(step.experiment, ())))
-        ]
+        made = [*map(Path, outcome.runs), *(each.path for each in experiments.get(step.experiment, ()))]
+        runs = [making.work / path for path in made]
         documents = [document for run in runs if (document := _metadata(run)) is not None]
         energy = [value for document in documents for value in _joules(document)]
         found.append(

@@ -256,11 +256,16 @@ def scatter(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str
 
 
 def curves(
-    series: Sequence[tuple[str, Sequence[tuple[float, float]]]], xlabel: str, ylabel: str, title: str = ""
-) -> str:
+    series: Sequence[tuple[str, Sequence[tuple[float, float]]]], xlabel: str, ylabel: str, title: str = "",
+    *, unjoined: Sequence[str] = (),
+) -> str:  # fmt: skip
     """Draws one line through the points (x, y) of each series; series also differ in marker.
 
     A single series has no legend. If all x are whole numbers, so are the ticks.
+
+    Parameters
+    ----------
+    unjoined : names of series without a line.
 
     Raises
     ------
@@ -281,8 +286,9 @@ def curves(
     body += legend + axis
     for index, (name, points) in enumerate(drawn):
         at_all = [f"{x_scale(x):.2f} {y_scale(y):.2f}" for x, y in points]
-        body += element("path", d=f"M{'L'.join(at_all)}", class_=f"s{index}", fill="none") if len(points) > 1 else ""
-        for x, y in points if len(points) <= 60 else ():
+        joined = len(points) > 1 and name not in unjoined
+        body += element("path", d=f"M{'L'.join(at_all)}", class_=f"s{index}", fill="none") if joined else ""
+        for x, y in points if len(points) <= 60 or not joined else ():
             hint = tip(f"{name + ': ' if name else ''}{xlabel} {x:.4g}, {ylabel} {y:.4g}")
             body += _marker(index, x_scale(x), y_scale(y), hint)
     description = "; ".join(

@@ -12,12 +12,15 @@ _LEVELS = 4  # number of shades, from background to dark
 _LABEL = 70.0
 
 
-def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], title: str) -> str:
+def heat_map(
+    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]], title: str, decimals: int = 2
+) -> str:
     """Draws a matrix of values in shades of equal width between minimum and maximum; non-finite values stay blank.
 
     Parameters
     ----------
     values : `values[i][j]` belongs to `rows[i]` and `columns[j]`.
+    decimals : of the numbers in texts.
 
     Raises
     ------
@@ -56,7 +59,11 @@ def heat_map(rows: Sequence[str], columns: Sequence[str], values: Sequence[Seque
     bottom, x = top + tall * len(rows) + 14, _LABEL
     for level, fill in enumerate(fills):
         body += element("rect", x=x, y=bottom, width=16.0, height=14.0, **fill)
-        body += svg_text(x + 22, bottom + 12, f"from {low + step * level:.2f}", "", "soft")
+        body += svg_text(x + 22, bottom + 12, f"from {low + step * level:.{decimals}f}", "", "soft")
         x += 100
-    summary = f"from {low:.2f} to {high:.2f}, {len(rows)} rows and {len(columns)} columns" if known else "no value"
+    summary = (
+        f"from {low:.{decimals}f} to {high:.{decimals}f}, {len(rows)} rows and {len(columns)} columns"
+        if known
+        else "no value"
+    )
     return svg_document(bottom + 24, title, summary, under + body)

@@ -19,6 +19,8 @@ from harness.errors import HarnessError
 from harness.render import svg
 from harness.render.texchars import spelled
 
+SHAPES = (".pdf", ".svg", ".png")  # endings of the files that a figure is written as
+_DENSITY = 300.0  # of PNG, dots per inch
 INSTALL = "pip install 'mathir-harness[pdf]'"
 _TEMPLATE = Path(__file__).parent / "templates" / "figure.typ"
 # Latin, combining marks, Greek and Cyrillic; extended Latin and Greek, punctuation, letterlike signs; arrows,
@@ -38,8 +40,13 @@ def in_fonts(char: str) -> bool:
     return any(low <= ord(char) < high for low, high in _IN_FONTS) and unicodedata.category(char)[0] != "C"
 
 
-def render_pdf(drawing: str, name: str) -> bytes:
-    """Renders a drawing of `harness.render.svg` as a one-page PDF of its size, in light colours.
+def render_drawing(drawing: str, name: str, shape: str) -> str | bytes:
+    """Renders a drawing in one of `SHAPES`; raises HarnessError as `render_pdf`, unless it is SVG."""
+    return drawing if shape == ".svg" else render_pdf(drawing, name, shape.removeprefix("."))
+
+
+def render_pdf(drawing: str, name: str, form: str = "pdf") -> bytes:
+    """Renders a drawing of `harness.render.svg` as a one-page PDF of its size, in light colours; or as PNG.
 
     The same drawing gives the same bytes. Characters that the fonts lack are replaced by codes as in LaTeX.
 
@@ -49,12 +56,13 @@ def render_pdf(drawing: str, name: str) -> bytes:
         Typst is not installed, or the drawing contains SVG that `harness.render.svg` does not write.
     """
     if not can_render():
-        raise HarnessError(f"figure {name}: Typst, which writes PDF, is not installed: {INSTALL}")
+        raise HarnessError(f"figure {name}: Typst, which writes {form.upper()}, is not installed: {INSTALL}")
     import typst
 
     figure = json.dumps(_parts(svg.check(drawing, name), name))
     try:
-        made = typst.compile(_TEMPLATE.read_bytes(), font_paths=_fonts(), sys_inputs={"figure": figure})
+        given = {"format": form, "ppi": _DENSITY} if form == "png" else {}
+        made = typst.compile(_TEMPLATE.read_bytes(), font_paths=_fonts(), sys_inputs={"figure": figure}, **given)
     except typst.TypstError as error:
         raise HarnessError(f"figure {name}: Typst cannot draw it: {error}") from None
     return bytes(made)

@@ -98,6 +98,7 @@ _MARKS = {
     ".tex": rb"\A% Needs |\A\\documentclass\[11pt\]\{article\}\n[\s\S]*\n% The tables need these:",
     ".svg": rb'\A<svg [^>]* class="fig" role="img" aria-labelledby="t',
     ".pdf": rb"\A%PDF",
+    ".png": rb"\A\x89PNG",
 }
 _PLAIN = re.compile(r"[\w.@+-]+")  # names of tables, drawings and records that we write
 

@@ -22,7 +22,9 @@ from harness.reports.pair_tests import after, equivalence_table, tests_table
 from harness.reports.parts import (
     best_words,
     counted_topics,
+    equal,
     lead_words,
+    mean_interval,
     per_topic_table,
     protocol_text,
     provenance_section,
@@ -167,8 +169,34 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     some = _some(min(len(spread), MOST_IN_MATRIX), len(spread), "run", "the best ")
     drawing = figures.distribution(spread[:MOST_IN_MATRIX], label)
     blocks: list[Block] = [Figure("distribution", f"{label} over topics{some}", drawing)]
-    if comparison is None or not comparison.rows:
-        return blocks
+    return (
+        blocks if comparison is None or not comparison.rows else [*blocks, differences_figure(evaluation, comparison)]
+    )
+
+
+def means_figure(evaluation: Evaluation) -> Figure:
+    """Draws the mean of each run by the first measure with its t interval, the best run first."""
+    first = evaluation.scores[0]
+    measure = first.measures[0]
+    label = first.protocol.label(measure)
+    ranked = ranked_by_mean(evaluation.scores)
+    best, clusters = ranked[0].aggregate(measure), evaluation.task.collection.clusters()
+    drawn = [
+        (scores.run, mean := scores.aggregate(measure), *mean_interval(scores, measure, clusters), equal(mean, best))
+        for scores in ranked[: figures.MOST_ROWS]
+    ]
+    some = _some(len(drawn), len(evaluation.scores), "run", "the best ")
+    where = f"{first.collection}, edition {first.edition}, protocol {first.protocol.name}"
+    caption = f"Mean {label} of runs{some}; {where}; diamond: the best"
+    return Figure("means", caption, figures.dot_interval(drawn, f"{label}, 95% interval over topics", zero=False))
+
+
+def differences_figure(evaluation: Evaluation, comparison: Comparison) -> Figure:
+    """Draws the differences of means by the first measure with their intervals; its table has all tests."""
+    first = evaluation.scores[0]
+    measure = first.measures[0]
+    label = first.protocol.label(measure)
+    ranked = ranked_by_mean(evaluation.scores)
     place = {scores.run: index for index, scores in enumerate(ranked)}
     tests = sorted(comparison.rows, key=lambda row: (place[row.a], place[row.b]))
     table = tests_table(replace(comparison, rows=tuple(tests)), first.protocol.label)
@@ -182,8 +210,7 @@ def _figures(evaluation: Evaluation, comparison: Comparison | None) -> list[Bloc
     what = f"Mean differences in {label}" + (f" from {base}" if base else "") + (", the best run" if many else "")
     what += _some(len(drawn), len(of_first), "test" if comparison.baseline else "pair")
     marked = f"; bold: significant after {after(comparison)}" if any(r.marked for r in drawn) else ""
-    blocks.append(Figure("differences", what + marked, svg, table))
-    return blocks
+    return Figure("differences", what + marked, svg, table)
 
 
 def _drawn(row: PairDifference, base: str | None) -> tuple[str, float, float, float, bool]:

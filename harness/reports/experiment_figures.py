@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from harness.errors import counted_text
 from harness.experiments.costs import COLUMNS
 from harness.experiments.experiment import Labels, labels_text
@@ -13,12 +11,8 @@ from harness.experiments.results import ExperimentResults
 from harness.render import figures
 from harness.render.model import Figure
 from harness.reports.experiment_parts import measure_label
-from harness.reports.parts import best_mean, equal
-from harness.scoring.intervals import mean_intervals, numbers_of_names
-from harness.scoring.measures import parse_measure
+from harness.reports.parts import best_mean, equal, mean_interval
 from harness.scoring.scores import Scores
-
-CONFIDENCE = 0.95
 
 
 def experiment_means_figure(results: ExperimentResults) -> Figure | None:
@@ -45,7 +39,7 @@ def experiment_means_figure(results: ExperimentResults) -> Figure | None:
     label = measure_label(results, measure)
     caption = f"{label} by condition{some}; {_topics(results, dict(found)[best], part)}"
     caption += "" if math.isnan(top) else "; diamond: the best"
-    svg = figures.dot_interval(drawn, f"{label}, {CONFIDENCE:.0%} interval over topics", zero=False)
+    svg = figures.dot_interval(drawn, f"{label}, 95% interval over topics", zero=False)
     return Figure("means-figure", caption, svg)
 
 
@@ -54,11 +48,7 @@ def _interval(results: ExperimentResults, row: Labels, part: str, measure: str) 
     scores = results.scores(row, part, partial=True)
     if scores is None:
         return math.nan, math.nan
-    clusters = results.clusters(row, part)
-    of = None if clusters is None else numbers_of_names([clusters[topic] for topic in scores.topics])
-    low, high = mean_intervals(np.asarray(scores.column(measure))[None, :], of, CONFIDENCE)
-    whole, n = parse_measure(measure), scores.n(measure)
-    return whole.of_mean(float(low[0]), n), whole.of_mean(float(high[0]), n)
+    return mean_interval(scores, measure, results.clusters(row, part))
 
 
 def _topics(results: ExperimentResults, scores: Scores, part: str) -> str:

@@ -6,11 +6,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
 from harness.data.topics import Topic
 from harness.errors import counted_text
 from harness.render.model import Cell, Column, Facts, Prose, Section, Table, number_cell, slug
 from harness.reports.pair_tests import shown_p
 from harness.scoring.compare import PairDifference
+from harness.scoring.intervals import mean_intervals, numbers_of_names
 from harness.scoring.measures import parse_measure, shown_decimals
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
@@ -37,6 +40,17 @@ def equal(one: float, other: float) -> bool:
 def best_mean(runs: Sequence[Scores], measure: str) -> float:
     """Returns the mean of the best run or runs; NaN as for `highest`, and for diagnostics such as Judged@k."""
     return math.nan if parse_measure(measure).diagnostic else highest(scores.aggregate(measure) for scores in runs)
+
+
+def mean_interval(scores: Scores, measure: str, clusters: Mapping[str, str] | None) -> tuple[float, float]:
+    """Returns the 95% t interval of a run's mean; `clusters`: topic -> cluster, if some depend on each other.
+
+    NaN below two topics (clusters) that count.
+    """
+    of = None if clusters is None else numbers_of_names([clusters[topic] for topic in scores.topics])
+    low, high = mean_intervals(np.asarray(scores.column(measure))[None, :], of)
+    whole, n = parse_measure(measure), scores.n(measure)
+    return whole.of_mean(float(low[0]), n), whole.of_mean(float(high[0]), n)
 
 
 def best_words(measure: str, label: str, means: Mapping[str, float]) -> str:

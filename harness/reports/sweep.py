@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from harness.errors import HarnessError, counted_text
 from harness.experiments.sweep import SweepPoint, first_label, natural, point_sort_key, same_topics, value_of
+from harness.experiments.sweep_progress import rounded
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, number_cell, slug
 from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.parts import equal, highest, provenance_section
+from harness.reports.sweep_figures import importance_table, many_key_figures, search_figure
 from harness.scoring.measures import parse_measure
 from harness.store.provenance import Provenance
 from harness.systems.states import run_command
@@ -28,6 +30,7 @@ def sweep_report(
     provenance: Provenance,
     tuned_on: Sequence[str] | None = None,
     lowest: bool = False,
+    searched_values: Sequence[float | None] = (),
 ) -> Report:
     """Builds the report of every configuration tried, the best first; with one swept number, a curve.
 
@@ -37,6 +40,7 @@ def sweep_report(
     ----------
     tuned_on : the collections that the points were scored on, if another one is to be reported.
     lowest : whether the search was for the lowest value.
+    searched_values : means in the order of a search, as `harness.experiments.sweep.searched_values` returns them.
     """
     done = [point for point in points if point.means]
     failed = [point for point in points if point.error]
@@ -61,7 +65,7 @@ def sweep_report(
             else Cell("")
             for value, label in values
         ]
-        rows.append((*(Cell(point.overrides.get(name, "")) for name in names), *cells))
+        rows.append((*(Cell(rounded(point.overrides.get(name, ""))) for name in names), *cells))
     columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
     tried = f"{counted_text(len(points), 'configuration')} tried, {len(failed)} failed; n = {_topics(done)} topics"
     chosen = "lowest" if lowest else "best"
@@ -79,7 +83,13 @@ def sweep_report(
     firsts = list(dict.fromkeys(map(first_label, done)))
     for label in firsts:
         of = [point for point in done if label in (point.means or {})]
-        blocks += _curves(of, names, label, lowest, "" if label == firsts[0] else f"-{slug(label)}")
+        after = "" if label == firsts[0] else f"-{slug(label)}"
+        blocks += _curves(of, names, label, lowest, after)
+        valued = [point for point in of if not math.isnan(value_of(point, label))]
+        if comparable and len(valued) > 1:
+            blocks += many_key_figures(valued, names, label, lowest=lowest, after=after)
+            searched = search_figure(searched_values, label, lowest=lowest)
+            blocks += [block for block in (searched, importance_table(valued, names, label)) if block is not None]
     lines = () if unranked else _lead(ranked, names, lowest)
     lines += tuple(dict.fromkeys(line for point in done for line in point.said))
     sections = [Section("Configurations", (*((Prose(lines),) if lines else ()), *blocks, table))]
@@ -163,7 +173,9 @@ def _names(point: SweepPoint) -> dict[str, str]:
 
 def _setting(point: SweepPoint, names: Sequence[str]) -> str:
     """Returns the values of a point for the keys that vary, in the order of the command line."""
-    return ", ".join(f"{key.removeprefix('system.')}={v}" for key, v in point.overrides.items() if key in names)
+    return ", ".join(
+        f"{key.removeprefix('system.')}={rounded(v)}" for key, v in point.overrides.items() if key in names
+    )
 
 
 def _topics(points: Sequence[SweepPoint]) -> str:
@@ -203,6 +215,15 @@ def _curves(points: Sequence[SweepPoint], names: Sequence[str], label: str, lowe
             others = ", ".join(f"{key}={point.overrides.get(key, '')}" for key in names if key != name)
             lines.setdefault(others, []).append((x, value_of(point, label)))
         title = f"{label} against {name}"
+        if len({*at}) == len(at) > SERIES and len(names) > 1 and same_topics(points):  # sampled
+            drawn = figures.curves(
+                [("", [(x, value_of(point, label)) for point, x in zip(points, at, strict=True)])],
+                name,
+                label,
+                unjoined=("",),
+            )
+            out.append(Figure(f"curve-{slug(name)}{after}", title, drawn))
+            continue
         if len(lines) > SERIES and not same_topics(points):
             continue
         if len(lines) > SERIES:

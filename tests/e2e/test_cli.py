@@ -230,7 +230,7 @@ def test_fetch(place: Place) -> None:
 
 @pytest.mark.slow
 def test_version_and_help(place: Place) -> None:
-    assert place.good("--version") == f"mathir-harness {__version__}\n"
+    assert place.good("--version") == place.good("version") == f"mathir-harness {__version__}\n"
     text = place.good("--help")
     assert place.good() == text
     for command in ("score", "compare", "fetch", "list", "show", "doctor", "reproduce", "run"):

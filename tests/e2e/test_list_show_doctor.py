@@ -215,6 +215,20 @@ def test_every_name_can_be_shown(place: Place) -> None:
 
 
 @pytest.mark.slow
+def test_numbers_that_do_not_fit_a_terminal_are_below_their_row(place: Place) -> None:
+    place.write("one.run", run_text("one"))
+    place.write("two.run", run_text("two", docs=("a1088", "a1007")))
+    command = ("compare", "one.run", "two.run", "-c", "mini-task1", "--quiet")
+    printed = re.sub(r"\x1b\[\d*m", "", on_terminal(place, 80, *command))
+    assert max(map(len, printed.splitlines())) <= 80
+    _, row, below = printed.partition("\n\n")[2].splitlines()[:3]
+    piped = place.good(*command).partition("\n\n")[2].splitlines()
+    fields = re.findall(r"\S+: (.+?)(?:; |$)", below)
+    assert below.startswith("    Holm: ")
+    assert len(fields) == 2
+    assert re.split(r"  +", f"{row.strip()}  {'  '.join(fields)}") == re.split(r"  +", piped[1].strip())
+
+
 def test_a_system_is_shown(place: Place) -> None:
     shown = place.good("show", "bm25")
     assert shown.startswith("bm25: BM25, Lucene's variant\n")
@@ -287,13 +301,18 @@ def test_files_of_ones_own_collections_are_shown(tmp_path: Path) -> None:
     assert json.loads(place.good("show", "collection", "facts", "--json"))["files"] == []
 
 
+def test_a_name_of_a_paper_shows_the_paper_and_names_the_others(place: Place) -> None:
+    others = "others of this name: harness show protocol crossmath, harness show experiment crossmath\n"
+    assert place.good("show", "crossmath") == place.good("show", "paper", "crossmath") + others
+
+
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
+        (("show", "mathlib"), "'mathlib' names 3 things: harness show system mathlib or harness show protocol "),
         (("show", "bm2"), "name 'bm2' is unknown; did you mean 'bm25'?"),
         (("show", "system", "mini"), "system 'mini' is unknown; see: harness list systems"),
         (("show", "sytem", "mini"), "group 'sytem' is unknown; did you mean 'systems'?"),
-        (("show", "crossmath"), "'crossmath' names 3 things: harness show protocol crossmath or harness show paper "),
         (("show", "a", "b", "c"), "Invalid value: expected [GROUP] NAME"),
         (("list", "sytems"), "group 'sytems' is unknown; did you mean 'systems'?"),
         (("list", "corpora", "--paper", "mirmu-msm"), "--paper: corpora do not belong to a paper; use it with systems"),
@@ -346,6 +365,10 @@ def test_a_cache_that_cannot_be_written_to_is_a_fault(place: Place) -> None:
     [
         ("run system=bm25-p", ["system=bm25-phrases", "system=bm25-plus"]),
         ("run collection = mini-task1 system = bm25-p", ["bm25-phrases", "bm25-plus"]),  # as bash splits it
+        ("run system=bm25 system.k", ["system.k1="]),
+        ("run system = bm25 system.m", ["system.max_share=", "system.min_count="]),
+        ("run hydra/launcher=jo", ["hydra/launcher=joblib"]),
+        ("run hydra/sweeper = o", ["optuna"]),
         ("reproduce paper=mi", ["paper=mirmu-msm"]),
         ("run reu", ["reuse=false"]),
         ("show bm25-p", ["bm25-phrases", "bm25-plus"]),

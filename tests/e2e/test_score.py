@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -381,3 +382,35 @@ def test_a_report_has_the_command_that_makes_or_scores_each_run(place: Place) ->
     }
     (mean,) = (row for row in table(place.good(*shlex.split(found["mine"])[1:])) if row[0] == "mine")
     assert mean in table(both)
+
+
+# Files beside the printed tables
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "kind", "texts"),
+    [
+        (("score",), ("--figure", "f.svg"), b"<svg ", ("Mean nDCG′ of runs", "one", "two")),
+        (("score",), ("-o", "out", "--formats", "md"), b"# ", ()),
+        (("compare", "-b", "one"), ("--figure", "f.svg"), b"<svg ", ("Mean differences in nDCG′ from one", "two")),
+        (("compare",), ("--latex-tests", "f.tex"), b"% Needs ", ("two & one & nDCG", r"\bottomrule")),
+    ],
+)
+def test_a_file_alone(
+    place: Place, command: Sequence[str], options: Sequence[str], kind: bytes, texts: Sequence[str]
+) -> None:
+    before = place.files()
+    for _ in range(2):  # the second time, over its own
+        printed = place.good(*command, "a.run", "b.run", *MINI, *options)
+    (content,) = (data for path, data in place.files().items() if path not in before and "figures" not in path)
+    assert content.startswith(kind)
+    assert all(text in content.decode() + printed for text in texts)
+
+
+def test_options_of_files_that_do_not_go_together(place: Place) -> None:
+    run = ("score", "a.run", *MINI)
+    assert refused(place, *run, "--formats", "md") == ["--formats: requires --output FOLDER"]
+    assert refused(place, *run, "-o", "out", "--formats", "mb") == ["--formats: 'mb' is unknown; did you mean 'md'?"]
+    assert refused(place, *run, "--figure", "f.jpg") == ["--figure f.jpg: a figure's name ends in .pdf, .svg, .png"]
+    alone = "not allowed with --redact or --reproduction, whose reports (-o) have LaTeX tables"
+    assert refused(place, *run, "--redact", "--figure", "f.svg") == [f"--figure: {alone}"]

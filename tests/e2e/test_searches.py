@@ -11,6 +11,8 @@ import yaml
 from sweep_tools import MINI, killed_at_random, points, runs, summary
 from tools import Place
 
+from harness.experiments.sweep_progress import rounded
+
 SEARCH = ("run", "-m", *MINI, "system=bm25", "hydra/sweeper=optuna", "system.b=interval(0,1)", "formats=[json]")
 needs_optuna = pytest.mark.skipif(
     importlib.util.find_spec("hydra_plugins.hydra_optuna_sweeper") is None, reason="optuna is not installed"
@@ -41,7 +43,7 @@ def test_a_search_ends_near_the_maximum_and_the_same_command_adds_nothing(place:
     assert found["best_value"] == max(tried.values()) == tried[found["best_params"]["system.b"]] >= 0.859
     assert found["best_params"]["system.b"] < 0.05
     assert sum(b < 0.3 for b in list(tried)[10:]) > 15  # of the 20 trials after the random ones
-    best = f"best nDCG′ {found['best_value']:.4f} with b={found['best_params']['system.b']}"
+    best = f"best nDCG′ {found['best_value']:.4f} with b={rounded(str(found['best_params']['system.b']))}"
     assert f"30 configurations of bm25 on mini-task1: {best}, chosen on the same topics" in printed
     before = place.files()
     again = place.run(*arguments)

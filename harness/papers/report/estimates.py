@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.papers.estimate import EstimatedCalls, GroupEstimate, order
+from harness.papers.estimate import EstimatedCalls, GroupEstimate, order, united
 from harness.papers.needs import UNKNOWN
-from harness.papers.rates import SPREAD, Range, data
+from harness.papers.rates import SPREAD, Range, data, prices
 from harness.render.model import Cell, Column, Prose, Section, Table
 
 NOTES = (
@@ -23,7 +23,9 @@ def cost_section(found: Sequence[GroupEstimate], key: str, cores: int = 1) -> Se
     tables = (_totals(found, cores), _obtain(found), _work(found), _calls(found))
     steps = tuple(f"{number}. {line}" for number, line in enumerate(order(found, key), 1))
     shown = tuple(table for table in tables if table.rows)
-    return Section("Cost of the missing numbers", (Prose(NOTES), *shown, Prose(("Order:", *steps))))
+    paid = prices()
+    money = f"Dollars: known hours of one core at {paid.cpu}, and calls; an hour of a GPU is {paid.gpu}, times unknown."
+    return Section("Cost of the missing numbers", (Prose((*NOTES, money)), *shown, Prose(("Order:", *steps))))
 
 
 def amount(found: Range | None) -> str:
@@ -82,7 +84,7 @@ def _systems(count: int) -> str:
 
 def _totals(found: Sequence[GroupEstimate], cores: int) -> Table:
     rows = []
-    for each in found:
+    for each in (*found, *([united(found)] if len(found) > 1 else [])):
         hours = amount(each.hours)
         memory = None if each.memory is None else Range(each.memory, each.memory)
         price = amount(each.price) if each.calls else "none"
@@ -95,13 +97,15 @@ def _totals(found: Sequence[GroupEstimate], cores: int) -> Table:
             _size(each.disk),
             f"at least {_size(memory)}" if memory else UNKNOWN,
             price,
+            amount(each.dollars),
             ", ".join(each.unknown) or "nothing",
             ", ".join(each.unsized) or "nothing",
         ]
         rows.append(tuple(map(Cell, cells)))
     here = [f"hours, {cores} cores"] if cores > 1 else []
     hours_of = ("hours, 1 core", *here, "hours, 1 GPU")
-    names = ("tables", "runs", *hours_of, "disk", "memory", "calls, dollars", "time not known", "size not known")
+    unknown = ("time not known", "size not known")
+    names = ("tables", "runs", *hours_of, "disk", "memory", "calls, dollars", "dollars", *unknown)
     return Table("cost-totals", "What each table takes", tuple(map(Column, names)), tuple(rows))
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,22 @@ def test_a_name_of_ours_cannot_be_taken(conf: Conf) -> None:
     expected = f"{path}: the harness has a protocol of this name already; choose another file name"
     assert message(lambda: config.names("protocol")) == expected
     assert message(lambda: config.load("protocol", "trec_eval")) == expected
+
+
+def test_a_checkout_of_the_harness_is_one_with_it_while_its_files_are_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = config.names("system")
+    shutil.copytree(OURS, tmp_path / "conf")
+    (tmp_path / "harness").mkdir()
+    (tmp_path / "harness" / "version.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert config.names("system") == before
+    with (tmp_path / "conf/system/_bm25.yaml").open("a") as file:  # the base of bm25-plus and others
+        file.write("# changed\n")
+    config._names.cache_clear()
+    fault = message(lambda: config.names("system"))
+    assert fault.startswith(f"{tmp_path}/conf/system/") and "this checkout of the harness has another" in fault
 
 
 def test_what_load_gives_can_be_changed_without_harm() -> None:

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from harness.cli import facts
-from harness.papers.estimate import EstimatedCalls, GroupEstimate, estimates, order, to_json
+from harness.errors import HarnessError
+from harness.papers.estimate import EstimatedCalls, GroupEstimate, estimates, order, to_json, united
 from harness.papers.groups import TableGroup, table_groups
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.rates import Measured, Range, data
-from harness.papers.report.estimates import cost_section
+from harness.papers.report.estimates import amount, cost_section
 from harness.papers.steps import PlannedRun
 from harness.papers.work import WorkStep
-from harness.render.model import Table
+from harness.render.model import Prose, Table
 from harness.store.llm.estimate import character_counts
 from harness.systems.states import needed_models, nested_configurations
 
@@ -122,6 +123,30 @@ def test_counts_of_the_papers_say_where_they_are_from() -> None:
     assert data().corpora["mse-formulas"].range.low == 62_233
     assert data().corpora["mathlib-decls"].range.low == 115_966 + 40_610
     assert sum(character_counts("if x = 1")) == 8  # letters and others, as prompts are counted
+
+
+def test_hours_are_dollars_by_a_price_with_source_and_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = estimate_of("mirmu-msm", "2"), estimate_of("mirmu-msm", "3")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "conf/paper/costs").mkdir(parents=True)
+    given = "cpu: {dollars: 2, source: mine, date: 2026-01-02}\ngpu: {dollars: 3, source: mine, date: 2026-01-02}\n"
+    (tmp_path / "conf/paper/costs/prices.yaml").write_text(given)
+    assert one.dollars == one.hours.times(2)
+    both = united([one, other, one])
+    assert max(one.hours.high, other.hours.high) <= both.hours.high < one.hours.high + other.hours.high
+    assert len(both.group.runs) == len({*map(repr, (*one.group.runs, *other.group.runs))})
+    section = cost_section([one, other], "mirmu-msm")
+    notes = next(block for block in section.blocks if isinstance(block, Prose)).paragraphs
+    assert "one core at 2 dollars (mine, 2026-01-02)" in notes[-1]
+    (table,) = (block for block in section.blocks if isinstance(block, Table) and block.id == "cost-totals")
+    dollars = [column.title for column in table.columns].index("dollars")
+    assert [row[dollars].text for row in table.rows] == [
+        amount(each.hours.times(2)) for each in (one, other, united([one, other]))
+    ]
+    assert table.rows[-1][0].text == "all tables"
+    (tmp_path / "conf/paper/costs/prices.yaml").write_text(given.replace("dollars: 3", "dollars: -3"))
+    with pytest.raises(HarnessError, match="'dollars' is -3"):
+        assert one.dollars
 
 
 # ---- every paper ----------------------------------------------------------------------------------------------------

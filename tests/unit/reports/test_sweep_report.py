@@ -216,3 +216,36 @@ def test_the_lowest_value_is_first_if_it_was_searched() -> None:
     assert [row[0].text for row in table.rows] == ["1", "2", "3"]
     assert {cell.marks for row in table.rows for cell in row} == {()}
     assert (best_of(points, lowest=True).overrides["system.k"], best_of(points).overrides["system.k"]) == ("1", "2")
+
+
+def test_a_grid_of_two_numbers_has_a_heat_map_and_the_shares_of_its_keys() -> None:
+    grid = [point((k1 + 2 * b) / 10, k1=str(k1), b=f"{b}.00000") for k1 in (1, 2, 3, 4) for b in (0, 1)]
+    report = report_of(*grid)
+    figure = curves(report)["heat-map-b-k1"]
+    assert figure.caption == "nDCG by b (rows) and k1 (columns)"
+    assert texts(figure)[:6] == ["0", "1", "1", "2", "3", "4"]
+    assert "from 0.100" in texts(figure)  # to 0.6, in four shades
+    (table,) = (table for table in report.tables() if table.id == "importance")
+    # Variances of the means: 0.01 * 1.25 by k1 and 0.04 * 0.25 by b; their sum is the whole.
+    assert [[cell.text for cell in row] for row in table.rows] == [["k1", "0.56"], ["b", "0.44"]]
+    assert "parallel" not in curves(report)
+    third = curves(report_of(*grid, *(point(x, k1="1", b="0", c=str(c)) for c, x in ((1, 0.2), (2, 0.9)))))
+    assert third["parallel"].svg.count("<path") == 10 + 1  # a line for each point, and the diamond of the best
+    assert "best nDCG 0.9000 with b=0, c=2, k1=1" in third["parallel"].svg
+    assert third["heat-map-b-k1"].caption.endswith(", the best over all values of the other keys")
+
+
+@pytest.mark.parametrize(("lowest", "so_far"), [(False, "0.500; 2 0.500; 4 0.800"), (True, "0.500; 2 0.400; 4 0.400")])
+def test_sampled_points_are_scattered_with_the_best_so_far(lowest: bool, so_far: str) -> None:
+    values = (0.5, 0.4, 0.8, 0.7, 0.6, 0.45, 0.55, 0.65)
+    sampled = [point(x, k1=f"{x * 3.14159265:.9f}", b=f"{x * x:.9f}") for x in values]
+    found = sweep_report(sampled, "Sweep", provenance({}), None, lowest, [0.5, 0.4, None, *values[2:]])
+    shown = curves(found)
+    (said,) = re.findall(r"so far: (.*?); point", shown["search"].svg)
+    assert said.startswith(f"1 {so_far}")
+    assert 'fill="none"' not in shown["curve-system-k1"].svg
+    assert "heat-map-b-k1" not in shown
+    (table,) = (table for table in found.tables() if table.id == "points")
+    assert max(len(cell.text) for row in table.rows for cell in row) <= 6
+    (shares,) = (table for table in found.tables() if table.id == "importance")  # both keys order the points alike
+    assert len({row[1].text for row in shares.rows}) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import pytest
 from archive_tools import placed, zipped
 
 from harness.errors import HarnessError
+from harness.io.files import data_root
 from harness.labs import remote
 from harness.labs.receipts import Shown
 from harness.labs.submit import Offer
@@ -165,3 +167,32 @@ def test_mistakes_of_the_user(run: Path, tmp_path: Path) -> None:
             remote.submit_to(server, "secret", Offer(run, ""))
     with pytest.raises(HarnessError, match="no such file"):
         remote.submit_to("http://127.0.0.1:1", "secret", Offer(tmp_path / "none.run", ""))
+
+
+def test_the_leaderboard_of_a_server_is_read_without_a_token(capsys: pytest.CaptureFixture[str]) -> None:
+    from harness.cli.leaderboard import leaderboard
+
+    runs = [str(path) for path in sorted((data_root() / "runs/mini/mini-task1").glob("*.run"))]
+    leaderboard(runs, "mini-task1", resamples=10, as_json=True)
+    (document,) = json.loads(capsys.readouterr().out)
+    leaderboard(runs, "mini-task1", resamples=10)
+    printed = capsys.readouterr().out
+    with answering((200, document), (200, document), (404, {"errors": ["the leaderboard is not built yet"]})) as (
+        server, seen,
+    ):  # fmt: skip
+        for given in ({"server": f"{server}/lab/submit"}, {"places": [f"{server}/lab/"]}):
+            leaderboard(**given)
+            assert capsys.readouterr().out == printed
+        assert [path for path, *_ in seen] == ["/lab/api/v1/leaderboard"] * 2
+        assert all("authorization" not in headers for _, headers, _ in seen)
+        with pytest.raises(HarnessError, match="is not built yet"):
+            leaderboard([server])
+        for given, said in (
+            ({"main": "AP"}, f"--main: the lab of {server} says this for its runs; leave it out"),
+            ({"final": True}, f"--final: the lab of {server} says this"),
+            ({"places": ["x.run"]}, f"{server}: the leaderboard of a server is shown alone"),
+        ):
+            with pytest.raises(HarnessError, match=re.escape(said)):
+                leaderboard(server=server, **given)
+    with pytest.raises(HarnessError, match="leaderboard: name a lab, a folder, run files, or --server URL"):
+        leaderboard()
