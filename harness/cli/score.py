@@ -11,26 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand
 
-from harness.cli.options import (
-    AsJson,
-    CollectionName,
-    Columns,
-    CorpusName,
-    Decimals,
-    Edition,
-    Format,
-    Judgments,
-    Keys,
-    Latex,
-    Measures,
-    Order,
-    Output,
-    ProtocolName,
-    Quiet,
-    Redact,
-    Runs,
-    TopicFile,
-)
+from harness.cli.options import Columns, Decimals, Latex, Order, Output
 from harness.cli.plugin_commands import RUNS, in_panel
 from harness.cli.scoring_options import (
     ScoringOptions,
@@ -38,8 +19,8 @@ from harness.cli.scoring_options import (
     exists,
     labelled,
     log_private_judgments,
-    note_unless,
     parse_margin,
+    with_scoring_options,
 )
 from harness.cli.tables import print_table, table_lines
 from harness.errors import HarnessError
@@ -69,69 +50,46 @@ class ScoreCommand(TyperCommand):
 
 
 @in_panel(RUNS)
+@with_scoring_options()
 def score(
-    runs: Runs,
-    collection: CollectionName = None,
-    qrels: Judgments = None,
-    topics: TopicFile = None,
-    edition: Edition = None,
-    protocol: ProtocolName = None,
-    format: Format = None,
-    measures: Measures = None,
-    keys: Keys = None,
-    corpus: CorpusName = None,
+    asked: ScoringOptions,
     output: Output = None,
     latex: Latex = None,
     columns: Columns = None,
     decimals: Decimals = None,
     order: Order = None,
     per_topic: Annotated[bool, typer.Option("--per-topic", help="Print every topic instead of means.")] = False,
-    as_json: AsJson = False,
-    redact: Redact = False,
-    quiet: Quiet = False,
 ) -> None:
     """Score run files of any system."""
-    note = note_unless(quiet)
-    asked = ScoringOptions(
-        runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
-    )
-    style = _style(latex, columns, decimals, order, redact=redact)
+    style = _style(latex, columns, decimals, order, redact=asked.redact)
     evaluation = evaluate_options(replace(asked, lines=output is not None))
-    if redact:
+    if asked.redact:
         if per_topic:
             raise HarnessError("--per-topic and --redact: say one of them; values of topics reveal judgments")
         _finish_redacted(asked, evaluation, output)
         return
-    if per_topic and not as_json:
+    if per_topic and not asked.json:
         print_line("\t".join(("run", "topic", *evaluation.scores[0].measures)))
         for scores in evaluation.scores:
             for topic, row in zip(scores.topics, scores.values.tolist(), strict=True):
                 print_line("\t".join((scores.run, topic, *(repr(value) for value in row))))
-    elif not as_json:
+    elif not asked.json:
         _print_means(evaluation, asked)
     label = evaluation.scores[0].protocol.label
     for run, found in evaluation.tie_spans().items():
         if spans := ", ".join(f"{label(measure)} {span}" for measure, span in found.items()):
-            note(f"ties: {run}: {spans}, depending on the order of tied results")
+            asked.note(f"ties: {run}: {spans}, depending on the order of tied results")
     _write_latex(style, asked, evaluation, None)
     _finish(asked, evaluation, None, output)
 
 
 @in_panel(RUNS)
+@with_scoring_options()
 def compare(
-    runs: Runs,
-    collection: CollectionName = None,
+    asked: ScoringOptions,
     baseline: Annotated[
         str | None, typer.Option("--baseline", "-b", help="Run to compare with; default: all pairs.")
     ] = None,
-    qrels: Judgments = None,
-    topics: TopicFile = None,
-    edition: Edition = None,
-    protocol: ProtocolName = None,
-    format: Format = None,
-    measures: Measures = None,
-    keys: Keys = None,
-    corpus: CorpusName = None,
     output: Output = None,
     latex: Latex = None,
     columns: Columns = None,
@@ -171,24 +129,17 @@ def compare(
     persistence: Annotated[
         float, typer.Option(metavar="P", help="With --reproduction: the p of rank-biased overlap.")
     ] = 0.9,
-    as_json: AsJson = False,
-    redact: Redact = False,
-    quiet: Quiet = False,
 ) -> None:
     """Significance tables: paired t-tests, Bonferroni and Holm, randomization tests; or a reproduction."""
     from harness.experiments import evaluate as workflow
 
-    note = note_unless(quiet)
-    asked = ScoringOptions(
-        runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
-    )
-    style = _style(latex, columns, decimals, order, redact=redact or reproduction)
+    style = _style(latex, columns, decimals, order, redact=asked.redact or reproduction)
     if equivalence is not None and non_inferiority is not None:
         raise HarnessError("--equivalence and --non-inferiority: say one of them")
     if reproduction and (equivalence or non_inferiority or correction != "bonferroni"):
         raise HarnessError("--reproduction: makes no tests; leave out --correction, --equivalence, --non-inferiority")
     if reproduction:
-        if redact:
+        if asked.redact:
             raise HarnessError("--redact: a reproduction shows values per topic, which a redacted report must not")
         if baseline is not None or family is not None:
             raise HarnessError("--reproduction: has baselines of its own, --baseline-original and --baseline-new")
@@ -209,10 +160,10 @@ def compare(
         margin=parse_margin(equivalence or non_inferiority),
         kind="equivalence" if non_inferiority is None else "non-inferiority",
     )
-    if redact:
+    if asked.redact:
         _finish_redacted(asked, evaluation, output)
         return
-    if not as_json:
+    if not asked.json:
         _print_means(evaluation, asked)
         print_line("")
         _print_tests(comparison, evaluation.scores[0].protocol.label)

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import to_path
+from harness.cli.options import (
+    AsJson,
+    CollectionName,
+    CorpusName,
+    Edition,
+    Format,
+    Judgments,
+    Keys,
+    Measures,
+    ProtocolName,
+    Quiet,
+    Redact,
+    Runs,
+    TopicFile,
+    to_path,
+)
 from harness.errors import HarnessError, counted_text
 from harness.io.console import hide_progress, log_line, print_line
 from harness.io.names import check_name
@@ -52,6 +69,58 @@ class ScoringOptions:
             or shlex.join(["harness", "score", text, *options])
             for run, text in zip(evaluation.runs, self.runs, strict=True)
         }
+
+
+def _options(
+    runs: Runs,
+    collection: CollectionName = None,
+    qrels: Judgments = None,
+    topics: TopicFile = None,
+    edition: Edition = None,
+    protocol: ProtocolName = None,
+    format: Format = None,
+    measures: Measures = None,
+    keys: Keys = None,
+    corpus: CorpusName = None,
+    as_json: AsJson = False,
+    redact: Redact = False,
+    quiet: Quiet = False,
+) -> ScoringOptions:
+    note = note_unless(quiet)
+    return ScoringOptions(
+        runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
+    )
+
+
+def with_scoring_options(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Returns a decorator of a command, which takes `ScoringOptions` first, that adds their options to its own.
+
+    Parameters
+    ----------
+    without : options that the command does not have.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        shared = {name: each for name, each in _parameters(_options).items() if name not in without}
+        _, *own = _parameters(function).values()
+        first = [each for name, each in shared.items() if name not in ("as_json", "redact", "quiet")]
+        last = [each for each in shared.values() if each not in first]
+
+        @wraps(function)
+        def command(**given: Any) -> None:  # noqa: ANN401  (the values of any options)
+            asked = _options(**{name: given.pop(name) for name in shared})
+            function(asked, **given)
+
+        parameters = [*first, *own, *last]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        return command
+
+    return decorate
+
+
+def _parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(function, eval_str=True).parameters)
 
 
 def note_unless(quiet: bool) -> Callable[[str], None]:
