@@ -39,7 +39,10 @@ Runs = Annotated[
 CollectionName = Annotated[
     str | None,
     typer.Option(
-        "--collection", "-c", autocompletion=of("collection"), help="Collection; see 'harness list collections'."
+        "--collection",
+        "-c",
+        autocompletion=of("collection"),
+        help="Collection; see 'harness list collections'. Several, for score and compare: A,B or A/EDITION,B.",
     ),
 ]
 Judgments = Annotated[

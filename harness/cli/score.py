@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from harness.cli.options import Columns, Decimals, Latex, Order, Output
 from harness.cli.plugin_commands import RUNS, in_panel
 from harness.cli.scoring_options import (
     ScoringOptions,
+    evaluate_on_collections,
     evaluate_options,
     exists,
     labelled,
@@ -28,6 +30,8 @@ from harness.io.console import out_table, out_wrapped, print_line
 
 if TYPE_CHECKING:
     from harness.experiments.evaluate import Evaluation
+    from harness.experiments.joint import JointEvaluation
+    from harness.render.model import Table
     from harness.scoring.compare import Comparison
 
 
@@ -62,6 +66,11 @@ def score(
 ) -> None:
     """Score run files of any system."""
     style = _style(latex, columns, decimals, order, redact=asked.redact)
+    if len(asked.collections) > 1:
+        if per_topic:
+            raise HarnessError("--per-topic: goes with one collection; --json has the values of all")
+        _finish_jointly(asked, evaluate_on_collections(asked), None, style, output)
+        return
     evaluation = evaluate_options(replace(asked, lines=output is not None))
     if asked.redact:
         if per_topic:
@@ -149,10 +158,9 @@ def compare(
         return
     if (baseline_original, baseline_new, new_collection) != (None, None, None):
         raise HarnessError("--baseline-original, --baseline-new and --new-collection go with --reproduction")
-    evaluation = evaluate_options(replace(asked, lines=output is not None))
-    comparison = workflow.compare(
-        evaluation,
-        baseline,
+    test_runs = partial(
+        workflow.compare,
+        baseline=baseline,
         alpha=alpha,
         family=family,
         seed=seed,
@@ -160,6 +168,12 @@ def compare(
         margin=parse_margin(equivalence or non_inferiority),
         kind="equivalence" if non_inferiority is None else "non-inferiority",
     )
+    if len(asked.collections) > 1:
+        joint = evaluate_on_collections(asked)
+        _finish_jointly(asked, joint, test_runs(joint), style, output)
+        return
+    evaluation = evaluate_options(replace(asked, lines=output is not None))
+    comparison = test_runs(evaluation)
     if asked.redact:
         _finish_redacted(asked, evaluation, output)
         return
@@ -267,18 +281,61 @@ def _write_latex(
     style: _Style | None, asked: ScoringOptions, evaluation: Evaluation, comparison: Comparison | None
 ) -> None:
     """Writes the LaTeX table of means, if one is requested."""
-    if style is None:
-        return
+    from harness.reports.means import paper_means_table
+
+    if style is not None:
+        layout = {"columns": style.columns, "decimals": style.decimals, "order": style.order}
+        _write_tables(style, asked, [paper_means_table(evaluation, comparison, **layout)])
+
+
+def _write_tables(style: _Style, asked: ScoringOptions, tables: Sequence[Table]) -> None:
+    """Writes tables as LaTeX, unless the file is none of the harness."""
     from harness.io.files import write_all
     from harness.render.latex import render_table
     from harness.render.write import is_ours
-    from harness.reports.means import paper_means_table
 
     if style.file.is_file() and style.file.stat().st_size and not is_ours(style.file, suffix=".tex"):
         raise HarnessError(f"{style.file}: exists and is no LaTeX table of the harness; choose another file")
-    table = paper_means_table(evaluation, comparison, columns=style.columns, decimals=style.decimals, order=style.order)
-    write_all({style.file: render_table(table)})
+    write_all({style.file: "\n".join(render_table(table) for table in tables)})
     (asked.note if asked.json else print_line)(f"table: {style.file}")
+
+
+def _finish_jointly(
+    asked: ScoringOptions,
+    evaluation: JointEvaluation,
+    comparison: Comparison | None,
+    style: _Style | None,
+    output: Path | None,
+) -> None:
+    """Prints runs on several collections, writes their tables and report, or prints the JSON document."""
+    from harness.experiments.joint import heterogeneity
+    from harness.reports.joint import heterogeneity_table, joint_document, joint_means_table, joint_report
+
+    parts = list(evaluation.parts.values())
+    tables = [joint_means_table(evaluation, measure, comparison) for measure in evaluation.measures]
+    label = parts[0].scores[0].protocol.label
+    if not asked.json:
+        for table in tables:
+            print_table(table)
+            print_line("")
+        if comparison is not None:
+            _print_tests(comparison, label)
+            print_line("")
+            print_table(heterogeneity_table(heterogeneity(evaluation, comparison), label))
+            print_line("")
+        print_line(f"protocol {parts[0].scores[0].protocol.name}")
+    if style is not None:
+        if style.columns or style.order:
+            raise HarnessError("--columns and --order: go with one collection")
+        made = [joint_means_table(evaluation, name, comparison, style.decimals) for name in evaluation.measures]
+        _write_tables(style, asked, made)
+    if output is not None:
+        written = joint_report(evaluation, comparison).write(output)
+        for part in parts:
+            log_private_judgments(asked, part)
+        (asked.note if asked.json else print_line)(f"report: {written['html']}")
+    if asked.json:
+        print_line(json.dumps(joint_document(evaluation, comparison), allow_nan=False, indent=1))
 
 
 def _finish_redacted(asked: ScoringOptions, evaluation: Evaluation, output: Path | None) -> None:

@@ -29,6 +29,7 @@ from harness.scoring.protocol import Protocol
 from harness.scoring.randomization import TOLERANCE, check_flips, child_seed, flips_for, sign_flips
 from harness.scoring.scores import Scores
 from harness.scoring.seeds import seed_test
+from harness.scoring.strata import stratified_error
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -53,8 +54,9 @@ class PairDifference:
     n, n_a, n_b : topics that count for both and for each run; of clustered topics, the clusters with such topics.
     mean_a, mean_b : means over the topics that count for both, also if topics are clustered.
     difference, ci_low, ci_high : mean of a - b over topics and its t interval (level: the comparison's `confidence`).
-    sd : standard deviation of the differences (ddof 1); of clustered topics, sqrt(n) times the standard error of the
-        mean (`harness.scoring.intervals.mean_errors`). Exactly 0 where the differences are constant.
+    sd : standard deviation of the differences (ddof 1); of clustered topics (`harness.scoring.intervals.mean_errors`)
+        and of several collections (`harness.scoring.strata`), sqrt(n) times the standard error of the mean. Exactly 0
+        where the differences are constant.
     effect_size : Cohen's d for paired samples, difference / sd. None where sd is 0 and the difference is not.
     t, p : two-sided paired t-test. None (undefined) where sd is 0 and the difference is not.
     p_randomization : two-sided paired sign-flip test; always defined.
@@ -172,6 +174,7 @@ def compare(
     power: float = 0.8,
     confidence: float = 0.95,
     clusters: Mapping[str, str] | None = None,
+    strata: Mapping[str, str] | None = None,
     correction: Marks = "bonferroni",
     margin: Margin | None = None,
     kind: Kind = "equivalence",
@@ -187,6 +190,8 @@ def compare(
         None: 10,000, and for the randomization test as many as a corrected p of alpha needs, 10 x family / alpha.
     clusters : topic -> its cluster of dependent topics; None if topics are independent. Means stay those over topics;
         errors are cluster-robust, and the randomization test flips the signs of whole clusters.
+    strata : topic -> its collection; the t-test then leaves out the variance between collections
+        (`harness.scoring.strata.stratified_error`). None: all topics are of one.
     correction : the one that tables mark; `maxT` adds the max-statistic permutation test over the tests made here.
     margin, kind : also test equivalence, or non-inferiority of `a`, within this margin (`harness.scoring.equivalence`).
 
@@ -226,15 +231,16 @@ def compare(
     for (run, measure), column in columns.items():
         column[places[run]] = runs[run].column(measure)
     of = None if clusters is None else numbers_of_names([clusters[topic] for topic in topics])
+    parts = None if strata is None else numbers_of_names([strata[topic] for topic in topics])
     tests = [*product(tested, used)]
     shared = shared_flips(tests, columns, of, plan.permutations, seed) if correction == "maxT" else {}
     rows, highest = [], {measure: parse_measure(measure).highest for measure in used}
     for (a, b), measure in track(tests, "significance tests"):
         sides = [(columns[run, measure], places[run]) for run in (a, b)]
-        rows.append(_row(plan, (a, b, measure), highest[measure], sides, of, shared.get((a, b, measure))))
+        rows.append(_row(plan, (a, b, measure), highest[measure], sides, (of, parts), shared.get((a, b, measure))))
     found = corrected(plan, rows)
     equivalence = equivalence_tests(found, margins, family=family, alpha=alpha, kind=kind)
-    return replace(plan, rows=found, equivalence=equivalence, correction=_describe(plan, rows))
+    return replace(plan, rows=found, equivalence=equivalence, correction=_describe(plan, rows, strata))
 
 
 def over_seeds(comparison: Comparison, a: Sequence[Scores], b: Sequence[Scores]) -> Comparison:
@@ -368,10 +374,17 @@ def _row(
     named: tuple[str, str, str],
     highest: float,
     sides: Sequence[tuple[Floats, Index]],
-    clusters: Index | None,
+    groups: tuple[Index | None, Index | None],
     shared: tuple[float, float, float | None] | None,
 ) -> PairDifference:
-    """Returns the tests of a pair and a measure; `sides`: values by topic, and the topics in the order of the run."""
+    """Returns the tests of a pair and a measure.
+
+    Parameters
+    ----------
+    sides : of each run, values by topic and the topics in the order of the run.
+    groups : numbers of the topics' clusters and collections; None where there is one topic to each, or one collection.
+    """
+    clusters, strata = groups
     a, b, measure = named
     counted = [~np.isnan(values) for values, _ in sides]
     common = counted[0] & counted[1]
@@ -393,6 +406,10 @@ def _row(
         flipped = np.bincount(of, differences)
         flipped[np.abs(flipped) <= TOLERANCE] = 0.0
         units_apart = flipped / np.bincount(of)
+    if strata is not None:
+        of_all, freedom = stratified_error(differences, numbers_of_names(strata[common].tolist()), of)
+        if math.isnan(sd := math.sqrt(n) * of_all):
+            raise HarnessError(f"runs {a} and {b} have fewer than two topics for {measure} in common on a collection")
     if sd <= TOLERANCE * max(1.0, float(np.abs(x).max()), float(np.abs(y).max())):
         sd = 0.0
     effect_size, statistic, p, margin = paired_t(difference, sd, n, freedom, plan.confidence)
@@ -465,7 +482,7 @@ def with_cluster_note(comparison: Comparison, cluster: str) -> Comparison:
     return replace(comparison, correction=f"{comparison.correction}; {CLUSTERED.format(cluster)}")
 
 
-def _describe(plan: Comparison, rows: Sequence[PairDifference]) -> str:
+def _describe(plan: Comparison, rows: Sequence[PairDifference], strata: Mapping[str, str] | None = None) -> str:
     name = "paired t-test" if plan.test == "t" else "paired randomization test"
     undefined = sum(row.p is None for row in rows) if plan.test == "t" else 0
     family = f"a family of {counted_text(plan.family, 'test')}"
@@ -474,6 +491,7 @@ def _describe(plan: Comparison, rows: Sequence[PairDifference]) -> str:
     words += f", {undefined} of them undefined (constant differences) but counted" if undefined else ""
     if any(max(row.seeds_a, row.seeds_b) > 1 for row in rows):
         words += "; of trained systems the t-test is over topics and seeds, both random"
+    words += f"; the t-test is stratified by {len(set(strata.values()))} collections" if strata else ""
     words += "; maxT by sign flips that all tests share" if plan.marks == "maxT" else ""
     errors = [row.p_randomization_error for row in rows if row.p_randomization_error is not None]
     if not errors:

@@ -25,6 +25,7 @@ QRELS = data_root() / "qrels" / "mini-task1.txt"
 TOPICS = data_root() / "topics" / "mini-task1.eng.jsonl"
 MINI = ("-c", "mini-task1")
 GIVEN = ("--qrels", str(QRELS))
+NAMES = ("mini-task1", "mini-theorems")
 FLAG = "--topics: takes a file of topics, and goes with --qrels"
 HINT = f"{FLAG}; to print every topic, say --per-topic"
 
@@ -381,3 +382,33 @@ def test_a_report_has_the_command_that_makes_or_scores_each_run(place: Place) ->
     }
     (mean,) = (row for row in table(place.good(*shlex.split(found["mine"])[1:])) if row[0] == "mine")
     assert mean in table(both)
+
+
+# Several collections
+
+
+def test_several_collections_are_a_table_with_all_topics(place: Place) -> None:
+    given = ("-c", ",".join(NAMES), "--protocol", "trec_eval", "--measures", "AP")
+    for name, docs in (("one", ("a1088", "d")), ("two", ("d", "a1088"))):
+        lines = [
+            f"{topic} Q0 {doc} {rank} {-rank} {name}\n" for topic in ("M.1", "T.1.1") for rank, doc in enumerate(docs)
+        ]
+        place.write(f"{name}.txt", "".join(lines))
+    runs = ("one.txt", "two.txt")
+    shown = place.good("score", *runs, *given)
+    assert shown.splitlines()[1].split() == ["run", *NAMES, "all", "topics"]
+    found = json.loads(place.good("compare", *runs, *given, "--json"))
+    assert list(found["evaluations"]) == list(NAMES)
+    assert (len(found["comparison"]["rows"]), found["heterogeneity"][0]["topics"]) == (
+        1,
+        {"mini-task1": 42, "mini-theorems": 40},
+    )
+    place.good("compare", *runs, *given, "-o", "out", "--latex", "t.tex")
+    assert "Agreement of the collections" in (place.here / "out" / "report.md").read_text()
+    for option, said in (
+        (("--redact",), "--redact: goes with one collection"),
+        (("--edition", "official"), "--edition: goes with one collection; say NAME/EDITION"),
+        (("--per-topic",), "--per-topic: goes with one collection; --json has the values of all"),
+    ):
+        assert refused(place, "score", *runs, *given, *option) == [said]
+    assert refused(place, "organise", "power", *runs, *given)[0].startswith("--collection: several collections are for")
