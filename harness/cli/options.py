@@ -90,6 +90,10 @@ Redact = Annotated[
         "--redact", help="For participants, if judgments are private: only rounded means, no tests or values per topic."
     ),
 ]
+Unjudged = Annotated[
+    bool,
+    typer.Option("--unjudged", help="Also bound means and differences whatever the unjudged documents are."),
+]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only errors on standard error: no notes, warnings or progress.")
 ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand
 
-from harness.cli.options import Columns, Decimals, Latex, Order, Output
+from harness.cli.options import Columns, Decimals, Latex, Order, Output, Unjudged
 from harness.cli.plugin_commands import RUNS, in_panel
 from harness.cli.scoring_options import (
     ScoringOptions,
@@ -63,15 +63,17 @@ def score(
     decimals: Decimals = None,
     order: Order = None,
     per_topic: Annotated[bool, typer.Option("--per-topic", help="Print every topic instead of means.")] = False,
+    unjudged: Unjudged = False,
 ) -> None:
     """Score run files of any system."""
+    _check_unjudged(asked, unjudged, per_topic or asked.json)
     style = _style(latex, columns, decimals, order, redact=asked.redact)
     if len(asked.collections) > 1:
         if per_topic:
             raise HarnessError("--per-topic: goes with one collection; --json has the values of all")
         _finish_jointly(asked, evaluate_on_collections(asked), None, style, output)
         return
-    evaluation = evaluate_options(replace(asked, lines=output is not None))
+    evaluation = evaluate_options(replace(asked, lines=unjudged or output is not None))
     if asked.redact:
         if per_topic:
             raise HarnessError("--per-topic and --redact: say one of them; values of topics reveal judgments")
@@ -88,8 +90,9 @@ def score(
     for run, found in evaluation.tie_spans().items():
         if spans := ", ".join(f"{label(measure)} {span}" for measure, span in found.items()):
             asked.note(f"ties: {run}: {spans}, depending on the order of tied results")
+    _print_unjudged(evaluation, None, unjudged)
     _write_latex(style, asked, evaluation, None)
-    _finish(asked, evaluation, None, output)
+    _finish(asked, evaluation, None, output, unjudged)
 
 
 @in_panel(RUNS)
@@ -119,6 +122,7 @@ def compare(
         str | None,
         typer.Option(metavar="MARGIN", help="Also test whether each first run is not worse than the second by it."),
     ] = None,
+    unjudged: Unjudged = False,
     reproduction: Annotated[
         bool,
         typer.Option(
@@ -142,6 +146,7 @@ def compare(
     """Significance tables: paired t-tests, Bonferroni and Holm, randomization tests; or a reproduction."""
     from harness.experiments import evaluate as workflow
 
+    _check_unjudged(asked, unjudged, reproduction or asked.json)
     style = _style(latex, columns, decimals, order, redact=asked.redact or reproduction)
     if equivalence is not None and non_inferiority is not None:
         raise HarnessError("--equivalence and --non-inferiority: say one of them")
@@ -172,7 +177,7 @@ def compare(
         joint = evaluate_on_collections(asked)
         _finish_jointly(asked, joint, test_runs(joint), style, output)
         return
-    evaluation = evaluate_options(replace(asked, lines=output is not None))
+    evaluation = evaluate_options(replace(asked, lines=unjudged or output is not None))
     comparison = test_runs(evaluation)
     if asked.redact:
         _finish_redacted(asked, evaluation, output)
@@ -181,8 +186,9 @@ def compare(
         _print_means(evaluation, asked)
         print_line("")
         _print_tests(comparison, evaluation.scores[0].protocol.label)
+    _print_unjudged(evaluation, comparison, unjudged)
     _write_latex(style, asked, evaluation, comparison)
-    _finish(asked, evaluation, comparison, output)
+    _finish(asked, evaluation, comparison, output, unjudged)
 
 
 def _reproduce(
@@ -354,12 +360,41 @@ def _finish_redacted(asked: ScoringOptions, evaluation: Evaluation, output: Path
     print_line(found.left_out)
 
 
-def _finish(asked: ScoringOptions, evaluation: Evaluation, comparison: Comparison | None, output: Path | None) -> None:
+def _check_unjudged(asked: ScoringOptions, unjudged: bool, other: bool) -> None:
+    """Refuses --unjudged where it has no table, and for participants, to whom bounds would tell what is judged."""
+    if unjudged and asked.redact:
+        raise HarnessError("--unjudged: not allowed with --redact, since bounds tell which documents are judged")
+    if unjudged and (other or len(asked.collections) > 1):
+        raise HarnessError(
+            "--unjudged: prints tables for one collection; leave out --json, --per-topic, --reproduction"
+        )
+
+
+def _print_unjudged(evaluation: Evaluation, comparison: Comparison | None, unjudged: bool) -> None:
+    if not unjudged:
+        return
+    from harness.reports.unjudged import bounds_table, order_table, unjudged_bounds
+
+    bounds = unjudged_bounds(evaluation)
+    print_line("")
+    print_table(bounds_table(evaluation, bounds))
+    if len(evaluation.scores) > 1:
+        print_line("")
+        print_table(order_table(evaluation, bounds, comparison))
+
+
+def _finish(
+    asked: ScoringOptions,
+    evaluation: Evaluation,
+    comparison: Comparison | None,
+    output: Path | None,
+    unjudged: bool,
+) -> None:
     """Writes the report, if one is requested, then prints the JSON document."""
     if output is not None:
         from harness.reports.comparison import report
 
-        written = report(evaluation, comparison, commands=asked.commands(evaluation)).write(output)
+        written = report(evaluation, comparison, commands=asked.commands(evaluation), unjudged=unjudged).write(output)
         log_private_judgments(asked, evaluation)
         (asked.note if asked.json else print_line)(f"report: {written['html']}")
     if asked.json:

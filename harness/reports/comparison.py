@@ -32,6 +32,7 @@ from harness.reports.parts import (
 )
 from harness.reports.records import comparison_records, score_records
 from harness.reports.topics import explorer, own_corpus, topic_pages
+from harness.reports.unjudged import unjudged_section
 from harness.scoring.compare import Comparison, PairDifference
 from harness.scoring.comparison_files import to_json
 from harness.scoring.letters import groups_not_different
@@ -53,6 +54,7 @@ def report(
     remarks: Sequence[str] = (),
     provenance: Provenance | None = None,
     commands: Mapping[str, str] = MappingProxyType({}),
+    unjudged: bool = False,
 ) -> Report:
     """Builds the report of scored runs; with a comparison, also of their differences.
 
@@ -62,6 +64,7 @@ def report(
     remarks : what a reader of the numbers must know, a sentence each.
     provenance : default: `harness.experiments.evaluate.inputs`.
     commands : run -> the command that makes it or scores it.
+    unjudged : add what documents without a judgment leave open (`harness.scoring.unjudged`).
 
     Examples
     --------
@@ -82,6 +85,7 @@ def report(
         _differences_section(evaluation),
         domain_section(evaluation),
         equivalence_section(comparison, evaluation.scores[0].protocol.label),
+        unjudged_section(evaluation, comparison) if unjudged else None,
         _topics_section(evaluation, comparison),
         _cost_section(evaluation),
         _limitations_section(evaluation),

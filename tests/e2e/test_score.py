@@ -412,3 +412,28 @@ def test_several_collections_are_a_table_with_all_topics(place: Place) -> None:
     ):
         assert refused(place, "score", *runs, *given, *option) == [said]
     assert refused(place, "organise", "power", *runs, *given)[0].startswith("--collection: several collections are for")
+
+
+# Unjudged documents
+
+
+def test_bounds_of_unjudged_documents(place: Place) -> None:
+    place.write("x.run", "M.1 Q0 nowhere 1 2 x\nM.1 Q0 a1088 2 1 x\n")
+    given = ("x.run", "a.run", *MINI, "--measures", "P@2")
+    plain = place.good("compare", *given, "--protocol", "trec_eval")
+    shown = place.good("compare", *given, "--protocol", "trec_eval", "--unjudged", "-o", "out")
+    assert shown.startswith(plain)
+    added = [line.split() for line in shown.removeprefix(plain).splitlines()]
+    # One result of one of 42 topics may be relevant.
+    assert ["x", "P@2", "0.0119", "0.0119", "0.0238"] in added
+    assert "Unjudged documents" in (place.here / "out" / "report.md").read_text()
+    for option, said in (
+        (("--redact",), "--unjudged: not allowed with --redact, since bounds tell which documents are judged"),
+        (
+            ("--json",),
+            "--unjudged: prints tables for one collection; leave out --json, --per-topic, --reproduction",
+        ),
+        ((), "unjudged: protocol arqmath-task1 scores judged documents only, so that nothing is open"),
+    ):
+        done = place.run("score", *given, "--unjudged", *option)
+        assert (done.code, done.err.splitlines()[-1]) == (2, f"harness: {said}")
