@@ -21,6 +21,10 @@ CLUSTERED = (
     "Topics that depend on each other are tested by their means over seeds, with errors that are robust to clusters: "
     "there is no such test over both, so that other seeds may change these results more than their p-values say."
 )
+FOR_A_PAPER = (
+    'For a paper: "Trained systems were compared over topics and seeds, both random samples, by a t-test of the '
+    "crossed design with Satterthwaite's degrees of freedom.\""
+)
 
 
 def seeds_sections(results: ExperimentResults) -> Sequence[Section]:
@@ -58,8 +62,8 @@ def seeds_sections(results: ExperimentResults) -> Sequence[Section]:
             "suffice, it takes more topics."
         )
         blocks.append(Table("seeds-needed", f"Seeds that a difference in {of} needs", columns, needs, (note,), named))
-    if any(results.clusters(row, part) is not None for row in components):
-        blocks.append(Prose((CLUSTERED,)))
+    clustered = any(results.clusters(row, part) is not None for row in components)
+    blocks.append(Prose((CLUSTERED if clustered else FOR_A_PAPER,)))
     return [Section("Variance of seeds", tuple(blocks))]
 
 

@@ -15,7 +15,7 @@ from harness.render.model import Cell, Column, Figure, Prose, Section, Table, nu
 from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.means import evaluation_document
-from harness.reports.pair_tests import after, shown_p, test_marks, tests_table
+from harness.reports.pair_tests import after, methods_text, shown_p, test_marks, tests_table
 from harness.reports.parts import best_mean, best_words, equal, protocol_text, provenance_section
 from harness.reports.records import comparison_records, score_records
 from harness.scoring.compare import Comparison
@@ -95,13 +95,11 @@ def heterogeneity_table(tests: Sequence[StratifiedTest], label: Callable[[str], 
     return Table("heterogeneity", "Agreement of the collections", columns, rows, notes, row_headers=3)
 
 
-def joint_sentence(comparison: Comparison, collections: int) -> str:
-    """Returns a sentence for the methods section of a paper."""
+def joint_methods(comparison: Comparison, collections: int) -> str:
+    """Returns sentences for the methods section of a paper."""
     return (
-        f"Runs were compared over the topics of {counted_text(collections, 'collection')} by paired t-tests stratified "
-        f"by collection (variances of the differences within each collection, degrees of freedom by Satterthwaite), "
-        f"alpha {comparison.alpha:g}, corrected for {counted_text(comparison.family, 'test')}; heterogeneity between "
-        "collections by Cochran's Q and I²."
+        f"{methods_text(comparison)} Tests are over the topics of {counted_text(collections, 'collection')}, each a "
+        "stratum (Cochran, 1977; degrees of freedom by Satterthwaite); heterogeneity by Cochran's Q and I²."
     )
 
 
@@ -124,7 +122,7 @@ def joint_report(evaluation: JointEvaluation, comparison: Comparison | None = No
     if comparison is not None:
         agree = heterogeneity_table(heterogeneity(evaluation, comparison), protocol.label)
         sections.append(Section("Significance tests", (tests_table(comparison, protocol.label), agree)))
-        sections.append(Section("Methods, for a paper", (Prose((joint_sentence(comparison, len(evaluation.parts)),)),)))
+        sections.append(Section("Methods, for a paper", (Prose((joint_methods(comparison, len(evaluation.parts)),)),)))
         records["comparison"] = comparison_records(comparison)
     sections.append(Section("Data and protocol", (protocol_text(protocol),)))
     made = [inputs(part) for part in evaluation.parts.values()]
