@@ -49,14 +49,16 @@ def score_matrix() -> Floats:
     fetch_resources([file_of(path) for path in TEAMS])
     bench = task("arqmath-1-task1", measures=list(MEASURES))
     scores = [bench.scorer(read_run(local(file_of(path)), name=str(n))) for n, path in enumerate(TEAMS)]
-    return np.nan_to_num(np.stack([values_of(scores, measure) for measure in MEASURES]))
+    out: Floats = np.nan_to_num(np.stack([values_of(scores, measure) for measure in MEASURES]))
+    return out
 
 
 def permuted(matrix: Floats, random: np.random.Generator) -> Floats:
     """Returns the scores with the runs permuted within every topic, in all measures alike."""
     _, topics, runs = matrix.shape
     order = random.permuted(np.tile(np.arange(runs), (topics, 1)), axis=1)
-    return np.take_along_axis(matrix, order[None, :, :], axis=2)
+    out: Floats = np.take_along_axis(matrix, order[None, :, :], axis=2)
+    return out
 
 
 def t_test_p(differences: Floats) -> Floats:
@@ -64,7 +66,8 @@ def t_test_p(differences: Floats) -> Floats:
     n = len(differences)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = differences.mean(axis=0) / differences.std(axis=0, ddof=1) * np.sqrt(n)
-    return np.nan_to_num(2.0 * special.stdtr(n - 1.0, -np.abs(t)), nan=1.0)
+    out: Floats = np.nan_to_num(2.0 * special.stdtr(n - 1.0, -np.abs(t)), nan=1.0)
+    return out
 
 
 def holm(p: Floats) -> Floats:
@@ -172,8 +175,8 @@ def tables(matrix: Floats, trials: int) -> Iterator[tuple[str, list[list[str]]]]
     rows = [["methods by topic", "seeds", "paired test of means over seeds", "over topics and seeds"]]
     for by_topic in (0.05, 0.0):
         for seeds in (2, 3, 5, 10):
-            rates = seed_errors(5 * trials, seeds, by_topic)
-            rows.append([f"{by_topic:g}", str(seeds), *(f"{100 * rate:.1f} %" for rate in rates)])
+            errors = seed_errors(5 * trials, seeds, by_topic)
+            rows.append([f"{by_topic:g}", str(seeds), *(f"{100 * rate:.1f} %" for rate in errors)])
     yield "Equal methods called different", rows
     rows = [["claim", "measure", "differences in print", "detectable", "as large"]]
     for paper in PAPERS:

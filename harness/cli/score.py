@@ -290,8 +290,10 @@ def _write_latex(
     from harness.reports.means import paper_means_table
 
     if style is not None:
-        layout = {"columns": style.columns, "decimals": style.decimals, "order": style.order}
-        _write_tables(style, asked, [paper_means_table(evaluation, comparison, **layout)])
+        table = paper_means_table(
+            evaluation, comparison, columns=style.columns, decimals=style.decimals, order=style.order
+        )
+        _write_tables(style, asked, [table])
 
 
 def _write_tables(style: _Style, asked: ScoringOptions, tables: Sequence[Table]) -> None:

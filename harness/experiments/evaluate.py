@@ -13,7 +13,7 @@ from harness.collections.collection import Collection
 from harness.collections.load import local_collection
 from harness.data.trec import Qrels, Run, read_run
 from harness.errors import FormatError, HarnessError, InputFault, counted_text, several
-from harness.experiments.evaluation import Evaluation
+from harness.experiments.evaluation import Evaluation as Evaluation  # noqa: PLC0414  (for who imports it from here)
 from harness.experiments.joint import JointEvaluation, by_collection, checked_parts, compare_jointly
 from harness.experiments.task import Task
 from harness.experiments.task import task as make_task
@@ -98,6 +98,16 @@ def check_names(runs: Iterable[Run]) -> None:
 
 @overload
 def evaluate(
+    task: Sequence[Task],
+    *runs: Run | str | Path | Mapping[str, Mapping[str, float]] | DataFrame,
+    names: Sequence[str] = (),
+    format: str | None = None,
+    lines: bool = True,
+) -> JointEvaluation: ...
+
+
+@overload
+def evaluate(
     task: Task | Qrels | str | Path | Mapping[str, Mapping[str, float]] | DataFrame,
     *runs: Run | str | Path | Mapping[str, Mapping[str, float]] | DataFrame,
     measures: Sequence[str] = (),
@@ -106,16 +116,6 @@ def evaluate(
     format: str | None = None,
     lines: bool = True,
 ) -> Evaluation: ...
-
-
-@overload
-def evaluate(
-    task: Sequence[Task],
-    *runs: Run | str | Path | Mapping[str, Mapping[str, float]] | DataFrame,
-    names: Sequence[str] = (),
-    format: str | None = None,
-    lines: bool = True,
-) -> JointEvaluation: ...
 
 
 @checked_arguments

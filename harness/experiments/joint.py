@@ -120,7 +120,7 @@ def by_collection(tasks: Sequence[Task], runs: Sequence[tuple[Run, Path | None, 
         A collection is there twice or has no run, a topic is in no collection or in two, or two files of one name
         answer the same collection.
     """
-    known = {task.collection.name: task.topics.ids() | set(task.scorer.qrels.topics) for task in tasks}
+    known = {task.collection.name: task.topics.ids() | frozenset(task.scorer.qrels.topics) for task in tasks}
     if len(known) < max(2, len(tasks)):
         raise HarnessError(f"evaluate: expected two or more collections, each once; found {', '.join(known)}")
     read = [(run, path, label, _divided(run, path, known)) for run, path, label in runs]
@@ -169,7 +169,7 @@ def _by_name(runs: Sequence[tuple[str, Mapping[str, Run]]]) -> dict[str, dict[st
     return found
 
 
-def _divided(run: Run, path: Path | None, known: Mapping[str, set[str]]) -> dict[str, Run]:
+def _divided(run: Run, path: Path | None, known: Mapping[str, frozenset[str]]) -> dict[str, Run]:
     """Returns collection -> the part of a run that answers its topics."""
     folders = [part for part in (path.parent.parts if path is not None else ()) if part in known]
     owners = {topic: [name for name in folders[-1:] or known if topic in known[name]] for topic in run.topics}

@@ -218,6 +218,7 @@ def scored_point(
         for part in parts
         if part.task.corpus is not None and part.task.coverage is not None and not part.task.coverage.complete
     ]
+    values, groups = _by_topic(parts)
     protocols = [part.protocol for part in parts]
     judged = [part.task.scorer.qrels.sha256 for part in parts]
     return SweepPoint(
@@ -234,22 +235,23 @@ def scored_point(
         fixed=_unvaried_digests(varied, rest, protocols),
         scored_on=key({"judgments": judged, "protocols": [repr(protocol) for protocol in protocols]}),
         said=tuple(lacking),
-        **_by_topic(parts),
+        values=values,
+        groups=groups,
     )
 
 
-def _by_topic(parts: Sequence[ScoredPart]) -> dict[str, dict[str, list[Any]]]:
+def _by_topic(parts: Sequence[ScoredPart]) -> tuple[dict[str, list[float | None]], dict[str, list[str]]]:
     """Returns the values and clusters of a point's topics; nothing if judgments are private."""
-    values: dict[str, list[Any]] = {}
-    groups: dict[str, list[Any]] = {}
+    values: dict[str, list[float | None]] = {}
+    groups: dict[str, list[str]] = {}
     for part in parts:
         if part.task.collection.edition(part.scores.edition).private:
-            return {}
+            return {}, {}
         column = part.scores.column(part.scores.measures[0]).tolist()
         values[part.name] = [None if math.isnan(value) else value for value in column]
         if (clusters := part.task.collection.clusters()) is not None:
             groups[part.name] = [clusters[topic] for topic in part.scores.topics]
-    return {"values": values, "groups": groups}
+    return values, groups
 
 
 def _unvaried_digests(

@@ -54,8 +54,8 @@ def seeds_sections(results: ExperimentResults) -> Sequence[Section]:
     blocks: list[Block] = [Table("seed-variance", f"Variance of {of}", columns, rows, (note,), named)]
     needs = _needs(results, part, components)
     if needs:
-        names = ("difference", "error", "of topics alone", "seeds needed")
-        columns = (*row_columns(results), Column("against"), *(Column(name, kind="number") for name in names))
+        further = ("difference", "error", "of topics alone", "seeds needed")
+        columns = (*row_columns(results), Column("against"), *(Column(name, kind="number") for name in further))
         note = (
             f"Seeds needed: of each trained system, to find a difference as large as this one in {label} with a power "
             f"of 0.8 at alpha {results.alpha:g}, on these topics and without correction; none: more seeds do not "

@@ -103,7 +103,8 @@ def _groups(point: SweepPoint) -> list[int] | None:
         for name, of in point.values.items()
         for at in range(len(of))
     ]
-    return numbers_of_names(names).tolist()
+    numbers: list[int] = numbers_of_names(names).tolist()
+    return numbers
 
 
 def _test(apart: Floats, strata: Index, groups: Sequence[int] | None, family: int) -> DefaultTest | None:

@@ -403,7 +403,7 @@ def _row(
     else:
         _, error, freedoms, _ = mean_errors(differences[None, :], of)
         sd, freedom = math.sqrt(n) * float(error[0]), float(freedoms[0])
-        flipped = np.bincount(of, differences)
+        flipped = np.bincount(of, differences).astype(np.float64)
         flipped[np.abs(flipped) <= TOLERANCE] = 0.0
         units_apart = flipped / np.bincount(of)
     if strata is not None:

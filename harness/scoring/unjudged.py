@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.data.columns import Bools, Floats
+from harness.data.columns import Bools, Floats, Index
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.scoring.measures import discounts, parse_measure, without_diagnostics
@@ -163,7 +163,7 @@ def _share(a: float, b: float) -> float:
     return a / b if b else 0.0
 
 
-def _shares(a: Floats, b: Floats) -> Floats:
+def _shares(a: Floats, b: Index) -> Floats:
     out: Floats = np.divide(a, b, out=np.zeros(len(a)), where=b > 0)
     return out
 

@@ -326,7 +326,7 @@ def test_the_variance_of_seeds_and_the_seeds_that_a_difference_needs() -> None:
         [2, 8, found.seed, found.topic, found.interaction]
     )
     # With another seed all topics shift alike: nothing of it is an interaction.
-    assert (found.seed, found.interaction) == (pytest.approx(SHIFT / np.sqrt(2)), pytest.approx(0.0, abs=1e-9))
+    assert [found.seed, found.interaction] == pytest.approx([SHIFT / np.sqrt(2), 0.0], abs=1e-9)
     needs = {row[0].text: row for row in table(report, "seeds-needed").rows}
     base = np.array([VALUES["base"], VALUES["base"]])
     test = seed_test(values, base)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +20,10 @@ from harness.store.provenance import provenance
 
 RANDOM = np.random.default_rng(4)
 TOPIC = RANDOM.normal(0.5, 0.1, 40)
-DEFAULT = {"k1": "1.2", "b": "0.75"}  # of conf/system/_bm25.yaml
+DEFAULT: dict[str, Any] = {"k1": "1.2", "b": "0.75"}  # of conf/system/_bm25.yaml
 
 
-def point(shift: float, spread: float = 0.05, **keys: str) -> SweepPoint:
+def point(shift: float, /, spread: float = 0.05, **keys: Any) -> SweepPoint:  # noqa: ANN401
     values = TOPIC + shift + RANDOM.normal(0.0, spread, 40)
     overrides = {"system": "bm25", **{f"system.{key}": value for key, value in keys.items()}}
     of = {"mini-task1": values.tolist()}
@@ -46,7 +47,7 @@ def test_the_best_is_tested_against_the_default_for_all_that_were_tried() -> Non
     assert claim.default is points[1]
     assert claim.test.p == pytest.approx(2 * stats.ttest_rel(best, default).pvalue)
     interval = stats.ttest_rel(best, default).confidence_interval()
-    assert (claim.test.low, claim.test.high) == (pytest.approx(interval.low), pytest.approx(interval.high))
+    assert [claim.test.low, claim.test.high] == pytest.approx([interval.low, interval.high])
     assert claim.price == price_of_selection(np.stack([best, default, worst], axis=1))
     assert claim_words(claim).startswith("better than the default setting (p")
     assert claim_words(claim).endswith("after correction for 2 other settings)")
