@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.cli.settings import ReproduceSettings
 from harness.errors import counted_text
 from harness.io import rehearsal
-from harness.io.console import log_line, print_line
+from harness.io.console import in_time, log_line, print_line
 from harness.io.files import check_writable
 from harness.io.locks import alone
 from harness.papers.experiment_runs import CellRun
@@ -216,13 +216,13 @@ class _Progress:
         if guess and result.passed:
             self._took, self._expected = self._took + result.seconds, self._expected + guess
         ended = "made" if result.passed else "failed"
-        log_line(f"step {self._at} of {self._count}, {step.title}: {ended} in {_span(result.seconds)}{self._rest()}")
+        log_line(f"step {self._at} of {self._count}, {step.title}: {ended} in {in_time(result.seconds)}{self._rest()}")
 
     def _rest(self) -> str:
         guesses = [self._guess[name] for name in self._left]
         if not guesses or not self._expected or None in guesses:
             return ""
-        return f", {_span(sum(filter(None, guesses)) * self._took / self._expected)} left"
+        return f", {in_time(sum(filter(None, guesses)) * self._took / self._expected)} left"
 
 
 def _guessed(each: PlannedStep) -> float | None:
@@ -230,16 +230,3 @@ def _guessed(each: PlannedStep) -> float | None:
     if each.unknown or not each.work:
         return 60.0 if each.step.reads() else None
     return 3600 * math.sqrt(max(each.hours.low, 1e-4) * max(each.hours.high, 1e-4))
-
-
-def _span(seconds: float) -> str:
-    """Returns a duration in words.
-
-    Examples
-    --------
-    >>> [_span(seconds) for seconds in (4.2, 130, 9000)]
-    ['4 s', '2 min', '2.5 h']
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

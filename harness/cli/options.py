@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,11 @@ import typer
 
 from harness.cli.complete import of
 from harness.errors import HarnessError
+
+
+def parameters_of(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
+    """Returns the parameters of a function, for decorators of commands that add options to its own."""
+    return dict(inspect.signature(function, eval_str=True).parameters)
 
 
 def to_path(text: str) -> Path:
@@ -39,7 +46,10 @@ Runs = Annotated[
 CollectionName = Annotated[
     str | None,
     typer.Option(
-        "--collection", "-c", autocompletion=of("collection"), help="Collection; see 'harness list collections'."
+        "--collection",
+        "-c",
+        autocompletion=of("collection"),
+        help="Collection; see 'harness list collections'. Several, for score and compare: A,B or A/EDITION,B.",
     ),
 ]
 Judgments = Annotated[
@@ -86,6 +96,10 @@ Redact = Annotated[
     typer.Option(
         "--redact", help="For participants, if judgments are private: only rounded means, no tests or values per topic."
     ),
+]
+Unjudged = Annotated[
+    bool,
+    typer.Option("--unjudged", help="Also bound means and differences whatever the unjudged documents are."),
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only errors on standard error: no notes, warnings or progress.")

@@ -8,63 +8,38 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import (
-    AsJson,
-    CollectionName,
-    Edition,
-    Format,
-    Judgments,
-    Keys,
-    Measures,
-    ProtocolName,
-    Quiet,
-    Runs,
-    TopicFile,
-)
-from harness.cli.scoring_options import ScoringOptions, evaluate_options, note_unless
+from harness.cli.scoring_options import ScoringOptions, evaluate_options, with_scoring_options
 from harness.cli.tables import print_table
 from harness.errors import HarnessError
 from harness.io.console import print_line
 
 
+@with_scoring_options("redact")
 def power(
-    runs: Runs,
-    collection: CollectionName = None,
-    qrels: Judgments = None,
-    topics: TopicFile = None,
-    edition: Edition = None,
-    protocol: ProtocolName = None,
-    format: Format = None,
-    measures: Measures = None,
-    keys: Keys = None,
+    asked: ScoringOptions,
     differences: Annotated[str, typer.Option(help="Mean differences to find.")] = "0.01,0.02,0.05",
     family: Annotated[int, typer.Option(min=1, help="Number of tests to correct for (Bonferroni).")] = 1,
     alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
     probability: Annotated[float, typer.Option("--power", help="Probability of finding the difference.")] = 0.8,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
 ) -> None:
     """How many topics a paired test needs for a difference, from runs of a pilot; and what the topics here find."""
     from harness.reports.planning import plan_table
     from harness.scoring.measures import without_diagnostics
-    from harness.scoring.planning import plan_scores
+    from harness.scoring.planning import plan_tests
+    from harness.scoring.scores import values_of
 
     try:
         wanted = [float(part) for part in differences.split(",")]
     except ValueError:
         raise HarnessError(f"--differences: {differences!r}; expected numbers such as 0.01,0.02,0.05") from None
-    note, none = note_unless(quiet), None
-    asked = ScoringOptions(
-        runs, collection, qrels, topics, edition, protocol, format, measures, keys, none, as_json, False, note
-    )
     evaluation = evaluate_options(asked)
     names = without_diagnostics(evaluation.scores[0].measures)
     plans = [
-        plan_scores(evaluation.scores, name, wanted, family=family, alpha=alpha, power=probability, seed=seed)
-        for name in names
+        plan_tests(values, name, wanted, family=family, alpha=alpha, power=probability, seed=seed)
+        for name, values in ((name, values_of(evaluation.scores, name)) for name in names)
     ]
-    if as_json:
+    if asked.json:
         print_line(json.dumps([asdict(plan) for plan in plans], indent=1))
     else:
         print_table(plan_table(plans, family, evaluation.scores[0].protocol.label))

@@ -5,35 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
 
-from harness.cli.options import (
-    AsJson,
-    CollectionName,
-    CorpusName,
-    Edition,
-    Format,
-    Judgments,
-    Keys,
-    Measures,
-    ProtocolName,
-    Quiet,
-    Redact,
-    Runs,
-    TopicFile,
-)
+from harness.cli.options import Unjudged
 from harness.cli.plugin_commands import RUNS, in_panel
 from harness.cli.scoring_options import (
     ScoringOptions,
+    evaluate_on_collections,
     evaluate_options,
     exists,
     labelled,
     log_private_judgments,
-    note_unless,
     parse_margin,
+    with_scoring_options,
 )
 from harness.cli.tables import print_table, table_lines
 from harness.cli.written_files import WrittenFiles, with_written_files
@@ -42,6 +30,8 @@ from harness.io.console import out_table, out_wrapped, print_line
 
 if TYPE_CHECKING:
     from harness.experiments.evaluate import Evaluation
+    from harness.experiments.joint import JointEvaluation
+    from harness.render.model import Table
     from harness.scoring.compare import Comparison
 
 
@@ -64,67 +54,51 @@ class ScoreCommand(TyperCommand):
 
 
 @in_panel(RUNS, cls=ScoreCommand)
+@with_scoring_options()
 @with_written_files("latex_tests")
 def score(
-    runs: Runs,
-    collection: CollectionName = None,
-    qrels: Judgments = None,
-    topics: TopicFile = None,
-    edition: Edition = None,
-    protocol: ProtocolName = None,
-    format: Format = None,
-    measures: Measures = None,
-    keys: Keys = None,
-    corpus: CorpusName = None,
-    *,
+    asked: ScoringOptions,
     written: WrittenFiles,
     per_topic: Annotated[bool, typer.Option("--per-topic", help="Print every topic instead of means.")] = False,
-    as_json: AsJson = False,
-    redact: Redact = False,
-    quiet: Quiet = False,
+    unjudged: Unjudged = False,
 ) -> None:
     """Score run files of any system."""
-    note = note_unless(quiet)
-    asked = ScoringOptions(
-        runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
-    )
-    written.check(report_only=redact)
-    evaluation = evaluate_options(replace(asked, lines=written.output is not None))
-    if redact:
+    written.check(report_only=asked.redact)
+    _check_unjudged(asked, unjudged, per_topic or asked.json)
+    if len(asked.collections) > 1:
+        if per_topic:
+            raise HarnessError("--per-topic: goes with one collection; --json has the values of all")
+        _finish_jointly(asked, evaluate_on_collections(asked), None, written)
+        return
+    evaluation = evaluate_options(replace(asked, lines=unjudged or written.output is not None))
+    if asked.redact:
         if per_topic:
             raise HarnessError("--per-topic and --redact: say one of them; values of topics reveal judgments")
         _finish_redacted(asked, evaluation, written)
         return
-    if per_topic and not as_json:
+    if per_topic and not asked.json:
         print_line("\t".join(("run", "topic", *evaluation.scores[0].measures)))
         for scores in evaluation.scores:
             for topic, row in zip(scores.topics, scores.values.tolist(), strict=True):
                 print_line("\t".join((scores.run, topic, *(repr(value) for value in row))))
-    elif not as_json:
+    elif not asked.json:
         _print_means(evaluation, asked)
     label = evaluation.scores[0].protocol.label
     for run, found in evaluation.tie_spans().items():
         if spans := ", ".join(f"{label(measure)} {span}" for measure, span in found.items()):
-            note(f"ties: {run}: {spans}, depending on the order of tied results")
-    _finish(asked, evaluation, None, written)
+            asked.note(f"ties: {run}: {spans}, depending on the order of tied results")
+    _print_unjudged(evaluation, None, unjudged)
+    _finish(asked, evaluation, None, written, unjudged)
 
 
 @in_panel(RUNS, cls=ScoreCommand)
+@with_scoring_options()
 @with_written_files()
 def compare(
-    runs: Runs,
-    collection: CollectionName = None,
+    asked: ScoringOptions,
     baseline: Annotated[
         str | None, typer.Option("--baseline", "-b", help="Run to compare with; default: all pairs.")
     ] = None,
-    qrels: Judgments = None,
-    topics: TopicFile = None,
-    edition: Edition = None,
-    protocol: ProtocolName = None,
-    format: Format = None,
-    measures: Measures = None,
-    keys: Keys = None,
-    corpus: CorpusName = None,
     *,
     written: WrittenFiles,
     alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
@@ -142,6 +116,7 @@ def compare(
         str | None,
         typer.Option(metavar="MARGIN", help="Also test whether each first run is not worse than the second by it."),
     ] = None,
+    unjudged: Unjudged = False,
     reproduction: Annotated[
         bool,
         typer.Option(
@@ -161,24 +136,18 @@ def compare(
     persistence: Annotated[
         float, typer.Option(metavar="P", help="With --reproduction: the p of rank-biased overlap.")
     ] = 0.9,
-    as_json: AsJson = False,
-    redact: Redact = False,
-    quiet: Quiet = False,
 ) -> None:
     """Significance tables: paired t-tests, Bonferroni and Holm, randomization tests; or a reproduction."""
     from harness.experiments import evaluate as workflow
 
-    note = note_unless(quiet)
-    asked = ScoringOptions(
-        runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
-    )
-    written.check(report_only=redact or reproduction)
+    written.check(report_only=asked.redact or reproduction)
+    _check_unjudged(asked, unjudged, reproduction or asked.json)
     if equivalence is not None and non_inferiority is not None:
         raise HarnessError("--equivalence and --non-inferiority: say one of them")
     if reproduction and (equivalence or non_inferiority or correction != "bonferroni"):
         raise HarnessError("--reproduction: makes no tests; leave out --correction, --equivalence, --non-inferiority")
     if reproduction:
-        if redact:
+        if asked.redact:
             raise HarnessError("--redact: a reproduction shows values per topic, which a redacted report must not")
         if baseline is not None or family is not None:
             raise HarnessError("--reproduction: has baselines of its own, --baseline-original and --baseline-new")
@@ -188,10 +157,9 @@ def compare(
         return
     if (baseline_original, baseline_new, new_collection) != (None, None, None):
         raise HarnessError("--baseline-original, --baseline-new and --new-collection go with --reproduction")
-    evaluation = evaluate_options(replace(asked, lines=written.output is not None))
-    comparison = workflow.compare(
-        evaluation,
-        baseline,
+    test_runs = partial(
+        workflow.compare,
+        baseline=baseline,
         alpha=alpha,
         family=family,
         seed=seed,
@@ -199,14 +167,21 @@ def compare(
         margin=parse_margin(equivalence or non_inferiority),
         kind="equivalence" if non_inferiority is None else "non-inferiority",
     )
-    if redact:
+    if len(asked.collections) > 1:
+        joint = evaluate_on_collections(asked)
+        _finish_jointly(asked, joint, test_runs(joint), written)
+        return
+    evaluation = evaluate_options(replace(asked, lines=unjudged or written.output is not None))
+    comparison = test_runs(evaluation)
+    if asked.redact:
         _finish_redacted(asked, evaluation, written)
         return
-    if not as_json:
+    if not asked.json:
         _print_means(evaluation, asked)
         print_line("")
         _print_tests(comparison, evaluation.scores[0].protocol.label)
-    _finish(asked, evaluation, comparison, written)
+    _print_unjudged(evaluation, comparison, unjudged)
+    _finish(asked, evaluation, comparison, written, unjudged)
 
 
 def _reproduce(
@@ -274,6 +249,40 @@ def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
         print_table(equivalence_table(comparison, label))
 
 
+def _finish_jointly(
+    asked: ScoringOptions, evaluation: JointEvaluation, comparison: Comparison | None, written: WrittenFiles
+) -> None:
+    """Prints runs on several collections, writes their tables and report, or prints the JSON document."""
+    from harness.experiments.joint import heterogeneity
+    from harness.reports.joint import heterogeneity_table, joint_document, joint_means_table, joint_report
+
+    written.check_joint()
+    parts = list(evaluation.parts.values())
+    label = parts[0].scores[0].protocol.label
+
+    def means(**how: int) -> list[Table]:
+        return [joint_means_table(evaluation, measure, comparison, **how) for measure in evaluation.measures]
+
+    if not asked.json:
+        for table in means():
+            print_table(table)
+            print_line("")
+        if comparison is not None:
+            _print_tests(comparison, label)
+            print_line("")
+            print_table(heterogeneity_table(heterogeneity(evaluation, comparison), label))
+            print_line("")
+        print_line(f"protocol {parts[0].scores[0].protocol.name}")
+    tell = _tell(asked)
+    written.write_means(means(decimals=3 if written.decimals is None else written.decimals), tell)
+    if written.output is not None:
+        written.write_report(joint_report(evaluation, comparison), tell, asked.note)
+        for part in parts:
+            log_private_judgments(asked, part)
+    if asked.json:
+        print_line(json.dumps(joint_document(evaluation, comparison), allow_nan=False, indent=1))
+
+
 def _finish_redacted(asked: ScoringOptions, evaluation: Evaluation, written: WrittenFiles) -> None:
     """Prints or writes what participants may see of private judgments."""
     from harness.experiments.redacted_scores import redact, redacted_to_json
@@ -289,15 +298,42 @@ def _finish_redacted(asked: ScoringOptions, evaluation: Evaluation, written: Wri
     print_line(found.left_out)
 
 
+def _check_unjudged(asked: ScoringOptions, unjudged: bool, other: bool) -> None:
+    """Refuses --unjudged where it has no table, and for participants, to whom bounds would tell what is judged."""
+    if unjudged and asked.redact:
+        raise HarnessError("--unjudged: not allowed with --redact, since bounds tell which documents are judged")
+    if unjudged and (other or len(asked.collections) > 1):
+        raise HarnessError(
+            "--unjudged: prints tables for one collection; leave out --json, --per-topic, --reproduction"
+        )
+
+
+def _print_unjudged(evaluation: Evaluation, comparison: Comparison | None, unjudged: bool) -> None:
+    if not unjudged:
+        return
+    from harness.reports.unjudged import bounds_table, order_table, unjudged_bounds
+
+    bounds = unjudged_bounds(evaluation)
+    print_line("")
+    print_table(bounds_table(evaluation, bounds))
+    if len(evaluation.scores) > 1:
+        print_line("")
+        print_table(order_table(evaluation, bounds, comparison))
+
+
 def _finish(
-    asked: ScoringOptions, evaluation: Evaluation, comparison: Comparison | None, written: WrittenFiles
+    asked: ScoringOptions,
+    evaluation: Evaluation,
+    comparison: Comparison | None,
+    written: WrittenFiles,
+    unjudged: bool,
 ) -> None:
     """Writes the files that are asked for, then prints the JSON document."""
     written.write_parts(evaluation, comparison, _tell(asked))
     if written.output is not None:
         from harness.reports.comparison import report
 
-        page = report(evaluation, comparison, commands=asked.commands(evaluation))
+        page = report(evaluation, comparison, commands=asked.commands(evaluation), unjudged=unjudged)
         written.write_report(page, _tell(asked), asked.note)
         log_private_judgments(asked, evaluation)
     if asked.json:

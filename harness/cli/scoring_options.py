@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import to_path
+from harness.cli.options import (
+    AsJson,
+    CollectionName,
+    CorpusName,
+    Edition,
+    Format,
+    Judgments,
+    Keys,
+    Measures,
+    ProtocolName,
+    Quiet,
+    Redact,
+    Runs,
+    TopicFile,
+    parameters_of,
+    to_path,
+)
 from harness.errors import HarnessError, counted_text
 from harness.io.console import hide_progress, log_line, print_line
 from harness.io.names import check_name
@@ -18,6 +36,7 @@ from harness.io.names import check_name
 if TYPE_CHECKING:
     from harness.collections.collection import Collection
     from harness.experiments.evaluate import Evaluation
+    from harness.experiments.joint import JointEvaluation
     from harness.experiments.task import Task
 
 
@@ -40,6 +59,11 @@ class ScoringOptions:
     note: Callable[[str], None]
     lines: bool = True  # whether the runs are shown line by line
 
+    @property
+    def collections(self) -> list[str]:
+        """The collections that are named, as NAME or NAME/EDITION."""
+        return [name.strip() for name in (self.collection or "").split(",") if name.strip()]
+
     def commands(self, evaluation: Evaluation) -> dict[str, str]:
         """Returns run -> the command that made it by its metadata file, else the one that scores it alone."""
         from harness.store.sidecar import recorded_command, sidecar_path
@@ -54,6 +78,54 @@ class ScoringOptions:
         }
 
 
+def _options(
+    runs: Runs,
+    collection: CollectionName = None,
+    qrels: Judgments = None,
+    topics: TopicFile = None,
+    edition: Edition = None,
+    protocol: ProtocolName = None,
+    format: Format = None,
+    measures: Measures = None,
+    keys: Keys = None,
+    corpus: CorpusName = None,
+    as_json: AsJson = False,
+    redact: Redact = False,
+    quiet: Quiet = False,
+) -> ScoringOptions:
+    note = note_unless(quiet)
+    return ScoringOptions(
+        runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
+    )
+
+
+def with_scoring_options(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Returns a decorator of a command, which takes `ScoringOptions` first, that adds their options to its own.
+
+    Parameters
+    ----------
+    without : options that the command does not have.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        shared = {name: each for name, each in parameters_of(_options).items() if name not in without}
+        _, *own = parameters_of(function).values()
+        first = [each for name, each in shared.items() if name not in ("as_json", "redact", "quiet")]
+        last = [each for each in shared.values() if each not in first]
+
+        @wraps(function)
+        def command(**given: Any) -> None:  # noqa: ANN401  (the values of any options)
+            asked = _options(**{name: given.pop(name) for name in shared})
+            function(asked, **given)
+
+        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*first, *own, *last)]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        return command
+
+    return decorate
+
+
 def note_unless(quiet: bool) -> Callable[[str], None]:
     """Returns the function for warnings and progress, which `--quiet` hides."""
     if not quiet:
@@ -64,39 +136,15 @@ def note_unless(quiet: bool) -> Callable[[str], None]:
 
 def evaluate_options(asked: ScoringOptions) -> Evaluation:
     """Reads, checks and scores the runs; prints coverage and warnings."""
-    from harness.collections.keys import read_key_pairs
-    from harness.collections.load import load_collection, local_collection
     from harness.experiments.evaluate import cautions
     from harness.experiments.evaluate import evaluate as evaluate_runs
-    from harness.experiments.task import task
     from harness.io import config
     from harness.store.sidecar import made_on, sidecar_path
 
-    if asked.collection is not None and asked.qrels is not None:
-        raise HarnessError("--collection and --qrels: say one of them; both name the judgments")
-    if asked.qrels is not None:
-        if asked.edition is not None:
-            raise HarnessError("--edition: names judgments of a collection; those of --qrels have no editions")
-        collection = local_collection(asked.qrels, asked.topics)
-    elif asked.collection is not None:
-        collection = load_collection(asked.collection)
-    else:
-        raise HarnessError("no judgments: name a collection with --collection NAME, or a file with --qrels FILE")
+    if len(asked.collections) > 1:
+        raise HarnessError("--collection: several collections are for score and compare; name one here")
     names, paths = labelled(asked.runs)
-    wanted = () if asked.measures is None else measure_list(asked.measures)
-    mapping = None
-    if asked.keys not in (None, "none"):
-        mapping = read_key_pairs(Path(str(asked.keys)))
-    find_readers(collection, asked.corpus)
-    found = task(
-        collection,
-        asked.corpus,
-        edition=asked.edition,
-        protocol=asked.protocol,
-        measures=wanted,
-        keys=mapping,
-        ids_are_keys=asked.keys == "none",
-    )
+    found = _task(asked)
     made = [made_on(sidecar_path(path)) for path in paths] if asked.corpus is None else []
     for name in dict.fromkeys(made):
         if name in config.names("corpus") and (lost := _lost(name, found, counts=not asked.redact)):
@@ -114,6 +162,60 @@ def evaluate_options(asked: ScoringOptions) -> Evaluation:
             if unjudged := scores.counts["topics without judgments"]:
                 asked.note(f"{scores.run}: {counted_text(unjudged, 'topic')} without judgments, not counted")
     return evaluation
+
+
+def evaluate_on_collections(asked: ScoringOptions) -> JointEvaluation:
+    """Reads, checks and scores runs on several collections; prints coverage and warnings."""
+    from harness.experiments.evaluate import cautions, evaluate
+
+    for option, value in (("--edition", asked.edition), ("--topics", asked.topics), ("--redact", asked.redact or None)):
+        if value is not None:
+            right = "; say NAME/EDITION" if option == "--edition" else ""
+            raise HarnessError(f"{option}: goes with one collection{right}")
+    tasks = []
+    for text in asked.collections:
+        name, _, edition = text.partition("/")
+        tasks.append(_task(replace(asked, collection=name, edition=edition or None)))
+    names, paths = labelled(asked.runs, repeated=True)
+    evaluation = evaluate(tasks, *paths, names=names, format=asked.format, lines=False)
+    for name, part in evaluation.parts.items():
+        if (said := part.coverage_sentence()) and not asked.json:
+            print_line(f"{name}: {said}")
+        for caution in cautions(part):
+            asked.note(f"warning: {name}: {caution}")
+    return evaluation
+
+
+def _task(asked: ScoringOptions) -> Task:
+    """Returns the task of one collection, or of judgments alone."""
+    from harness.collections.keys import read_key_pairs
+    from harness.collections.load import load_collection, local_collection
+    from harness.experiments.task import task
+
+    if asked.collection is not None and asked.qrels is not None:
+        raise HarnessError("--collection and --qrels: say one of them; both name the judgments")
+    if asked.qrels is not None:
+        if asked.edition is not None:
+            raise HarnessError("--edition: names judgments of a collection; those of --qrels have no editions")
+        collection = local_collection(asked.qrels, asked.topics)
+    elif asked.collection is not None:
+        collection = load_collection(asked.collection)
+    else:
+        raise HarnessError("no judgments: name a collection with --collection NAME, or a file with --qrels FILE")
+    wanted = () if asked.measures is None else measure_list(asked.measures)
+    mapping = None
+    if asked.keys not in (None, "none"):
+        mapping = read_key_pairs(Path(str(asked.keys)))
+    find_readers(collection, asked.corpus)
+    return task(
+        collection,
+        asked.corpus,
+        edition=asked.edition,
+        protocol=asked.protocol,
+        measures=wanted,
+        keys=mapping,
+        ids_are_keys=asked.keys == "none",
+    )
 
 
 def _lost(name: str, task: Task, *, counts: bool) -> str:
@@ -160,8 +262,13 @@ def foreign_readers(collection: Collection, corpus: str | None) -> list[str]:
     return [reader for reader in readers if foreign.named(reader)]
 
 
-def labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Returns names (empty: the file's own) and paths of arguments `[NAME=]FILE`; an existing file may contain `=`."""
+def labelled(texts: Sequence[str], *, repeated: bool = False) -> tuple[list[str], list[Path]]:
+    """Returns names (empty: the file's own) and paths of arguments `[NAME=]FILE`; an existing file may contain `=`.
+
+    Parameters
+    ----------
+    repeated : whether files may share a name, as those of a run on several collections.
+    """
     names: list[str] = []
     paths: list[Path] = []
     for text in texts:
@@ -170,7 +277,7 @@ def labelled(texts: Sequence[str]) -> tuple[list[str], list[Path]]:
             name, file = "", text
         elif not exists(file):
             raise HarnessError(f"{text}: no such file, nor {file or 'an empty name'!r} (as NAME=FILE)")
-        elif name in names:
+        elif name in names and not repeated:
             raise HarnessError(f"{text}: another run is named {name!r} already")
         else:
             check_name(name, text)

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import Columns, Decimals, FigureFile, Formats, Latex, Order, Output, to_path
+from harness.cli.options import (
+    Columns,
+    Decimals,
+    FigureFile,
+    Formats,
+    Latex,
+    Order,
+    Output,
+    parameters_of,
+    to_path,
+)
 from harness.errors import HarnessError, suggestion
 
 if TYPE_CHECKING:
@@ -62,6 +72,13 @@ class WrittenFiles:
         if self.figure is not None and self.figure.suffix not in SHAPES:
             raise HarnessError(f"--figure {self.figure}: a figure's name ends in {', '.join(SHAPES)}")
 
+    def check_joint(self) -> None:
+        """Raises HarnessError for options that have no meaning for several collections."""
+        if self.columns or self.order:
+            raise HarnessError("--columns and --order: go with one collection")
+        if self.latex_tests is not None or self.figure is not None:
+            raise HarnessError("--latex-tests and --figure: go with one collection")
+
     def write_report(self, report: Report, tell: Callable[[str], None], note: Callable[[str], None]) -> None:
         """Writes a report in the chosen formats; `tell` gets its first page, `note` what could not be written."""
         from harness.render.write import first_page
@@ -69,6 +86,11 @@ class WrittenFiles:
         if self.output is not None:
             written = report.write(self.output, chosen_formats(self.formats), note)
             tell(f"report: {first_page(written)}")
+
+    def write_means(self, tables: Sequence[Table], tell: Callable[[str], None]) -> None:
+        """Writes tables of means as LaTeX, if they are asked for; `tell` gets a line."""
+        if self.latex is not None:
+            _write_latex(self.latex, tables, tell)
 
     def write_parts(self, evaluation: Evaluation, comparison: Comparison | None, tell: Callable[[str], None]) -> None:
         """Writes the tables as LaTeX, and the figure; `tell` gets a line for each."""
@@ -82,9 +104,9 @@ class WrittenFiles:
 
             shown, decimals = split_measures(self.columns or ""), 3 if self.decimals is None else self.decimals
             means = paper_means_table(evaluation, comparison, columns=shown, decimals=decimals, order=self.order or "")
-            _write_latex(self.latex, means, tell)
+            _write_latex(self.latex, [means], tell)
         if self.latex_tests is not None and comparison is not None:
-            _write_latex(self.latex_tests, tests_table(comparison, label), tell)
+            _write_latex(self.latex_tests, [tests_table(comparison, label)], tell)
         if self.figure is not None:
             drawn = means_figure(evaluation) if comparison is None else differences_figure(evaluation, comparison)
             _write_figure(self.figure, drawn, tell)
@@ -98,25 +120,22 @@ def with_written_files(*without: str) -> Callable[[Callable[..., None]], Callabl
     without : options that the command does not have.
     """
     names = [field.name for field in fields(WrittenFiles) if field.name not in without]
-    options = [each for name, each in _parameters(WrittenFiles).items() if name in names]
+    options = [each for name, each in parameters_of(WrittenFiles).items() if name in names]
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
         def command(*asked: Any, **given: Any) -> None:  # noqa: ANN401  (the values of any options)
             function(*asked, written=WrittenFiles(**{name: given.pop(name) for name in names}), **given)
 
-        own = list(_parameters(function).values())
+        own = list(parameters_of(function).values())
         at = [each.name for each in own].index("written")
-        parameters = [*own[:at], *options, *own[at + 1 :]]
+        named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own[1:at], *options, *own[at + 1 :])]
+        parameters = [own[0], *named]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {each.name: each.annotation for each in parameters}
         return command
 
     return decorate
-
-
-def _parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
-    return dict(inspect.signature(function, eval_str=True).parameters)
 
 
 def chosen_formats(formats: str) -> Sequence[str]:
@@ -134,10 +153,10 @@ def chosen_formats(formats: str) -> Sequence[str]:
     return chosen or DEFAULT
 
 
-def _write_latex(file: Path, table: Table, tell: Callable[[str], None]) -> None:
+def _write_latex(file: Path, tables: Sequence[Table], tell: Callable[[str], None]) -> None:
     from harness.render.latex import render_table
 
-    _write(file, render_table(table), ".tex", "LaTeX table")
+    _write(file, "\n".join(map(render_table, tables)), ".tex", "LaTeX table")
     tell(f"table: {file}")
 
 

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, overload
 
 from harness.collections.collection import Collection
 from harness.collections.load import local_collection
-from harness.data.frames import concatenated_columns, frame
 from harness.data.trec import Qrels, Run, read_run
 from harness.errors import FormatError, HarnessError, InputFault, counted_text, several
+from harness.experiments.evaluation import Evaluation as Evaluation  # noqa: PLC0414  (for who imports it from here)
+from harness.experiments.joint import JointEvaluation, by_collection, checked_parts, compare_jointly
 from harness.experiments.task import Task
 from harness.experiments.task import task as make_task
 from harness.io import config
 from harness.io.arguments import checked_arguments
 from harness.io.console import track
-from harness.io.display import table_html
 from harness.scoring import compare as stats
 from harness.scoring.compare import Comparison
 from harness.scoring.comparison_files import to_json as comparison_to_json
 from harness.scoring.equivalence import Kind
-from harness.scoring.measures import distributions, parse_measure, parse_measures, without_diagnostics
+from harness.scoring.measures import distributions, parse_measures, without_diagnostics
 from harness.scoring.protocol import Protocol
-from harness.scoring.scorer import Scorer
+from harness.scoring.remarks import not_judged
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance, provenance
 
@@ -38,75 +37,6 @@ if TYPE_CHECKING:
 
 SCHEMA = "mathir-harness/evaluation"
 VERSION = 1
-
-
-@dataclass(frozen=True, repr=False)
-class Evaluation:
-    """Runs scored by one task, with the warnings found.
-
-    Attributes
-    ----------
-    runs, scores : one for one, in the order in which they were given.
-    bounds : run -> measure -> lowest and highest mean over the orders of its ties, where they differ.
-    seconds : run -> CPU seconds a topic that its system needed, reading and indexing included; empty if not known.
-    strange : run -> remark that none of its documents is judged.
-
-    Examples
-    --------
-    >>> import harness as h
-    >>> found = h.evaluate(h.task("mini-task1", measures=["AP"]), "runs/mini/mini-task1/overlap.run")
-    >>> print(found.frame().head(2).round(3).to_string(index=False))
-        run query_id measure  value
-    overlap      M.1      AP  0.532
-    overlap      M.2      AP  0.722
-    """
-
-    task: Task
-    runs: tuple[Run, ...]
-    scores: tuple[Scores, ...]
-    bounds: Mapping[str, Mapping[str, tuple[float, float]]]
-    seconds: Mapping[str, float] = field(default_factory=dict)
-    strange: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Remarks on the grades of the judgments, and warnings of the readers of the runs."""
-        return (*grade_remarks(self.task.scorer), *self.run_warnings)
-
-    @property
-    def run_warnings(self) -> tuple[str, ...]:
-        """Warnings of the readers of the runs."""
-        return tuple(str(warning) for run in self.runs for warning in run.warnings)
-
-    def coverage_sentence(self) -> str:
-        """Returns the sentence on coverage if the corpus holds only part of the judged documents; else empty."""
-        coverage, corpus = self.task.coverage, self.task.corpus
-        if coverage is None or coverage.complete:
-            return ""
-        return coverage.sentence(self.scores[0].protocol, corpus.notes if corpus is not None else ())
-
-    def tie_spans(self) -> dict[str, dict[str, str]]:
-        """Returns run -> measure -> lowest and highest mean in words, where four decimals show that they differ."""
-        spans = {
-            run: {measure: tuple(f"{end:.4f}" for end in ends) for measure, ends in found.items()}
-            for run, found in self.bounds.items()
-        }
-        return {
-            run: {measure: " to ".join(ends) for measure, ends in found.items() if len(set(ends)) > 1}
-            for run, found in spans.items()
-        }
-
-    def frame(self) -> DataFrame:
-        """Returns a data frame with `run`, `query_id`, `measure`, `value`; NaN if the protocol excludes the topic."""
-        return frame(concatenated_columns([scores.columns() for scores in self.scores]))
-
-    def __repr__(self) -> str:
-        first = self.scores[0]
-        runs = ", ".join(scores.run for scores in self.scores)
-        return f"<Evaluation of {runs} on {first.collection} by {', '.join(first.measures)}>"
-
-    def _repr_html_(self) -> str:
-        return table_html(self)
 
 
 def read_runs(
@@ -166,7 +96,17 @@ def check_names(runs: Iterable[Run]) -> None:
             raise HarnessError(f"{name}: {times} runs have this name; give each its own, as NAME=FILE")
 
 
-@checked_arguments
+@overload
+def evaluate(
+    task: Sequence[Task],
+    *runs: Run | str | Path | Mapping[str, Mapping[str, float]] | DataFrame,
+    names: Sequence[str] = (),
+    format: str | None = None,
+    lines: bool = True,
+) -> JointEvaluation: ...
+
+
+@overload
 def evaluate(
     task: Task | Qrels | str | Path | Mapping[str, Mapping[str, float]] | DataFrame,
     *runs: Run | str | Path | Mapping[str, Mapping[str, float]] | DataFrame,
@@ -175,7 +115,19 @@ def evaluate(
     names: Sequence[str] = (),
     format: str | None = None,
     lines: bool = True,
-) -> Evaluation:
+) -> Evaluation: ...
+
+
+@checked_arguments
+def evaluate(
+    task: Task | Sequence[Task] | Qrels | str | Path | Mapping[str, Mapping[str, float]] | DataFrame,
+    *runs: Run | str | Path | Mapping[str, Mapping[str, float]] | DataFrame,
+    measures: Sequence[str] = (),
+    protocol: Protocol | str | None = None,
+    names: Sequence[str] = (),
+    format: str | None = None,
+    lines: bool = True,
+) -> Evaluation | JointEvaluation:
     """Scores runs, and computes the range of means over the orders of their ties.
 
     Runs are values, files, mappings topic -> document -> score, or frames with `query_id`, `doc_id` and `score`.
@@ -183,7 +135,8 @@ def evaluate(
     Parameters
     ----------
     task : what `h.task` returns; or judgments: a value, a file, a mapping topic -> document -> grade, or a frame with
-        `query_id`, `doc_id` and `relevance`. Judgments alone are scored by the protocol `trec_eval`.
+        `query_id`, `doc_id` and `relevance`. Judgments alone are scored by the protocol `trec_eval`. Or a list of
+        tasks on several collections: each result then belongs to the collection that has its topic.
     measures, protocol : replace the defaults; those of a task are chosen when it is made.
     names : of the runs, one by one; empty for one that keeps its name: its tag, or its file where tags are shared.
     format : format of run files; default: detected.
@@ -211,6 +164,10 @@ def evaluate(
     """
     if not runs:
         raise HarnessError("evaluate: expected at least one run")
+    if isinstance(task, list | tuple):
+        if several(measures) or protocol is not None:
+            raise HarnessError("evaluate: measures and protocol belong to the tasks; say them where they are made")
+        return _evaluate_jointly(task, runs, names, format, lines)
     if not isinstance(task, Task):
         task = make_task(_judged_by(task), measures=measures, protocol=protocol)
     elif several(measures) or protocol is not None:
@@ -244,6 +201,21 @@ def evaluate(
         {run.name: spans for run, (_, spans, _) in with_scores if spans},
         strange={run.name: remark for run, (_, _, remark) in with_scores if remark},
     )
+
+
+def _evaluate_jointly(
+    tasks: Sequence[Task], runs: Sequence[Any], names: Sequence[str], format: str | None, lines: bool
+) -> JointEvaluation:
+    """Scores runs by several tasks; see `harness.experiments.joint`."""
+    labels = list(names) or [""] * len(runs)
+    several_runs = len(runs) > 1
+    read = []
+    for number, (given, label) in enumerate(zip(runs, labels, strict=True), 1):
+        run = _run_of(given, label, f"run-{number}" if several_runs else "run", format, None)
+        read.append((run, Path(given) if isinstance(given, str | Path) else None, label))
+    parts = by_collection(tasks, read)
+    found = {task.collection.name: evaluate(task, *parts[task.collection.name], lines=lines) for task in tasks}
+    return checked_parts(found)
 
 
 def _judged_by(judgments: Qrels | str | Path | Mapping[str, Mapping[str, float]] | DataFrame) -> Collection:
@@ -305,45 +277,9 @@ def cautions(evaluation: Evaluation) -> tuple[str, ...]:
     return (*evaluation.warnings, *lacking, *strange, *([ties] if ties else []))
 
 
-def grade_remarks(scorer: Scorer) -> list[str]:
-    """Returns how grades below 0, and those that are not whole numbers, are taken by a scorer's measures."""
-    grade, protocol = scorer.qrels.grade, scorer.protocol
-    out = []
-    if below := int(np.count_nonzero(grade < 0)):
-        several = counted_text(
-            below, "judgment has a grade below 0 and counts", "judgments have a grade below 0 and count"
-        )
-        out.append(f"{several} as not judged, as in trec_eval")
-    broken = grade[(grade != np.floor(grade)) & (grade > 0)]
-    binary = [protocol.label(name) for name in scorer.measures if _has_threshold(name)]
-    if broken.size and binary:
-        out.append(
-            f"grades are not whole numbers, such as {broken[0]:g}; relevant from {protocol.relevant_from:g} in "
-            f"{', '.join(binary)} (key relevant_from of protocol {protocol.name})"
-        )
-    return out
-
-
-def _has_threshold(name: str) -> bool:
-    measure = parse_measure(name)
-    return not measure.graded and not measure.diagnostic and measure.relevant_from is None
-
-
-def not_judged(scorer: Scorer, run: Run, scores: Scores) -> str:
-    """Returns the remark that none of a run's documents is judged for any topic; empty if one is."""
-    # Other measures are not 0 if nothing is judged.
-    found = [not (m := parse_measure(name)).diagnostic and m.aggregate != "geometric" for name in scores.measures]
-    if not scores.counts.get("results without judgment") or np.nan_to_num(scores.values[:, found]).any():
-        return ""
-    docs = {doc.decode() for doc in run.doc.tolist()}
-    if not {scorer.key(doc).encode() for doc in docs}.isdisjoint(scorer.qrels.judged().doc.tolist()):
-        return ""
-    return f"none of its {len(docs):,} documents is judged, such as {min(docs)!r}; is it a run on {scorer.collection}?"
-
-
 @checked_arguments
 def compare(
-    evaluation: Evaluation,
+    evaluation: Evaluation | JointEvaluation,
     baseline: str | None = None,
     *,
     measures: Sequence[str] = (),
@@ -357,6 +293,9 @@ def compare(
     kind: Kind = "equivalence",
 ) -> Comparison:
     """Tests the runs of an evaluation against a baseline, or all pairs.
+
+    On several collections, the runs with results for all of them are tested over all topics; the variance between
+    collections is left out of the t-test (`harness.scoring.strata`).
 
     Topics that share their `cluster`, if the collection has one, are dependent: means and differences stay those over
     topics, with cluster-robust errors, and n counts clusters (`harness.scoring.compare.PairDifference`).
@@ -389,25 +328,26 @@ def compare(
              a        b   n  difference  significant_bonferroni
     0  overlap  shuffle  42       0.618                    True
     """
-    if len(evaluation.scores) < 2:
-        hint = "" if baseline is None else "; the baseline is one of them, by its name"
-        raise HarnessError(f"compare: expected at least two runs{hint}")
     asked = [str(measure) for measure in parse_measures(several(measures))]
-    collection = evaluation.task.collection
-    found = stats.compare(
-        evaluation.scores,
-        baseline,
-        measures=asked or without_diagnostics(evaluation.scores[0].measures),
+    test_runs = partial(
+        stats.compare,
         alpha=alpha,
         family=family,
         test=test,
         permutations=permutations,
         seed=seed,
-        clusters=collection.clusters(),
         correction=correction,
         margin=_canonical(margin) if isinstance(margin, Mapping) else margin,
         kind=kind,
     )
+    if isinstance(evaluation, JointEvaluation):
+        return compare_jointly(evaluation, baseline, asked, test_runs)
+    if len(evaluation.scores) < 2:
+        hint = "" if baseline is None else "; the baseline is one of them, by its name"
+        raise HarnessError(f"compare: expected at least two runs{hint}")
+    collection = evaluation.task.collection
+    wanted = asked or without_diagnostics(evaluation.scores[0].measures)
+    found = test_runs(evaluation.scores, baseline, measures=wanted, clusters=collection.clusters())
     return found if not collection.cluster else stats.with_cluster_note(found, collection.cluster)
 
 

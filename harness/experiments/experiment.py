@@ -67,7 +67,8 @@ class Experiment:
     family : how many tests the whole experiment makes, for which all are corrected however little of it is run; said
         here, it is checked.
     breakdown : attributes of topics by which means are broken down.
-    sections : functions of `Results` that give further sections of the report, as MODULE.FUNCTION.
+    sections : further sections of the report: `seeds` (components of variance), `collections` (agreement of the sets of
+        topics), or functions of `ExperimentResults`, as MODULE.FUNCTION.
     numeric : axes whose labels are numbers; means are drawn over them. In a file: `numeric: true` among the labels.
     costs : columns of the table of costs.
     scale : what other scales than `full` change; `full` itself may say what it needs.

@@ -42,6 +42,8 @@ class SweepPoint:
         not comparable.
     scored_on : digest of topics, judgments and protocols of the means; means are compared only if it is equal.
     said : warnings before the numbers, such as the share of judgments that a corpus covers.
+    values, groups : collection -> the first measure of each topic (None where it does not count), and the clusters of
+        dependent topics, if it has any; empty if judgments are private.
     """
 
     overrides: Mapping[str, str]
@@ -54,6 +56,8 @@ class SweepPoint:
     fixed: Mapping[str, str] = field(default_factory=dict)
     scored_on: str = ""
     said: tuple[str, ...] = ()
+    values: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def text(self, also: Collection[str] = ()) -> str:
         """Returns the swept system, parameters and `also` in one line, or all overrides if none of these is swept."""
@@ -223,6 +227,7 @@ def scored_point(
         for part in parts
         if part.task.corpus is not None and part.task.coverage is not None and not part.task.coverage.complete
     ]
+    values, groups = _by_topic(parts)
     protocols = [part.protocol for part in parts]
     judged = [part.task.scorer.qrels.sha256 for part in parts]
     return SweepPoint(
@@ -239,7 +244,23 @@ def scored_point(
         fixed=_unvaried_digests(varied, rest, protocols),
         scored_on=key({"judgments": judged, "protocols": [repr(protocol) for protocol in protocols]}),
         said=tuple(lacking),
+        values=values,
+        groups=groups,
     )
+
+
+def _by_topic(parts: Sequence[ScoredPart]) -> tuple[dict[str, list[float | None]], dict[str, list[str]]]:
+    """Returns the values and clusters of a point's topics; nothing if judgments are private."""
+    values: dict[str, list[float | None]] = {}
+    groups: dict[str, list[str]] = {}
+    for part in parts:
+        if part.task.collection.edition(part.scores.edition).private:
+            return {}, {}
+        column = part.scores.column(part.scores.measures[0]).tolist()
+        values[part.name] = [None if math.isnan(value) else value for value in column]
+        if (clusters := part.task.collection.clusters()) is not None:
+            groups[part.name] = [clusters[topic] for topic in part.scores.topics]
+    return values, groups
 
 
 def _unvaried_digests(

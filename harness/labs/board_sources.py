@@ -11,7 +11,7 @@ import numpy as np
 from harness.collections.collection import Collection
 from harness.collections.load import load_collection
 from harness.errors import HarnessError
-from harness.experiments.evaluate import Evaluation, inputs, not_judged
+from harness.experiments.evaluate import Evaluation, inputs
 from harness.experiments.redacted_scores import LEFT_OUT, step_of
 from harness.labs.journal import Event
 from harness.labs.lab import Lab
@@ -32,6 +32,7 @@ from harness.labs.submissions import events, from_events, scores_of, stored_run
 from harness.labs.testing import MOST_LETTERED
 from harness.scoring.measures import parse_measures
 from harness.scoring.protocol import Protocol, load_protocol
+from harness.scoring.remarks import not_judged
 from harness.scoring.rounding import decimals_of
 
 

@@ -16,7 +16,6 @@ import numpy as np
 from harness.collections.load import load_collection
 from harness.data.trec import Run, parse_run, read_run, run_bytes
 from harness.errors import HarnessError, gather, refuse, shortened, suggestion
-from harness.experiments.evaluate import not_judged
 from harness.experiments.task import Task
 from harness.labs import metadata
 from harness.labs.allowance import allowance
@@ -45,6 +44,7 @@ from harness.labs.shown_scores import protection, public_and_held_out, shown_bef
 from harness.labs.standing import SubmissionStanding, refuse_if_changed, standing
 from harness.labs.submission_storage import clear, commit, files_of, staged
 from harness.labs.submissions import Submission, find_submission, from_events
+from harness.scoring.remarks import not_judged
 from harness.scoring.scores import Scores
 from harness.version import __version__
 

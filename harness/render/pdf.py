@@ -61,7 +61,7 @@ def render_pdf(drawing: str, name: str, form: str = "pdf") -> bytes:
 
     figure = json.dumps(_parts(svg.check(drawing, name), name))
     try:
-        given = {"format": form, "ppi": _DENSITY} if form == "png" else {}
+        given: dict[str, Any] = {"format": form, "ppi": _DENSITY} if form == "png" else {}
         made = typst.compile(_TEMPLATE.read_bytes(), font_paths=_fonts(), sys_inputs={"figure": figure}, **given)
     except typst.TypstError as error:
         raise HarnessError(f"figure {name}: Typst cannot draw it: {error}") from None

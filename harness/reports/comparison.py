@@ -18,7 +18,7 @@ from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.domains import DOMAIN, domain_section
 from harness.reports.means import comparison_means_table, ranked_by_mean
-from harness.reports.pair_tests import after, equivalence_table, tests_table
+from harness.reports.pair_tests import after, equivalence_table, methods_text, tests_table
 from harness.reports.parts import (
     best_words,
     counted_topics,
@@ -34,6 +34,7 @@ from harness.reports.parts import (
 )
 from harness.reports.records import comparison_records, score_records
 from harness.reports.topics import explorer, own_corpus, topic_pages
+from harness.reports.unjudged import unjudged_section
 from harness.scoring.compare import Comparison, PairDifference
 from harness.scoring.comparison_files import to_json
 from harness.scoring.letters import groups_not_different
@@ -55,6 +56,7 @@ def report(
     remarks: Sequence[str] = (),
     provenance: Provenance | None = None,
     commands: Mapping[str, str] = MappingProxyType({}),
+    unjudged: bool = False,
 ) -> Report:
     """Builds the report of scored runs; with a comparison, also of their differences.
 
@@ -64,6 +66,7 @@ def report(
     remarks : what a reader of the numbers must know, a sentence each.
     provenance : default: `harness.experiments.evaluate.inputs`.
     commands : run -> the command that makes it or scores it.
+    unjudged : add what documents without a judgment leave open (`harness.scoring.unjudged`).
 
     Examples
     --------
@@ -84,6 +87,8 @@ def report(
         _differences_section(evaluation),
         domain_section(evaluation),
         equivalence_section(comparison, evaluation.scores[0].protocol.label),
+        unjudged_section(evaluation, comparison) if unjudged else None,
+        _methods_section(comparison),
         _topics_section(evaluation, comparison),
         _cost_section(evaluation),
         _limitations_section(evaluation),
@@ -115,6 +120,13 @@ def equivalence_section(comparison: Comparison | None, label: Callable[[str], st
         caption = f"Differences in {label(measure)} against the margin of {tests[0].margin:g}; bold: within it"
         blocks.append(Figure(f"equivalence-{slug(measure)}", caption, drawing))
     return Section("Equivalence", tuple(blocks))
+
+
+def _methods_section(comparison: Comparison | None) -> Section | None:
+    """Returns what a paper says of tests beyond the default ones."""
+    if comparison is None or (comparison.marks == "bonferroni" and not comparison.equivalence):
+        return None
+    return Section("Methods, for a paper", (Prose((methods_text(comparison),)),))
 
 
 def comparison_headline(evaluation: Evaluation) -> str:

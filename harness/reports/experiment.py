@@ -13,6 +13,7 @@ from harness.experiments.results import POOLED, ExperimentResults, Outcome, Test
 from harness.io.names import in_natural_order
 from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell, slug
 from harness.render.write import Report
+from harness.reports.experiment_analyses import CLUSTERED
 from harness.reports.experiment_figures import cost_figure, differences_figure, experiment_means_figure
 from harness.reports.experiment_pages import topic_pages_section
 from harness.reports.experiment_parts import (
@@ -236,7 +237,11 @@ def _tests_section(results: ExperimentResults) -> Section | None:
     if _restriction(results):
         notes.append("The family is that of the whole experiment, of which this report covers a part.")
     if results.experiment.seeds is not None:
-        notes.append("Scores of several seeds were averaged by topic before testing.")
+        notes.append(
+            CLUSTERED
+            if any(results.clusters(test.row, test.part) is not None for test in results.tests)
+            else "Scores of several seeds were averaged by topic before testing; the t-test is over seeds too."
+        )
     table = Table("tests", "Differences from the baseline", columns, tuple(rows), tuple(notes), len(named))
     figure = differences_figure(results)
     refused: tuple[Block, ...] = (Prose(results.refused),) if results.refused else ()

@@ -9,7 +9,6 @@ from itertools import combinations
 
 import numpy as np
 
-from harness.data.columns import Floats
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, counted_text
 from harness.experiments.evaluate import Evaluation, compare, inputs
@@ -26,16 +25,11 @@ from harness.scoring.difficulty import TopicDifficulty, topic_difficulty
 from harness.scoring.measures import without_diagnostics
 from harness.scoring.pools import Pool
 from harness.scoring.protocol import Protocol
-from harness.scoring.scores import Scores
+from harness.scoring.scores import Scores, values_of
 from harness.store.provenance import Provenance
 
 DRAWN = 12  # hardest and easiest topics in a figure, each
 Label = Callable[[str], str]
-
-
-def values_of(scores: Sequence[Scores], measure: str) -> Floats:
-    """Returns one measure of all runs, shape (topics, runs)."""
-    return np.stack([each.column(measure) for each in scores], axis=1)
 
 
 # Topics

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from harness.errors import counted_text
 from harness.render.model import Cell, Column, Table, number_cell
 from harness.scoring.compare import Comparison, Marks, PairDifference
 from harness.scoring.equivalence import describe_equivalence
@@ -197,3 +198,20 @@ def equivalence_table(comparison: Comparison, label: Callable[[str], str] = str)
     )
     notes = (f"{describe_equivalence(comparison.equivalence, comparison.family, comparison.alpha)}.",)
     return Table("equivalence", "Tests of equivalence within a margin", columns, rows, notes, row_headers=3)
+
+
+def methods_text(comparison: Comparison) -> str:
+    """Returns sentences for the methods section of a paper."""
+    family = counted_text(comparison.family, "test")
+    name = "t-tests" if comparison.test == "t" else "randomization tests"
+    how = f"Bonferroni's correction for {family}"
+    if comparison.marks == "maxT":
+        how = (
+            f"the step-down max-statistic permutation test (Westfall and Young, 1993) over {family}, which share "
+            f"{comparison.permutations:,} sign flips of topics"
+        )
+    said = f"Runs were compared by two-sided paired {name} over topics, alpha {comparison.alpha:g}, after {how}."
+    if comparison.equivalence:
+        tested = describe_equivalence(comparison.equivalence, comparison.family, comparison.alpha).split(";")[0]
+        said += f" We tested {tested} (Schuirmann, 1987)."
+    return said

@@ -32,5 +32,7 @@ def plan_table(plans: Sequence[TestPlan], family: int, label: Callable[[str], st
         "hand find. Standard deviation: sqrt(2) times that of the residual of a two-way analysis of variance (Sakai, "
         "2016); two runs that resemble each other need fewer topics. Resampling: the same power when topics are drawn "
         "from those at hand.",
+        f'For a paper: "The number of topics was planned for paired t-tests at level {first.alpha:.3g} with a power of '
+        f'{first.power:g}, from the variance of {first.runs} runs on {first.topics:,} topics (Sakai, 2016)."',
     )
     return Table("plan", "Topics that a difference needs", columns, rows, notes)

@@ -14,6 +14,7 @@ from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.parts import equal, highest, provenance_section
 from harness.reports.sweep_figures import importance_table, many_key_figures, search_figure
+from harness.reports.sweep_price import claim_words, price_section, search_claim
 from harness.scoring.measures import parse_measure
 from harness.store.provenance import Provenance
 from harness.systems.states import run_command
@@ -93,6 +94,9 @@ def sweep_report(
     lines = () if unranked else _lead(ranked, names, lowest)
     lines += tuple(dict.fromkeys(line for point in done for line in point.said))
     sections = [Section("Configurations", (*((Prose(lines),) if lines else ()), *blocks, table))]
+    claim = None if unranked else search_claim(ranked, lowest)
+    if claim is not None:
+        sections.append(price_section(claim, lambda point: _setting(point, names), tuned_on or ()))
     if failed:
         lines = tuple(f"{point.text()}: {point.error}" for point in failed)
         sections.append(Section("Failed configurations", (Prose(lines),)))
@@ -113,6 +117,7 @@ def sweep_report(
         same = sum(equal(value_of(point, first_label(point)), first) for point in done)
         tied = f", which ties with {counted_text(same - 1, 'other')}" if same > 1 else ""
         headline += "" if unranked else f" with {_setting(ranked[0], names)}{tied}, {where}"
+        headline += "" if claim is None else f"; {claim_words(claim)}"
     else:
         headline += f"{', '.join(firsts)} on different topics, judgments or protocols, so none is the best"
     return Report(f"{title}{subject}", headline, tuple(sections))

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from harness.data.columns import Floats
-from harness.scoring.intervals import numbers_of_names
+from harness.data.columns import Floats, Index
 from harness.scoring.randomization import TOLERANCE
 
 CHUNK = 1 << 18  # statistics held at a time: 2 MiB
@@ -56,16 +55,16 @@ def step_down_max_t(differences: Floats, permutations: int, seed: int) -> tuple[
     words = 1 if exact else -(-topics // 64)
     stream = np.random.PCG64(seed)  # raw words: the same stream in all versions of NumPy
     own, largest = np.zeros(tests, dtype=np.int64), np.zeros(tests, dtype=np.int64)
-    chunk = max(1, min(1024, CHUNK // max(1, tests)))
+    chunk = max(1, min(255, CHUNK // max(1, tests)))  # so that a byte holds the counts of a chunk
     for start in range(0, total, chunk):
         size = min(chunk, total - start)
         raw = np.arange(start, start + size, dtype=np.uint64) if exact else stream.random_raw(size * words)
         bits = np.unpackbits(raw.astype("<u8").view(np.uint8).reshape(size, -1), axis=1, bitorder="little")
         signs: Floats = 1.0 - 2.0 * bits[:, :topics].astype(np.float64)
         statistics = _grows_with_t(signs @ values, n, squares)
-        own += (statistics >= reached).sum(axis=0)
+        own += (statistics >= reached).sum(axis=0, dtype=np.uint8)
         np.maximum.accumulate(statistics, axis=1, out=statistics)
-        largest += (statistics >= reached).sum(axis=0)
+        largest += (statistics >= reached).sum(axis=0, dtype=np.uint8)
     p, corrected = np.empty(tests), np.empty(tests)
     for counts, into in ((own, p), (largest, corrected)):
         into[order] = np.where(reached == 0.0, 1.0, counts / total if exact else (counts + 1) / (total + 1))
@@ -76,8 +75,8 @@ def step_down_max_t(differences: Floats, permutations: int, seed: int) -> tuple[
 
 def shared_flips(
     tests: Sequence[tuple[tuple[str, str], str]],
-    counted: Mapping[tuple[str, str], Mapping[str, float]],
-    clusters: Mapping[str, str] | None,
+    columns: Mapping[tuple[str, str], Floats],
+    clusters: Index | None,
     permutations: int,
     seed: int,
 ) -> dict[tuple[str, str, str], tuple[float, float, float | None]]:
@@ -86,19 +85,16 @@ def shared_flips(
     Parameters
     ----------
     tests : pairs of runs with a measure.
-    counted : (run, measure) -> topic -> value.
-    clusters : topic -> its cluster, whose topics flip together; None if topics are independent.
+    columns : (run, measure) -> float64, shape (topics,): its values, NaN where a topic does not count.
+    clusters : number of each topic's cluster, whose topics flip together; None if topics are independent.
     """
-    topics = sorted({topic for values in counted.values() for topic in values})
-    columns = {key: np.array([values.get(topic, np.nan) for topic in topics]) for key, values in counted.items()}
     differences = np.stack([columns[a, measure] - columns[b, measure] for (a, b), measure in tests], axis=1)
     differences[np.abs(differences) <= TOLERANCE] = 0.0
     if clusters is not None:
-        of = numbers_of_names([clusters[topic] for topic in topics])
-        sums = np.zeros((int(of.max(initial=-1)) + 1, len(tests)))
-        np.add.at(sums, of, np.nan_to_num(differences))
+        sums = np.zeros((int(clusters.max(initial=-1)) + 1, len(tests)))
+        np.add.at(sums, clusters, np.nan_to_num(differences))
         present = np.zeros(sums.shape, dtype=np.bool_)
-        np.logical_or.at(present, of, ~np.isnan(differences))
+        np.logical_or.at(present, clusters, ~np.isnan(differences))
         differences = np.where(present, sums, np.nan)
         differences[np.abs(differences) <= TOLERANCE] = 0.0
     p, largest, exact = step_down_max_t(differences, permutations, seed)

@@ -18,7 +18,6 @@ from harness.data.columns import Floats
 from harness.errors import HarnessError
 from harness.scoring.anova import anova
 from harness.scoring.intervals import detectable_shift
-from harness.scoring.scores import Scores
 
 MOST_TOPICS = 100_000
 RESAMPLES = 2_000
@@ -137,30 +136,6 @@ def plan_tests(
         sizes.append(TopicSetSize(difference, sd, topics, resampled))
     detectable = detectable_shift(n - 1.0, level, power) * sd / math.sqrt(n)
     return TestPlan(measure, runs, n, level, power, detectable, tuple(sizes))
-
-
-def plan_scores(
-    scores: Sequence[Scores],
-    measure: str,
-    differences: Sequence[float],
-    *,
-    family: int = 1,
-    alpha: float = 0.05,
-    power: float = 0.8,
-    seed: int = 0,
-) -> TestPlan:
-    """Plans tests from the scores of runs on the same topics; see `plan_tests`.
-
-    Raises
-    ------
-    HarnessError
-        As for `plan_tests`, or the runs have other topics.
-    """
-    topics = scores[0].topics
-    if other := [each.run for each in scores if each.topics != topics]:
-        raise HarnessError(f"runs {scores[0].run} and {other[0]} are scored on other topics; score them together")
-    values = np.stack([each.column(measure) for each in scores], axis=1)
-    return plan_tests(values, measure, differences, family=family, alpha=alpha, power=power, seed=seed)
 
 
 def resampled_power(values: Floats, difference: float, topics: int, alpha: float, seed: int = 0) -> float:

@@ -44,6 +44,20 @@ def pooled(scores: Sequence[Scores]) -> Scores:
     )
 
 
+def values_of(scores: Sequence[Scores], measure: str) -> Floats:
+    """Returns one measure of runs on the same topics, shape (topics, runs).
+
+    Raises
+    ------
+    HarnessError
+        Two runs are scored on other topics, or one not by this measure.
+    """
+    first = scores[0]
+    if other := [each.run for each in scores if each.topics != first.topics]:
+        raise HarnessError(f"runs {first.run} and {other[0]} are scored on other topics; score them together")
+    return np.stack([each.column(measure) for each in scores], axis=1)
+
+
 def tie_caution(scores: Sequence[Scores]) -> str:
     """Returns a caution if runs have ties and a measure has no known tie bounds; else ""."""
     first = scores[0]

@@ -5,12 +5,14 @@ Source: nested cross-validation (Varma and Simon, BMC Bioinformatics 7:91, 2006)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from harness.data.columns import Floats
 from harness.errors import HarnessError
+from harness.scoring.randomization import TOLERANCE
 
 FOLDS, REPEATS = 5, 20
 
@@ -39,19 +41,28 @@ class SelectionPrice:
     chosen_again: float
 
 
-def price_of_selection(values: Floats, *, maximize: bool = True, folds: int = FOLDS, seed: int = 0) -> SelectionPrice:
+def price_of_selection(
+    values: Floats,
+    *,
+    groups: Sequence[int] | None = None,
+    maximize: bool = True,
+    folds: int = FOLDS,
+    seed: int = 0,
+) -> SelectionPrice:
     """Returns the mean of the best setting with its bias of selection.
 
     Parameters
     ----------
     values : float64, shape (topics, settings). Topics with NaN are left out.
+    groups : number of each topic's cluster of dependent topics, which no division separates; None if topics are
+        independent.
     maximize : whether larger values are better.
     folds : parts of the topics for cross-validation.
 
     Raises
     ------
     HarnessError
-        There are fewer than two settings, or fewer topics than folds.
+        There are fewer than two settings, or fewer topics (clusters) than folds.
 
     Examples
     --------
@@ -61,16 +72,19 @@ def price_of_selection(values: Floats, *, maximize: bool = True, folds: int = FO
     (0.33, 0.303, 0.027)
     """
     table = np.asarray(values, dtype=np.float64)
-    table = table[~np.isnan(table).any(axis=1)] * (1.0 if maximize else -1.0)
+    counted = ~np.isnan(table).any(axis=1)
+    table = table[counted] * (1.0 if maximize else -1.0)
     n, settings = table.shape
-    if settings < 2 or n < folds or folds < 2:
-        raise HarnessError(f"a search over {settings} settings and {n} topics has no price; it needs 2 and {folds}")
+    of = np.arange(n) if groups is None else np.unique(np.asarray(groups)[counted], return_inverse=True)[1]
+    units = int(of.max(initial=-1)) + 1
+    if settings < 2 or units < folds or folds < 2:
+        raise HarnessError(f"a search over {settings} settings and {units} topics has no price; it needs 2 and {folds}")
     means = table.mean(axis=0)
     best = int(np.argmax(means))
     random = np.random.default_rng(seed)
     held, again = 0.0, 0
     for _ in range(REPEATS):
-        fold = random.permutation(n) % folds
+        fold = (random.permutation(units) % folds)[of]
         for part in range(folds):
             out = fold == part
             choice = int(np.argmax(table[~out].mean(axis=0)))
@@ -78,12 +92,13 @@ def price_of_selection(values: Floats, *, maximize: bool = True, folds: int = FO
             again += choice == best
     sign = 1.0 if maximize else -1.0
     cross_validated = held / (n * REPEATS)
+    optimism = float(means[best]) - cross_validated
     return SelectionPrice(
         best=best,
         settings=settings,
         topics=n,
         value=sign * float(means[best]),
         cross_validated=sign * cross_validated,
-        optimism=float(means[best]) - cross_validated,
+        optimism=optimism if abs(optimism) > TOLERANCE else 0.0,
         chosen_again=again / (folds * REPEATS),
     )

@@ -9,13 +9,15 @@ that is not narrower than the usual one: Roever, Knapp and Friede, 2015).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from harness.data.columns import Floats
+from harness.data.columns import Floats, Index
 from harness.errors import HarnessError
+from harness.scoring.intervals import mean_errors
+from harness.scoring.randomization import TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class StratifiedTest:
     differences : collection -> mean of a - b.
     fixed : of the topics of these collections: each topic weighs the same.
     random : of collections like these: the collections' differences vary around a mean, which this is. Its p is larger
-        if they vary.
+        if they vary. None, as are those that follow, if the runs differ by the same amount on all topics of a
+        collection, whose weight would be infinite.
     q, q_p : heterogeneity: weighted squared deviations of the collections' differences, and its chi-square p.
     i_squared : share of their variance that is not sampling of topics.
     tau : standard deviation of the collections' true differences (Paule and Mandel).
@@ -52,15 +55,63 @@ class StratifiedTest:
     topics: dict[str, int]
     differences: dict[str, float]
     fixed: PooledDifference
-    random: PooledDifference
-    q: float
-    q_p: float
-    i_squared: float
-    tau: float
+    random: PooledDifference | None = None
+    q: float | None = None
+    q_p: float | None = None
+    i_squared: float | None = None
+    tau: float | None = None
+
+
+def stratified_error(
+    differences: Floats, strata: Index, clusters: Index | Sequence[int] | None = None
+) -> tuple[float, float]:
+    """Returns the standard error of the mean over all topics, and its degrees of freedom, of topics drawn by stratum.
+
+    The variance between strata is no part of it: the collections are these, and each keeps its number of topics.
+
+    Parameters
+    ----------
+    differences : float64, shape (topics,).
+    strata : number of each topic's collection, from 0. The error is NaN if one has fewer than two topics (clusters).
+    clusters : number of each topic's cluster of dependent topics; None if topics are independent.
+
+    Examples
+    --------
+    >>> differences = np.array([0.1, 0.3, 0.2, 0.0, 0.1, 0.2, 0.1])
+    >>> error, freedom = stratified_error(differences, np.array([0, 0, 0, 1, 1, 1, 1]))
+    >>> round(error, 4), round(freedom, 2)
+    (0.034, 4.67)
+    """
+    _, errors, freedoms, _ = _by_stratum(differences, strata, clusters)
+    return _error_of_all(np.bincount(strata), errors, freedoms)
+
+
+def _by_stratum(
+    differences: Floats, strata: Index, clusters: Index | Sequence[int] | None
+) -> tuple[Floats, Floats, Floats, Index]:
+    """Returns the mean of each stratum, its standard error, degrees of freedom, and number of topics (clusters)."""
+    values = np.full((int(strata.max(initial=-1)) + 1, len(differences)), np.nan)
+    values[strata, np.arange(len(differences))] = differences
+    mean, error, freedom, units = mean_errors(values, clusters)
+    error[error <= TOLERANCE] = 0.0
+    return mean, error, freedom, units
+
+
+def _error_of_all(n: Index, errors: Floats, freedoms: Floats) -> tuple[float, float]:
+    """Returns the error of the mean over all topics and its degrees of freedom, by Satterthwaite."""
+    parts = (n / n.sum() * errors) ** 2
+    spread = float((parts**2 / freedoms).sum())
+    freedom = float(parts.sum() ** 2 / spread) if spread else float(freedoms.sum())
+    return math.sqrt(float(parts.sum())), freedom
 
 
 def stratified_test(
-    a: str, b: str, measure: str, differences: Mapping[str, Floats], alpha: float = 0.05
+    a: str,
+    b: str,
+    measure: str,
+    differences: Mapping[str, Floats],
+    alpha: float = 0.05,
+    clusters: Mapping[str, Sequence[int]] | None = None,
 ) -> StratifiedTest:
     """Tests the differences of two runs over the topics of several collections.
 
@@ -68,11 +119,12 @@ def stratified_test(
     ----------
     differences : collection -> float64, shape (topics,): a - b on each topic that counts for both runs.
     alpha : 1 - alpha is the level of the intervals.
+    clusters : collection -> number of each topic's cluster of dependent topics; None if topics are independent.
 
     Raises
     ------
     HarnessError
-        There are fewer than two collections, or one has fewer than two topics or the same difference on all.
+        There are fewer than two collections, or one has fewer than two topics (clusters).
 
     Examples
     --------
@@ -81,38 +133,42 @@ def stratified_test(
     >>> round(found.fixed.difference, 4), round(found.fixed.p, 4), round(found.random.difference, 4)
     (0.1429, 0.0098, 0.1417)
     """
-    from scipy import special
-
     if len(differences) < 2:
         raise HarnessError(f"a test over collections needs two or more; there is {len(differences)}")
-    if few := [name for name, values in differences.items() if len(values) < 2]:
-        raise HarnessError(f"runs {a} and {b} have fewer than two topics for {measure} in common on {few[0]}")
-    n = np.array([len(values) for values in differences.values()], dtype=np.float64)
-    mean = np.array([values.mean() for values in differences.values()])
-    variance = np.array([values.var(ddof=1) for values in differences.values()]) / n
-    if (variance == 0.0).any():
-        constant = next(name for name, each in zip(differences, variance, strict=True) if each == 0.0)
-        raise HarnessError(f"runs {a} and {b} differ by the same amount in {measure} on all topics of {constant}")
-    share = n / n.sum()
-    parts = share**2 * variance
-    freedom = float(parts.sum() ** 2 / (parts**2 / (n - 1.0)).sum())
-    q = _q(mean, 1.0 / variance)
-    tau_squared = _paule_mandel(mean, variance)
-    of_random = 1.0 / (variance + tau_squared)
-    centre = float(of_random @ mean / of_random.sum())
-    scaled = max(1.0, _q(mean, of_random) / (len(n) - 1))  # never less than what the topics' sampling says
-    hartung_knapp = math.sqrt(scaled / of_random.sum())
-    return StratifiedTest(
+    names = list(differences)
+    strata = np.repeat(np.arange(len(names)), [len(values) for values in differences.values()])
+    of = None if clusters is None else [each for name in names for each in clusters[name]]
+    mean, error, freedoms, units = _by_stratum(np.concatenate(list(differences.values())), strata, of)
+    n = np.bincount(strata, minlength=len(names))
+    if len(units) < len(names) or units.min() < 2:
+        few = next(name for at, name in enumerate(names) if at >= len(units) or units[at] < 2)
+        raise HarnessError(f"runs {a} and {b} have fewer than two topics for {measure} in common on {few}")
+    found = StratifiedTest(
         a=a,
         b=b,
         measure=measure,
-        topics={name: len(values) for name, values in differences.items()},
-        differences=dict(zip(differences, mean.tolist(), strict=True)),
-        fixed=_pooled(float(share @ mean), math.sqrt(parts.sum()), freedom, alpha),
-        random=_pooled(centre, hartung_knapp, len(n) - 1.0, alpha),
+        topics=dict(zip(names, n.tolist(), strict=True)),
+        differences=dict(zip(names, mean.tolist(), strict=True)),
+        fixed=_pooled(float(n @ mean / n.sum()), *_error_of_all(n, error, freedoms), alpha),
+    )
+    return found if (error == 0.0).any() else _with_heterogeneity(found, mean, error**2, alpha)
+
+
+def _with_heterogeneity(found: StratifiedTest, mean: Floats, variance: Floats, alpha: float) -> StratifiedTest:
+    from scipy import special
+
+    freedom = len(mean) - 1
+    q = _q(mean, 1.0 / variance)
+    tau_squared = _paule_mandel(mean, variance)
+    weights = 1.0 / (variance + tau_squared)
+    scaled = max(1.0, _q(mean, weights) / freedom)  # never less than what the topics' sampling says
+    hartung_knapp = math.sqrt(scaled / weights.sum())
+    return replace(
+        found,
+        random=_pooled(float(weights @ mean / weights.sum()), hartung_knapp, float(freedom), alpha),
         q=q,
-        q_p=float(special.chdtrc(len(n) - 1, q)),
-        i_squared=max(0.0, (q - (len(n) - 1)) / q) if q > 0.0 else 0.0,
+        q_p=float(special.chdtrc(freedom, q)),
+        i_squared=max(0.0, (q - freedom) / q) if q > 0.0 else 0.0,
         tau=math.sqrt(tau_squared),
     )
 

@@ -26,6 +26,7 @@ QRELS = data_root() / "qrels" / "mini-task1.txt"
 TOPICS = data_root() / "topics" / "mini-task1.eng.jsonl"
 MINI = ("-c", "mini-task1")
 GIVEN = ("--qrels", str(QRELS))
+NAMES = ("mini-task1", "mini-theorems")
 FLAG = "--topics: takes a file of topics, and goes with --qrels"
 HINT = f"{FLAG}; to print every topic, say --per-topic"
 
@@ -393,7 +394,7 @@ def test_a_report_has_the_command_that_makes_or_scores_each_run(place: Place) ->
         (("score",), ("--figure", "f.svg"), b"<svg ", ("Mean nDCG′ of runs", "one", "two")),
         (("score",), ("-o", "out", "--formats", "md"), b"# ", ()),
         (("compare", "-b", "one"), ("--figure", "f.svg"), b"<svg ", ("Mean differences in nDCG′ from one", "two")),
-        (("compare",), ("--latex-tests", "f.tex"), b"% Needs ", ("two & one & nDCG", r"\bottomrule")),
+        (("compare",), ("--latex-tests", "f.tex"), b"% Needs ", ("one & two & nDCG", r"\bottomrule")),
     ],
 )
 def test_a_file_alone(
@@ -414,3 +415,58 @@ def test_options_of_files_that_do_not_go_together(place: Place) -> None:
     assert refused(place, *run, "--figure", "f.jpg") == ["--figure f.jpg: a figure's name ends in .pdf, .svg, .png"]
     alone = "not allowed with --redact or --reproduction, whose reports (-o) have LaTeX tables"
     assert refused(place, *run, "--redact", "--figure", "f.svg") == [f"--figure: {alone}"]
+
+
+# Several collections
+
+
+def test_several_collections_are_a_table_with_all_topics(place: Place) -> None:
+    given = ("-c", ",".join(NAMES), "--protocol", "trec_eval", "--measures", "AP")
+    for name, docs in (("one", ("a1088", "d")), ("two", ("d", "a1088"))):
+        lines = [
+            f"{topic} Q0 {doc} {rank} {-rank} {name}\n" for topic in ("M.1", "T.1.1") for rank, doc in enumerate(docs)
+        ]
+        place.write(f"{name}.txt", "".join(lines))
+    runs = ("one.txt", "two.txt")
+    shown = place.good("score", *runs, *given)
+    assert shown.splitlines()[1].split() == ["run", *NAMES, "all", "topics"]
+    found = json.loads(place.good("compare", *runs, *given, "--json"))
+    assert list(found["evaluations"]) == list(NAMES)
+    assert (len(found["comparison"]["rows"]), found["heterogeneity"][0]["topics"]) == (
+        1,
+        {"mini-task1": 42, "mini-theorems": 40},
+    )
+    place.good("compare", *runs, *given, "-o", "out", "--latex", "t.tex")
+    assert "Agreement of the collections" in (place.here / "out" / "report.md").read_text()
+    for option, said in (
+        (("--redact",), "--redact: goes with one collection"),
+        (("--edition", "official"), "--edition: goes with one collection; say NAME/EDITION"),
+        (("--per-topic",), "--per-topic: goes with one collection; --json has the values of all"),
+    ):
+        assert refused(place, "score", *runs, *given, *option) == [said]
+    assert refused(place, "organise", "power", *runs, *given)[0].startswith("--collection: several collections are for")
+
+
+# Unjudged documents
+
+
+def test_bounds_of_unjudged_documents(place: Place) -> None:
+    place.write("x.run", "M.1 Q0 nowhere 1 2 x\nM.1 Q0 a1088 2 1 x\n")
+    given = ("x.run", "a.run", *MINI, "--measures", "P@2")
+    plain = place.good("compare", *given, "--protocol", "trec_eval")
+    shown = place.good("compare", *given, "--protocol", "trec_eval", "--unjudged", "-o", "out")
+    assert shown.startswith(plain)
+    added = [line.split() for line in shown.removeprefix(plain).splitlines()]
+    # One result of one of 42 topics may be relevant.
+    assert ["x", "P@2", "0.0119", "0.0119", "0.0238"] in added
+    assert "Unjudged documents" in (place.here / "out" / "report.md").read_text()
+    for option, said in (
+        (("--redact",), "--unjudged: not allowed with --redact, since bounds tell which documents are judged"),
+        (
+            ("--json",),
+            "--unjudged: prints tables for one collection; leave out --json, --per-topic, --reproduction",
+        ),
+        ((), "unjudged: protocol arqmath-task1 scores judged documents only, so that nothing is open"),
+    ):
+        done = place.run("score", *given, "--unjudged", *option)
+        assert (done.code, done.err.splitlines()[-1]) == (2, f"harness: {said}")

@@ -26,11 +26,13 @@ from harness.render.svg import text_width
 from harness.render.write import Report
 from harness.reports import means, pair_tests
 from harness.reports.experiment import experiment_report
+from harness.reports.experiment_analyses import collections_sections, seeds_sections
 from harness.reports.means import MeansColumn
 from harness.reports.pair_tests import PairTestColumn
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
-from harness.scoring.seeds import seed_test
+from harness.scoring.seeds import seed_test, seed_variance, seeds_needed
+from harness.scoring.strata import stratified_test
 from harness.store import cost
 
 
@@ -311,3 +313,48 @@ def test_columns_from_outside_are_in_the_tables_of_an_experiment(monkeypatch: py
     assert "first" in [column.full_title for column in table(report, "means").columns]
     at = [column.title for column in table(report, "tests").columns].index("double n")
     assert {row[at].text for row in table(report, "tests").rows} == {"16"}
+
+
+def test_the_variance_of_seeds_and_the_seeds_that_a_difference_needs() -> None:
+    results = four()
+    [section] = seeds_sections(results)
+    report = Report("t", "h", (section,))
+    values = np.array([VALUES["far"], [value + SHIFT for value in VALUES["far"]]])
+    found = seed_variance(values)
+    by_row = {row[0].text: row for row in table(report, "seed-variance").rows}
+    assert [cell.value for cell in by_row["far"][2:]] == pytest.approx(
+        [2, 8, found.seed, found.topic, found.interaction]
+    )
+    # With another seed all topics shift alike: nothing of it is an interaction.
+    assert [found.seed, found.interaction] == pytest.approx([SHIFT / np.sqrt(2), 0.0], abs=1e-9)
+    needs = {row[0].text: row for row in table(report, "seeds-needed").rows}
+    base = np.array([VALUES["base"], VALUES["base"]])
+    test = seed_test(values, base)
+    of_topics = math.sqrt(np.var(np.array(values).mean(axis=0) - base[0], ddof=1) / 8)
+    assert [cell.value for cell in needs["far"][3:6]] == pytest.approx([test.difference, test.error, of_topics])
+    assert needs["far"][6].value == seeds_needed(found, seed_variance(base), of_topics, abs(test.difference))
+
+
+def test_sets_of_topics_that_disagree_are_shown_by_their_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    mini = task("mini-task1", measures=["AP"])
+    axes = {"year": {year: (f"edition={year}",) for year in ("old", "new")}}
+    conditions = {name: Condition((f"system={name}",)) for name in ("a", "base")}
+    plan = Experiment("Two", conditions, ("AP",), axes=axes, pool="year", baseline={"condition": "base"})
+    random = np.random.default_rng(0)
+    outcomes, apart = [], {"old": random.normal(0.2, 0.1, 6), "new": random.normal(-0.1, 0.1, 9)}
+    for cell in plan.cells():
+        name, year = cell.labels
+        values = 0.5 + (apart[year] if name == "a" else 0 * apart[year])[:, None]
+        topics = tuple(f"{year}.{at}" for at in range(len(values)))
+        scores = Scores(name, "c", "e", mini.scorer.protocol, ("AP",), topics, values, "q", name)
+        outcomes.append(Outcome(cell, {}, run=Path("x.run"), task=mini, scores=scores))
+    results = ExperimentResults("two", plan, tuple(outcomes))
+    monkeypatch.setattr(ExperimentResults, "clusters", lambda *_: None)
+    [section] = collections_sections(results)
+    [row] = table(Report("t", "h", (section,)), "heterogeneity").rows
+    expected = stratified_test("a", "base", "AP", apart)
+    assert expected.random is not None
+    wanted = [*expected.differences.values(), expected.fixed.difference, expected.random.difference, expected.random.p]
+    assert [cell.value for cell in row[3:]] == pytest.approx([*wanted, expected.i_squared, expected.q_p])
+    assert expected.q_p is not None
+    assert expected.q_p < 0.001

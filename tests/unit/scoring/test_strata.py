@@ -26,6 +26,7 @@ def test_random_effects_and_heterogeneity_are_those_of_statsmodels(seed: int) ->
     peer = combine_effects(mean, variance, method_re="iterated")
     assert [found.q, found.q_p] == pytest.approx([peer.q, peer.test_homogeneity().pvalue])
     assert [found.i_squared, found.tau] == pytest.approx([max(0.0, peer.i2), np.sqrt(peer.tau2)], rel=1e-4)
+    assert found.random is not None
     error = peer.sd_eff_w_re * np.sqrt(max(1.0, peer.scale_hksj_re))
     assert [found.random.difference, found.random.error] == pytest.approx([peer.mean_effect_re, error], rel=1e-4)
     half = stats.t.isf(0.025, 3) * error
@@ -59,6 +60,7 @@ def test_error_rates_under_the_null_hypothesis() -> None:
         varying = {name: values + random.normal(0.0, 0.03) for name, values in alike.items()}
         wrong["fixed, alike"] += stratified_test("a", "b", "AP", alike).fixed.p < 0.05
         found = stratified_test("a", "b", "AP", varying)
+        assert found.random is not None
         wrong["fixed, varying"] += found.fixed.p < 0.05
         wrong["random, varying"] += found.random.p < 0.05
     error = 3 * np.sqrt(0.05 * 0.95 / trials)
@@ -72,10 +74,28 @@ def test_error_rates_under_the_null_hypothesis() -> None:
     [
         ({"one": [0.1, 0.2]}, "a test over collections needs two or more; there is 1"),
         ({"one": [0.1, 0.2], "two": [0.1]}, "runs a and b have fewer than two topics for AP in common on two"),
-        ({"one": [0.1, 0.2], "two": [0.1, 0.1]}, "runs a and b differ by the same amount in AP on all topics of two"),
     ],
 )
 def test_what_cannot_be_tested_is_said(values: dict[str, list[float]], said: str) -> None:
     with pytest.raises(HarnessError) as raised:
         stratified_test("a", "b", "AP", {name: np.array(each) for name, each in values.items()})
     assert str(raised.value) == said
+
+
+def test_a_collection_without_variance_leaves_the_fixed_effect_alone() -> None:
+    found = stratified_test("a", "b", "AP", {"one": np.array([0.1, 0.2, 0.3]), "two": np.array([0.1, 0.1])})
+    assert found.fixed.difference == pytest.approx(0.16)
+    assert found.fixed.error == pytest.approx(0.6 * 0.1 / np.sqrt(3))
+    assert (found.random, found.q, found.tau) == (None, None, None)
+
+
+def test_clusters_of_dependent_topics_are_the_units_of_each_collection() -> None:
+    """Clusters of equal size are as many topics with the clusters' means."""
+    random = np.random.default_rng(0)
+    values = {"one": random.normal(size=12), "two": random.normal(size=8)}
+    clusters = {name: [at // 2 for at in range(len(each))] for name, each in values.items()}
+    means = {name: each.reshape(-1, 2).mean(axis=1) for name, each in values.items()}
+    found, expected = stratified_test("a", "b", "AP", values, clusters=clusters), stratified_test("a", "b", "AP", means)
+    assert [found.fixed.error, found.q, found.fixed.p] == pytest.approx(
+        [expected.fixed.error, expected.q, expected.fixed.p]
+    )

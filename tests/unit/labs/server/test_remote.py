@@ -187,11 +187,12 @@ def test_the_leaderboard_of_a_server_is_read_without_a_token(capsys: pytest.Capt
         assert all("authorization" not in headers for _, headers, _ in seen)
         with pytest.raises(HarnessError, match="is not built yet"):
             leaderboard([server])
-        for given, said in (
+        cases: tuple[tuple[dict[str, Any], str], ...] = (
             ({"main": "AP"}, f"--main: the lab of {server} says this for its runs; leave it out"),
             ({"final": True}, f"--final: the lab of {server} says this"),
             ({"places": ["x.run"]}, f"{server}: the leaderboard of a server is shown alone"),
-        ):
+        )
+        for given, said in cases:
             with pytest.raises(HarnessError, match=re.escape(said)):
                 leaderboard(server=server, **given)
     with pytest.raises(HarnessError, match="leaderboard: name a lab, a folder, run files, or --server URL"):

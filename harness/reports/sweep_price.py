@@ -1,0 +1,204 @@
+"""What the best of a sweep may claim: the price of having searched, and a test against the default setting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.data.columns import Floats, Index
+from harness.errors import HarnessError, counted_text
+from harness.experiments.sweep import SweepPoint, first_label
+from harness.io import config
+from harness.render.model import Cell, Column, Prose, Section, Table, number_cell
+from harness.reports.pair_tests import shown_p
+from harness.scoring.intervals import numbers_of_names, paired_t
+from harness.scoring.randomization import TOLERANCE
+from harness.scoring.selection import SelectionPrice, price_of_selection
+from harness.scoring.strata import stratified_error
+
+ALPHA = 0.05
+SYSTEM = "system"
+
+
+@dataclass(frozen=True)
+class DefaultTest:
+    """The best point against the default setting: a paired t-test over topics, by collection and cluster.
+
+    Attributes
+    ----------
+    difference : mean of best - default; low, high : its 95 % interval.
+    p : corrected by Bonferroni for every other point that was tried; None if the difference is the same on all topics.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p: float | None
+
+
+@dataclass(frozen=True)
+class SearchClaim:
+    """What a sweep shows of its best point.
+
+    Attributes
+    ----------
+    price : its bias of selection; None for too few topics.
+    default : the point with the system's default setting; None if it was not tried.
+    tried : number of points that the best was chosen from, beside the default.
+    test : None without the default, or if it is the best itself.
+    """
+
+    label: str
+    lowest: bool
+    best: SweepPoint
+    price: SelectionPrice | None
+    default: SweepPoint | None
+    tried: int
+    test: DefaultTest | None
+
+
+def search_claim(ranked: Sequence[SweepPoint], lowest: bool = False) -> SearchClaim | None:
+    """Returns what the best point may claim; None if no key of a system is swept, or points keep no values by topic.
+
+    Parameters
+    ----------
+    ranked : the points that were computed, best first, on the same topics; those that differ in nothing but resources
+        of the computation count as tried all the same.
+    """
+    first, label = ranked[0], first_label(ranked[0])
+    shape = {name: len(values) for name, values in first.values.items()}
+    points = [point for point in ranked if {name: len(of) for name, of in point.values.items()} == shape]
+    keys = {key for point in points for key in point.overrides if key.startswith(f"{SYSTEM}.")}
+    if not shape or not keys or len(points) < max(2, len(ranked)):
+        return None
+    table = np.stack([_values(point) for point in points], axis=1)
+    strata = np.repeat(np.arange(len(shape)), list(shape.values()))
+    groups = _groups(first)
+    try:
+        price = price_of_selection(table, groups=groups, maximize=not lowest)
+    except HarnessError:
+        price = None
+    default = next((point for point in points if _is_default(point, first)), None)
+    tried = len(points) - 1
+    test = None
+    if default is not None and default is not first:
+        apart = table[:, 0] - table[:, points.index(default)]
+        test = _test(apart, strata, groups, tried)
+    return SearchClaim(label, lowest, first, price, default, tried, test)
+
+
+def _values(point: SweepPoint) -> Floats:
+    return np.array([math.nan if v is None else v for of in point.values.values() for v in of], dtype=np.float64)
+
+
+def _groups(point: SweepPoint) -> list[int] | None:
+    """Returns the number of each topic's cluster; None if no collection has clusters."""
+    if not point.groups:
+        return None
+    names = [
+        (name, point.groups[name][at] if name in point.groups else at)
+        for name, of in point.values.items()
+        for at in range(len(of))
+    ]
+    numbers: list[int] = numbers_of_names(names).tolist()
+    return numbers
+
+
+def _test(apart: Floats, strata: Index, groups: Sequence[int] | None, family: int) -> DefaultTest | None:
+    counted = ~np.isnan(apart)
+    values = apart[counted]
+    of = None if groups is None else numbers_of_names(np.asarray(groups)[counted].tolist())
+    if not len(values):
+        return None
+    values[np.abs(values) <= TOLERANCE] = 0.0
+    error, freedom = stratified_error(values, numbers_of_names(strata[counted].tolist()), of)
+    if math.isnan(error):
+        return None
+    difference, n = float(values.mean()), len(values)
+    sd = math.sqrt(n) * error if error > TOLERANCE else 0.0
+    _, _, p, half = paired_t(difference, sd, n, freedom, 1.0 - ALPHA)
+    return DefaultTest(difference, difference - half, difference + half, None if p is None else min(1.0, p * family))
+
+
+def _is_default(point: SweepPoint, best: SweepPoint) -> bool:
+    """Returns whether a point has the default value of each key of the best point's system, and else its settings."""
+    name = point.overrides.get(SYSTEM, "")
+    others = {key: value for key, value in point.overrides.items() if not key.startswith(f"{SYSTEM}.")}
+    if others != {key: value for key, value in best.overrides.items() if not key.startswith(f"{SYSTEM}.")}:
+        return False
+    if name not in config.names(SYSTEM):
+        return False
+    given, _ = config.load(SYSTEM, name)
+    for key, text in point.overrides.items():
+        if not key.startswith(f"{SYSTEM}."):
+            continue
+        value: object = given
+        for part in key.split(".")[1:]:
+            value = value.get(part) if isinstance(value, dict) else None
+        if value != config.parse(f"value: {text}".encode(), key).get("value"):
+            return False
+    return True
+
+
+def claim_words(claim: SearchClaim) -> str:
+    """Returns for a headline what may be claimed of the best point."""
+    if claim.default is claim.best:
+        return "it is the default setting"
+    if claim.default is None:
+        return "not compared with the default setting, which was not tried"
+    corrected = f"after correction for {counted_text(claim.tried, 'other setting')}"
+    if claim.test is None or claim.test.p is None:
+        return "its test against the default setting is undefined"
+    p = shown_p(claim.test.p).text
+    p = f"p {p}" if p.startswith("<") else f"p = {p}"
+    if claim.test.p < ALPHA:
+        return f"{'lower' if claim.lowest else 'better'} than the default setting ({p} {corrected})"
+    return f"not shown to be {'lower' if claim.lowest else 'better'} than the default setting ({p} {corrected})"
+
+
+def price_section(claim: SearchClaim, setting: Callable[[SweepPoint], str], tuned_on: Sequence[str] = ()) -> Section:
+    """Returns the best point's value with its bias of selection, its test against the default, and what it may claim.
+
+    Parameters
+    ----------
+    setting : point -> the values of its keys, in words.
+    tuned_on : the collections of the points, if another one is reported.
+    """
+    rows, price = [], claim.price
+    if price is not None:
+        rows += [
+            (f"{claim.label} of the best, {setting(claim.best)}", number_cell(price.value, 4)),
+            ("on topics that it was not chosen on", number_cell(price.cross_validated, 4)),
+            ("optimism", number_cell(price.optimism, 4)),
+            ("share of these choices that are the best", number_cell(price.chosen_again, 2)),
+        ]
+    if claim.test is not None and claim.default is not None:
+        rows += [
+            (f"above the default, {setting(claim.default)}", number_cell(claim.test.difference, 4)),
+            ("95% interval, not corrected", Cell(f"{claim.test.low:+.4f} to {claim.test.high:+.4f}")),
+            (f"p, corrected for {counted_text(claim.tried, 'other setting')}", shown_p(claim.test.p)),
+        ]
+    notes = (
+        "Not chosen on: topics in five folds, the best of four scored on the fifth, over 20 divisions (Varma and "
+        "Simon, 2006). The test: paired t-test, Bonferroni for every other setting that was tried.",
+    )
+    table = Table(
+        "price",
+        "Price of the search",
+        (Column("of the search"), Column("value", kind="number")),
+        tuple((Cell(name), cell) for name, cell in rows),
+        notes,
+        row_headers=1,
+    )
+    where = f" on {', '.join(tuned_on)}" if tuned_on else ""
+    said = [f"What may be claimed{where}: the best is {claim_words(claim).removeprefix('it is ')}."]
+    if price is not None:
+        said.append(
+            f'For a paper: "The setting was the best of {price.settings} by {claim.label} on {price.topics} topics'
+            f"{where} ({price.value:.4f}); chosen and scored on different topics, by nested cross-validation, it has "
+            f'{price.cross_validated:.4f}."'
+        )
+    return Section("Price of the search", (Prose(tuple(said)), *((table,) if rows else ())))

@@ -1,0 +1,97 @@
+"""The price of a search and the test of its best point against the default setting, by hand and against scipy."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from harness.experiments.sweep import SweepPoint, read_points, write_point
+from harness.render.model import Prose, Section
+from harness.reports.sweep import sweep_report
+from harness.reports.sweep_price import claim_words, search_claim
+from harness.scoring.selection import price_of_selection
+from harness.store.provenance import provenance
+
+RANDOM = np.random.default_rng(4)
+TOPIC = RANDOM.normal(0.5, 0.1, 40)
+DEFAULT: dict[str, Any] = {"k1": "1.2", "b": "0.75"}  # of conf/system/_bm25.yaml
+
+
+def point(shift: float, /, spread: float = 0.05, **keys: Any) -> SweepPoint:  # noqa: ANN401
+    values = TOPIC + shift + RANDOM.normal(0.0, spread, 40)
+    overrides = {"system": "bm25", **{f"system.{key}": value for key, value in keys.items()}}
+    of = {"mini-task1": values.tolist()}
+    return SweepPoint(overrides, {}, {"nDCG": float(values.mean())}, 40, scored_on="x", values=of)
+
+
+def values(points: list[SweepPoint]) -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    return [np.array(each.values["mini-task1"], dtype=np.float64) for each in points]
+
+
+def section(points: list[SweepPoint], tuned_on: tuple[str, ...] | None = None) -> Section | None:
+    page = sweep_report(points, "Sweep", provenance({}), tuned_on=tuned_on)
+    return next((each for each in page.sections if each.title == "Price of the search"), None)
+
+
+def test_the_best_is_tested_against_the_default_for_all_that_were_tried() -> None:
+    points = [point(0.05, k1="2", b="0.4"), point(0.0, **DEFAULT), point(-0.1, k1="0.3", b="0.4")]
+    claim = search_claim(points)
+    assert claim is not None and claim.test is not None and claim.test.p is not None
+    best, default, worst = values(points)
+    assert claim.default is points[1]
+    assert claim.test.p == pytest.approx(2 * stats.ttest_rel(best, default).pvalue)
+    interval = stats.ttest_rel(best, default).confidence_interval()
+    assert [claim.test.low, claim.test.high] == pytest.approx([interval.low, interval.high])
+    assert claim.price == price_of_selection(np.stack([best, default, worst], axis=1))
+    assert claim_words(claim).startswith("better than the default setting (p")
+    assert claim_words(claim).endswith("after correction for 2 other settings)")
+    found = section(points)
+    assert found is not None and isinstance(found.blocks[0], Prose)
+    assert found.blocks[0].paragraphs[0].startswith("What may be claimed: the best is better than the default")
+
+
+def test_what_cannot_be_claimed_is_said() -> None:
+    equal = [point(0.02, 0.3, k1="2", b="0.4"), point(0.0, 0.3, **DEFAULT)]
+    claim = search_claim(equal)
+    assert claim is not None and claim_words(claim).startswith("not shown to be better than the default setting (p = ")
+    first = search_claim(equal[::-1])
+    assert first is not None and (first.test, claim_words(first)) == (None, "it is the default setting")
+    other = search_claim([point(0.1, k1="2"), point(0.0, k1="3")])
+    assert other is not None
+    assert claim_words(other) == "not compared with the default setting, which was not tried"
+    # A key that is not named has its default.
+    named = search_claim([point(0.1, k1="2"), point(0.0, k1="1.2")])
+    assert named is not None and named.default is not None
+    assert section(equal, ("mini-task1",)) is not None
+
+
+def test_points_without_values_have_no_price() -> None:
+    """As those of earlier versions, and of private judgments."""
+    points = [replace(point(0.1, k1="2"), values={}), point(0.0, k1="1.2")]
+    assert search_claim(points) is None and section(points) is None
+    headline = sweep_report(points, "Sweep", provenance({})).headline
+    assert headline.endswith("chosen on the same topics")
+
+
+def test_dependent_topics_stay_together(tmp_path: Path) -> None:
+    """Twice the same topics, as clusters of two: the test is that of the topics once; files keep the clusters."""
+    points = []
+    for each in (point(0.05, k1="2"), point(0.0, k1="1.2")):
+        twice = np.repeat(np.array(each.values["mini-task1"], dtype=np.float64), 2).tolist()
+        groups = {"mini-task1": [str(at // 2) for at in range(80)]}
+        points.append(replace(each, values={"mini-task1": twice}, groups=groups))
+        write_point(tmp_path, points[-1])
+    kept = sorted(read_points(tmp_path), key=lambda each: each.overrides["system.k1"], reverse=True)
+    claim = search_claim(kept)
+    assert claim is not None and claim.test is not None and claim.price is not None
+    best, default = (np.array(each.values["mini-task1"][::2], dtype=np.float64) for each in points)
+    assert claim.test.p == pytest.approx(stats.ttest_rel(best, default).pvalue)
+    once = price_of_selection(np.stack([best, default], axis=1))
+    assert claim.price.cross_validated == pytest.approx(once.cross_validated)
+    assert json.loads(next(tmp_path.glob("*.json")).read_text())["groups"]["mini-task1"][:3] == ["0", "0", "1"]
