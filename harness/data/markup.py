@@ -150,8 +150,8 @@ class _Markup:
         if not self._open:
             self.pieces.append(_decoded(data))
             return
-        found = _REFERENCE.sub(_character, _without_elements(data) if "<" in data else data)
-        self.pieces.append(self._repaired(found))
+        decoded = _REFERENCE.sub(_character, _without_elements(data) if "<" in data else data)
+        self.pieces.append(self._repaired(decoded))
 
     def _repaired(self, latex: str) -> str:
         repaired = repair_entities(latex)
@@ -191,7 +191,7 @@ class _Markup:
         self.unended += not ended
         self.repaired += span.repaired
         if span.inner and ended and not span.attributes.get("id"):
-            found = span.inner
+            inner = span.inner
         else:
             if ended:
                 self.pieces[span.start :] = ["".join(self.pieces[span.start :])]  # joined once if spans are nested
@@ -202,17 +202,17 @@ class _Markup:
             self.truncated += not closed
             if not closed:  # or else the next dollar of the text would end this formula
                 self.pieces.insert(len(self.pieces) if ended or span.stop is None else span.stop, _missing(content))
-            found = [] if ended else span.inner
-            found.insert(0, Formula(span.attributes.get("id", ""), latex or "", span.attributes.get("visual_id", "")))
+            inner = [] if ended else span.inner
+            inner.insert(0, Formula(span.attributes.get("id", ""), latex or "", span.attributes.get("visual_id", "")))
         if self._open and not self._open[-1].inner:
-            self._open[-1].inner = found  # not copied, so that the time is linear in the depth
+            self._open[-1].inner = inner  # not copied, so that the time is linear in the depth
         else:
-            (self._open[-1].inner if self._open else self.formulas).extend(found)
+            (self._open[-1].inner if self._open else self.formulas).extend(inner)
 
 
 def _attributes(tag: re.Match[str]) -> dict[str, str]:
-    found = _ATTRIBUTE.findall(tag["rest"] or tag["rest_"] or "")
-    return {name.lower(): _decoded(double or single or bare) for name, double, single, bare in found}
+    attributes = _ATTRIBUTE.findall(tag["rest"] or tag["rest_"] or "")
+    return {name.lower(): _decoded(double or single or bare) for name, double, single, bare in attributes}
 
 
 def _decoded(text: str) -> str:
@@ -291,19 +291,19 @@ def repair_entities(latex: str) -> str:
     """
     if "&" not in latex and ";" not in latex:
         return latex
-    while (found := _REMAINING.sub(_character, latex)) != latex:  # what was escaped may be an entity with what follows
-        latex = found
+    while (plain := _REMAINING.sub(_character, latex)) != latex:  # what was escaped may be an entity with what follows
+        latex = plain
     return latex
 
 
-def _character(found: re.Match[str]) -> str:
+def _character(match: re.Match[str]) -> str:
     """Returns the character of a reference, or the reference if there is none of its name."""
-    groups = found.groupdict()
+    groups = match.groupdict()
     name = groups["one"] or groups.get("after") or groups.get("bare")
     one = html.unescape(f"&{name};") if name and name.startswith("#") else html5.get(f"{name or 'amp'};")
     if one is None:
-        return found[0] if groups["one"] else f"&{name};"
-    return one + ("$" if "$" in found[0] else "")
+        return match[0] if groups["one"] else f"&{name};"
+    return one + ("$" if "$" in match[0] else "")
 
 
 def unwrapped(latex: str) -> str:
@@ -326,8 +326,8 @@ def formulas_in(text: str, dollars: Dollars = "pairs") -> tuple[str, ...]:
     ----------
     dollars : rule for dollar signs, see `harness.formulas.text.delimiters`.
     """
-    found = formula_spans(text, dollars)
-    return tuple(trimmed(text[one.start : one.end] if one.kind == "environment" else one.latex) for one in found)
+    spans = formula_spans(text, dollars)
+    return tuple(trimmed(text[one.start : one.end] if one.kind == "environment" else one.latex) for one in spans)
 
 
 def numbered_formulas(prefix: str, *texts: str, dollars: Dollars = "pairs") -> tuple[Formula, ...]:
@@ -338,8 +338,8 @@ def numbered_formulas(prefix: str, *texts: str, dollars: Dollars = "pairs") -> t
     >>> [(one.id, one.latex) for one in numbered_formulas("q_", "Solve $x=1$", "and $y$")]
     [('q_1', 'x=1'), ('q_2', 'y')]
     """
-    found = (latex for text in texts for latex in formulas_in(text, dollars))
-    return tuple(Formula(f"{prefix}{number}", latex) for number, latex in enumerate(found, 1))
+    formulas = (latex for text in texts for latex in formulas_in(text, dollars))
+    return tuple(Formula(f"{prefix}{number}", latex) for number, latex in enumerate(formulas, 1))
 
 
 def read_markup(markup: str) -> Marked:
