@@ -39,9 +39,9 @@ def accept(path: Path, source: str) -> Path:
         raise HarnessError(f"source {source!r}: {wanted} is not a manual download")
     if not path.is_file():
         raise HarnessError(f"{path}: {'is a folder, expected a file' if path.is_dir() else 'no such file'}")
-    found = sha256_file(path) if resource.sha256 else ""
-    if found != resource.sha256:
-        raise HarnessError(f"{path}: expected sha256 {resource.sha256} for {wanted} of {source}, found {found}")
+    checksum = sha256_file(path) if resource.sha256 else ""
+    if checksum != resource.sha256:
+        raise HarnessError(f"{path}: expected sha256 {resource.sha256} for {wanted} of {source}, found {checksum}")
     for name, check in forms.checks():
         if name == source:
             check(path)

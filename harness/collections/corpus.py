@@ -285,11 +285,11 @@ class Corpus:
 
 def dollar_counts(document: Document) -> Remarks:
     """Counts the formulas in title and body of a document, and the dollar signs that enclose no formula."""
-    found: Remarks = Counter()
+    counts: Remarks = Counter()
     for text in (document.title, document.body):
-        found["formulas in texts"] += len(formula_spans(text, document.dollars))
-        found["dollar signs outside of formulas"] += lone_dollars(text, document.dollars)
-    return found
+        counts["formulas in texts"] += len(formula_spans(text, document.dollars))
+        counts["dollar signs outside of formulas"] += lone_dollars(text, document.dollars)
+    return counts
 
 
 def _repeated(document: Document, path: Path, number: int) -> FormatError:

@@ -51,8 +51,8 @@ def read_key_pairs(path: Path) -> dict[str, str]:
     for number, line in lines:
         fields = line.rstrip("\r").split("\t") if "\t" in line else line.split()
         if len(fields) != 2:
-            found = counted_text(len(fields), "column")
-            raise format_error(path, number, f"{found}, expected two: the id of a document and its key (visual id)")
+            columns = counted_text(len(fields), "column")
+            raise format_error(path, number, f"{columns}, expected two: the id of a document and its key (visual id)")
         if number > lines[0][0] or all(len(field.split()) < 2 for field in fields):
             _add(out, fields[0], fields[1], path, number)
     return out

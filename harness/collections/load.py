@@ -199,7 +199,7 @@ def load_collection(name: str) -> Collection:
         mapping = {**mapping, "attributes": [mapping["attributes"]]}
     faults: list[str] = []
     with gather(faults):
-        found = typed(CollectionFile, mapping, where)
+        spec = typed(CollectionFile, mapping, where)
     faults += config.name_faults(mapping, name, where)
     files: dict[str, catalogue.Located] = {}
     readers: dict[str, str] = {}
@@ -217,14 +217,14 @@ def load_collection(name: str) -> Collection:
         faults.append(f"{where}: key 'default_edition': {default!r} is unknown; {suggestion(default, called)}")
     refuse(faults)
     editions = {}
-    for key, given in found.editions.items():
+    for key, given in spec.editions.items():
         at = f"editions: {key}"
         counted = (given.topics, given.judgments)
         parts = (f"{at}: {part}" for part in _EXCLUDED)
         said = [ExclusionFile(files[part], readers[part]) if part in files else None for part in parts]
         editions[key] = Edition(key, given.title, files[at], *counted, readers[at], given.private, *said)
-    topics, attributes, keys = found.topics, found.attributes or (), found.keys
-    plain = {key: getattr(found, key) for key in ("title", "licence", "protocol", "notes", "corpus", "cluster", "link")}
+    topics, attributes, keys = spec.topics, spec.attributes or (), spec.keys
+    plain = {key: getattr(spec, key) for key in ("title", "licence", "protocol", "notes", "corpus", "cluster", "link")}
     return Collection(
         name,
         **plain,
@@ -250,9 +250,9 @@ def _beir(name: str, mapping: Mapping[str, Any], where: str) -> Collection:
                 check(key, mapping[key])
     faults += config.name_faults(mapping, name, where)
     with gather(faults):
-        found = beir.collection(name, mapping, where)
+        collection = beir.collection(name, mapping, where)
     refuse(faults)
-    return found
+    return collection
 
 
 def _of_ir_datasets(name: str) -> Collection:

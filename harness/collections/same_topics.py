@@ -46,16 +46,16 @@ def topic_marks(collection: Collection | str, edition: str | None = None) -> dic
         collection, edition = load_collection(name), of_name or edition
     relevant = {} if collection.withheld(edition) else _relevant(collection.qrels(edition).judged())
     clusters = collection.clusters() or {}
-    found: dict[str, set[Hashable]] = {}
+    marks_of: dict[str, set[Hashable]] = {}
     for topic in collection.topics():
         if relevant and topic.id not in relevant:
             continue
-        marks = found.setdefault(topic.id, {("id", topic.id)})
+        marks = marks_of.setdefault(topic.id, {("id", topic.id)})
         marks |= {("text", text) for text in [_text(topic)] if text}
         marks |= {("cluster", collection.cluster, cluster) for cluster in [clusters.get(topic.id)] if cluster}
         documents = relevant.get(topic.id)
         marks |= {("relevant", collection.corpus or collection.name, documents)} if documents else set()
-    return found
+    return marks_of
 
 
 def topic_groups(*sets: Marks) -> list[dict[str, int]]:

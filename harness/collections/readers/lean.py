@@ -75,15 +75,15 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
             if one.private:
                 remarks["private declarations (left out)"] += 1
                 continue
-            found = [_document(one, place, known, corpus.keep)]
+            documents = [_document(one, place, known, corpus.keep)]
             if one.additive is not None and one.additive.made and one.kind not in _MAPPED:
                 if targets[one.name] in declared:
                     remarks["names of to_additive that are declared as well"] += 1
                 else:
                     remarks["made by to_additive"] += 1
                     remarks["made by to_additive, their names derived"] += not one.additive.target
-                    found.append(_generated(one, one.additive, place, known, targets, corpus.keep))
-            for document in found:
+                    documents.append(_generated(one, one.additive, place, known, targets, corpus.keep))
+            for document in documents:
                 if document.id in seen or document.id.split() != [document.id]:
                     remarks["names that come again or hold blanks (left out)"] += 1
                     continue
@@ -106,16 +106,16 @@ def referenced(one: Declaration, known: AbstractSet[str]) -> list[str]:
     ['A.d', 'A.B.E.f', 'O.h']
     """
     aliases = dict(one.aliases)
-    found: dict[str, None] = {}
+    referenced_names: dict[str, None] = {}
     for name in one.names:
         whole = aliases.get(name, name)
         while whole:
             if (full := _resolved(whole, one, known)) is not None:
-                found[full] = None
+                referenced_names[full] = None
                 break
             whole = whole.rpartition(".")[0]
-    found.pop(one.name, None)
-    return list(found)
+    referenced_names.pop(one.name, None)
+    return list(referenced_names)
 
 
 def _resolved(name: str, one: Declaration, known: AbstractSet[str]) -> str | None:
@@ -213,10 +213,10 @@ def _artefact(root: Path, files: Mapping[Path, str], version: str) -> Path:
         left: Counter[str] = Counter()
         with (folder / _FILE).open("w", encoding="utf-8") as out:
             for path in files:
-                found, more = declarations(_source(path), path)
+                declared, more = declarations(_source(path), path)
                 left.update(more)
                 place = path.relative_to(root).as_posix()
-                out.writelines(json.dumps([place, asdict(one)], ensure_ascii=False) + "\n" for one in found)
+                out.writelines(json.dumps([place, asdict(one)], ensure_ascii=False) + "\n" for one in declared)
         (folder / "left.json").write_text(json.dumps(left), encoding="utf-8")
 
     return artefacts.get_or_build(KIND, spec, build)

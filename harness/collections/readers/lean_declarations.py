@@ -142,19 +142,19 @@ class _Reading:
         return len(self.stream)
 
     def _before(self, at: int, word: int) -> Before:
-        found = Before()
+        before = Before()
         while at < word:
             token = self.stream[at]
             if token.text == ATTRIBUTES:
                 last = closing(self.stream, at)
-                found.attributes += tuple(attributes(self.stream[at + 1 : last]))
+                before.attributes += tuple(attributes(self.stream[at + 1 : last]))
                 at = last
             elif token.kind == DOC:
-                found.doc = lean_text.doc_text(token.text)
+                before.doc = lean_text.doc_text(token.text)
             else:
-                found.modifiers += (token.text,)
+                before.modifiers += (token.text,)
             at += 1
-        return found
+        return before
 
     def _command(self, before: Before, at: int, end: int) -> int:
         """Reads one command; returns the index after it."""

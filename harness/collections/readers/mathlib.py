@@ -36,17 +36,17 @@ def qr_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 
     All queries of an item have the same gold declaration, so significance tests use `item` as cluster.
     """
-    found = []
+    numbered = []
     for line, row in _qr(data, path):
         known = {key: str(row[key]) for key in ("kind", "difficulty") if row.get(key)}
         for column, style in STYLES.items():
             if query := str(row[column]).strip():
                 name = f"{row['id']}.{style}"
                 attributes = {"style": style, **known, "item": str(row["id"])}
-                found.append(
+                numbered.append(
                     (line, Topic(name, query, "", (), numbered_formulas(f"{name}.", query), language, attributes))
                 )
-    return topic_files.unique(found, path)
+    return topic_files.unique(numbered, path)
 
 
 def qr_qrels(data: bytes, path: str, edition: str) -> Qrels:
@@ -74,14 +74,14 @@ def names_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 
     The section of the name in its list, if any, is not part of the query.
     """
-    found = []
+    numbered = []
     for line, name, row in _names(data, path):
         attributes = {"list": row["source"]}
         if not row["source"].isdigit():
             attributes["section"] = row["path_or_id"].split(" / ")[0]
         query = row["query"]
-        found.append((line, Topic(name, query, "", (), numbered_formulas(f"{name}.", query), language, attributes)))
-    return topic_files.unique(found, path)
+        numbered.append((line, Topic(name, query, "", (), numbered_formulas(f"{name}.", query), language, attributes)))
+    return topic_files.unique(numbered, path)
 
 
 def names_qrels(data: bytes, path: str, edition: str) -> Qrels:

@@ -89,9 +89,9 @@ def _occurrences(path: Path, question: str, answer: str, remarks: Remarks) -> It
     """Yields (post id, formula) for each formula of a page."""
     parts = _parts(path, question, answer)
     for part, of_question in _HOLDERS:
-        found = read_markup(parts[part])
-        remarks["formulas with repaired entities"] += found.repaired
-        for formula in found.formulas:
+        marked = read_markup(parts[part])
+        remarks["formulas with repaired entities"] += marked.repaired
+        for formula in marked.formulas:
             yield question if of_question else answer, formula
 
 
@@ -101,8 +101,8 @@ def _document(path: Path, question: str, answer: str, raw: bool, remarks: Remark
     formulas = title.formulas + asked.formulas + body.formulas
     remarks["answers"] += 1
     remarks["answers with formula spans around others"] += bool(body.nested)
-    for found in (title, asked, body):
-        remarks.update(found.remarks())
+    for marked in (title, asked, body):
+        remarks.update(marked.remarks())
     remarks["formulas without a visual id"] += sum(not formula.visual_id for formula in formulas)
     remarks["formulas with tags of HTML in their LaTeX"] += sum(bool(_TAG.search(f.latex)) for f in formulas)
     tags = tuple(read_markup(parts["tags"]).text.split())

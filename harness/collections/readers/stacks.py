@@ -110,8 +110,8 @@ def proofs_topics(_: bytes, path: str, language: str = "eng") -> Topics:
 def premises_topics(_: bytes, path: str, language: str = "eng") -> Topics:
     """Returns the statements whose proofs cite earlier ones as topics; attributes as in `proofs_topics`."""
     book = read_book(Path(path))
-    found = _premises(book)
-    return _topics(book, [one for one in book.statements if one.tag in found], language)
+    premises = _premises(book)
+    return _topics(book, [one for one in book.statements if one.tag in premises], language)
 
 
 def proofs_qrels(_: bytes, path: str, edition: str) -> Qrels:
@@ -130,11 +130,11 @@ def premises_qrels(_: bytes, path: str, edition: str) -> Qrels:
     The edition `learn` is `train` without cited statements in test chapters.
     """
     book = read_book(Path(path))
-    chapters, found = _chapters(book, edition), _premises(book)
+    chapters, premises = _chapters(book, edition), _premises(book)
     of = {one.tag: one.chapter for one in book.statements}
     kept = {
         tag: {doc: 1.0 for doc in docs if edition != "learn" or of[doc] in chapters}
-        for tag, docs in found.items()
+        for tag, docs in premises.items()
         if of[tag] in chapters
     }
     return Qrels.from_dict(edition, {tag: docs for tag, docs in kept.items() if docs})
@@ -163,10 +163,10 @@ def _chapters(book: Book, edition: str) -> frozenset[str]:
     return frozenset(name for name, split in split_of(book).items() if wanted in ("all", split))
 
 
-def _topics(book: Book, found: list[Statement], language: str) -> Topics:
+def _topics(book: Book, chosen: list[Statement], language: str) -> Topics:
     split = split_of(book)
     topics = []
-    for one in found:
+    for one in chosen:
         title, body = _texts(book, one)
         attributes = {"chapter": one.chapter, "kind": one.kind, "split": split[one.chapter]}
         topics.append(

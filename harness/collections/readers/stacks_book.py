@@ -121,10 +121,10 @@ def read_book(folder: Path) -> Book:
 
 def _stamp(path: Path) -> tuple[int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise format_error(path, 0, f"cannot be read: {error.strerror or error}") from None
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 @lru_cache(maxsize=1)
@@ -142,7 +142,7 @@ def _read(folder: Path, _: object) -> Book:
         chapter = _Chapter(folder / f"{name}.tex")
         titles[name] = chapter.title
         remarks["proofs before any statement (left out)"] += chapter.stray
-        made = [found.statement(name, tags) for found in chapter.found]
+        made = [located.statement(name, tags) for located in chapter.found]
         remarks["statements without a tag (left out)"] += sum(not one.tag for one in made)
         remarks["statements with the tag of an earlier one (left out)"] += _left_out(made, tagged)
         statements += (one for one in made if one.tag)
@@ -182,8 +182,8 @@ def _text(path: Path) -> str:
 
 def _order(path: Path) -> tuple[str, ...]:
     """Returns the names of the chapters in the order of the Makefile."""
-    found = _ORDER.search(_text(path))
-    names = found[1].replace("\\\n", " ").split() if found else []
+    match = _ORDER.search(_text(path))
+    names = match[1].replace("\\\n", " ").split() if match else []
     if not names:
         raise format_error(path, 0, "no list of chapters, expected a line such as 'LIJST = introduction conventions'")
     if len(set(names)) < len(names):
@@ -255,7 +255,7 @@ class _Chapter:
         self.stray = 0  # proofs before any statement
         self._path = path
         self._text = latex_text.without_comments(_text(path))
-        self._ends = [found.start() for found in re.finditer("\n", self._text)]
+        self._ends = [newline.start() for newline in re.finditer("\n", self._text)]
         self._stack: list[_Open] = []
         self._section = ""
         self._now: _Found | None = None  # the open statement or proof

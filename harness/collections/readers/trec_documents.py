@@ -22,7 +22,7 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 
 def _documents(corpus: Corpus, _: Remarks) -> Documents:
     for path in corpus.paths:
-        begin, size, inside, found = 0, 0, list[bytes](), False
+        begin, size, inside, any_document = 0, 0, list[bytes](), False
         for number, line in numbered_lines(path):
             mark = line.strip().upper()
             if mark == b"<DOC>":
@@ -32,7 +32,7 @@ def _documents(corpus: Corpus, _: Remarks) -> Documents:
             elif mark == b"</DOC>":
                 if not begin:
                     raise format_error(path, number, "</DOC> without <DOC>")
-                found = True
+                any_document = True
                 yield (path, begin), _document(b"\n".join(inside), path, begin, corpus.dollars)
                 begin = 0
             elif begin:
@@ -46,7 +46,7 @@ def _documents(corpus: Corpus, _: Remarks) -> Documents:
                 )
         if begin:
             raise format_error(path, begin, "<DOC> has no </DOC>")
-        if not found:
+        if not any_document:
             raise format_error(path, 0, "holds no documents; expected <DOC> on a line of its own")
 
 

@@ -179,9 +179,9 @@ def _check_documents(corpus: Corpus) -> None:
     """Raises HarnessError for a corpus of the documents that a private edition judges: their ids would reveal it."""
     for entry in corpus.part.collections if isinstance(corpus.part, JudgedBy) else ():
         name, _, only = entry.partition("/")
-        found = load_collection(name)
-        for edition in (only,) if only else found.editions:
-            if found.edition(edition).private:
+        collection = load_collection(name)
+        for edition in (only,) if only else collection.editions:
+            if collection.edition(edition).private:
                 raise HarnessError(
                     f"corpus {corpus.name}: holds the documents that {name}, edition {edition}, judges, which is "
                     "private; name another corpus with --corpus"
