@@ -59,14 +59,14 @@ def columns(verdicts: Iterable[CellVerdict]) -> tuple[EffectColumn, ...]:
 
     The printed means take the place of the original run's: an effect ratio is a ratio of mean differences.
     """
-    found: dict[tuple[str, str, str, str, str], dict[str, tuple[PublishedCell, float]]] = {}
+    column_rows: dict[tuple[str, str, str, str, str], dict[str, tuple[PublishedCell, float]]] = {}
     for verdict in verdicts:
         cell = verdict.cell
         if verdict.value is not None:
             key = (cell.table, cell.collection, cell.slice, cell.metric, cell.aggregate)
-            found.setdefault(key, {})[", ".join(filter(None, (cell.group, cell.system)))] = (cell, verdict.value)
+            column_rows.setdefault(key, {})[", ".join(filter(None, (cell.group, cell.system)))] = (cell, verdict.value)
     made = []
-    for (table, collection, part, metric, _), rows in found.items():
+    for (table, collection, part, metric, _), rows in column_rows.items():
         if len(rows) < _LEAST:
             continue
         printed = {name: float(cell.value) for name, (cell, _) in rows.items()}

@@ -124,14 +124,14 @@ def runs_of_rows(paper: Paper, made: Mapping[str, Sequence[CellRun]]) -> list[Ro
     scored, known, labels = paper.scored, paper_rows(paper), row_labels(paper)
     if scored is None:
         return []
-    found: dict[tuple[str, str, str], RowRuns] = {}
+    runs_by_place: dict[tuple[str, str, str], RowRuns] = {}
     for name, runs in made.items():
         tables = paper.config.experiments[name]
         rows = tuple(dict.fromkeys(run.labels for run in runs))
         for cell in paper.cells:
             place = scored.place(cell)
             at = (cell.table, labels.get((cell.table, cell.group, cell.system), ""))
-            if cell.table not in tables or not place or at not in known or (*at, place) in found:
+            if cell.table not in tables or not place or at not in known or (*at, place) in runs_by_place:
                 continue
             judged = scored.collections[place]
             for labels_ in matching_rows(cell, rows):
@@ -140,5 +140,5 @@ def runs_of_rows(paper: Paper, made: Mapping[str, Sequence[CellRun]]) -> list[Ro
                 if by_seed:
                     row = replace(known[at], seeds=len(by_seed))
                     paths, corpora = zip(*((run.path, run.corpus) for run in by_seed.values()), strict=True)
-                    found[*at, place] = RowRuns(row, place, paths, frozenset(corpora))
-    return list(found.values())
+                    runs_by_place[*at, place] = RowRuns(row, place, paths, frozenset(corpora))
+    return list(runs_by_place.values())

@@ -103,10 +103,10 @@ def _files(kind: str, name: str, files: Sequence[Any], state: str, licence: str)
     known = all(sizes)
     size = sum(each or 0 for each in sizes) / 1e6
     fetched = state == "fetchable" or state.startswith("needs the data set ")  # of a hub
-    found: State = "here" if state == "here" else "fetch" if fetched else "by hand"
+    source: State = "here" if state == "here" else "fetch" if fetched else "by hand"
     where = f"harness fetch {name}" if state in ("here", "fetchable") else state.removeprefix("needs ")
     megabytes = Range(size, size) if known else None
-    return Needed(f"{kind} {name}", where, licence or UNKNOWN, megabytes, found, "" if found == "by hand" else name)
+    return Needed(f"{kind} {name}", where, licence or UNKNOWN, megabytes, source, "" if source == "by hand" else name)
 
 
 def _model(name: str, brought: Mapping[str, str]) -> Needed:

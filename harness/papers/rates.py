@@ -78,8 +78,8 @@ class Rate:
     @property
     def range(self) -> Range:
         """Bounds: half of the lowest measurement, twice the highest."""
-        found = [each.amount * each.times / each.of for each in self.measured]
-        return Range(min(found) / SPREAD, max(found) * SPREAD)
+        rates = [each.amount * each.times / each.of for each in self.measured]
+        return Range(min(rates) / SPREAD, max(rates) * SPREAD)
 
     @property
     def origin(self) -> str:
@@ -161,8 +161,8 @@ def data() -> Data:
     HarnessError
         A file has a fault; the line names it.
     """
-    found = {name: _read(name) for name in ("rates", "models", "counts")}
-    return checks.typed(Data, {"rates": found["rates"], "models": found["models"], **found["counts"]}, _FOLDER)
+    tables = {name: _read(name) for name in ("rates", "models", "counts")}
+    return checks.typed(Data, {"rates": tables["rates"], "models": tables["models"], **tables["counts"]}, _FOLDER)
 
 
 def _read(name: str) -> dict[str, object]:

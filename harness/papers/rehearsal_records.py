@@ -92,17 +92,17 @@ def rehearsed_version(paper: str, table: str, labels: Iterable[str]) -> str:
     labels : the names that the row may have.
     """
     known = _versions(paper)
-    found = (known.get((where, label), "") for label in labels for where in (table, ""))
-    return next(filter(None, found), "")
+    versions = (known.get((where, label), "") for label in labels for where in (table, ""))
+    return next(filter(None, versions), "")
 
 
 @cache
 def _systems() -> Mapping[str, str]:
-    found: dict[str, str] = {}
+    version_of: dict[str, str] = {}
     for paper in config.names("paper"):
         for row in read(paper):
-            found |= dict.fromkeys(row.systems.split(), row.version)
-    return found
+            version_of |= dict.fromkeys(row.systems.split(), row.version)
+    return version_of
 
 
 def of_system(name: str) -> str:

@@ -48,7 +48,7 @@ def step_costs(
     ----------
     estimates : name of a step -> hours of one core.
     """
-    found = []
+    costs = []
     for step in steps:
         outcome = recorded(making, step)
         if outcome is None or outcome.command != step.command:  # of another scale
@@ -56,7 +56,7 @@ def step_costs(
         runs = [making.work / run for run in outcome.runs]
         documents = [document for run in runs if (document := _metadata(run)) is not None]
         energy = [value for document in documents for value in _joules(document)]
-        found.append(
+        costs.append(
             StepCost(
                 outcome=outcome,
                 device=", ".join(dict.fromkeys(name for document in documents if (name := _device(document)))),
@@ -66,7 +66,7 @@ def step_costs(
                 estimate=(estimates or {}).get(step.name),
             )
         )
-    return tuple(found)
+    return tuple(costs)
 
 
 def _metadata(run: Path) -> dict[str, Any] | None:
@@ -87,12 +87,12 @@ def _device(document: Mapping[str, Any]) -> str:
 def _joules(document: Mapping[str, Any]) -> list[float]:
     """Returns the energy of processors, memory and GPUs in a metadata file's resources."""
     parts = document.get("resources")
-    found = []
+    joules = []
     for part in parts.values() if isinstance(parts, Mapping) else ():
         text = part.get("energy used system", "") if isinstance(part, Mapping) else ""
         if number := re.fullmatch(r"([0-9.eE+-]+) J", str(text)):
-            found.append(float(number[1]))
-    return found
+            joules.append(float(number[1]))
+    return joules
 
 
 def _calls(run: Path) -> int:

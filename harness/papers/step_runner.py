@@ -120,7 +120,7 @@ def _wave(making: Making, wave: Sequence[RunStep]) -> Iterator[tuple[RunStep, li
         return
     if wave:
         single = [step for step in wave if not step.experiment]
-        known = {step.name: found for step in single if (found := finished(making, step)) is not None}
+        known = {step.name: x for step in single if (x := finished(making, step)) is not None}
         waiting = [step for step in single if step.name not in known]
         ended = launch.launch([_job(making, step) for step in waiting], _work, making.folder / "launched", "steps")
         made = {
@@ -169,10 +169,10 @@ def waves(steps: Sequence[RunStep]) -> list[list[RunStep]]:
     def depth(step: RunStep) -> int:
         return max((1 + depth(by_file[file]) for file in step.reads() if file in by_file), default=0)
 
-    found: dict[int, list[RunStep]] = {}
+    levels: dict[int, list[RunStep]] = {}
     for step in steps:
-        found.setdefault(depth(step), []).append(step)
-    return [found[level] for level in sorted(found)]
+        levels.setdefault(depth(step), []).append(step)
+    return [levels[level] for level in sorted(levels)]
 
 
 def results_of(making: Making, step: RunStep, more: Sequence[str] = ()) -> Iterator[StepOutcome]:

@@ -49,10 +49,10 @@ class PlannedRun:
     @cached_property
     def configuration(self) -> Mapping[str, Any]:
         """Configuration of the system with the settings of the run."""
-        found = dict(config.load("system", self.system)[0])
+        mapping = dict(config.load("system", self.system)[0])
         for key, value in self.settings:
-            found = _replaced(found, key.split("."), value)
-        return found
+            mapping = _replaced(mapping, key.split("."), value)
+        return mapping
 
     @property
     def parts(self) -> tuple[Mapping[str, Any], ...]:
@@ -202,11 +202,11 @@ class RunStep:
 
     def corpora(self) -> set[str]:
         """Returns the corpora and collections whose files it reads, by name."""
-        found = self.chosen("corpus") | self.chosen("collection")
+        names = self.chosen("corpus") | self.chosen("collection")
         for part in self.systems():
-            found |= {str(name) for name in (part.get("pairs") or {}) if (part.get("pairs") or {})[name] is not None}
-            found |= {str(part[key]) for key in ("posts", "unanswered") if isinstance(part.get(key), str)}
-        return found
+            names |= {str(name) for name in (part.get("pairs") or {}) if (part.get("pairs") or {})[name] is not None}
+            names |= {str(part[key]) for key in ("posts", "unanswered") if isinstance(part.get(key), str)}
+        return names
 
     def _composed(self) -> Iterator[tuple[str, ...]]:
         return (cell.overrides for cell in self._cells()) if self.experiment else iter((self.words,))
@@ -318,14 +318,14 @@ def _named(part: Selection, paper: Paper, scale: str) -> Selection:
     ours = config.names("collection")
     theirs = {} if paper.scored is None else paper.scored.collections
     here = paper.config.here if scale == HERE else None
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for given in part.collections:
         named = [given] if given in ours else [name for name in ours if name.startswith(f"{given}-")]
         named += [judged.collection for name, judged in theirs.items() if given in (name, name.partition("/")[0])]
         if not named:
             checks.choice("collections", given, {**ours, **theirs})
-        found |= {name if here is None else here.collection(name): None for name in named}
-    return replace(part, collections=tuple(found))
+        names |= {name if here is None else here.collection(name): None for name in named}
+    return replace(part, collections=tuple(names))
 
 
 def _chosen(made: Sequence[RunStep], part: Selection, paper: Paper) -> list[RunStep]:
@@ -369,10 +369,10 @@ def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[RunStep], dict[
         sharing.setdefault(row.run, []).append(row)
     made: list[RunStep] = []
     left: dict[PrintedRow, str] = {}
-    single = [found for found in sharing.values() if not found[0].inputs]
-    for found in (*single, *(found for found in sharing.values() if found[0].inputs)):
-        rows = tuple(PrintedRow(row.table, row.label) for row in found)
-        first = next((row for row in found if (row.table, row.label) == row.run), found[0])
+    single = [rows_of_run for rows_of_run in sharing.values() if not rows_of_run[0].inputs]
+    for x in (*single, *(rows_of_run for rows_of_run in sharing.values() if rows_of_run[0].inputs)):
+        rows = tuple(PrintedRow(row.table, row.label) for row in x)
+        first = next((row for row in x if (row.table, row.label) == row.run), x[0])
         if (lack := first.registered()) is not None:
             left |= dict.fromkeys(rows, f"{lack[0]}: {lack[1]}")
             continue
@@ -382,7 +382,7 @@ def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[RunStep], dict[
                 left |= dict.fromkeys(rows, "needs: fewer than two of the runs that it fuses can be made here")
                 continue
             words = tuple(shlex.split(command))[1:]
-            own_first = (first, *(row for row in found if row is not first))
+            own_first = (first, *(row for row in x if row is not first))
             printed = tuple(PrintedRow(row.table, row.label) for row in own_first if collection in row.collections)
             step = RunStep(f"{first.table} {first.label} {collection}", words, printed)
             made += [step, *(_seeded(step, seed) for seed in range(2, seeds + 1) if _trained(step.runs[0]))]
@@ -398,9 +398,9 @@ def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[RunStep], dict[
 def _trained(run: PlannedRun) -> dict[str, Mapping[str, Any]]:
     """Returns key -> settings of the trainings of a run's system and of its first stage."""
     first = run.configuration.get("first")
-    found = {"training": run.configuration.get("training")}
-    found |= {"first.training": first.get("training")} if isinstance(first, Mapping) else {}
-    return {key: how for key, how in found.items() if isinstance(how, Mapping)}
+    trainings = {"training": run.configuration.get("training")}
+    trainings |= {"first.training": first.get("training")} if isinstance(first, Mapping) else {}
+    return {key: how for key, how in trainings.items() if isinstance(how, Mapping)}
 
 
 def _seeded(step: RunStep, number: int) -> RunStep:
@@ -466,15 +466,15 @@ def _of_systems(paper: Paper, covered: Iterable[object], scale: str) -> list[Run
         mapping, where = config.load("system", name)
         if mapping.get("paper") != paper.key or name in set(covered):
             continue
-        found = states.recipe(mapping, where)
-        if found is None or states.registered(list(states.nested_configurations(mapping)), where) is not None:
+        recipe = states.recipe(mapping, where)
+        if recipe is None or states.registered(list(states.nested_configurations(mapping)), where) is not None:
             continue
-        words = found.words(name)
+        words = recipe.words(name)
         if scale == HERE:
             if paper.config.here is None or name not in paper.config.here.systems:
                 continue
             here = paper.config.here
-            small = replace(found, corpus=here.corpus, collection=here.collection(found.collection), edition=None)
+            small = replace(recipe, corpus=here.corpus, collection=here.collection(recipe.collection), edition=None)
             words = [*small.words(name), *here.systems[name]]
         title = str(mapping.get("title", name))
         scored = [cell for cell in paper.cells if paper.scored is not None and paper.scored.place(cell)]

@@ -75,20 +75,20 @@ def work_steps(group: TableGroup) -> tuple[WorkStep, ...]:
 
 def single_steps(group: TableGroup) -> tuple[WorkStep, ...]:
     """Returns the work that the runs of a group take, each step once, also those of one title."""
-    found: dict[str, WorkStep] = {}
+    step_of: dict[str, WorkStep] = {}
     for run in countable_runs(group):
         if data().corpora[run.corpus].posts:
-            found.setdefault(f"read {run.corpus}", _read_posts(run))
+            step_of.setdefault(f"read {run.corpus}", _read_posts(run))
         for part in nested_configurations(run.configuration):
             for step in _of_part(part)(part, run):
-                found.setdefault(step.key, step)
-    return tuple(found.values())
+                step_of.setdefault(step.key, step)
+    return tuple(step_of.values())
 
 
-def together(found: Iterable[WorkStep]) -> tuple[WorkStep, ...]:
+def together(steps: Iterable[WorkStep]) -> tuple[WorkStep, ...]:
     """Returns the steps, those of one title as one."""
     merged: dict[str, WorkStep] = {}
-    for step in found:
+    for step in steps:
         known = merged.get(step.title)
         merged[step.title] = step if known is None else known.and_(step)
     return tuple(merged.values())
@@ -117,8 +117,8 @@ def _hours(count: Range, rate: str, factor: float = 1.0) -> Range:
     return count.by(data().rates[rate].range).times(factor / _HOUR)
 
 
-def _key(*found: object) -> str:
-    return json.dumps(found, sort_keys=True, default=str)
+def _key(*parts: object) -> str:
+    return json.dumps(parts, sort_keys=True, default=str)
 
 
 def _read_posts(run: PlannedRun) -> WorkStep:
@@ -146,8 +146,8 @@ def _encoding(model: ModelRates, texts: str, count: Range) -> tuple[Range | None
 
 def _memory(model: ModelRates, part: Mapping[str, Any]) -> float | None:
     """Returns the MB of a model's parameters in the precision in which it computes."""
-    found = model.parameters * (2e-6 if part.get("precision") == "bfloat16" else 4e-6)
-    return found or None
+    megabytes = model.parameters * (2e-6 if part.get("precision") == "bfloat16" else 4e-6)
+    return megabytes or None
 
 
 def _bi_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
@@ -225,8 +225,8 @@ def _lexical(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     inner = [part] if "parts" not in part else list(part["parts"].values())
     key = _key("index", sorted(_key(each.get("view"), each.get("document"), each.get("smart")) for each in inner))
     # The range of the size holds that of the rate, so that the factor is not applied twice.
-    found = [each.amount / each.of for each in rate.measured]
-    hours = Range(size.low * min(found), size.high * max(found)).times(1 / _HOUR)
+    seconds_each = [each.amount / each.of for each in rate.measured]
+    hours = Range(size.low * min(seconds_each), size.high * max(seconds_each)).times(1 / _HOUR)
     title = f"index words ({run.system})"
     origin = f"{rate.origin}, size by {data().rates['index-text-size'].origin}"
     yield WorkStep(key, title, counts.range, counts.texts, hours, origin, NO_GPU, size.times(_MIB), memory * _MIB)

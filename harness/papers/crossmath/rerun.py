@@ -161,12 +161,12 @@ def swapped(pairs: Iterable[ScorePair], gap: float = 0.0) -> tuple[int, int]:
 
 
 def _by_topic(pairs: Iterable[ScorePair]) -> dict[str, tuple[Floats, Floats]]:
-    found: dict[str, list[ScorePair]] = {}
+    pairs_of: dict[str, list[ScorePair]] = {}
     for pair in pairs:
-        found.setdefault(pair.topic, []).append(pair)
+        pairs_of.setdefault(pair.topic, []).append(pair)
     return {
         topic: (np.array([pair.theirs for pair in own]), np.array([pair.ours for pair in own]))
-        for topic, own in found.items()
+        for topic, own in pairs_of.items()
     }
 
 
@@ -271,7 +271,7 @@ def rerun_archived(
     left = {script: frozenset(topic.id for topic in wanted if authors.leaves(topic.body, script)) for script in scripts}
     # LaTeX outside of spans counts too: the organisers did not mark every formula.
     formulas = {name: text.count('class="math-container"') or text.count("\\") for name, text in documents.items()}
-    found = []
+    reruns = []
     for (collection, name), run in runs.items():
         script = settings.runs[name]
         vectors_of = queries[script]
@@ -280,8 +280,8 @@ def rerun_archived(
             for topic, docs in scorers[collection].qrels.to_dict().items()
             if topic in vectors_of
         }
-        found.append(agreement(run, collection, scorers[collection], ours, formulas, left[script]))
-    return tuple(found)
+        reruns.append(agreement(run, collection, scorers[collection], ours, formulas, left[script]))
+    return tuple(reruns)
 
 
 def _vectors(model: str, texts: Mapping[str, str], role: str) -> dict[str, npt.NDArray[np.float32]]:

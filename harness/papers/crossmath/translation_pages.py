@@ -64,12 +64,12 @@ class TopicTranslation:
 
     def restored(self, topic: str) -> str:
         """Title and body of the query."""
-        found = self.found[topic]
-        return f"{found.title.restored} {found.body.restored}"
+        translated = self.found[topic]
+        return f"{translated.title.restored} {translated.body.restored}"
 
 
 def translated_topics_section(
-    results: ExperimentResults, found: Sequence[TopicTranslation], topics: Topics | None
+    results: ExperimentResults, translations: Sequence[TopicTranslation], topics: Topics | None
 ) -> Section | None:
     """Returns the explorer of an experiment's runs, with each step of the translations; names what exceeds its size.
 
@@ -77,12 +77,12 @@ def translated_topics_section(
     ----------
     topics : whose text a page begins with; default: those of the first run.
     """
-    rows = _chosen(results, found)
+    rows = _chosen(results, translations)
     pages = [page for part in results.sets if (page := pages_of(results, part, rows, topics)) is not None]
     if not pages:
         return None
     shown = {topic.id for page in pages for topic in page.topics}
-    versions, unread = _versions([each for each in found if each.rows & set(rows)], shown)
+    versions, unread = _versions([each for each in translations if each.rows & set(rows)], shown)
     pages = [_with_wordings(page, versions) for page in pages]
     there = {run for page in pages for run in page.runs}
     made = [row for row in results.rows if any(shown_run(results, row, part) for part in results.sets)]
@@ -107,11 +107,11 @@ def _few(names: Sequence[str]) -> str:
     return f"{'; '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
 
-def _chosen(results: ExperimentResults, found: Sequence[TopicTranslation]) -> list[Labels]:
+def _chosen(results: ExperimentResults, translations: Sequence[TopicTranslation]) -> list[Labels]:
     """Returns the rows that fit: one of each translation before a second of any."""
     groups: dict[object, list[Labels]] = {}
     for row in results.rows:
-        used = tuple(index for index, each in enumerate(found) if row in each.rows)
+        used = tuple(index for index, each in enumerate(translations) if row in each.rows)
         if any(shown_run(results, row, part) for part in results.sets):
             groups.setdefault(used or row, []).append(row)
     order = [row for rank in zip_longest(*groups.values()) for row in rank if row is not None]
@@ -119,14 +119,14 @@ def _chosen(results: ExperimentResults, found: Sequence[TopicTranslation]) -> li
 
 
 def _versions(
-    found: Sequence[TopicTranslation], shown: set[str]
+    translations: Sequence[TopicTranslation], shown: set[str]
 ) -> tuple[list[tuple[TopicVersion, dict[str, Wording]]], list[str]]:
     """Returns the translations that fit, with their topics, and the names of the others, controls first."""
     known: set[tuple[str, str]] = set()
     room = MOST_TEXT
     made: dict[int, tuple[TopicVersion, dict[str, Wording]]] = {}
-    for at in sorted(range(len(found)), key=lambda at: not found[at].translates):
-        each = found[at]
+    for at in sorted(range(len(translations)), key=lambda at: not translations[at].translates):
+        each = translations[at]
         topics = {name: _wording(each, topic) for name, topic in each.found.items() if name in shown}
         texts = {texts for wording in topics.values() for texts in wording.texts} - known
         needed = sum(len(title) + len(body) for title, body in texts)
@@ -135,7 +135,7 @@ def _versions(
             known |= texts
             runs = tuple(map(labels_text, sorted(each.rows)))
             made[at] = (TopicVersion(each.name, _steps(each), runs, each.system.masking or ""), topics)
-    return [made[at] for at in sorted(made)], [each.name for at, each in enumerate(found) if at not in made]
+    return [made[at] for at in sorted(made)], [each.name for at, each in enumerate(translations) if at not in made]
 
 
 def _steps(each: TopicTranslation) -> tuple[TransformationStep, ...]:

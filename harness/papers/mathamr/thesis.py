@@ -67,9 +67,9 @@ def published_value_sections(results: ExperimentResults) -> Sequence[Section]:
     mark = Cell(_scale_and_device(results))
     rows = []
     for cell, kind, row in _matching(results, printed):
-        found = _computed(results, row, cell, kind, paper)
-        if found is not None:
-            title, *here = found
+        compared = _computed(results, row, cell, kind, paper)
+        if compared is not None:
+            title, *here = compared
             rows.append((Cell(cell.table), Cell(", ".join(row)), title, Cell(cell.value), Cell(kind), *here, mark))
     if not rows:
         return []

@@ -35,13 +35,13 @@ GROUPS = 18
 
 def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
     """Returns a topic for each query: id `GROUP.N`, attributes group and form."""
-    found = []
+    pairs = []
     for line, group in _groups(data, path):
         for name, query in _queries(group):
             text = str(query["query"]).strip()
             attributes = {"group": group["group"], "form": query["form"]}
-            found.append((line, Topic(name, text, "", (), numbered_formulas(f"{name}.", text), language, attributes)))
-    return topic_files.unique(found, path)
+            pairs.append((line, Topic(name, text, "", (), numbered_formulas(f"{name}.", text), language, attributes)))
+    return topic_files.unique(pairs, path)
 
 
 def read_qrels(data: bytes, path: str, edition: str) -> Qrels:
@@ -59,9 +59,9 @@ def check(path: Path) -> None:
     groups = list(_groups(read_bytes(path), str(path)))
     forms = Counter(query["form"] for _, group in groups for query in group["queries"])
     if len(groups) != GROUPS or forms != Counter(FORMS):
-        found = ", ".join(f"{forms[form]} {form}" for form in FORMS)
+        counts = ", ".join(f"{forms[form]} {form}" for form in FORMS)
         expected = ", ".join(f"{count} {form}" for form, count in FORMS.items())
-        raise HarnessError(f"{path}: {len(groups)} groups with {found}; expected {GROUPS} with {expected}")
+        raise HarnessError(f"{path}: {len(groups)} groups with {counts}; expected {GROUPS} with {expected}")
 
 
 def _queries(group: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:

@@ -18,15 +18,15 @@ NOTES = (
 )
 
 
-def cost_section(found: Sequence[GroupEstimate], key: str, cores: int = 1) -> Section:
+def cost_section(groups: Sequence[GroupEstimate], key: str, cores: int = 1) -> Section:
     """Returns a section with the totals, what to obtain, the work with the origin of each rate, calls and order."""
-    tables = (_totals(found, cores), _obtain(found), _work(found), _calls(found))
-    steps = tuple(f"{number}. {line}" for number, line in enumerate(order(found, key), 1))
+    tables = (_totals(groups, cores), _obtain(groups), _work(groups), _calls(groups))
+    steps = tuple(f"{number}. {line}" for number, line in enumerate(order(groups, key), 1))
     shown = tuple(table for table in tables if table.rows)
     return Section("Cost of the missing numbers", (Prose(NOTES), *shown, Prose(("Order:", *steps))))
 
 
-def amount(found: Range | None) -> str:
+def amount(bounds: Range | None) -> str:
     """Returns a range with two digits.
 
     Examples
@@ -34,14 +34,14 @@ def amount(found: Range | None) -> str:
     >>> amount(Range(3.06, 1234)), amount(Range(0, 0.16)), amount(Range(0, 0.004)), amount(Range(7, 7)), amount(None)
     ('3.1 to 1,200', 'at most 0.16', 'under 0.01', '7', 'not known')
     """
-    if found is None:
+    if bounds is None:
         return UNKNOWN
-    if found.high == 0:
+    if bounds.high == 0:
         return "0"
-    if found.high < 0.01:
+    if bounds.high < 0.01:
         return "under 0.01"
-    low, high = _rounded(found.low), _rounded(found.high)
-    return high if low == high else f"at most {high}" if found.low < 0.01 else f"{low} to {high}"
+    low, high = _rounded(bounds.low), _rounded(bounds.high)
+    return high if low == high else f"at most {high}" if bounds.low < 0.01 else f"{low} to {high}"
 
 
 def _rounded(value: float) -> str:
@@ -51,15 +51,15 @@ def _rounded(value: float) -> str:
     return f"{value:.2g}"
 
 
-def _whole(found: Range | None) -> str:
+def _whole(bounds: Range | None) -> str:
     """Returns a range of counts with all digits."""
-    if found is None:
+    if bounds is None:
         return UNKNOWN
-    low, high = f"{found.low:,.0f}", f"{found.high:,.0f}"
+    low, high = f"{bounds.low:,.0f}", f"{bounds.high:,.0f}"
     return high if low == high else f"{low} to {high}"
 
 
-def _size(found: Range | None) -> str:
+def _size(bounds: Range | None) -> str:
     """Returns a range of MB in the unit that fits.
 
     Examples
@@ -67,22 +67,22 @@ def _size(found: Range | None) -> str:
     >>> _size(Range(710, 1420)), _size(Range(0.2, 0.2)), _size(None)
     ('0.71 to 1.4 GB', '0.2 MB', 'not known')
     """
-    if found is None or not found.high:
-        return UNKNOWN if found is None else "none"
-    return f"{amount(found.times(1e-3))} GB" if found.high >= 1000 else f"{amount(found)} MB"
+    if bounds is None or not bounds.high:
+        return UNKNOWN if bounds is None else "none"
+    return f"{amount(bounds.times(1e-3))} GB" if bounds.high >= 1000 else f"{amount(bounds)} MB"
 
 
-def _named(found: GroupEstimate) -> str:
-    return ", ".join(found.group.tables)
+def _named(estimate: GroupEstimate) -> str:
+    return ", ".join(estimate.group.tables)
 
 
 def _systems(count: int) -> str:
     return f"{count} system{'s' * (count > 1)}"
 
 
-def _totals(found: Sequence[GroupEstimate], cores: int) -> Table:
+def _totals(groups: Sequence[GroupEstimate], cores: int) -> Table:
     rows = []
-    for each in found:
+    for each in groups:
         hours = amount(each.hours)
         memory = None if each.memory is None else Range(each.memory, each.memory)
         price = amount(each.price) if each.calls else "none"
@@ -105,10 +105,10 @@ def _totals(found: Sequence[GroupEstimate], cores: int) -> Table:
     return Table("cost-totals", "What each table takes", tuple(map(Column, names)), tuple(rows))
 
 
-def _obtain(found: Sequence[GroupEstimate]) -> Table:
+def _obtain(groups: Sequence[GroupEstimate]) -> Table:
     users: dict[str, list[str]] = {}
     needed = {}
-    for each in found:
+    for each in groups:
         for item in each.needed:
             needed[item.name] = item
             users.setdefault(item.name, []).extend(each.group.tables)
@@ -117,15 +117,15 @@ def _obtain(found: Sequence[GroupEstimate]) -> Table:
         for name, item in needed.items()
     )
     columns = tuple(map(Column, ("resource", "where, or command", "licence", "size", "tables")))
-    corpora = dict.fromkeys(name for each in found for name in each.group.corpora)
+    corpora = dict.fromkeys(name for each in groups for name in each.group.corpora)
     known = [(name, data().corpora[name]) for name in corpora if name in data().corpora]
     notes = tuple(f"Counts of {name}: {counts.origin}." for name, counts in known)
     return Table("cost-resources", "What to obtain", columns, rows, notes)
 
 
-def _work(found: Sequence[GroupEstimate]) -> Table:
+def _work(groups: Sequence[GroupEstimate]) -> Table:
     lines: dict[tuple[str, ...], list[str]] = {}
-    for each in found:
+    for each in groups:
         for step in each.steps:
             title = f"{step.title}{f' ({step.times} times)' if step.times > 1 else ''}"
             line = (title, amount(step.hours), step.gpu, f"{_whole(step.count)} {step.unit}", step.origin)
@@ -135,9 +135,9 @@ def _work(found: Sequence[GroupEstimate]) -> Table:
     return Table("cost-work", "Work, and the origin of each rate", columns, rows, collapsed=True)
 
 
-def _calls(found: Sequence[GroupEstimate]) -> Table:
+def _calls(groups: Sequence[GroupEstimate]) -> Table:
     lines: dict[tuple[str, ...], list[str]] = {}
-    for each in found:
+    for each in groups:
         for call in each.calls:
             lines.setdefault(_call(call), []).extend(each.group.tables)
     rows = tuple(tuple(map(Cell, (*line, ", ".join(tables)))) for line, tables in lines.items())

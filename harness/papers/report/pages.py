@@ -72,10 +72,10 @@ def _base(reproduction: PaperReproduction) -> str:
 
 
 def _tables(reproduction: PaperReproduction) -> dict[str, list[CellVerdict]]:
-    found: dict[str, list[CellVerdict]] = {}
+    by_table: dict[str, list[CellVerdict]] = {}
     for verdict in reproduction.verdicts:
-        found.setdefault(verdict.cell.table, []).append(verdict)
-    return found
+        by_table.setdefault(verdict.cell.table, []).append(verdict)
+    return by_table
 
 
 def _counts(verdicts: Sequence[CellVerdict]) -> dict[str, int]:
@@ -229,7 +229,7 @@ def _row(
 
 def _commands(reproduction: PaperReproduction, table: str, verdicts: Sequence[CellVerdict]) -> list[tuple[str, str]]:
     """Returns (what it does, command) for a row: archived runs are scored, available rows are run."""
-    paper, found = reproduction.paper, []
+    paper, commands = reproduction.paper, []
     runs = {(run.collection, run.name): run for run in paper.runs}
     measured: dict[tuple[str, str, str, str, str], list[str]] = {}
     for verdict in verdicts:
@@ -237,12 +237,12 @@ def _commands(reproduction: PaperReproduction, table: str, verdicts: Sequence[Ce
             key = (verdict.cell.collection, verdict.run, verdict.collection, verdict.edition, verdict.protocol)
             measured.setdefault(key, []).append(verdict.measure)
     if measured:
-        found.append(("Fetch the archived runs of the paper:", f"harness fetch {shlex.quote(paper.key)}"))
+        commands.append(("Fetch the archived runs of the paper:", f"harness fetch {shlex.quote(paper.key)}"))
     for (place_, run, collection, edition, protocol), measures in measured.items():
         words = ["--collection", collection, "--edition", edition, "--protocol", protocol]
         words += ["--measures", ",".join(dict.fromkeys(measures))]
         path = _local(local(runs[place_, run].file))
-        found.append((f"Score {run} on {collection}:", f"harness score {path} {shlex.join(words)}"))
+        commands.append((f"Score {run} on {collection}:", f"harness score {path} {shlex.join(words)}"))
     available = paper.available
     if available is not None:
         cell = verdicts[0].cell
@@ -250,11 +250,11 @@ def _commands(reproduction: PaperReproduction, table: str, verdicts: Sequence[Ce
         for row in available.rows:
             if row.table == table and row.label in labels:
                 if full := available.full(row):
-                    found.append(("Make the run on the paper's collection:", full))
+                    commands.append(("Make the run on the paper's collection:", full))
                 if available.here is not None and (small := available.small(row)):
-                    found.append((f"A small replacement, on {available.here.corpus}:", small))
-    found.append(("Recompute all tables of the paper:", f"harness reproduce paper={shlex.quote(paper.key)}"))
-    return found
+                    commands.append((f"A small replacement, on {available.here.corpus}:", small))
+    commands.append(("Recompute all tables of the paper:", f"harness reproduce paper={shlex.quote(paper.key)}"))
+    return commands
 
 
 def _local(path: Path) -> str:

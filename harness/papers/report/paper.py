@@ -102,12 +102,12 @@ def _costs_section(reproduction: PaperReproduction) -> Section | None:
     """Returns what the tables take; None if every published value was recomputed."""
     if all(verdict.value is not None for verdict in reproduction.verdicts):
         return None
-    found = estimates(reproduction.paper)
-    return cost_section(found, reproduction.paper.key) if found else None
+    groups = estimates(reproduction.paper)
+    return cost_section(groups, reproduction.paper.key) if groups else None
 
 
 def _records(reproduction: PaperReproduction, claims: Sequence[Claim]) -> dict[str, Records]:
-    also = [scores for found in reproduction.also.values() for scores in found.values()]
+    also = [scores for of_run in reproduction.also.values() for scores in of_run.values()]
     scores = reproduction.scores.values()
     records = {"scores": score_records(scores, also)} if scores else {}
     return records | ({"comparison": claim_records(claims, reproduction.scores)} if claims else {})
@@ -165,8 +165,8 @@ def _outcome_section(reproduction: PaperReproduction) -> Section:
         what = " and that reproduce its numbers" if reproduction.scores else ""
         blocks.append(Prose((f"Details that the paper omits{what}:", *remarks)))
     kinds = {"url": ("paper", ""), "doi": ("DOI", "https://doi.org/"), "code": ("code", "")}
-    found = {key: getattr(paper.config, key) for key in kinds}
-    links = [(what, f"{start}{found[key]}") for key, (what, start) in kinds.items() if found[key]]
+    identifiers = {key: getattr(paper.config, key) for key in kinds}
+    links = [(what, f"{start}{identifiers[key]}") for key, (what, start) in kinds.items() if identifiers[key]]
     blocks += [Facts(tuple(links))] if links else []
     return Section("Outcome", tuple(blocks))
 
@@ -199,7 +199,7 @@ def _tables_section(reproduction: PaperReproduction, alpha: float) -> Section | 
     for verdict in reproduction.verdicts:
         by_table.setdefault(verdict.cell.table, []).append(verdict)
     tests = _significance(reproduction, alpha)
-    recomputed = {name: found for name, found in by_table.items() if any(v.value is not None for v in found)}
+    recomputed = {name: in_table for name, in_table in by_table.items() if any(v.value is not None for v in in_table)}
     tables = [_table(reproduction, name, verdicts, tests) for name, verdicts in recomputed.items()]
     return Section("Published tables", (*_marks(reproduction, alpha), *tables)) if tables else None
 
@@ -364,13 +364,13 @@ def _other_protocols_sections(reproduction: PaperReproduction) -> list[Section]:
 def _per_topic_section(reproduction: PaperReproduction, titles: bool) -> Section | None:
     pages, tables = [], []
     for name, scorer in reproduction.scorers.items():
-        found = {run: scores for (collection, run), scores in reproduction.scores.items() if collection == name}
+        scores_of = {run: scores for (collection, run), scores in reproduction.scores.items() if collection == name}
         topics = reproduction.topics[name]
-        rankings = [reproduction.rankings[(name, run)] for run in found]
+        rankings = [reproduction.rankings[(name, run)] for run in scores_of]
         collection = load_collection(scorer.collection)
-        values = list(found.values())
+        values = list(scores_of.values())
         pages.append(topic_pages(name, collection.title, topics, scorer, values, rankings, collection.link))
-        tables.append(per_topic_table(name, found, topics.by_id() if titles else {}))
+        tables.append(per_topic_table(name, scores_of, topics.by_id() if titles else {}))
     baseline = next(iter(reproduction.paper.config.baselines.values()), "")
     return Section("Per-topic results", (explorer(pages, baseline=baseline, tables=tables),)) if pages else None
 

@@ -256,18 +256,18 @@ def databank(
     ('Find $x$.', 1)
     """
     counts: Counter[str] = Counter()
-    found: dict[str, MathProblem] = {}
+    by_id: dict[str, MathProblem] = {}
     for each in problems:
         counts["read"] += 1
-        if each.id in found:
+        if each.id in by_id:
             raise HarnessError(f"databank: problem {each.id!r} occurs twice; ids must differ between sources")
         if each.statement.strip() and each.solution.strip():
-            found[each.id] = each
+            by_id[each.id] = each
         else:
             counts["without statement or solution"] += 1
     if rewrite is None:
         rewrite = unchanged if settings.delimiters == "none" else by_rule
-    rewritten, made = rewrite(list(found.values()))
+    rewritten, made = rewrite(list(by_id.values()))
     counts.update(made)
     kept = _distinct(rewritten, settings.duplicates, counts)
     if settings.balance:

@@ -73,8 +73,8 @@ def annotated(
     stemmed = view("text", stop="english", stem="english", fold=False)
     texts = [f"{problem.statement}\n{problem.solution}" for problem in problems]
     bags = [set(stemmed(text)) for text in texts]
-    found = Counter(word for bag in bags for word in bag)
-    rare = {word: float(np.log1p(len(problems) / count)) for word, count in found.items()}
+    document_counts = Counter(word for bag in bags for word in bag)
+    rare = {word: float(np.log1p(len(problems) / count)) for word, count in document_counts.items()}
     nodes = [node for node in ontology.children if node != ROOT]
     titles = [title_words(ontology.title(node)) for node in nodes]
     tree = _Tree(ontology, nodes)

@@ -66,9 +66,9 @@ class Walk:
     def go_on(self, answers: Sequence[Mapping[str, float] | None]) -> None:
         """Descends one level, given child title -> relevance for each node; None for a bad answer."""
         nodes, self._nodes = self._nodes, []
-        for node, found in zip(nodes, answers, strict=True):
+        for node, answer in zip(nodes, answers, strict=True):
             for child in self._ontology.children[node]:
-                relevance = float((found or {}).get(self._ontology.title(child), 0.0))
+                relevance = float((answer or {}).get(self._ontology.title(child), 0.0))
                 if relevance >= self._threshold:
                     self.tags[child] = relevance
                     if self._ontology.children[child]:
@@ -129,11 +129,11 @@ def plan(problems: Sequence[MathProblem], ontology: Ontology, client: Client, th
         walk = Walk(problem, ontology, threshold)
         answers: list[Answer | None] = [idea]
         while asks := walk.asks():
-            found = client.kept(asks)
-            answers += found
-            if any(answer is None for answer in found):
+            kept = client.kept(asks)
+            answers += kept
+            if any(answer is None for answer in kept):
                 break
-            walk.go_on([answer.value if answer else None for answer in found])
+            walk.go_on([answer.value if answer else None for answer in kept])
         taken = [answer for answer in answers if answer]
         total = Taken(size, len(taken), sum(a.tokens_in for a in taken), sum(a.tokens_out for a in taken))
         if len(taken) == len(answers):

@@ -316,8 +316,8 @@ def thresholds(features: Features, settings: PairSettings) -> Thresholds:
     ideas = _jaccard(_shared(mine, mine).toarray(), mine.words[:, None], mine.words[None, :])
     out = []
     pairs = {"bma": (settings.bma, _bma(_row(features.lins, mine), mine)), "jaccard": (settings.jaccard, ideas)}
-    for name, (given, found) in pairs.items():
-        value = given if given is not None else _quantile(found, settings.quantile)
+    for name, (given, similarities) in pairs.items():
+        value = given if given is not None else _quantile(similarities, settings.quantile)
         if value <= 0:
             raise HarnessError(
                 f"pairs: the quantile {settings.quantile:g} of the similarities {name!r} is 0: "
@@ -351,8 +351,8 @@ def find_pairs(features: Features, settings: PairSettings, out: Path, limits: Th
     stop = Event()
 
     def make(start: int, folder: Path) -> None:
-        found = row_of_tiles(features, start, settings.block, limits)
-        for name, values in (("left", found.left), ("right", found.right), ("kind", found.kinds(limits))):
+        row_pairs = row_of_tiles(features, start, settings.block, limits)
+        for name, values in (("left", row_pairs.left), ("right", row_pairs.right), ("kind", row_pairs.kinds(limits))):
             np.save(folder / f"{name}-{start:09d}.npy", values)
 
     with progress("pairs of problems", total, " million") as shown, ThreadPoolExecutor(settings.threads) as pool:

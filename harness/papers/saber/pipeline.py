@@ -136,8 +136,8 @@ def counts_of(folder: Path) -> dict[str, Any]:
 
 
 def _fetched(mapping: Mapping[str, Any], where: str) -> Path:
-    found = resource(mapping, where)
-    return found if isinstance(found, Path) else fetch_resources([found])[0]
+    source = resource(mapping, where)
+    return source if isinstance(source, Path) else fetch_resources([source])[0]
 
 
 def _problems(folders: Folders) -> list[MathProblem]:
@@ -281,15 +281,15 @@ def _encode(settings: AnnotateSettings) -> local.Encode:
 
 def _ontology_step() -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
-        found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
-        info = information(annotation.tags for annotation in found.values())
+        tagged = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
+        info = information(annotation.tags for annotation in tagged.values())
         rows = (
             {"node": node, "tags": info.frequency[node], "content": info.content(node)}
             for node in sorted(info.frequency)
         )
         write_lines(out / NODES, rows)
         tops = {f"at or below {node}": info.frequency[node] for node in sorted(info.frequency) if "/" not in node}
-        write_counts(out, {"problems": len(found), "tags": info.tags, "topics in use": len(info.frequency), **tops})
+        write_counts(out, {"problems": len(tagged), "tags": info.tags, "topics in use": len(info.frequency), **tops})
 
     modules = (information.__module__, comparable.__module__)
     return BuilderStep("ontology", ("annotate",), {}, modules, make, lambda _: StepEstimate())
@@ -306,9 +306,9 @@ def read_information(folder: Path) -> Information:
 
 def _pairs_step(settings: PairSettings) -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
-        found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS)).values()
+        tagged = comparable(read_annotations(folders["annotate"] / ANNOTATIONS)).values()
         info = read_information(folders["ontology"])
-        made = features([each.tags for each in found], [each.core or "" for each in found], info)
+        made = features([each.tags for each in tagged], [each.core or "" for each in tagged], info)
         limits: Thresholds = thresholds(made, settings)
         kept = find_pairs(made, settings, out, limits)
         write_atomic(out / THRESHOLDS, json.dumps(limits._asdict()) + "\n")
@@ -326,9 +326,9 @@ def _pairs_step(settings: PairSettings) -> BuilderStep:
 
 def _select_step(settings: SelectSettings) -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
-        found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
-        domains = [domains_of(annotation.tags, settings.domains) for annotation in found.values()]
-        targets, counts = select(list(found), domains, lambda: read_pairs(folders["pairs"]), settings)
+        tagged = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
+        domains = [domains_of(annotation.tags, settings.domains) for annotation in tagged.values()]
+        targets, counts = select(list(tagged), domains, lambda: read_pairs(folders["pairs"]), settings)
         write_targets(out / TARGETS, targets)
         write_counts(out, counts)
 

@@ -63,14 +63,14 @@ def worded(problem: str, solution: str = "") -> str:
 
 def read_topics(data: bytes, path: str, language: str = "eng", *, full: bool = False) -> Topics:
     """Returns the queries: the statement as `body`, with the solution if `full`; attribute `domain`."""
-    found = []
+    numbered = []
     for line, query in queries(data, path):
         text = worded(query.problem, query.solution) if full else query.problem
         attributes = {"domain": SEPARATOR.join(query.domains)} if query.domains else {}
-        found.append(
+        numbered.append(
             (line, Topic(query.id, "", text, (), numbered_formulas(f"{query.id}.", text), language, attributes))
         )
-    return topic_files.unique(found, path)
+    return topic_files.unique(numbered, path)
 
 
 def read_qrels(data: bytes, path: str, edition: str) -> Qrels:
