@@ -133,15 +133,15 @@ def inner_classes(configuration: Mapping[str, Any], factory: Factory | None = No
     [('view', 'view')]
     """
     factory = _class_of(configuration, factory)
-    found: dict[str, Factory] = {}
+    class_of: dict[str, Factory] = {}
     for key in {**configuration, **getattr(factory, "nested", {})}:
         value = configuration.get(key)
         inner = _class_of(value, _nested(factory, key))
         if inner is not None:
-            found[key] = inner
+            class_of[key] = inner
             below = inner_classes(value if isinstance(value, Mapping) else {}, inner)
-            found |= {f"{key}.{name}": each for name, each in below.items()}
-    return found
+            class_of |= {f"{key}.{name}": each for name, each in below.items()}
+    return class_of
 
 
 def decisive(configuration: Mapping[str, Any], factory: Factory | None = None) -> dict[str, Any]:
@@ -160,13 +160,13 @@ def decisive(configuration: Mapping[str, Any], factory: Factory | None = None) -
     """
     factory = _class_of(configuration, factory, any_package=True)
     known = (defaults(factory) if factory is not None else None) or {}
-    found = {}
+    kept = {}
     for key, value in configuration.items():
         inner = _nested(factory, key)
         reduced, default = _reduced(value, inner), _reduced(known.get(key, MISSING), inner)
         if default is MISSING or not _same(reduced, default):
-            found[key] = reduced
-    return found
+            kept[key] = reduced
+    return kept
 
 
 def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,13 +193,13 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]
 
 def _flat(configuration: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Returns the values of a configuration and of its inner mappings by dotted key."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in configuration.items():
         if isinstance(value, Mapping) and value:
-            found |= _flat(value, f"{above}{key}.")
+            values |= _flat(value, f"{above}{key}.")
         else:
-            found[f"{above}{key}"] = _reduced(value, None)
-    return found
+            values[f"{above}{key}"] = _reduced(value, None)
+    return values
 
 
 def _reduced(value: Any, factory: Factory | None) -> Any:  # noqa: ANN401
@@ -223,8 +223,8 @@ def _same(one: object, other: object) -> bool:
 
 
 def _nested(factory: Factory | None, key: str) -> Factory | None:
-    found: Factory | None = getattr(factory, "nested", {}).get(key)
-    return found
+    inner_class: Factory | None = getattr(factory, "nested", {}).get(key)
+    return inner_class
 
 
 def _class_of(value: object, otherwise: Factory | None, *, any_package: bool = False) -> Factory | None:
@@ -236,7 +236,7 @@ def _class_of(value: object, otherwise: Factory | None, *, any_package: bool = F
     if not any_package and module.partition(".")[0] != OURS:
         return None
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        factory = getattr(importlib.import_module(module), name, None)
     except Exception:  # `build_system` reports the error
         return None
-    return found if callable(found) else None
+    return factory if callable(factory) else None

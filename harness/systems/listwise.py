@@ -80,12 +80,12 @@ def windows(count: int, window: int, step: int) -> list[tuple[int, int]]:
     >>> windows(3, 10, 5)
     [(0, 3)]
     """
-    found = []
+    bounds = []
     begin = max(count - window, 0)
     while begin > 0:
-        found.append((begin, begin + window))
+        bounds.append((begin, begin + window))
         begin -= step
-    return [*found, (0, min(window, count))] if count else []
+    return [*bounds, (0, min(window, count))] if count else []
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Listwise(asking.TopicTexts, heads.OverFirst):
         worded = self._worded(request.topics)
         self._note_cut(list(text.values()))
         rows = heads.ranked(run)
-        query = {topic.id: found for topic, found in worded if topic.id in rows}
+        query = {topic.id: topic_text for topic, topic_text in worded if topic.id in rows}
         order = {topic: run.doc[rows[topic][: self.k]].tolist() for topic in query}
         with phase("language model"):
             self._ordered(order, query, text)
@@ -199,11 +199,11 @@ class Listwise(asking.TopicTexts, heads.OverFirst):
                 if answer.failed:
                     counts["failed"] += 1
                     continue
-                found = permutation(answer.text, b - a)
-                order[topic][a:b] = [order[topic][a + place] for place in found.places]
-                counts["repaired"] += any(found[1:])
+                reply = permutation(answer.text, b - a)
+                order[topic][a:b] = [order[topic][a + place] for place in reply.places]
+                counts["repaired"] += any(reply[1:])
                 for name in Order._fields[1:]:
-                    counts[name] += getattr(found, name)
+                    counts[name] += getattr(reply, name)
         spent = client.spent
         used = {"model": client.endpoint.model, "mode": self.mode, "calls": spent.calls, "tokens": spent.tokens}
         note(f"{self.name}: permutations", {**counts, **used, "cost": spent.cost})
@@ -238,7 +238,7 @@ class Listwise(asking.TopicTexts, heads.OverFirst):
     def _folder(self) -> Path | None:
         if self.cache is None:
             return None
-        found = catalogue.resource(self.cache, "key 'cache'")
-        if not isinstance(found, Path):
+        folder = catalogue.resource(self.cache, "key 'cache'")
+        if not isinstance(folder, Path):
             raise HarnessError(f"key 'cache' is {self.cache!r}, expected {{file: FOLDER}} or {{embedded: FOLDER}}")
-        return found
+        return folder

@@ -57,9 +57,9 @@ def mask_as_authors(text: str, prefix: str = PREFIX) -> Masked:
     'If QZ1 is odd and QZ2 is not, QZ1 is greater.'
     """
     formulas: list[str] = []
-    while found := _FORMULA.search(text):
-        formulas.append(found[0])
-        text = text.replace(found[0], f"{prefix}{len(formulas)}")
+    while match := _FORMULA.search(text):
+        formulas.append(match[0])
+        text = text.replace(match[0], f"{prefix}{len(formulas)}")
     return Masked(text, tuple(formulas), tuple(range(1, len(formulas) + 1)), prefix)
 
 
@@ -129,8 +129,8 @@ def translate_as_authors(
         unit: mask_as_authors(unit, prefix) if prefix else Masked(unit, (), (), "") for of in parts for unit in of
     }
     sent = {unit: one for unit, one in masked.items() if not reason(one)}
-    found = ask(one.text for one in sent.values())
-    received = {unit: found[one.text] for unit, one in sent.items()}
+    translations = ask(one.text for one in sent.values())
+    received = {unit: translations[one.text] for unit, one in sent.items()}
     if script == "mbart":
         # An output this long is unlikely to be a translation, so the text is translated again without placeholders.
         received |= ask(unit for unit, output in received.items() if len(output) - len(unit) > LONGER)

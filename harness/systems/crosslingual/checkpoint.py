@@ -41,10 +41,10 @@ class CheckpointProperties:
         HarnessError
             The tokenizer does not have it.
         """
-        found = self.tokenizer.convert_tokens_to_ids(code)
-        if found is None or found == self.tokenizer.unk_token_id:
+        token_id = self.tokenizer.convert_tokens_to_ids(code)
+        if token_id is None or token_id == self.tokenizer.unk_token_id:
             raise HarnessError(f"model {self.name}: its tokenizer does not have the language {code}")
-        return int(found)
+        return int(token_id)
 
     def marks(self, codes: Iterable[str]) -> frozenset[int]:
         """Returns the ids of tokens that are not words: special tokens, and languages."""
@@ -145,12 +145,12 @@ def no_sentencepiece(folder: Path) -> list[str]:
 
 def _keys(path: Path, name: str) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        mapping = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise HarnessError(f"model {name}: {path.name}: {_first_line(error)}") from None
-    if not isinstance(found, dict):
+    if not isinstance(mapping, dict):
         raise HarnessError(f"model {name}: {path.name}: expected keys and values")
-    return found
+    return mapping
 
 
 def _first_line(error: Exception) -> str:

@@ -58,10 +58,10 @@ class Human:
         HarnessError
             There is no such topic.
         """
-        found = self._topics.get(topic.id)
-        if found is None:
+        translated = self._topics.get(topic.id)
+        if translated is None:
             raise HarnessError(f"key 'translator.collection': {self.collection} has no topic {topic.id!r}")
-        return found.title, found.body
+        return translated.title, translated.body
 
     @cached_property
     def _topics(self) -> dict[str, Topic]:

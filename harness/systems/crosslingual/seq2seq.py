@@ -118,25 +118,25 @@ class Seq2Seq:
             return []
         if lines := self.missing():
             raise HarnessError(lines[0])
-        found = models.find_model(self.model)
-        content = str(sorted(found.identity.items()))
-        read = checkpoint.reader(found.folder, content, self.kind, found.name)
+        stored = models.find_model(self.model)
+        content = str(sorted(stored.identity.items()))
+        read = checkpoint.reader(stored.folder, content, self.kind, stored.name)
         if self.length is not None and self.length > read.positions:
             raise HarnessError(
-                f"key 'length' is {self.length}, and model {found.name} writes {read.positions} word pieces at most"
+                f"key 'length' is {self.length}, and model {stored.name} writes {read.positions} word pieces at most"
             )
         begin, only = read.number(writes), read.only
         if only is not None and only != begin:
             raise HarnessError(
-                f"model {found.name} writes {read.tokenizer.convert_ids_to_tokens(only)} alone, and {target!r} is "
+                f"model {stored.name} writes {read.tokenizer.convert_ids_to_tokens(only)} alone, and {target!r} is "
                 f"{writes}; take a model that writes many languages, such as mbart-large-50-many-to-many-mmt"
             )
         read.number(reads)
         read.tokenizer.src_lang = reads
         device = hardware.device(self.device)
-        weights = checkpoint.weights(found.folder, content, found.name, self.precision, device)
+        weights = checkpoint.weights(stored.folder, content, stored.name, self.precision, device)
         with progress(f"translating {source} to {target} with {self.name}", len(different)) as told:
-            made = _Run(self, read, weights, begin, device, *self._search(weights, found.name)).all(different, told)
+            made = _Run(self, read, weights, begin, device, *self._search(weights, stored.name)).all(different, told)
         return [made[text] for text in texts]
 
     def _search(self, weights: Any, model: str) -> tuple[int, int]:  # noqa: ANN401

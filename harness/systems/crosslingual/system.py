@@ -139,16 +139,16 @@ class CrossLingual:
             The errors of translator and retriever.
         """
         with cost.phase("translation"):
-            found = self.translated(request.topics)
-        totals = {count: sum(topic.total(count) for topic in found.values()) for count in COUNTS}
-        cost.note(f"{self.name}: translation", {"topics": len(found), **totals})
-        topics = Topics(tuple(self._topic(topic, found[topic.id]) for topic in request.topics))
+            texts = self.translated(request.topics)
+        totals = {count: sum(topic.total(count) for topic in texts.values()) for count in COUNTS}
+        cost.note(f"{self.name}: translation", {"topics": len(texts), **totals})
+        topics = Topics(tuple(self._topic(topic, texts[topic.id]) for topic in request.topics))
         run = self._system(replace(request, topics=topics))
         return replace(run, name=self.name + MARK * run.name.endswith(MARK))
 
-    def _topic(self, topic: Topic, found: TranslatedTopic) -> Topic:
+    def _topic(self, topic: Topic, texts: TranslatedTopic) -> Topic:
         language = topic.language if isinstance(self.made, Identity) else self.target
-        title, body, formulas = found.title.restored, found.body.restored, topic.formulas
+        title, body, formulas = texts.title.restored, texts.body.restored, topic.formulas
         # A topic with a query formula of its own keeps it; otherwise its formulas are those of the translated text.
         asked = [formula.latex for formula in formulas]
         own = numbered_formulas("q_", topic.title, topic.body, dollars=topic.dollars)
@@ -180,10 +180,10 @@ def built(mapping: object) -> Translator | Control:
         raise HarnessError(f"{where} is {mapping!r}, expected the class of a translator (_target_) and its keys")
     module, _, name = mapping["_target_"].rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name, None) if module else None
+        kind = getattr(importlib.import_module(module), name, None) if module else None
     except (ImportError, TypeError, ValueError) as error:
         raise HarnessError(f"{where}: {mapping['_target_']} cannot be loaded: {error}") from None
-    if not isinstance(found, type) or not is_dataclass(found):
+    if not isinstance(kind, type) or not is_dataclass(kind):
         known = (
             "apertium.Apertium",
             "controls.FormulasOnly",
@@ -196,7 +196,7 @@ def built(mapping: object) -> Translator | Control:
             f"{where}: key '_target_': {mapping['_target_']} is not a class of a translator; "
             f"{suggestion(mapping['_target_'], [f'{__package__}.{one}' for one in known])}"
         )
-    made: object = checks.typed(found, {key: value for key, value in mapping.items() if key != "_target_"}, where)
+    made: object = checks.typed(kind, {key: value for key, value in mapping.items() if key != "_target_"}, where)
     if not isinstance(made, Translator | Control):
         raise HarnessError(f"{where}: key '_target_': {mapping['_target_']} is neither a translator nor a control")
     return made

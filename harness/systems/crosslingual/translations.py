@@ -90,8 +90,8 @@ def controlled(topic: Topic, texts: tuple[str, str]) -> TranslatedTopic:
 
 
 def _compared(original: str, restored: str, dollars: Dollars) -> TranslatedText:
-    found = pipeline.compared(original, restored, dollars)
-    return TranslatedText(original, original, restored, restored, **pipeline.counts(found))
+    integrity = pipeline.compared(original, restored, dollars)
+    return TranslatedText(original, original, restored, restored, **pipeline.counts(integrity))
 
 
 def _alike(topics: Sequence[Topic], work: _Translate) -> dict[str, TranslatedTopic]:
@@ -138,8 +138,8 @@ class _Translate:
     def __call__(self, part: Sequence[_Texts]) -> bytes:
         both = [text for _, title, body in part for text in (title, body)]
         how: Any = {"masking": self.masking, "pipeline": self.how, "dollars": self.dollars}
-        found = pipeline.translate_texts(both, self.translator, self.source, self.target, **how)
-        topics = (TranslatedTopic(name, *found[2 * i : 2 * i + 2]) for i, (name, _, _) in enumerate(part))
+        translations = pipeline.translate_texts(both, self.translator, self.source, self.target, **how)
+        topics = (TranslatedTopic(name, *translations[2 * i : 2 * i + 2]) for i, (name, _, _) in enumerate(part))
         return "".join(f"{json.dumps(asdict(topic))}\n" for topic in topics).encode()
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -356,7 +356,7 @@ def qdrant_search(
     queries_of([query.values for query in queries], dimensions)
     singles = [None] * len(queries) if strategy == "colbert" else singles_of(queries, dimensions).tolist()
     params = models.SearchParams(exact=True) if precision == "exact" else models.SearchParams(hnsw_ef=ef, exact=False)
-    found = []
+    hits = []
     for query, single in zip(queries, singles, strict=True):
         request: dict[str, Any] = {"query": query.values.tolist(), "using": "all", "search_params": params}
         if strategy == "single":
@@ -367,8 +367,8 @@ def qdrant_search(
         with _answering(collection.name):
             points = collection.client.query_points(collection.name, limit=k, with_payload=False, **request).points
         scale = len(query.values) if mean and strategy != "single" else 1
-        found.append(_hits(points, scale, collection.vectors.place))
-    return found
+        hits.append(_hits(points, scale, collection.vectors.place))
+    return hits
 
 
 def _hits(points: Sequence[Any], scale: int, place: Rows) -> Hits:

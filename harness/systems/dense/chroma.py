@@ -69,10 +69,10 @@ class Chroma:
         for begin in range(0, len(queries), _TOGETHER):
             part = np.ascontiguousarray(queries[begin : begin + _TOGETHER], np.float32)
             try:
-                found = self._collection.query(query_embeddings=part, n_results=most, include=[])["ids"]
+                ids_of_queries = self._collection.query(query_embeddings=part, n_results=most, include=[])["ids"]
             except library().errors.ChromaError as error:
                 raise HarnessError(f"Chroma: {_first(error)}") from None
-            for row, ids in enumerate(found, begin):
+            for row, ids in enumerate(ids_of_queries, begin):
                 out[row, : len(ids)] = np.array(ids, np.int64)
         return out
 
@@ -137,8 +137,8 @@ def opened(folder: Path, vectors: Vectors) -> Iterator[Chroma]:
             raise HarnessError(f"{folder}: cannot be copied to {copy} (TMPDIR may name another place): {why}") from None
         with _client(copy, folder) as client:
             try:
-                found = _held(client)
-                held, made = found.count(), dict(found.metadata or {})
+                collection = _held(client)
+                held, made = collection.count(), dict(collection.metadata or {})
             except (library().errors.ChromaError, ValueError) as error:
                 raise HarnessError(f"{folder}: not a store of vectors: {_first(error)}; {remedy}") from None
         if (held, made) != (int((vectors.document >= 0).sum()), store_metadata(vectors)):
@@ -165,8 +165,8 @@ def kept(vectors: Vectors, folder: Path) -> Iterator[Chroma]:
         Chroma is not installed, or the disk is full.
     """
     spec = {"vectors": folder.name, "chroma": f"{library().__version__} cosine {NEIGHBOURS} {CONSTRUCTION}"}
-    with opened(artefacts.get_or_build("chroma-index", spec, lambda at: build(vectors, at)), vectors) as found:
-        yield found
+    with opened(artefacts.get_or_build("chroma-index", spec, lambda at: build(vectors, at)), vectors) as store:
+        yield store
 
 
 def store_metadata(vectors: Vectors) -> dict[str, Any]:

@@ -225,10 +225,10 @@ class CrossEncoder(heads.OverFirst):
 
     # ---- scores -------------------------------------------------------------------------------------------------
 
-    def _scores(self, found: TopicLogits, count: int) -> Floats:
+    def _scores(self, scored: TopicLogits, count: int) -> Floats:
         """Returns the scores of a topic's documents, in the order of the first ranking; the top ones have logits."""
-        logits = found.logits.astype(np.float64)
-        column = logits[:, self._label(found.labels)]
+        logits = scored.logits.astype(np.float64)
+        column = logits[:, self._label(scored.labels)]
         with np.errstate(over="ignore"):  # exp overflows to infinity, and its reciprocal is 0 as it should be
             if self.activation == "sigmoid":
                 column = 1 / (1 + np.exp(-column))
@@ -265,7 +265,7 @@ class CrossEncoder(heads.OverFirst):
 
     def _say_cut(self, scored: Sequence[TopicLogits]) -> None:
         """Prints and records how many pairs are truncated."""
-        count, cut = sum(len(found.cut) for found in scored), sum(int(found.cut.sum()) for found in scored)
+        count, cut = sum(len(of_topic.cut) for of_topic in scored), sum(int(of_topic.cut.sum()) for of_topic in scored)
         length = scored[0].length
         note(f"{self.name}: texts cut, pairs", {"cut": cut, "texts": count, "word pieces": length})
         if cut:

@@ -91,7 +91,7 @@ def read(
     HarnessError
         The corpus holds no document of the run.
     """
-    found: dict[bytes, T] = {}
+    texts: dict[bytes, T] = {}
     here: set[bytes] = set()
     asked, count = set(run.doc.tolist()), len(run)
     wanted = _heads(run, depth)
@@ -100,15 +100,15 @@ def read(
             if (doc := document.id.encode()) in asked:
                 here.add(doc)
             if doc in wanted:
-                found[doc] = text(document)
+                texts[doc] = text(document)
         run = only(run, np.array([doc in here for doc in run.doc.tolist()], dtype=bool))
-        wanted = _heads(run, depth) - found.keys()
+        wanted = _heads(run, depth) - texts.keys()
     if not len(run):
         raise HarnessError(f"system {name}: corpus {corpus.name} holds no document of {run.name}")
     if lost := count - len(run):
         note(f"{name}: results left out", lost)
         log_line(f"{name}: {lost:,} of {count:,} results are left out; corpus {corpus.name} does not hold them")
-    return run, found
+    return run, texts
 
 
 def _heads(run: Run, depth: int | None) -> set[bytes]:
@@ -146,8 +146,8 @@ def rescored(
         new = np.full(lines.size, np.nan)
         if topic.id in asked:
             docs = run.doc[lines[:k]].tolist()
-            found = scores(topic.id, docs)
-            new[: len(docs)] = [found.get(doc, np.nan) for doc in docs]
+            score_of = scores(topic.id, docs)
+            new[: len(docs)] = [score_of.get(doc, np.nan) for doc in docs]
         score[lines] = filled(new)
     run = replace(run, score=score, name=name + MARK * run.name.endswith(MARK))
     return only(run, ~np.isnan(score))

@@ -130,9 +130,9 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
             )
             self._note_cut("documents", made.cut, len(made.vectors), loaded.length)
         worded, asked = self._query_vectors(request.topics, source, loaded)
-        found = self._found(request, [topic for topic, _ in worded], asked, made)
+        ranked = self._found(request, [topic for topic, _ in worded], asked, made)
         note(cost.VECTORS, len(made.vectors.values))
-        return search.as_run(self.name, [topic.id for topic, _ in worded], found, made.vectors)
+        return search.as_run(self.name, [topic.id for topic, _ in worded], ranked, made.vectors)
 
     def _query_vectors(
         self, topics: Iterable[Topic], source: TokenModelSource, loaded: TextEncoder
@@ -183,7 +183,7 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
             return search.search_vectors(some, kept, k=k, rough=rough)
 
         out = None if request.excluded is None else request.excluded.among(kept.ids)
-        found: list[Hits] = []
+        ranked: list[Hits] = []
         find = exact if self.search == "exact" else self._approximate(made)
         with phase("search"):
             for begin in range(0, len(asked), self.together):
@@ -195,13 +195,13 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
                 hits = find([asked[at] for at in part], self.depth + more)
                 if gone is not None:
                     hits = [one.without(each, self.depth) for one, each in zip(hits, gone, strict=True)]
-                found += hits
+                ranked += hits
                 answered({topics[at].id: (time.perf_counter() - started) / len(part) for at in part})
         if self.search != "exact":
             search.note_recall(
-                self.name, self.search, found, lambda few: exact([asked[at] for at in few], self.depth), self.depth
+                self.name, self.search, ranked, lambda few: exact([asked[at] for at in few], self.depth), self.depth
             )
-        return found
+        return ranked
 
     def _approximate(self, made: vectors.TextVectors) -> Callable[[Sequence[VectorQuery], int], list[Hits]]:
         """Returns the approximate search for documents of queries, by their number."""

@@ -149,16 +149,16 @@ def _join(name: str, described: catalogue.SourceModel, parts: Sequence[Resource]
             with part.open("rb") as content:
                 while chunk := content.read(1 << 20):
                     stream.write(chunk)
-    if (found := sha256_file(joined)) != described.joined:
-        raise HarnessError(f"{name}: expected sha256 {described.joined} of the joined zip, found {found}")
+    if (digest := sha256_file(joined)) != described.joined:
+        raise HarnessError(f"{name}: expected sha256 {described.joined} of the joined zip, found {digest}")
     archives.unzip(joined, folder / "unpacked")
     joined.unlink()
     for path in (folder / "unpacked").iterdir():
         path.rename(folder / path.name)
     (folder / "unpacked").rmdir()
     for relative, expected in (described.checksums or {}).items():
-        if (found := sha256_file(folder / described.folder / relative)) != expected:
-            raise HarnessError(f"{name}: expected sha256 {expected} of {relative}, found {found}")
+        if (digest := sha256_file(folder / described.folder / relative)) != expected:
+            raise HarnessError(f"{name}: expected sha256 {expected} of {relative}, found {digest}")
 
 
 # ---- the hub ----------------------------------------------------------------------------------------------------
@@ -260,17 +260,17 @@ def _modules(folder: Path) -> dict[str, Path]:
     The modules of a router, which has one sequence of modules for queries and one for documents, count as well.
     """
     listed = _json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
-    found = [
+    module_folders = [
         (module.get("type"), folder / str(module.get("path", ""))) for module in listed if isinstance(module, dict)
     ]
-    for kind, place in list(found):
+    for kind, place in list(module_folders):
         if str(kind).endswith(".Router"):
             routed = _json(place / "router_config.json", dict).get("types")
             if not isinstance(routed, dict):
                 raise HarnessError(f"{place / 'router_config.json'}: key 'types' is missing or names no modules")
-            found += [(inner, place / str(name)) for name, inner in routed.items()]
+            module_folders += [(inner, place / str(name)) for name, inner in routed.items()]
     places: dict[str, Path] = {}
-    for kind, place in found:
+    for kind, place in module_folders:
         # A transformer with a head that predicts word pieces, as in SPLADE, is stored as any other.
         places.setdefault(str(kind).rpartition(".")[2].replace("MLMTransformer", "Transformer"), place)
     return places

@@ -171,8 +171,8 @@ class Scan:
         out = np.zeros((0, 0), np.bool_) if self._out is None else self._out
         sizes = np.zeros(self._threads, np.int64)
         shape = queries, self._parts.dimensions, floors, values, int(values.dtype == np.float16), len(values)
-        found = np.ascontiguousarray(part.document[rows], np.int64)
-        documents = found, np.ascontiguousarray(rows, np.int64), rows.size, out, out.shape[1]
+        documents_of_rows = np.ascontiguousarray(part.document[rows], np.int64)
+        documents = documents_of_rows, np.ascontiguousarray(rows, np.int64), rows.size, out, out.shape[1]
         code = self._kernel(self._panels, *shape, *documents, self._step, self._threads, *self._room, sizes)
         _check(code)
         begins = [thread * self._step * queries for thread in range(self._threads)]
@@ -181,11 +181,11 @@ class Scan:
         return asked, names, scores
 
 
-def grouped(asked: Asked, found: Rows, scores: Floats32, queries: int) -> tuple[list[Rows], list[Floats32]]:
+def grouped(asked: Asked, documents: Rows, scores: Floats32, queries: int) -> tuple[list[Rows], list[Floats32]]:
     """Returns the documents of each query and their scores, in the order given."""
     order = np.argsort(asked, kind="stable")
     bounds = np.cumsum(np.bincount(asked, minlength=queries))[:-1]
-    return np.split(found[order], bounds), np.split(scores[order], bounds)
+    return np.split(documents[order], bounds), np.split(scores[order], bounds)
 
 
 def _threads() -> int:

@@ -125,8 +125,8 @@ def with_math_tokens(text: str, dollars: Dollars = "pairs") -> str:
     >>> with_math_tokens("$a$ $b$ or $c$")
     ' [MATH] a b [/MATH] or [MATH] c'
     """
-    found = split_formulas(text, dollars)
-    parts = (f"{prose} [MATH] {latex} [/MATH] " if latex.strip() else prose for prose, latex in found)
+    segments = split_formulas(text, dollars)
+    parts = (f"{prose} [MATH] {latex} [/MATH] " if latex.strip() else prose for prose, latex in segments)
     whole = re.sub(r"\s+", " ", "".join(parts)).rstrip()
     if not whole.startswith(" [MATH] "):
         whole = whole.lstrip()

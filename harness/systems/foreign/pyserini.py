@@ -115,11 +115,11 @@ class Pyserini(checks.Checked):
 
     def reads(self) -> dict[str, Any]:
         """Returns the checksums of the files of the index, the encoder's identity, and the device."""
-        found: dict[str, Any] = {}
+        inputs: dict[str, Any] = {}
         if self.index is not None and (folder := Path(self.index).expanduser()).is_dir():
             files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "write.lock")
-            found["index"] = {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
-        return found | ({} if self.encoder is None else self._identity())
+            inputs["index"] = {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
+        return inputs | ({} if self.encoder is None else self._identity())
 
     def __call__(self, request: Request) -> Run:
         """Searches all topics that have a text.

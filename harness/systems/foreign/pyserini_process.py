@@ -61,12 +61,12 @@ def _start(jar: str) -> None:
 
 
 def _encoder(job: Mapping[str, Any], *, query: bool) -> Any:  # noqa: ANN401
-    found: Any = importlib.import_module("pyserini.encode")
+    encoders: Any = importlib.import_module("pyserini.encode")
     name = QUERIES[job["searcher"]][job["encoder_class"]]
     name = name if query else name.replace("Query", "Document")
-    if not hasattr(found, name):
+    if not hasattr(encoders, name):
         raise HarnessError(f"encoder_class={job['encoder_class']} has no encoder of documents; give the key 'index'")
-    return getattr(found, name)(job["encoder"], device=job["device"], **job["encoder_options"])
+    return getattr(encoders, name)(job["encoder"], device=job["device"], **job["encoder_options"])
 
 
 # ---- search ---------------------------------------------------------------------------------------------------------
@@ -77,13 +77,13 @@ def _searcher(job: Mapping[str, Any]) -> Any:  # noqa: ANN401
     kind = job["searcher"]
     extra = [] if kind == "lucene" else [None if job["encoder"] is None else _encoder(job, query=True)]
     if kind == "faiss":
-        found = importlib.import_module("pyserini.search.faiss").FaissSearcher
+        searcher_class = importlib.import_module("pyserini.search.faiss").FaissSearcher
     else:
-        found = lucene.LuceneSearcher if kind == "lucene" else lucene.LuceneImpactSearcher
+        searcher_class = lucene.LuceneSearcher if kind == "lucene" else lucene.LuceneImpactSearcher
     if job["prebuilt"] is None:
-        searcher = found(job["folder"], *extra)
+        searcher = searcher_class(job["folder"], *extra)
     else:
-        searcher = found.from_prebuilt_index(job["prebuilt"], *extra)
+        searcher = searcher_class.from_prebuilt_index(job["prebuilt"], *extra)
         if searcher is None:  # it prints the reason
             raise HarnessError(f"index {job['prebuilt']!r} is neither a folder nor a prebuilt index that can be had")
     if kind == "lucene":
@@ -100,14 +100,14 @@ def _searcher(job: Mapping[str, Any]) -> Any:  # noqa: ANN401
 def _search(job: Mapping[str, Any]) -> dict[str, Any]:
     searcher = _searcher(job)
     count = int(searcher.num_docs)
-    found: dict[str, list[tuple[str, float]]] = {}
+    hits_of: dict[str, list[tuple[str, float]]] = {}
     seconds: dict[str, float] = {}
     for topic, text in job["queries"].items():
         start = time.perf_counter()
         hits = searcher.search(text, min(count, job["depth"] or count))
-        found[topic] = [(hit.docid, float(hit.score)) for hit in hits]
+        hits_of[topic] = [(hit.docid, float(hit.score)) for hit in hits]
         seconds[topic] = time.perf_counter() - start
-    return {"found": found, "seconds": seconds}
+    return {"found": hits_of, "seconds": seconds}
 
 
 # ---- indexes of a corpus --------------------------------------------------------------------------------------------

@@ -67,8 +67,8 @@ def _candidates(runs: Sequence[Any]) -> Any:  # noqa: ANN401
     """Returns the documents of each topic in descending order of their ids; ranx returns them in that of a set."""
     typed: Any = importlib.import_module("numba.typed").List
     unicode: Any = importlib.import_module("numba.types").unicode_type
-    found = [sorted({doc for run in runs for doc in run[topic].keys()}, reverse=True) for topic in runs[0].keys()]  # noqa: SIM118
-    return typed([typed(docs) if docs else typed.empty_list(unicode) for docs in found])
+    candidates = [sorted({doc for run in runs for doc in run[topic].keys()}, reverse=True) for topic in runs[0].keys()]  # noqa: SIM118
+    return typed([typed(docs) if docs else typed.empty_list(unicode) for docs in candidates])
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401

@@ -94,16 +94,16 @@ def wibc(
     if variant == "paper":
         order = np.argsort(ranks, axis=1, kind="stable")
     else:
-        found = np.isfinite(candidates.rank)
-        weight, n = weight * found, candidates.listed().astype(np.float64)
-        order = np.argsort(candidates.rank if sort else ~found, axis=1, kind="stable")
+        listed = np.isfinite(candidates.rank)
+        weight, n = weight * listed, candidates.listed().astype(np.float64)
+        order = np.argsort(candidates.rank if sort else ~listed, axis=1, kind="stable")
     reached = np.cumsum(np.take_along_axis(weight, order, axis=1), axis=1)
     total = reached[:, -1]
 
     def at(place: Index) -> Floats:
         row = np.arange(place.size)
-        found: Floats = ranks[row, order[row, place]]
-        return found
+        listed: Floats = ranks[row, order[row, place]]
+        return listed
 
     def first(share: Floats, *, above: bool = False) -> Index:
         """Returns the first position where the cumulative weight reaches (or exceeds) a share of the total."""
@@ -250,10 +250,10 @@ def training_ndcg(run: Run, qrels: Qrels, depth: int = DEPTH) -> float:
         topic, every = qrels.topic[rows].astype(np.int64), np.ones(rows.size, dtype=bool)
         return Ranked(topic, positions(topic), qrels.grade[rows], every, every, len(qrels.topics))
 
-    found = ranked(np.flatnonzero(row >= 0), candidates.rank[row, 0])
+    ranking = ranked(np.flatnonzero(row >= 0), candidates.rank[row, 0])
     best = ranked(np.flatnonzero(qrels.grade > 0), -qrels.grade)
     uncounted = np.zeros(len(qrels.topics), np.int64)  # nDCG needs gains only, no numbers of relevant documents
-    return math.fsum(ndcg(found, Judged(uncounted, uncounted, best), None).tolist()) / len(qrels.topics)
+    return math.fsum(ndcg(ranking, Judged(uncounted, uncounted, best), None).tolist()) / len(qrels.topics)
 
 
 def learned_weights(runs: Sequence[Run], qrels: Qrels, depth: int) -> dict[str, Any]:

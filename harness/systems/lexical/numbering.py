@@ -26,8 +26,8 @@ Units = tuple[Numbers, Offsets, list[str]]  # units of some texts, their number 
 def spread(start: Offsets, lengths: Offsets) -> Offsets:
     """Returns the indices start[i], start[i] + 1, ..., start[i] + lengths[i] - 1 for each i in turn, concatenated."""
     before = np.cumsum(lengths) - lengths
-    found: Offsets = np.arange(int(lengths.sum())) + np.repeat(start - before, lengths)
-    return found
+    indices: Offsets = np.arange(int(lengths.sum())) + np.repeat(start - before, lengths)
+    return indices
 
 
 class Numbering:

@@ -165,16 +165,16 @@ class Linearised(checks.Checked):
             texts = _worded(self._asked(topic, graphs[topic.id]) for topic in request.topics if topic.id in graphs)
             asked = [topic for topic in request.topics if topic.id in texts]
             rows = self._encoder.encode([texts[topic.id] for topic in asked], "query")
-            found = []
+            ranked = []
             for topic, row in zip(queries(asked), rows, strict=True):
                 pool = request.allowed(topic)
                 among = None if pool is None else documents.rows(pool)
                 query = VectorQuery(row[None], 0)
                 if among is None:
-                    found += search_vectors([query], documents, "single", k=self.depth)
+                    ranked += search_vectors([query], documents, "single", k=self.depth)
                 else:
-                    found.append(best_among(query, documents, among, self.depth, "single"))
-        return as_run(self.name, [topic.id for topic in asked], found, documents)
+                    ranked.append(best_among(query, documents, among, self.depth, "single"))
+        return as_run(self.name, [topic.id for topic in asked], ranked, documents)
 
     def _vectors(self, corpus: Corpus, parser: Parser) -> Vectors:
         spec = {
@@ -191,9 +191,9 @@ class Linearised(checks.Checked):
         posts: dict[str, str] = {}
 
         def documents() -> Iterator[tuple[str, str]]:
-            found, of = self._documents(corpus, parser)
+            texts, of = self._documents(corpus, parser)
             posts.update(of)
-            return iter(found.items())
+            return iter(texts.items())
 
         return vectors.made(
             documents,
@@ -212,14 +212,14 @@ class Linearised(checks.Checked):
         workers = self.workers or hardware.cores()
         if self.task == "posts":
             of = (self.of, parser, self.column, workers)
-            found = {
+            text_of = {
                 name: linearise(restrict_graph(graph, self.formulas))
                 for name, graph in read_graphs(data.graphs(corpus, *of))
             }
             if self.of == "questions":
                 asked = ((document.id, data.question_id(document)) for document in corpus)
-                found = {name: found[question] for name, question in asked if question in found}
-            return _worded(found.items()), {}
+                text_of = {name: text_of[question] for name, question in asked if question in text_of}
+            return _worded(text_of.items()), {}
         wanted = {document.id: document.columns.get("post", "") for document in corpus}
         texts: dict[str, str] = {}
         whole = data.post_graphs(load_corpus(self.posts), parser, self.column, workers)
@@ -246,7 +246,7 @@ class Linearised(checks.Checked):
 
 def _worded(texts: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Returns the non-empty texts by id; reports the number of empty ones, whose vectors would all be equal."""
-    found = dict(texts)
-    if without := [name for name, text in found.items() if not text]:
+    text_of = dict(texts)
+    if without := [name for name, text in text_of.items() if not text]:
         log_line(f"left out: {len(without):,} graphs without a word, such as {without[0]}'s")
-    return {name: text for name, text in found.items() if text}
+    return {name: text for name, text in text_of.items() if text}

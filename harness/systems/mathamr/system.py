@@ -80,7 +80,7 @@ class MathAMR(Configured):
             find = partial(self._search, vectors=vectors, index=index, rough=self._rough(vectors, index))
         with phase("search"):
             asked, ids = self._queries(request.topics, trained)
-            found = self._found(request, [topic for topic in request.topics if topic.id in asked], asked, vectors, find)
+            hits = self._found(request, [topic for topic in request.topics if topic.id in asked], asked, vectors, find)
         self._picture(asked, vectors, folder)
         note(cost.VECTORS, len(vectors.values))
         # A FAISS index is stored next to the vectors; a search needs both.
@@ -90,11 +90,11 @@ class MathAMR(Configured):
             search.note_recall(
                 self.name,
                 self.precision,
-                found,
+                hits,
                 lambda sample: self._search([asked[ids[number]] for number in sample], vectors, None),
                 self.depth,
             )
-        return search.as_run(self.name, ids, found, vectors)
+        return search.as_run(self.name, ids, hits, vectors)
 
     # ---- search -------------------------------------------------------------------------------------------------
 

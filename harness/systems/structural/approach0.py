@@ -299,14 +299,14 @@ def _main(command: str, *arguments: str) -> None:
     index = engine.index_open(arguments[0], option="r") if command == "search" else None
     for task in tasks:
         if index is None:
-            found: Any = _parse(engine, task)
+            result: Any = _parse(engine, task)
         else:
             keywords = [{"type": "tex", "str": latex} for latex in task]
             begin = time.perf_counter()
             text = engine.search(index, keywords, topk=int(arguments[1]), verbose=False, log=None)
             seconds = time.perf_counter() - begin
-            found = [seconds, _HIT.findall(text)]
-        answer.write(json.dumps(found) + "\n")
+            result = [seconds, _HIT.findall(text)]
+        answer.write(json.dumps(result) + "\n")
 
 
 def _tasks() -> Iterator[Any]:

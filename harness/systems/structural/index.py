@@ -235,13 +235,13 @@ def _weight(often: npt.NDArray[Any], trees: int) -> Floats:
     return out
 
 
-def short_paths(found: Paths, height: int) -> tuple[Hashes, Places, Places]:
+def short_paths(all_paths: Paths, height: int) -> tuple[Hashes, Places, Places]:
     """Returns the short paths in all their forms: hash, tree, and factor of the weight."""
-    short = found.height <= height
-    leaf = found.leaf[found.node]
+    short = all_paths.height <= height
+    leaf = all_paths.leaf[all_paths.node]
     forms = np.concatenate((np.flatnonzero(short), np.flatnonzero(short & leaf)))
-    hashes = np.concatenate((found.wildcard[short], found.symbol[short & leaf]))
-    return hashes, found.tree[found.node[forms]], np.where(leaf[forms], 1, _INNER)
+    hashes = np.concatenate((all_paths.wildcard[short], all_paths.symbol[short & leaf]))
+    return hashes, all_paths.tree[all_paths.node[forms]], np.where(leaf[forms], 1, _INNER)
 
 
 def write_path_index(trees: Forest, height: int, folder: Path, *, limit: int | None = None) -> None:
@@ -293,7 +293,7 @@ def _blocks(trees: Forest, most: int) -> list[Places]:
     """Divides the trees into blocks of at most `BLOCK` trees, and of `most` nodes if they have several trees."""
     begins = range(0, len(trees), BLOCK)
     parts = [(begin, ranges(trees.offsets[begin : begin + BLOCK + 1], most)) for begin in begins]
-    return [np.arange(begin + first, begin + last) for begin, found in parts for first, last in found]
+    return [np.arange(begin + first, begin + last) for begin, bounds in parts for first, last in bounds]
 
 
 def encoded(

@@ -42,10 +42,10 @@ class Recent(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """Returns the value of a key; None if it is not known, or no more."""
-        found = self._young.get(key)
-        if found is None and (found := self._old.get(key)) is not None:
-            self.put(key, found)
-        return found
+        value = self._young.get(key)
+        if value is None and (value := self._old.get(key)) is not None:
+            self.put(key, value)
+        return value
 
     def put(self, key: K, value: V) -> None:
         """Adds a key that is not among the entries of the younger generation."""
@@ -85,14 +85,14 @@ class Digests:
     def number(self, text: bytes) -> int:
         """Returns the number of a string; a new one gets the next number."""
         digest = hashlib.blake2b(text, digest_size=16).digest()
-        found = self._young.get(digest)
-        if found is None:
-            found = self._sorted(digest) if len(self._number) else None
-        if found is None:
+        known = self._young.get(digest)
+        if known is None:
+            known = self._sorted(digest) if len(self._number) else None
+        if known is None:
             if len(self._young) > self._most:
                 self._sort()
-            found = self._young[digest] = len(self)
-        return found
+            known = self._young[digest] = len(self)
+        return known
 
     def _sorted(self, digest: bytes) -> int | None:
         high, low = np.frombuffer(digest, "<u8")

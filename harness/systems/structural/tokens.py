@@ -87,8 +87,8 @@ def _paths(tree: Tree) -> tuple[str, ...]:
 
 
 def _pairs(tree: Tree, window: int) -> tuple[str, ...]:
-    found = tuples(tree, window, ends=True)
-    return tuple([_printable(MARK + ",".join(each)) for each in found if ERROR not in each[:2]])
+    pairs = tuples(tree, window, ends=True)
+    return tuple([_printable(MARK + ",".join(each)) for each in pairs if ERROR not in each[:2]])
 
 
 def _printable(token: str) -> str:
@@ -157,10 +157,10 @@ class FormulaBM25(BM25):
 
     def counts(self, corpus: Corpus) -> Stored[WordCounts]:
         """Returns the documents as bags of words; reports if none contains a formula, so that alpha has no effect."""
-        found = super().counts(corpus)
-        if self.view.get("formulas") is not None and not any(word.startswith(MARK) for word in found.value.words):
+        word_counts = super().counts(corpus)
+        if self.view.get("formulas") is not None and not any(word.startswith(MARK) for word in word_counts.value.words):
             log_line(f"corpus {corpus.name}: no document contains a formula: only words count")
-        return found
+        return word_counts
 
     def tokens(self, corpus: Corpus) -> Stored[CorpusTokens]:
         """Returns the tokens of the documents' fields."""

@@ -47,7 +47,7 @@ def mentions(declarations: Sequence[tuple[str, str]]) -> Offsets:
     declarations : (full name, signature).
     """
     row = {name: number for number, (name, _) in enumerate(declarations)}
-    found = np.zeros(len(row), np.int64)
+    counts = np.zeros(len(row), np.int64)
     meant: dict[str, int] = {}
     before = None
     for own, (name, signature) in enumerate(declarations):
@@ -59,8 +59,8 @@ def mentions(declarations: Sequence[tuple[str, str]]) -> Offsets:
             if (number := meant.get(identifier)) is None:
                 number = meant[identifier] = _resolved(identifier, namespace, row)
             named.add(number)
-        found[list(named - {own, _NONE})] += 1
-    return found
+        counts[list(named - {own, _NONE})] += 1
+    return counts
 
 
 def referenced(number: int, name: str, signature: str, row: Mapping[str, int]) -> list[int]:
@@ -79,7 +79,7 @@ def referenced(number: int, name: str, signature: str, row: Mapping[str, int]) -
     """
     namespace = name.rpartition(".")[0]
     numbers = (_resolved(identifier, namespace, row) for identifier in text.identifiers(signature))
-    return list(dict.fromkeys(found for found in numbers if found not in (_NONE, number)))
+    return list(dict.fromkeys(declaration for declaration in numbers if declaration not in (_NONE, number)))
 
 
 def _resolved(identifier: str, namespace: str, row: Mapping[str, int]) -> int:

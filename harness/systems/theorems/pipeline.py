@@ -179,10 +179,10 @@ class Pipeline(checks.Checked):
         stamp = f"{corpus.reader.name} {corpus.reader.stamp()} {made}"
         return replace(corpus, reader=CorpusReader(stamp, read, unique=corpus.reader.unique))
 
-    def _topic(self, topic: Topic, found: Augmented | None) -> Topic:
+    def _topic(self, topic: Topic, addition: Augmented | None) -> Topic:
         text = asked(topic, self.query)
-        if found is not None:
-            text = viewed(self.view, found.formal, found.informal)
+        if addition is not None:
+            text = viewed(self.view, addition.formal, addition.informal)
             return replace(topic, title=text, body="", tags=(), formulas=numbered_formulas("q_", text))
         return replace(topic, title=text, body="", tags=())
 
@@ -190,8 +190,8 @@ class Pipeline(checks.Checked):
     def _used(self) -> dict[str, Endpoint]:
         """Task (`informal`, `augment`) -> endpoint of its model."""
         first, second = self._endpoints
-        found = {"informal": first} if self.view != "formal" else {}
-        return found | ({"augment": second} if self.augment else {})
+        endpoints = {"informal": first} if self.view != "formal" else {}
+        return endpoints | ({"augment": second} if self.augment else {})
 
     @cached_property
     def _endpoints(self) -> tuple[Endpoint, Endpoint]:
@@ -203,10 +203,10 @@ class Pipeline(checks.Checked):
         """The configured folder of answers, or None."""
         if self.cache is None:
             return None
-        found = catalogue.resource(self.cache, "key 'cache'")
-        if not isinstance(found, Path):
+        folder = catalogue.resource(self.cache, "key 'cache'")
+        if not isinstance(folder, Path):
             raise HarnessError(f"key 'cache' is {self.cache!r}, expected {{file: FOLDER}} or {{embedded: FOLDER}}")
-        return found
+        return folder
 
     @cached_property
     def _columns(self) -> DeclarationColumns:
@@ -246,15 +246,15 @@ def _read(
     remarks: Remarks,
 ) -> Documents:
     """Yields the documents of a corpus with a view as their text."""
-    others, found = set[str](), False
+    others, any_document = set[str](), False
     for place, document in corpus.reader.read(corpus, remarks):
         if kinds and (kind := columns.of(document, "kind")) not in kinds:
             remarks["of other kinds (left out)"] += 1
             others.add(kind)
             continue
-        found = True
+        any_document = True
         yield place, _document(document, columns, view, prose.get(document.id))
-    if others and not found:
+    if others and not any_document:
         wanted = sorted(kinds)[0]
         raise HarnessError(f"key 'kinds': no document is of kind {wanted!r}; {suggestion(wanted, others)}")
 

@@ -252,9 +252,9 @@ class Loop:
         self._save(state, log)
 
     def _entry(self, epoch: int, mean: float | None) -> dict[str, Any]:
-        found = self.validate()
-        finite_loss(found[VALIDATION], VALIDATION)
-        return {"epoch": epoch, "training loss": mean, **found}
+        losses = self.validate()
+        finite_loss(losses[VALIDATION], VALIDATION)
+        return {"epoch": epoch, "training loss": mean, **losses}
 
     def _save(self, state: _State, log: Log) -> None:
         content = {

@@ -61,7 +61,7 @@ def tuned(
     wanted = tuning(kind, settings)
     if lines := encoder.missing():
         raise HarnessError(lines[0])
-    found = _found(model, wanted)
+    base = _found(model, wanted)
     spec = {
         **reads(kind, model, settings),
         "corpus": corpus.identity(),
@@ -76,18 +76,18 @@ def tuned(
         from harness.systems.dense.training import rehearsal, trainer
         from harness.systems.dense.training.loop import VALIDATION, drop_damaged
 
-        rehearsal.rehearse(kind, found, wanted, work, read)
+        rehearsal.rehearse(kind, base, wanted, work, read)
         examples = data.examples(kind, wanted, corpus, lambda texts: _similar(texts, wanted, corpus, work, device))
         drop_damaged(work, log_line)
         if kind == "bi":
-            encoder.check_weights(found)
-        learner = trainer.learner(kind, found, examples, wanted, device)
+            encoder.check_weights(base)
+        learner = trainer.learner(kind, base, examples, wanted, device)
         log = trainer.train(learner, work, {"training": key}, log_line)
         learner.save(folder)
         best = min(log[1:], key=lambda entry: float(entry[VALIDATION]))
         card = {
             "kind": _TITLES[kind],
-            "base": {"name": _named(found.name), **found.identity},
+            "base": {"name": _named(base.name), **base.identity},
             "corpus": corpus.name,
             "objective": _OBJECTIVES[kind],
             "settings": asdict(wanted) | {"retriever": _named(wanted.retriever)},
@@ -163,18 +163,18 @@ def left_out(model: str) -> frozenset[str] | None:
 
 def _found(model: str, wanted: Tuning) -> models.AvailableModel:
     """Returns the base model; if it is fine-tuned already, its training must have left out the same collections."""
-    found = models.find_model(model)
-    if found.engine != "transformers":
-        raise HarnessError(f"model {found.name}: its engine {found.engine} cannot be fine-tuned; take another model")
-    _check_left_out(found, wanted)
-    return found
+    base = models.find_model(model)
+    if base.engine != "transformers":
+        raise HarnessError(f"model {base.name}: its engine {base.engine} cannot be fine-tuned; take another model")
+    _check_left_out(base, wanted)
+    return base
 
 
-def _check_left_out(found: models.AvailableModel, wanted: Tuning) -> None:
-    before = left_out_of(found.folder)
+def _check_left_out(base: models.AvailableModel, wanted: Tuning) -> None:
+    before = left_out_of(base.folder)
     if before is not None and (seen := sorted(set(wanted.leave_out) - before)):
         raise HarnessError(
-            f"model {found.name}: was tuned without leaving out {', '.join(seen)}, which 'leave_out' names; start from "
+            f"model {base.name}: was tuned without leaving out {', '.join(seen)}, which 'leave_out' names; start from "
             "another one"
         )
 

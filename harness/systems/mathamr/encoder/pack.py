@@ -246,8 +246,8 @@ class Pack:
         """Returns the formula ids of a post without decoding its graph; formula i has the post's i-th vector."""
         record, (nodes, _, edges, _, k, formulas) = self._at(number)
         # The count is needed because a byte of padding may follow, and a single id may be "".
-        found = bytes(record[2 * (nodes + 3 * edges + k) + k :]).decode().split(_SEPARATOR)
-        return tuple(found[:formulas])
+        ids = bytes(record[2 * (nodes + 3 * edges + k) + k :]).decode().split(_SEPARATOR)
+        return tuple(ids[:formulas])
 
     def sizes(self) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         """Returns the numbers of nodes and forward edges of each post, shape (posts, 2), from the index only."""

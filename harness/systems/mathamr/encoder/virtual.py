@@ -232,13 +232,13 @@ def _encoded(graph: Graph, vocabulary: NodeVocabulary, virtual: _Virtual) -> Enc
     source, names, target = zip(*graph.edges, strict=True) if edges else ((), (), ())
     numbers = vocabulary.relation_numbers
     nodes = vocabulary.node_numbers(graph.labels, graph.kinds) + [vocabulary.size + kind for kind in virtual.types]
-    for found, end in (
+    for nodes_named, end in (
         (source, content),
         (target, content),
         (virtual.target, len(nodes)),
         (virtual.vectors, len(nodes)),
     ):
-        if found and not (min(found) >= 0 and max(found) < end):
+        if nodes_named and not (min(nodes_named) >= 0 and max(nodes_named) < end):
             raise HarnessError(f"an edge, sentence or formula at a node that does not exist: there are {content:,}")
     relation = [numbers.get(name, UNKNOWN_RELATION) for name in names]
     return EncodedGraph(

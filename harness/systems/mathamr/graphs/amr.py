@@ -137,9 +137,9 @@ def transition_amr(model: str = DOCUMENT_MODEL) -> Loaded:
         long = [sum(map(len, sentences)) > 1 for sentences in tokens]
         documents = [each for each, fits in zip(tokens, long, strict=True) if fits]
         words = [each[0] for each, fits in zip(tokens, long, strict=True) if each and not fits]
-        found, single = iter(_called(of_documents, documents)), iter(_called(of_sentences, words))
+        parses, single = iter(_called(of_documents, documents)), iter(_called(of_sentences, words))
         return [
-            _checked(next(found) if fits else next(single) if each else None)
+            _checked(next(parses) if fits else next(single) if each else None)
             for each, fits in zip(tokens, long, strict=True)
         ]
 
@@ -204,15 +204,15 @@ class AMRParser:
         """
         _penman()  # fails early if the package is missing, which is not a fault of a chunk
         parse = loaded(self.package, self.model)
-        runs = [list(chunks(found, self.limit)) for found in parsed_sentences(texts)]
+        runs = [list(chunks(sentences, self.limit)) for sentences in parsed_sentences(texts)]
         penman = iter(parse(["\n".join(run) for text in runs for run in text]))
         out: list[list[Sentence] | Failure] = []
         lost: list[str] = []  # why chunks of texts with other, valid chunks are dropped
         for text in runs:
             written = [next(penman) for _ in text]
-            found, reasons = _decoded(written)
-            out.append(found if found or not reasons else Failure("", UNDECODED, reasons[0]))
-            if found:
+            graphs, reasons = _decoded(written)
+            out.append(graphs if graphs or not reasons else Failure("", UNDECODED, reasons[0]))
+            if graphs:
                 lost += [*reasons, *(_NO_GRAPH for each in written if not each.strip())]
         if lost:
             log_line(f"{self.package}: {len(lost)} of {sum(map(len, runs))} chunks left out; first: {lost[0]}")
@@ -225,8 +225,8 @@ def _decoded(written: Sequence[str]) -> tuple[list[Sentence], list[str]]:
     reasons: list[str] = []
     for each in written:
         try:
-            found = read_sentences(each)
-            graphs += [merge(found)] if len(found) > 1 and len(written) > 1 else found
+            read_graphs = read_sentences(each)
+            graphs += [merge(read_graphs)] if len(read_graphs) > 1 and len(written) > 1 else read_graphs
         except HarnessError as error:
             reasons.append(str(error))
     return graphs, reasons
@@ -364,11 +364,11 @@ def _variables(top: _Node) -> dict[str, str | None]:
         for role, target in branches:
             if target is None and role != "/":
                 raise HarnessError(f"role {role!r} of node {variable!r} has no target")
-        found = [target for role, target in branches if role == "/"]
-        if variable in concepts and found and concepts[variable] is not None:
+        concept = [target for role, target in branches if role == "/"]
+        if variable in concepts and concept and concepts[variable] is not None:
             raise HarnessError(f"variable {variable!r} is defined twice")
-        if found or variable not in concepts:
-            concepts[variable] = found[0] if found else None
+        if concept or variable not in concepts:
+            concepts[variable] = concept[0] if concept else None
         waiting.extend(target for _, target in reversed(branches) if isinstance(target, tuple))
     return concepts
 

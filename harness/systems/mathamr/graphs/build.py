@@ -125,8 +125,8 @@ def read_graphs(folder: Path) -> Iterator[tuple[str, Graph]]:
 
 
 def _content(parse: Parse, keep: bool, posts: Sequence[Post]) -> bytes:
-    found = zip(posts, _parsed(posts, parse, keep), strict=True)
-    return "".join(_line(post, graph, unknown) for post, (graph, unknown) in found).encode()
+    parsed = zip(posts, _parsed(posts, parse, keep), strict=True)
+    return "".join(_line(post, graph, unknown) for post, (graph, unknown) in parsed).encode()
 
 
 def _crashed(post: Post) -> bytes:
@@ -164,13 +164,13 @@ def _read(post: Post) -> PostText | Failure:
         return _failed(error, post.id)
 
 
-def _assembled(post: Post, text: PostText, found: Sequence[Sentence] | Failure, keep: bool) -> Graph | Failure:
-    if isinstance(found, Failure):
-        return Failure(post.id, found.kind, found.reason)
-    if not found:
+def _assembled(post: Post, text: PostText, sentences: Sequence[Sentence] | Failure, keep: bool) -> Graph | Failure:
+    if isinstance(sentences, Failure):
+        return Failure(post.id, sentences.kind, sentences.reason)
+    if not sentences:
         return Failure(post.id, UNPARSED, "the parser found no sentence")
     try:
-        graph = check_graph(assemble(found, text.formulas))
+        graph = check_graph(assemble(sentences, text.formulas))
         as_json(graph).encode()  # a label that is not valid Unicode must not break the shard
     except Exception as error:  # as above
         return _failed(error, post.id)
@@ -184,10 +184,10 @@ def _halving(texts: list[str], parse: Parse) -> list[Sequence[Sentence] | Failur
     if not texts:
         return []
     try:
-        found = list(parse(texts))
-        if len(found) != len(texts):
-            raise ValueError(f"{len(found)} results for {len(texts)} texts")
-        return found
+        parses = list(parse(texts))
+        if len(parses) != len(texts):
+            raise ValueError(f"{len(parses)} results for {len(texts)} texts")
+        return parses
     except Exception as error:
         if len(texts) == 1:
             return [_failed(error, "")]

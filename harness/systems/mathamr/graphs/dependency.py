@@ -44,14 +44,14 @@ def dependency_graphs(texts: Iterable[str], batch: int = 64, model: str = MODEL)
             pieces.append(len(parts))
             yield from parts
 
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     text = read = 0
     for document in _pipeline(model).pipe(cut(), batch_size=batch):
-        found.extend(sentence for span in document.sents if (sentence := _tree(span)) is not None)
+        sentences.extend(sentence for span in document.sents if (sentence := _tree(span)) is not None)
         read += 1
         if read == pieces[text]:
-            yield found
-            found, read, text = [], 0, text + 1
+            yield sentences
+            sentences, read, text = [], 0, text + 1
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class DependencyParser:
 
     def __call__(self, texts: Sequence[str]) -> list[list[Sentence]]:
         """Returns the sentences of each text (or chunks, if long); raises the errors of `dependency_graphs`."""
-        return [by_chunks(found) for found in dependency_graphs(texts, self.batch, self.model)]
+        return [by_chunks(sentences) for sentences in dependency_graphs(texts, self.batch, self.model)]
 
 
 def parsed_sentences(texts: Iterable[str], batch: int = 64, model: str = MODEL) -> Iterator[list[str]]:

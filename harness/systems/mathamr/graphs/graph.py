@@ -186,9 +186,9 @@ def connected(graph: Graph) -> bool:
         near[target].append(source)
     seen, waiting = {graph.root}, [graph.root]
     while waiting:
-        found = [node for node in near[waiting.pop()] if node not in seen]
-        seen.update(found)
-        waiting += found
+        neighbours = [node for node in near[waiting.pop()] if node not in seen]
+        seen.update(neighbours)
+        waiting += neighbours
     return len(seen) == len(graph)
 
 
@@ -228,7 +228,7 @@ def _fault(graph: Graph) -> str:
         if not (0 <= formula.node < count and graph.kinds[formula.node] == FORMULA):
             return f"node {formula.node} of a formula is not a placeholder"
         for kind, (first, end) in ((OPT, formula.opt), (SLT, formula.slt)):
-            if not 0 <= first <= end <= count or any(found != kind for found in graph.kinds[first:end]):
+            if not 0 <= first <= end <= count or any(node_kind != kind for node_kind in graph.kinds[first:end]):
                 return f"nodes {first} to {end} are not an {KINDS[kind].upper()}"
     return ""
 

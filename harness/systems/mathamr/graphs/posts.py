@@ -94,14 +94,14 @@ def post_text(text: str, formulas: Sequence[Formula], at_end: bool = False, doll
     Formulas are matched by their LaTeX, ignoring blanks, in an alignment that keeps their order. Text that looks like
     a placeholder loses its underscore.
     """
-    found = formula_spans(text, dollars)
-    latex = [_latex(span, text) for span in found]
+    spans = formula_spans(text, dollars)
+    latex = [_latex(span, text) for span in spans]
     aligned = _aligned([_key(each) for each in latex], [_key(f.latex) for f in formulas], at_end)
     own = tuple(
         Formula("", own) if number < 0 else formulas[number] for own, number in zip(latex, aligned, strict=True)
     )
     pieces, at = [], 0
-    for number, span in enumerate(found):
+    for number, span in enumerate(spans):
         pieces += [_plain(text[at : span.start]), f"FORMULA_{number}"]
         at = span.end
     pieces.append(_plain(text[at:]))

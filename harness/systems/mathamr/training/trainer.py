@@ -125,8 +125,8 @@ def extra_documents(pairs: QuestionAnswerPairs) -> tuple[Numbers, npt.NDArray[np
     """
     if pairs.hard is None:
         return np.zeros(0, np.int64), np.zeros((len(pairs), 0), bool)
-    found = np.setdiff1d(pairs.hard[pairs.hard >= 0], pairs.document)
-    return found, ~(pairs.hard[:, :, None] == found[None, None, :]).any(axis=1)
+    negatives = np.setdiff1d(pairs.hard[pairs.hard >= 0], pairs.document)
+    return negatives, ~(pairs.hard[:, :, None] == negatives[None, None, :]).any(axis=1)
 
 
 def epoch_batches(pairs: QuestionAnswerPairs, schedule: Schedule, epoch: int) -> list[Numbers]:
