@@ -341,12 +341,12 @@ class Journal:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
             self.catch_up()
-            found, lines = self._lost()
+            events, lines = self._lost()
         except OSError:  # another process has the lock
             return [], []
         finally:
             os.close(handle)
-        return found, [line.format("is added by the next command that changes the lab") for line in lines]
+        return events, [line.format("is added by the next command that changes the lab") for line in lines]
 
     def _lost(self) -> tuple[list[Event], list[str]]:
         """Returns what `lost` does; requires a lock. The lines have a place for what becomes of the event."""
@@ -356,20 +356,20 @@ class Journal:
         whole = self._whole_tail()
         read = {place: self._entry(place, whole) for place in places}
         entries = {place: each for place, each in read.items() if isinstance(each, Submitted)}
-        found: list[Event] = []
+        events: list[Event] = []
         versions = {(each.team, each.label): each.version for each in self.events if isinstance(each, Submitted)}
         for place, event in sorted(entries.items(), key=lambda each: (each[1].at, each[1].version, each[0])):
             if event.version == versions.get((event.team, event.label), 0) + 1:
                 versions[event.team, event.label] = event.version
-                found.append(event)
+                events.append(event)
             else:
                 read[place] = "an earlier version has no entry either"
-        explained = not self._tail or any(self._is_cut(event) for event in found)
+        explained = not self._tail or any(self._is_cut(event) for event in events)
         if not explained and whole is not None and not isinstance(whole, Submitted):
-            found.append(whole)
+            events.append(whole)
             explained = True
         cut = "the last line is cut off" if self._tail else "the last lines are missing"
-        lines = [f"{_escaped(self.path)}: {cut}; {_escaped(_named(event))} {{}}" for event in found]
+        lines = [f"{_escaped(self.path)}: {cut}; {_escaped(_named(event))} {{}}" for event in events]
         for place, reason in read.items():
             if isinstance(reason, str):
                 where = _escaped(self.folder / SUBMISSIONS / place)
@@ -377,7 +377,7 @@ class Journal:
         if not explained:
             said = shortened(self._tail.decode("utf-8", "replace"), 120)
             lines.append(f"{_escaped(self.path)}: the last line is cut off, and what it said is lost: {_escaped(said)}")
-        return found, lines
+        return events, lines
 
     def _whole_tail(self) -> Event | None:
         """Returns the event of a last line that lost nothing but its checksum, or a part of it; else None."""
@@ -432,7 +432,7 @@ class Journal:
     def _mend(self) -> None:
         """Reads new lines, keeps a line that is cut short aside, and appends the events that are lost."""
         self.catch_up()
-        found, lines = self._lost()
+        events, lines = self._lost()
         torn = self._tail
         if torn:
             with os_errors(self.folder / TORN, "written"), (self.folder / TORN).open("ab") as stream:
@@ -440,7 +440,7 @@ class Journal:
                 stream.flush()
                 os.fsync(stream.fileno())
             self.undo()
-        for event in found:
+        for event in events:
             self.append(event)
         kept = f"; the cut line is kept in {self.folder / TORN}" if torn else ""
         for line in lines:

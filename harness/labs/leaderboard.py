@@ -285,9 +285,9 @@ def _means(
     for name in measures:
         measure = parse_measure(name)
         ends = mean_intervals(np.stack([_aligned(each, name) for each in scores]), clusters, how.confidence)
-        found = zip(scores, *(end.tolist() for end in ends), strict=True)
+        columns = zip(scores, *(end.tolist() for end in ends), strict=True)
         of_runs = []
-        for each, *interval in found:
+        for each, *interval in columns:
             low, high = (_rounded(measure.of_mean(end, each.n(name)), how) for end in interval)
             of_runs.append(Mean(name, _rounded(each.aggregate(name), how), low, high, each.n(name)))
         by_measure.append(of_runs)
@@ -313,9 +313,9 @@ def _groups(scores: Sequence[Scores], main: str, how: LeaderboardSettings) -> _G
     names = [each.run for each in scores]
     different = [(row.a, row.b) for row in made.rows if verdict(row, how.correction).significant]
     undefined = tuple((row.a, row.b) for row in made.rows if row.p is None)
-    found = compact_letters(names, different, MOST_LETTERS) if made.baseline is None else {}
-    if found:
-        return _Groups("letters", found, _detectable(made, how), undefined=undefined)
+    letters = compact_letters(names, different, MOST_LETTERS) if made.baseline is None else {}
+    if letters:
+        return _Groups("letters", letters, _detectable(made, how), undefined=undefined)
     apart = {run for pair in different if names[0] in pair for run in pair if run != names[0]}
     alike = {name: "a" for name in names if name not in apart}
     return _Groups("best", alike, _detectable(made, how), undefined=undefined)
@@ -324,18 +324,18 @@ def _groups(scores: Sequence[Scores], main: str, how: LeaderboardSettings) -> _G
 def _detectable(comparison: Comparison, how: LeaderboardSettings) -> Detectable | None:
     name = "detectable" if how.correction == "none" else "detectable_corrected"
     vary = [row for row in comparison.rows if row.sd]
-    found = [value for row in vary if (value := getattr(row, name)) is not None]
+    differences = [value for row in vary if (value := getattr(row, name)) is not None]
     if not vary:
         return None
     n = [row.n for row in vary]
     return Detectable(
-        min(found, default=None),
-        statistics.median(found) if found else None,
-        max(found, default=None),
+        min(differences, default=None),
+        statistics.median(differences) if differences else None,
+        max(differences, default=None),
         min(n),
         max(n),
         len(vary),
-        len(vary) - len(found),
+        len(vary) - len(differences),
     )
 
 
@@ -364,13 +364,13 @@ def _expected(scores: Scores, k: int, judged: str) -> float | None:
         return None
     share, precision = scores.column(judged), scores.column(f"P@{k}")
     counted = ~np.isnan(precision)
-    found = counted & ~np.isnan(share)
-    total = float(np.count_nonzero(found) if scores.protocol.prime else share[found].sum())
+    known = counted & ~np.isnan(share)
+    total = float(np.count_nonzero(known) if scores.protocol.prime else share[known].sum())
     # Prime P@k also covers judged results below rank k; if it is 0 too, possibly nothing is judged.
-    if not total or not (share[found].any() or precision[found].any()):
+    if not total or not (share[known].any() or precision[known].any()):
         return None
-    unjudged = float((1.0 - share[found]).sum()) / np.count_nonzero(counted)
-    return unjudged * min(1.0, float(precision[found].sum()) / total)
+    unjudged = float((1.0 - share[known]).sum()) / np.count_nonzero(counted)
+    return unjudged * min(1.0, float(precision[known].sum()) / total)
 
 
 def _ties(entries: Sequence[LeaderboardEntry], main: str, means: Floats) -> list[Ties | None]:

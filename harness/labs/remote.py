@@ -51,17 +51,17 @@ def submit_to(server: str, token: str, offer: Offer) -> Shown:
     key = secrets.token_urlsafe(18)
     body = _Form(offer)
     headers = {"content-type": body.kind, "content-length": str(len(body)), "idempotency-key": key}
-    found = _answer(server, token, "POST", "/api/v1/submissions", body, headers)
-    while found.get("state") in ("queued", "running"):
+    answer = _answer(server, token, "POST", "/api/v1/submissions", body, headers)
+    while answer.get("state") in ("queued", "running"):
         time.sleep(POLL)
-        found = _answer(server, token, "GET", f"/api/v1/submissions/{quote(str(found.get('id')), safe='')}")
-    if found.get("state") != "done":
-        lines = _lines(found, "the server gave no reason")
+        answer = _answer(server, token, "GET", f"/api/v1/submissions/{quote(str(answer.get('id')), safe='')}")
+    if answer.get("state") != "done":
+        lines = _lines(answer, "the server gave no reason")
         # The server knows the file by its name alone.
         raise HarnessError(
-            *(re.sub(rf"^{re.escape(str(found.get('file')))}(?=:)", str(offer.run), line) for line in lines)
+            *(re.sub(rf"^{re.escape(str(answer.get('file')))}(?=:)", str(offer.run), line) for line in lines)
         )
-    receipt = found.get("receipt")
+    receipt = answer.get("receipt")
     return typed(Shown, receipt if isinstance(receipt, dict) else {}, f"{server}: receipt")
 
 
@@ -175,16 +175,16 @@ def _exchange(
 
 def _content(server: str, status: int, data: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(data)
+        content = json.loads(data)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        content = None
+    if not isinstance(content, dict):
         raise HarnessError(f"{server}: is not a lab's server, or is out of order (status {status})")
     if status >= 400:
-        raise HarnessError(*_lines(found, f"{server}: status {status}"))
-    return found
+        raise HarnessError(*_lines(content, f"{server}: status {status}"))
+    return content
 
 
-def _lines(found: Mapping[str, Any], otherwise: str) -> list[str]:
-    given = found.get("errors")
+def _lines(content: Mapping[str, Any], otherwise: str) -> list[str]:
+    given = content.get("errors")
     return [str(line) for line in given] if isinstance(given, list) and given else [otherwise]

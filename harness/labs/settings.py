@@ -41,12 +41,12 @@ def moment(key: str, value: object) -> datetime:
     """Parses a date and time with its time zone, such as `2026-09-01T23:59:59+02:00`; raises HarnessError otherwise."""
     expected = "expected date, time and time zone such as 2026-09-01T23:59:59+02:00 (Z for UTC, -12:00 for AoE)"
     try:
-        found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
         raise HarnessError(f"key {key!r} is {value!r}, {expected}") from None
-    if found.tzinfo is None:
+    if time.tzinfo is None:
         raise HarnessError(f"key {key!r} is {str(value)!r}, which has no time zone; {expected}")
-    return found
+    return time
 
 
 def _measures(key: str, value: object) -> tuple[str, ...]:
@@ -65,8 +65,8 @@ def _decimals(key: str, value: object) -> int:
 def _positive(key: str, value: object, *, high: float = math.inf) -> float:
     """Returns a number above 0."""
     with suppress(HarnessError):
-        if found := check_number(key, value, high=high):
-            return found
+        if number := check_number(key, value, high=high):
+            return number
     most = f", at most {high:g}" if math.isfinite(high) else ""
     raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0{most}")
 
@@ -80,9 +80,9 @@ def _address(key: str, value: object) -> str:
 def _step(key: str, value: object) -> float:
     """Returns a step of rounding."""
     with suppress(HarnessError):
-        found = _positive(key, value, high=1.0)
-        if math.isclose(found, round(found, 4)):
-            return found
+        step = _positive(key, value, high=1.0)
+        if math.isclose(step, round(step, 4)):
+            return step
     raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0, at most 1, with at most 4 decimals")
 
 

@@ -86,9 +86,9 @@ def shown_means(
     return out
 
 
-def shown_before(lab: Lab, found: Sequence[Submission], team: str) -> dict[str, float | None]:
+def shown_before(lab: Lab, submissions: Sequence[Submission], team: str) -> dict[str, float | None]:
     """Returns the means that the ladder shows of a team: those of its latest submission, as they never fall."""
-    mine = [each.means for each in found if each.team == team] if lab.ladder else []
+    mine = [each.means for each in submissions if each.team == team] if lab.ladder else []
     return {name: None if math.isnan(mean) else mean for name, mean in mine[-1].items()} if mine else {}
 
 
@@ -107,12 +107,14 @@ def protection(lab: Lab, width: float) -> str:
     )
 
 
-def spent_budget(lab: Lab, found: Sequence[Submission]) -> str:
+def spent_budget(lab: Lab, submissions: Sequence[Submission]) -> str:
     """Returns how much of the budget of submissions is spent, in words; empty if the judgments are public."""
     if not lab.private or lab.feedback == "none":
         return ""
-    made = Counter(each.team for each in found).values()  # a refund does not take back the mean that was shown
-    return f"Budget spent: at most {max(made, default=0)} of {lab.cap} submissions by one team, {len(found)} by all."
+    made = Counter(each.team for each in submissions).values()  # a refund does not take back the mean that was shown
+    return (
+        f"Budget spent: at most {max(made, default=0)} of {lab.cap} submissions by one team, {len(submissions)} by all."
+    )
 
 
 def concealed(scores: Scores, topics: Iterable[str], measures: Sequence[str]) -> Scores:
@@ -212,10 +214,10 @@ def final_runs(lab: Lab, events: Sequence[Event]) -> tuple[Submission, ...]:
         raise HarnessError(f"{lab.folder}: {reason}")
     before = [*events[:at], *(event for event in events[at:] if not isinstance(event, PrimaryRunChosen | Withdrawn))]
     gone = {each.place for each in from_events(events, lab.folder) if each.withdrawn}
-    found = from_events(before, lab.folder)
+    submissions = from_events(before, lab.folder)
     return tuple(
         each
-        for each in found
+        for each in submissions
         if each.current and (each.primary or each.name == lab.baseline) and each.place not in gone
     )
 
@@ -244,5 +246,5 @@ def public_and_held_out(
     with lab.guarded():
         clusters = load_collection(lab.collection).clusters()
     seed = seed_of(lab, events)
-    found = drawn(seed, listed, clusters)
-    return found, listed - found
+    public = drawn(seed, listed, clusters)
+    return public, listed - public

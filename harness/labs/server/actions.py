@@ -162,15 +162,15 @@ def _invited(service: Service, given: Request) -> str:
 
 def _accept(service: Service, caller: Caller, given: Request, address: str) -> Done:
     _refuse_known(service, _invited(service, given))
-    found = service.accounts.decide(given.id, "open")
-    text = f"Your team {found.team} may join; open the link that you got when you asked, at {address}\n"
-    service.outbox.send(found.contact, f"Accepted: {service.lab().title}", text)
-    return Done(f"team {found.team}: may join")
+    invitation = service.accounts.decide(given.id, "open")
+    text = f"Your team {invitation.team} may join; open the link that you got when you asked, at {address}\n"
+    service.outbox.send(invitation.contact, f"Accepted: {service.lab().title}", text)
+    return Done(f"team {invitation.team}: may join")
 
 
 def _refuse(service: Service, caller: Caller, given: Request, _: str) -> Done:
-    found = service.accounts.decide(given.id, "refused")
-    return Done(f"team {found.team or 'without a name'}: may not join")
+    invitation = service.accounts.decide(given.id, "refused")
+    return Done(f"team {invitation.team or 'without a name'}: may not join")
 
 
 def _revoke(service: Service, caller: Caller, given: Team, _: str) -> Done:
@@ -187,14 +187,14 @@ def _reissue(service: Service, caller: Caller, given: Team, _: str) -> Done:
 
 
 def _retry(service: Service, caller: Caller, given: UploadId, _: str) -> Done:
-    found = service.queue.retry(given.id)
-    return Done(f"upload {found.file} of team {found.team}: is scored again")
+    upload = service.queue.retry(given.id)
+    return Done(f"upload {upload.file} of team {upload.team}: is scored again")
 
 
 def _discard(service: Service, caller: Caller, given: UploadId, _: str) -> Done:
     reason = normalised_reason(given.reason) or "the organisers have refused it"
-    found = service.queue.discard(given.id, f"{reason}; it could not be scored")
-    return Done(f"upload {found.file} of team {found.team}: refused and deleted")
+    upload = service.queue.discard(given.id, f"{reason}; it could not be scored")
+    return Done(f"upload {upload.file} of team {upload.team}: refused and deleted")
 
 
 def _judged(kind: type[Disqualified] | type[Reinstated] | type[Refunded], said: str) -> Function:

@@ -128,9 +128,9 @@ def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None
 
 def _lab(request: Request) -> Response:
     service = service_of(request)
-    lab, found = service.lab(), service.of_teams()
+    lab, submissions = service.lab(), service.of_teams()
     state = {"deadline": None if lab.deadline is None else lab.deadline.isoformat(), "frozen": service.frozen()}
-    counts = {"submissions": len(found), "teams": len({each.team for each in found})}
+    counts = {"submissions": len(submissions), "teams": len({each.team for each in submissions})}
     return _json(msgspec.convert({**vars(lab), **state, **counts}, LabFacts))
 
 
@@ -159,10 +159,10 @@ def _upload(request: Request) -> Response:
 
 def _team(request: Request) -> Response:
     service, who = service_of(request), needed(request, "team")
-    lab, found = service.lab(), service.allowance(who.name)
+    lab, left = service.lab(), service.allowance(who.name)
     mine = service.of_team(who.name)
     runs = [msgspec.convert({**vars(each), "means": shown_means_of(lab, each)}, RunFacts) for each in mine]
-    return _json(TeamFacts(who.name, **vars(found), runs=runs))
+    return _json(TeamFacts(who.name, **vars(left), runs=runs))
 
 
 def _run(request: Request) -> Response:
@@ -174,12 +174,12 @@ def _run(request: Request) -> Response:
 
 def run_file(service: Service, team: str, label: str, version: str) -> Response:
     """Returns the stored file of a run."""
-    found = service.run(team, label, version)
-    if found is None:
+    submission = service.run(team, label, version)
+    if submission is None:
         raise RefusedRequestError(404, "there is no such run of yours")
     # The name in the answer's header has no character of the team's.
-    name = f"run-{found.sha256[:12]}.txt"
-    return FileResponse(found.run, media_type="text/plain; charset=utf-8", filename=name)
+    name = f"run-{submission.sha256[:12]}.txt"
+    return FileResponse(submission.run, media_type="text/plain; charset=utf-8", filename=name)
 
 
 def _audit(request: Request) -> Response:

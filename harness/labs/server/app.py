@@ -32,11 +32,11 @@ class Pages(StaticFiles):
         """Returns a file."""
         if HIDDEN.search(path):
             raise HTTPException(404)
-        found = await super().get_response(path, scope)
-        found.headers["cache-control"] = "no-cache"
+        response = await super().get_response(path, scope)
+        response.headers["cache-control"] = "no-cache"
         # Each page has its own policy, by the hashes of its styles and scripts.
-        found.headers["content-security-policy"] = "frame-ancestors 'none'"
-        return found
+        response.headers["content-security-policy"] = "frame-ancestors 'none'"
+        return response
 
 
 def application(service: Service, hosts: tuple[str, ...] = ()) -> ASGIApp:

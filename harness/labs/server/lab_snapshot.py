@@ -82,10 +82,10 @@ class Live:
             The settings are wrong.
         """
         with self._lock, self._guarded():
-            found = _stamp(self.folder / FILE)
-            if self._lab is None or found != self._stamp:
+            stamp = _stamp(self.folder / FILE)
+            if self._lab is None or stamp != self._stamp:
                 self._lab = None  # settings that were replaced may be those that told too much
-                self._lab, self._stamp = read_lab(self.folder), found
+                self._lab, self._stamp = read_lab(self.folder), stamp
             return self._lab
 
     def events(self) -> Sequence[Event]:
@@ -110,11 +110,11 @@ class Live:
     def _read(self) -> Journal:
         path = self.folder / JOURNAL
         with suppress(OSError):
-            found = path.stat()
+            status = path.stat()
             # A journal that was restored from a copy is read from its beginning.
-            if found.st_ino != self._inode or found.st_size < self._size:
-                self._journal, self._inode, self._submissions = None, found.st_ino, (-1, ())
-            self._size = found.st_size
+            if status.st_ino != self._inode or status.st_size < self._size:
+                self._journal, self._inode, self._submissions = None, status.st_ino, (-1, ())
+            self._size = status.st_size
         journal, self._journal = self._journal or Journal(self.folder), None
         journal.catch_up()
         self._journal = journal
@@ -137,8 +137,8 @@ class Live:
 
 def _stamp(path: Path) -> tuple[int, int]:
     with suppress(OSError):
-        found = path.stat()
-        return found.st_mtime_ns, found.st_size
+        status = path.stat()
+        return status.st_mtime_ns, status.st_size
     return 0, 0
 
 
@@ -150,9 +150,9 @@ def lab_state(folder: Path) -> list[int]:
 def site_state(state: Path) -> Mapping[str, Any]:
     """Returns of which state of the lab the pages are; see `publisher`."""
     with suppress(OSError, ValueError):
-        found = json.loads((state / STATE).read_text("utf-8"))
-        if isinstance(found, dict):
-            return found
+        content = json.loads((state / STATE).read_text("utf-8"))
+        if isinstance(content, dict):
+            return content
     return {}
 
 

@@ -49,20 +49,22 @@ def organise(
     """
     service = service_of(request)
     lab, events, site = service.lab(), service.live.events(), service.site()
-    known, names, found = roster(events), real_names(lab), service.of_teams()
+    known, names, submissions = roster(events), real_names(lab), service.of_teams()
     troubled = service.queue.troubled()
     now, invitations, waiting = datetime.now(UTC), service.accounts.invitations(), service.queue.waiting()
     teams = [
         {
             "team": team,
             "name": names.get(team, team),
-            "made": sum(each.team == team for each in found),
+            "made": sum(each.team == team for each in submissions),
             "valid": team in known,
         }
-        for team in sorted({*known, *(each.team for each in found)})
+        for team in sorted({*known, *(each.team for each in submissions)})
     ]
     wanted = request.query_params.get("find", "").strip()[:_LONGEST_WANTED]
-    runs = [each for each in found[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
+    runs = [
+        each for each in submissions[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()
+    ]
     said = f"The pages are those of {utc(site['at'])}." if site.get("at") else "The pages are not built yet."
     if not service.live.submissions():
         said = "The pages are built after the first submission."
@@ -84,7 +86,7 @@ def organise(
         counts=[
             _count(len(requests), "request", " to join"),
             _count(len(known), "team", " with a token"),
-            _count(len(found), "submission"),
+            _count(len(submissions), "submission"),
             _count(waiting, "upload", " waiting"),
             *([_count(len(troubled), "upload", " not scored, see below")] if troubled else []),
         ],
@@ -104,9 +106,9 @@ def organise(
         teams=teams,
         pseudonyms=any(each["team"] != each["name"] for each in teams),
         runs=[run_row(lab, each) for each in runs[:_MOST_ROWS]],
-        shown=f"{min(len(runs), _MOST_ROWS):,} of {len(found):,}",
+        shown=f"{min(len(runs), _MOST_ROWS):,} of {len(submissions):,}",
         wanted=wanted,
-        searchable=len(found) > _FEW,
+        searchable=len(submissions) > _FEW,
         organisers=service.accounts.organisers(),
     )
 
@@ -130,17 +132,17 @@ def _count(number: int, name: str, more: str = "") -> dict[str, object]:
     return {"number": f"{number:,}", "text": f"{plural(number, name)}{more}", "more": "", "none": False}
 
 
-def _invitation(found: Invitation, now: datetime) -> dict[str, str]:
-    state = {"asked": "request", "open": "not used yet", "used": "used", "refused": "refused"}[found.state]
-    waits = found.state in ("asked", "open")
+def _invitation(invitation: Invitation, now: datetime) -> dict[str, str]:
+    state = {"asked": "request", "open": "not used yet", "used": "used", "refused": "refused"}[invitation.state]
+    waits = invitation.state in ("asked", "open")
     return {
-        "id": found.id,
-        "team": found.team,
-        "contact": found.contact,
-        "state": "expired" if waits and found.expired(now) else state,
-        "created": utc(found.created),
-        "expires": utc(found.expires) if waits else "",
-        "may_refuse": "yes" if waits and not found.expired(now) else "",
+        "id": invitation.id,
+        "team": invitation.team,
+        "contact": invitation.contact,
+        "state": "expired" if waits and invitation.expired(now) else state,
+        "created": utc(invitation.created),
+        "expires": utc(invitation.expires) if waits else "",
+        "may_refuse": "yes" if waits and not invitation.expired(now) else "",
     }
 
 

@@ -194,11 +194,11 @@ _JOINING = {"open": "Join the lab", "asked": "Your request waits"}
 def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") -> Response:
     service = service_of(request)
     attempt(request, spend=False)
-    found = service.accounts.invitation(request.path_params["code"])
-    if found is None:
+    invitation = service.accounts.invitation(request.path_params["code"])
+    if invitation is None:
         attempt(request)
-    state = "unknown" if found is None else found.state
-    if found is not None and state in ("asked", "open") and found.expired(datetime.now(UTC)):
+    state = "unknown" if invitation is None else invitation.state
+    if invitation is not None and state in ("asked", "open") and invitation.expired(datetime.now(UTC)):
         state = "expired"
     hidden_until = service.lab().pseudonyms_until
     return page(
@@ -206,10 +206,10 @@ def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") 
         "join",
         _JOINING.get(state, "Invitation"),
         known(request),
-        status=404 if found is None else 422 if errors else 200,
+        status=404 if invitation is None else 422 if errors else 200,
         errors=errors,
         state=state,
-        team="" if found is None else found.team,
+        team="" if invitation is None else invitation.team,
         given=given,
         rule=_rule(),
         path=request.url.path,
@@ -227,16 +227,16 @@ def _joined(request: Request, chosen: str) -> Response:
     service, code = service_of(request), request.path_params["code"]
     attempt(request, spend=False)
     try:
-        found = service.accounts.use(code)
+        invitation = service.accounts.use(code)
         try:
-            team, token = add_team(service.lab(), found.team or chosen, new=True)
+            team, token = add_team(service.lab(), invitation.team or chosen, new=True)
         except BaseException:
             service.accounts.unuse(code)
             raise
     except HarnessError as error:
         attempt(request)
         return _join_page(request, tuple(error.lines), chosen)
-    service.accounts.set_contact(team, found.contact)
+    service.accounts.set_contact(team, invitation.contact)
     service.accounts.record(f"team {team}", "join", {})
     opened = service.accounts.log_in(token, service.live.events())
     who = None if opened is None else opened[1]
@@ -283,19 +283,19 @@ def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple
     )
 
 
-def _spent(found: Allowance, team: str) -> list[str]:
+def _spent(allowance: Allowance, team: str) -> list[str]:
     """Returns why a team may submit nothing more at present; empty if it may."""
-    invalid = found.invalid_cap is not None and found.invalid >= found.invalid_cap
-    more = [f"team {team}: has sent {found.invalid} of {found.invalid_cap} invalid files"] if invalid else []
-    return found.faults(team) + more
+    invalid = allowance.invalid_cap is not None and allowance.invalid >= allowance.invalid_cap
+    more = [f"team {team}: has sent {allowance.invalid} of {allowance.invalid_cap} invalid files"] if invalid else []
+    return allowance.faults(team) + more
 
 
-def _counts(found: Allowance) -> list[dict[str, object]]:
+def _counts(allowance: Allowance) -> list[dict[str, object]]:
     """Returns what a team has left: number, of what, and how many it has made."""
     rows = [
-        ("submission", "left", found.made, found.cap),
-        ("submission", "left today (UTC)", found.today, found.cap_per_day),
-        ("invalid file", "left", found.invalid, found.invalid_cap),
+        ("submission", "left", allowance.made, allowance.cap),
+        ("submission", "left today (UTC)", allowance.today, allowance.cap_per_day),
+        ("invalid file", "left", allowance.invalid, allowance.invalid_cap),
     ]
     shown: list[dict[str, object]] = []
     for name, left, made, most in rows:
@@ -304,9 +304,9 @@ def _counts(found: Allowance) -> list[dict[str, object]]:
             more = f"{made:,} of {most:,} made"
             text = f"{plural(number, name)} {left}"
             shown.append({"number": f"{number:,}", "text": text, "more": more, "none": not number})
-    if found.cap is None:
-        text = f"{plural(found.made, 'submission')} made"
-        shown.insert(0, {"number": f"{found.made:,}", "text": text, "more": "no maximum", "none": False})
+    if allowance.cap is None:
+        text = f"{plural(allowance.made, 'submission')} made"
+        shown.insert(0, {"number": f"{allowance.made:,}", "text": text, "more": "no maximum", "none": False})
     return shown
 
 

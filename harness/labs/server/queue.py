@@ -154,16 +154,16 @@ class Queue:
                 record_action(
                     session, f"team {team}", "upload", {"id": id_, "file": file, "label": fields.get("label", "")}
                 )
-        found = _upload(same[0]) if same else None
-        if found is None or found.id != id_:
+        stored = _upload(same[0]) if same else None
+        if stored is None or stored.id != id_:
             shutil.rmtree(self.folder / id_, ignore_errors=True)
-        if found is None:
+        if stored is None:
             many = f"{waiting + held} uploads are waiting to be scored"
             asked = f", {held} of them for the organisers; write to them" if held else "; wait until they are"
             raise HarnessError(f"team {team}: {many}{asked}")
-        if found.sha256 != sha256 or found.fields != json.loads(json.dumps(fields)):
+        if stored.sha256 != sha256 or stored.fields != json.loads(json.dumps(fields)):
             raise HarnessError(f"the idempotency key {key!r} was used for another upload; choose another key")
-        return found
+        return stored
 
     def find(self, id_: str) -> Upload | None:
         """Returns an upload; None if there is none."""
@@ -242,9 +242,9 @@ class Queue:
             There is no such upload.
         """
         given = (_utc(), json.dumps({"lines": [line]}))
-        found = self._decided(id_, "state = 'refused', finished = ?, result = ?", *given)
-        shutil.rmtree(self.folder / found.id, ignore_errors=True)
-        return found
+        upload = self._decided(id_, "state = 'refused', finished = ?, result = ?", *given)
+        shutil.rmtree(self.folder / upload.id, ignore_errors=True)
+        return upload
 
     def _decided(self, id_: str, change: str, *values: str) -> Upload:
         with self.database.transaction() as session:

@@ -30,8 +30,8 @@ def leaders(service: Service, lab: Lab) -> list[list[str]]:
     shown = (board.ranked or board.others)[:_FIRST]
     if not shown:
         return []
-    found = shown_columns(board, "server", board.measures[:1])
-    columns = [each for each in found if each.name != "group" or any(run.group for run in shown)]
+    all_columns = shown_columns(board, "server", board.measures[:1])
+    columns = [each for each in all_columns if each.name != "group" or any(run.group for run in shown)]
     spans = [_interval(lab, run.mean(board.measures[0])) for run in shown]
     rows = [[each.name for each in columns], *([_text(lab, each.value(run)) for each in columns] for run in shown)]
     names, last = ["run", *(run.name for run in shown)], ["95% interval", *spans]
@@ -70,8 +70,8 @@ def result_page(service: Service, run: Submission) -> str:
 
 def rank_and_group(service: Service, run: Submission) -> tuple[int | None, str]:
     """Returns the rank and the group of a run on the leaderboard as built; None and empty if it is not ranked."""
-    found = _json(_path(service, run, "json"))
-    return found.get("rank"), str(found.get("group", ""))
+    content = _json(_path(service, run, "json"))
+    return content.get("rank"), str(content.get("group", ""))
 
 
 def _path(service: Service, run: Submission, ending: str) -> Path:
@@ -90,5 +90,5 @@ def _json(path: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=16)
 def _read(path: Path, _: int) -> dict[str, Any]:
-    found = json.loads(path.read_bytes())
-    return found if isinstance(found, dict) else {}
+    content = json.loads(path.read_bytes())
+    return content if isinstance(content, dict) else {}

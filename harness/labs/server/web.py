@@ -77,11 +77,11 @@ def caller(request: Request) -> Caller | None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         attempt(request, spend=False)
-        found = service.by_token(token)
-        if found is None:
+        holder = service.by_token(token)
+        if holder is None:
             attempt(request)
             raise RefusedRequestError(401, "the token is unknown or was revoked; the organisers can issue another")
-        return found
+        return holder
     secret = request.cookies.get(cookie_name(request))
     return service.by_session(secret) if secret else None
 
@@ -107,10 +107,10 @@ def needed(request: Request, role: Role) -> Caller:
     RoleError
         The caller does not have the role.
     """
-    found = caller(request)
-    if found is None or found.role != role:
-        raise RoleError(role, found)
-    return found
+    who = caller(request)
+    if who is None or who.role != role:
+        raise RoleError(role, who)
+    return who
 
 
 def check_form(request: Request, who: Caller, given: Mapping[str, Any]) -> None:

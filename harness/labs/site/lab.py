@@ -70,13 +70,13 @@ def _texts(field: LabView) -> dict[str, tuple[str, str]]:
 
 
 def _found(corpus: Iterable[Document], wanted: set[str], keys: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    found: dict[str, tuple[str, str]] = {}
+    texts: dict[str, tuple[str, str]] = {}
     room = MOST_TEXTS
     for document in corpus:
         name = keys.get(document.id, document.id)
-        if name in wanted and name not in found:
-            found[name] = (document.title[:MOST_TEXT], document.body[: MOST_TEXT + 1])
-            room -= sum(map(len, found[name]))
+        if name in wanted and name not in texts:
+            texts[name] = (document.title[:MOST_TEXT], document.body[: MOST_TEXT + 1])
+            room -= sum(map(len, texts[name]))
             if room < 0:
                 break
-    return found
+    return texts

@@ -191,8 +191,8 @@ class LabView:
     @cached_property
     def known(self) -> Mapping[str, Topic]:
         """Topic id -> topic, with its text if the collection has one."""
-        found = self.task.topics.by_id()
-        return {topic: found.get(topic, Topic(topic, "")) for topic in self.topics}
+        topics = self.task.topics.by_id()
+        return {topic: topics.get(topic, Topic(topic, "")) for topic in self.topics}
 
     def values(self, measure: str) -> Floats:
         """Returns values, shape (topics, runs); NaN where a topic does not count."""
@@ -256,7 +256,7 @@ class LabView:
         tested = [each for each in others if len({of[topic] for topic in counted[each.run] & counted[best.run]}) > 1]
         if self.board.private or not tested:
             return {}
-        found = compare(
+        tests = compare(
             [best, *tested],
             baseline=best.run,
             measures=[self.main],
@@ -264,7 +264,7 @@ class LabView:
             permutations=1,  # the randomization test is not shown
             clusters=self.clusters,
         )
-        return {row.a: row for row in found.rows}
+        return {row.a: row for row in tests.rows}
 
     @property
     def best(self) -> str:
@@ -283,8 +283,8 @@ class LabView:
 
     def title_of(self, topic: str, most: int = 90) -> str:
         """Returns the title of a topic, or the start of its text, in one line."""
-        found = self.known[topic]
-        return start_of(" ".join((found.title or found.body).split()), most)
+        document = self.known[topic]
+        return start_of(" ".join((document.title or document.body).split()), most)
 
 
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
@@ -341,8 +341,8 @@ def field_of(
     """
     with lab.guarded():
         task = lab.task()
-    found = from_events(journal, lab.folder)
-    current = [each for each in found if each.current]
+    submissions = from_events(journal, lab.folder)
+    current = [each for each in submissions if each.current]
     by_name = {entry.name: (entry, each) for entry, each in zip(entries, current, strict=True)}
     standings = (*board.ranked, *board.others)
     placing = _Placing(task, [each.name for each in standings[:MOST_PLACED]]) if lab.topic_pages else None
@@ -369,10 +369,10 @@ def field_of(
         base,
         tuple(runs),
         tuple(scores),
-        tuple(each for each in found if not each.current),
+        tuple(each for each in submissions if not each.current),
         {} if placing is None else placing.done(),
         tuple(remarks),
-        tuple(found),
+        tuple(submissions),
         names,
         has_roster(lab, journal),
         final,
@@ -427,9 +427,9 @@ def _run(
 
 def _metadata(submission: Submission) -> dict[str, Any]:
     """Returns the metadata of a run without what names team, lab and collection."""
-    found = sidecar.read(submission.run.parent / METADATA)
-    kept = {key: value for key, value in found.items() if key not in ("tag", "actor", "lab", "data")}
-    if isinstance(data := found.get("data"), Mapping):
+    stored_metadata = sidecar.read(submission.run.parent / METADATA)
+    kept = {key: value for key, value in stored_metadata.items() if key not in ("tag", "actor", "lab", "data")}
+    if isinstance(data := stored_metadata.get("data"), Mapping):
         kept["data"] = {key: value for key, value in data.items() if key != "test collection"}
     return {key: value for key, value in kept.items() if value}
 
@@ -451,9 +451,9 @@ class _Placing:
         qrels = task.scorer.qrels.judged()
         for topic, doc, grade in zip(qrels.topic.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True):
             judged[qrels.topics[topic]].append((-grade, doc.decode()))
-        self._docs = {topic: sorted(found) for topic, found in judged.items()}
-        self._at = {topic: {doc: at for at, (_, doc) in enumerate(found)} for topic, found in self._docs.items()}
-        self._ranks = {topic: np.zeros((len(found), len(runs)), dtype=np.int32) for topic, found in self._docs.items()}
+        self._docs = {topic: sorted(docs) for topic, docs in judged.items()}
+        self._at = {topic: {doc: at for at, (_, doc) in enumerate(docs)} for topic, docs in self._docs.items()}
+        self._ranks = {topic: np.zeros((len(docs), len(runs)), dtype=np.int32) for topic, docs in self._docs.items()}
         self._firsts: dict[str, list[tuple[str, ...]]] = {topic: [()] * len(runs) for topic in self._docs}
 
     def add(self, run: int, rankings: Mapping[str, Any]) -> None:
@@ -468,10 +468,10 @@ class _Placing:
         """Returns topic -> positions."""
         return {
             topic: Placed(
-                tuple(doc for _, doc in found),
-                tuple(-grade for grade, _ in found),
+                tuple(doc for _, doc in docs),
+                tuple(-grade for grade, _ in docs),
                 self._ranks[topic],
                 tuple(self._firsts[topic]),
             )
-            for topic, found in self._docs.items()
+            for topic, docs in self._docs.items()
         }

@@ -97,7 +97,7 @@ def _badges(field: LabView, run: FieldRun) -> Iterator[Badge]:
 def _facts(run: FieldRun, until: str) -> list[tuple[str, str]]:
     each = run.submission
     version = f"{each.version}, which replaces version {each.version - 1}" if each.version > 1 else ""
-    found = [
+    facts = [
         ("team", run.team),
         ("kind", each.kind),
         ("version", version),
@@ -109,7 +109,7 @@ def _facts(run: FieldRun, until: str) -> list[tuple[str, str]]:
         *_checksums(run),
         *((name, f"{value:,.6g}") for name, value in run.costs.items()),
     ]
-    return [(name, value) for name, value in found if value]
+    return [(name, value) for name, value in facts if value]
 
 
 def _checksums(run: FieldRun) -> list[tuple[str, str]]:
@@ -245,12 +245,12 @@ def _tested(field: LabView, row: PairDifference) -> str:
     """Returns the result of a test in words: corrected in the leaderboard's family, and no claim outside it."""
     if row.p is None:
         return "the paired t-test is undefined, since the differences do not vary"
-    found = field.verdicts.get(frozenset((row.a, row.b)))
+    test = field.verdicts.get(frozenset((row.a, row.b)))
     raw = f"paired t-test p {_p(row.p)}"
-    if found is None or found.p is None:
+    if test is None or test.p is None:
         return f"{raw}, not corrected: outside the leaderboard's family of tests"
-    said = "significant" if found.significant else "not significant"
-    return f"{raw}, {field.corrected_for} {_p(found.p)}: {said} at {field.board.alpha:g}"
+    said = "significant" if test.significant else "not significant"
+    return f"{raw}, {field.corrected_for} {_p(test.p)}: {said} at {field.board.alpha:g}"
 
 
 def _p(value: float) -> str:
@@ -307,10 +307,10 @@ def _files(run: FieldRun) -> Listing:
 
 
 def _metadata(run: FieldRun) -> PageSection | None:
-    found = flat(run.metadata)
-    if not found:
+    entries = flat(run.metadata)
+    if not entries:
         return None
-    return PageSection("Metadata", (Folded("ir_metadata, as the team sent it", (Facts(tuple(found.items())),)),))
+    return PageSection("Metadata", (Folded("ir_metadata, as the team sent it", (Facts(tuple(entries.items())),)),))
 
 
 def bibtex(field: LabView, run: FieldRun) -> str:
@@ -388,11 +388,11 @@ def _records(field: LabView, at: int) -> Records:
 
 
 def _medians(field: LabView, measure: str) -> Any:  # noqa: ANN401
-    found = field.values(measure)[:, : field.ranked]
-    out = np.full(len(found), math.nan)
-    counted = ~np.isnan(found).all(axis=1)
+    values = field.values(measure)[:, : field.ranked]
+    out = np.full(len(values), math.nan)
+    counted = ~np.isnan(values).all(axis=1)
     if counted.any():
-        out[counted] = np.nanmedian(found[counted], axis=1)
+        out[counted] = np.nanmedian(values[counted], axis=1)
     return out
 
 
