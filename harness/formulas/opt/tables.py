@@ -94,14 +94,14 @@ def leaf(label: str) -> Node:
 
 
 def _items() -> dict[str, Item]:
-    found: dict[str, Item] = {}
+    items: dict[str, Item] = {}
     for role in Role:
         for name, label in pairs(_TABLES.get(role.name.lower(), ())):
             command = "\\" + name if name.isalpha() and name.isascii() else name
-            found[command] = (role.value, leaf(label if label[1:2] == "!" else "V!" + label))
+            items[command] = (role.value, leaf(label if label[1:2] == "!" else "V!" + label))
     for letter in string.ascii_letters:
-        found[letter] = (Role.ATOM.value, leaf("V!" + styled(letter, "italic")))
-    return found
+        items[letter] = (Role.ATOM.value, leaf("V!" + styled(letter, "italic")))
+    return items
 
 
 _TABLES = sections(Path(__file__).with_name("symbols.txt"))

@@ -91,12 +91,12 @@ def normalise_latex(latex: str) -> str:
     '\\dot{x} \\not \\equiv   90^{\\circ}'
     """
     if "&" in latex:
-        latex = _ENTITY.sub(lambda found: html.unescape(found[0]), latex)
+        latex = _ENTITY.sub(lambda match: html.unescape(match[0]), latex)
     if not latex.isascii():
         latex = _BEYOND.sub(_spelling, latex)
     if "dot" in latex:
         latex = _CENTRE_DOTS.sub(r"\\cdots ", latex)
-        latex = _DOTS.sub(lambda found: r"\cdots " if found[1] in _CENTRED else r"\ldots ", latex)
+        latex = _DOTS.sub(lambda match: r"\cdots " if match[1] in _CENTRED else r"\ldots ", latex)
     return latex + " " if latex.endswith("\\") and _ESCAPE.search(latex) else latex
 
 
