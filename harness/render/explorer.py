@@ -49,9 +49,9 @@ def to_json(block: Explorer) -> str:
 
 
 def _collection(pages: TopicPages, formulas: _Formulas) -> dict[str, object]:
-    found = [rank for page in pages.topics for ranks in page.ranks for rank in ranks]
-    found += [rank for page in pages.topics for first in page.judged_firsts for _, rank in first]
-    highest = max((*found, *(len(page.docs) for page in pages.topics)), default=0)
+    ranks_shown = [rank for page in pages.topics for ranks in page.ranks for rank in ranks]
+    ranks_shown += [rank for page in pages.topics for first in page.judged_firsts for _, rank in first]
+    highest = max((*ranks_shown, *(len(page.docs) for page in pages.topics)), default=0)
     width = 2 if highest < len(_DIGITS) ** 2 else 4
     # Ids that are plain numbers, such as those of posts, take half the space as base-64 numbers.
     numbers = all(_PLAIN.fullmatch(doc) for page in pages.topics for doc in page.docs)
@@ -128,13 +128,13 @@ def _digits(numbers: Sequence[int], width: int) -> str:
 
 def _written(text: str, placeholder: str) -> list[object]:
     """Returns a literal text as strings, and lists of one string for parts that read left to right."""
-    found = [(start, end) for start, end, _ in located(text)]
+    spans = [(start, end) for start, end, _ in located(text)]
     if placeholder:
         marks = re.finditer(rf"{re.escape(placeholder)}\d+", text, re.ASCII)
-        found += [mark.span() for mark in marks if not any(a < mark.end() and mark.start() < b for a, b in found)]
+        spans += [mark.span() for mark in marks if not any(a < mark.end() and mark.start() < b for a, b in spans)]
     out: list[object] = []
     at = 0
-    for start, end in sorted(found):
+    for start, end in sorted(spans):
         out += [visible(text[at:start]), [visible(text[start:end])]]
         at = end
     return [part for part in (*out, visible(text[at:])) if part]

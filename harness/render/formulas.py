@@ -173,13 +173,13 @@ def _find(text: str, closing: str, begin: int, absent: set[str]) -> int:
 def _dollar(text: str, closing: str, begin: int, absent: set[str]) -> int:
     """Returns the position of the closing dollar signs: the first outside braces, else the first, else -1."""
     depth, first = 0, -1
-    for found in _TOKEN.finditer(text, begin):
-        if found[0] == "$" and text.startswith(closing, found.start()):
-            first = found.start() if first < 0 else first
+    for token in _TOKEN.finditer(text, begin):
+        if token[0] == "$" and text.startswith(closing, token.start()):
+            first = token.start() if first < 0 else first
             if depth <= 0 or "{" in absent:
-                return found.start()
-        elif found[0] in ("{", "}"):
-            depth += 1 if found[0] == "{" else -1
+                return token.start()
+        elif token[0] in ("{", "}"):
+            depth += 1 if token[0] == "{" else -1
     # Unclosed braces are searched only once.
     absent.add("{" if first >= 0 else closing)
     return first
@@ -213,12 +213,12 @@ def _convertible(latex: str, display: bool) -> str:
     """Replaces environments and fractions that the converter does not know by others that look the same."""
     out: list[str] = []
     at = 0
-    for found in _ENVIRONMENT.finditer(latex):
-        kind, name = found[1], found[2]
-        if name not in _REPLACED or found.start() < at:
+    for match in _ENVIRONMENT.finditer(latex):
+        kind, name = match[1], match[2]
+        if name not in _REPLACED or match.start() < at:
             continue
-        out.append(latex[at : found.start()])
-        at = found.end()
+        out.append(latex[at : match.start()])
+        at = match.end()
         begin, end = _REPLACED[name]
         out.append(begin if kind == "begin" else end)
         if kind == "end":
@@ -232,7 +232,7 @@ def _convertible(latex: str, display: bool) -> str:
         if begin == _ARRAY[0]:
             named = _NO_COLUMN.sub("", columns[1].lower().replace("p", "l")) if columns else "rcl"
             out.append(f"{{{named or 'c'}}}")
-    return _GENERAL_FRACTION.sub(lambda found: _fraction(found, display), "".join((*out, latex[at:])))
+    return _GENERAL_FRACTION.sub(lambda match: _fraction(match, display), "".join((*out, latex[at:])))
 
 
 def _fraction(match: re.Match[str], display: bool) -> str:
@@ -276,13 +276,13 @@ def _as_read(text: str) -> str | None:
     # XML may refuse other codes.
     if not _PLAIN.fullmatch(text) or not all(0x20 <= code < 0xD800 or 0x10000 <= code < 0x20000 for code in codes):
         return None
-    return _CODE.sub(lambda found: chr(int(found[1], 16)), text)
+    return _CODE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def _depth(latex: str) -> int:
     deepest = depth = 0
-    for found in _NESTING.finditer(latex):
-        depth += bool(found[1]) - bool(found[2])
+    for match in _NESTING.finditer(latex):
+        depth += bool(match[1]) - bool(match[2])
         deepest = max(deepest, depth)
     return deepest
 

@@ -47,15 +47,15 @@ def escape_markdown(text: str) -> str:
     """Escapes plain text within a line, so that no character is markup."""
     shown = visible(text).strip()
     parts, start = [], 0
-    for found in _ADDRESS.finditer(shown):
-        parts += [_escaped(shown[start : found.start()]), f"`{found[0]}`"]
-        start = found.end()
+    for match in _ADDRESS.finditer(shown):
+        parts += [_escaped(shown[start : match.start()]), f"`{match[0]}`"]
+        start = match.end()
     return "".join([*parts, _escaped(shown[start:])])
 
 
 def _escaped(text: str) -> str:
-    shown = _SPECIAL.sub(lambda found: f"\\{found[0]}", text)
-    return re.sub("[&<>|]", lambda found: _ENTITIES[found[0]], shown)
+    shown = _SPECIAL.sub(lambda match: f"\\{match[0]}", text)
+    return re.sub("[&<>|]", lambda match: _ENTITIES[match[0]], shown)
 
 
 def _fact(value: str) -> str:

@@ -63,7 +63,7 @@ _HIDDEN = re.compile(
 def visible(text: str) -> str:
     """Puts a text on one line and shows characters that are invisible or reverse text as codes like `[U+202E]`."""
     # Nearly all texts are printable, and none of these characters is.
-    return text if text.isprintable() else _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", _BREAK.sub(" ", text))
+    return text if text.isprintable() else _HIDDEN.sub(lambda match: f"[U+{ord(match[0]):04X}]", _BREAK.sub(" ", text))
 
 
 def slug(text: str) -> str:

@@ -32,8 +32,8 @@ def profile(rows: Sequence[tuple[str, float, float, float, float]], label: str, 
     Rows (topic, value, lower quartile, median, upper quartile) are drawn in the given order; a value that is not finite
     is not drawn. A thin line joins the value and the median.
     """
-    found = [number for _, *numbers in rows for number in numbers if drawable(number)]
-    marks = ticks(min([0.0, *found]), max([1e-9, *found]))
+    drawn = [number for _, *numbers in rows for number in numbers if drawable(number)]
+    marks = ticks(min([0.0, *drawn]), max([1e-9, *drawn]))
     left, right, top, bottom = 56.0, WIDTH - 8, 34.0, 34.0 + _HEIGHT
 
     def y(value: float) -> float:

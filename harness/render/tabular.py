@@ -104,7 +104,7 @@ def _cell(cell: Cell) -> dict[str, object]:
 def _plain(value: object, where: str) -> object:
     """Converts a value to types that strict JSON can represent."""
     if isinstance(value, str):
-        return _SURROGATE.sub(lambda found: visible(found[0]), value)
+        return _SURROGATE.sub(lambda match: visible(match[0]), value)
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):

@@ -133,9 +133,9 @@ def spelled(text: str, known: Callable[[str], bool]) -> str:
     """Replaces characters that a font lacks by their codes, or a longer passage by script, length and hash."""
     kinds = "".join(" " if char == " " else "." if known(char) else "?" for char in text)
     parts, start = [], 0
-    for found in re.finditer(r"\?(?: *\?)*", kinds):
-        parts += [text[start : found.start()], _codes(text[found.start() : found.end()].replace(" ", ""))]
-        start = found.end()
+    for gap in re.finditer(r"\?(?: *\?)*", kinds):
+        parts += [text[start : gap.start()], _codes(text[gap.start() : gap.end()].replace(" ", ""))]
+        start = gap.end()
     return "".join([*parts, text[start:]])
 
 
