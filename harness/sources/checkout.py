@@ -82,10 +82,10 @@ class Checkout:
             There is no file.
         """
         root = self.root
-        found = [path for part in self.parts or ("",) for path in _below(root / part, self.suffix)]
-        if not found:
+        paths = [path for part in self.parts or ("",) for path in _below(root / part, self.suffix)]
+        if not paths:
             raise format_error(root, 0, f"no {self.suffix} file below {', '.join(self.parts) or 'it'}")
-        return sorted(found, key=lambda path: path.relative_to(root).parts)
+        return sorted(paths, key=lambda path: path.relative_to(root).parts)
 
     def checksums(self) -> dict[Path, str]:
         """Returns the SHA-256 of each file."""

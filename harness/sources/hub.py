@@ -91,11 +91,11 @@ def download(name: str, revision: str, chosen: Chosen) -> Path:
         if not sys.stderr.isatty():
             disable_progress_bars()
         log_line(f"downloading {len(files)} files of {name} from the hub")
-        found = [
+        cached_files = [
             Path(hf_hub_download(name, file, repo_type="dataset", revision=revision, endpoint=_endpoint()))
             for file in files
         ]
-        return found[0].parents[len(Path(files[0]).parts) - 1]
+        return cached_files[0].parents[len(Path(files[0]).parts) - 1]
 
     return _asked(name, get)
 
@@ -146,12 +146,12 @@ def verify(path: Path) -> None:
     if blob.parent.name != "blobs" or stamp in _VERIFIED:
         return
     if len(blob.name) == 64:
-        found = sha256_file(blob)
+        checksum = sha256_file(blob)
     else:
-        found = hashlib.sha1(b"blob %d\0" % status.st_size + blob.read_bytes(), usedforsecurity=False).hexdigest()
-    if found != blob.name:
+        checksum = hashlib.sha1(b"blob %d\0" % status.st_size + blob.read_bytes(), usedforsecurity=False).hexdigest()
+    if checksum != blob.name:
         raise HarnessError(
-            f"{path}: damaged (checksum {found[:12]}, expected {blob.name[:12]}); delete {blob}, then fetch"
+            f"{path}: damaged (checksum {checksum[:12]}, expected {blob.name[:12]}); delete {blob}, then fetch"
         )
     _VERIFIED.add(stamp)
 

