@@ -45,12 +45,12 @@ class JudgedAnswer:
 
 def vocabularies(topics: Topics) -> dict[str, TextVocabulary]:
     """Returns topic -> the words and formulas of its title and body."""
-    found = {}
+    vocabulary_of = {}
     for topic in topics:
         words = [word for word in f"{topic.title} {topic.body}".split() if word.isalpha()]
         latex = [formula.latex for formula in topic.formulas if 0 < len(formula.latex) < 200]
-        found[topic.id] = TextVocabulary(tuple(words) or ("what",), tuple(latex) or ("x^2",))
-    return found
+        vocabulary_of[topic.id] = TextVocabulary(tuple(words) or ("what",), tuple(latex) or ("x^2",))
+    return vocabulary_of
 
 
 def judged(qrels: Mapping[str, Mapping[str, float]], most: int, seed: int) -> list[JudgedAnswer]:
@@ -131,8 +131,8 @@ def write(path: Path, posts: int, seed: int, words: Length = LONG) -> Path:
     part = path.with_name(f".{path.name}.part")  # an interrupted call leaves no file that looks whole
     with part.open("w", encoding="utf-8", newline="\n") as stream:
         stream.write('<?xml version="1.0" encoding="utf-8"?>\n<posts>\n')
-        found = rows(posts, seed, words)
-        while block := list(islice(found, 1000)):
+        remaining = rows(posts, seed, words)
+        while block := list(islice(remaining, 1000)):
             stream.write("".join(f"  {row}\n" for row in block))
         stream.write("</posts>\n")
     return part.replace(path)

@@ -70,14 +70,14 @@ def write(folder: Path, count: int, seed: int) -> tuple[Path, Path]:
         ("documents", documents),
     )
     for name, generate in rows:
-        found = list(generate(count, seed))
+        generated = list(generate(count, seed))
         made.append(folder / f"{name}.jsonl")
-        write_atomic(made[-1], "".join(json.dumps(row) + "\n" for row in found))
+        write_atomic(made[-1], "".join(json.dumps(row) + "\n" for row in generated))
         try:
             from pyarrow import Table, parquet
         except ImportError:
             continue
-        parquet.write_table(Table.from_pylist(found), folder / f"{name}.parquet")
+        parquet.write_table(Table.from_pylist(generated), folder / f"{name}.parquet")
     return made[0], made[1]
 
 
