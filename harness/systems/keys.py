@@ -114,7 +114,7 @@ def unlisted(configuration: Mapping[str, Any], key: str, where: str) -> Unlisted
                 first = Unlisted(".".join(names[:end]) if kept else "", kept)
         else:
             value = (node or {})[name]
-        inner = Resources if end == 1 and name == RESOURCES else _nested(factory, name)
+        inner = Resources if end == 1 and name == RESOURCES else _inner_class_of(factory, name)
         factory, node = _class_of(value, inner), value
     return first
 
@@ -136,7 +136,7 @@ def inner_classes(configuration: Mapping[str, Any], factory: Factory | None = No
     class_of: dict[str, Factory] = {}
     for key in {**configuration, **getattr(factory, "nested", {})}:
         value = configuration.get(key)
-        inner = _class_of(value, _nested(factory, key))
+        inner = _class_of(value, _inner_class_of(factory, key))
         if inner is not None:
             class_of[key] = inner
             below = inner_classes(value if isinstance(value, Mapping) else {}, inner)
@@ -162,8 +162,8 @@ def decisive(configuration: Mapping[str, Any], factory: Factory | None = None) -
     known = (defaults(factory) if factory is not None else None) or {}
     kept = {}
     for key, value in configuration.items():
-        inner = _nested(factory, key)
-        reduced, default = _reduced(value, inner), _reduced(known.get(key, MISSING), inner)
+        inner = _inner_class_of(factory, key)
+        reduced, default = _decisive_value(value, inner), _decisive_value(known.get(key, MISSING), inner)
         if default is MISSING or not _same(reduced, default):
             kept[key] = reduced
     return kept
@@ -198,15 +198,16 @@ def _flat(configuration: Mapping[str, Any], above: str = "") -> dict[str, Any]:
         if isinstance(value, Mapping) and value:
             values |= _flat(value, f"{above}{key}.")
         else:
-            values[f"{above}{key}"] = _reduced(value, None)
+            values[f"{above}{key}"] = _decisive_value(value, None)
     return values
 
 
-def _reduced(value: Any, factory: Factory | None) -> Any:  # noqa: ANN401
+def _decisive_value(value: Any, factory: Factory | None) -> Any:  # noqa: ANN401
+    """Returns a value as it counts in a run's key: mappings without defaults, whole floats as integers."""
     if isinstance(value, Mapping):
         return decisive(value, factory)
     if isinstance(value, list | tuple):
-        return [_reduced(each, None) for each in value]
+        return [_decisive_value(each, None) for each in value]
     # 2 and 2.0 are one number, and JSON writes two.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -222,7 +223,7 @@ def _same(one: object, other: object) -> bool:
     return isinstance(one, str | int | float | None) and one == other
 
 
-def _nested(factory: Factory | None, key: str) -> Factory | None:
+def _inner_class_of(factory: Factory | None, key: str) -> Factory | None:
     inner_class: Factory | None = getattr(factory, "nested", {}).get(key)
     return inner_class
 

@@ -135,10 +135,10 @@ def translate_as_authors(
         # An output this long is unlikely to be a translation, so the text is translated again without placeholders.
         received |= ask(unit for unit, output in received.items() if len(output) - len(unit) > LONGER)
     restored = {unit: unmask_as_authors(received[unit], one) if unit in sent else unit for unit, one in masked.items()}
-    return [_passage(text, of, masked, received, restored, count) for text, of in zip(texts, parts, strict=True)]
+    return [_joined_text(text, of, masked, received, restored, count) for text, of in zip(texts, parts, strict=True)]
 
 
-def _passage(
+def _joined_text(
     text: str,
     of: Sequence[str],
     masked: Mapping[str, Masked],
@@ -146,6 +146,7 @@ def _passage(
     restored: Mapping[str, str],
     count: Count,
 ) -> TranslatedText:
+    """Joins the units of a text again; returns it in all stages of the translation, with counts of its formulas."""
     whole = " ".join(restored[unit] for unit in of).strip()
     respelled = sum(masking.unmask_formulas(received[unit], masked[unit])[1].altered for unit in of if unit in received)
     there = [unit for unit in of if unit.strip()]

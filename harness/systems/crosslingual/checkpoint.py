@@ -98,7 +98,7 @@ def reader(folder: Path, content: str, kind: str, name: str) -> CheckpointProper
     only = None
     for file in ("config.json", "generation_config.json"):
         if (folder / file).is_file():
-            only = _keys(folder / file, name).get("forced_bos_token_id", only)
+            only = _read_json_object(folder / file, name).get("forced_bos_token_id", only)
             if only is not None and type(only) is not int:
                 raise HarnessError(f"model {name}: {file}: key 'forced_bos_token_id' is {only!r}, expected a number")
     return CheckpointProperties(int(config.max_position_embeddings), only, tokenizer, name)
@@ -143,7 +143,7 @@ def no_sentencepiece(folder: Path) -> list[str]:
     return [f"sentencepiece is not installed, and {folder} has no tokenizer.json: {INSTALL}"]
 
 
-def _keys(path: Path, name: str) -> dict[str, Any]:
+def _read_json_object(path: Path, name: str) -> dict[str, Any]:
     try:
         mapping = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:

@@ -101,8 +101,9 @@ class FormulasOnly:
 
     def texts(self, topic: Topic) -> tuple[str, str]:
         """Returns the formulas of title and body, each in dollars."""
-        return _formulas(topic.title), _formulas(topic.body)
+        return _formulas_alone(topic.title), _formulas_alone(topic.body)
 
 
-def _formulas(text: str) -> str:
+def _formulas_alone(text: str) -> str:
+    """Returns the formulas of a text in dollar signs, without the other text."""
     return " ".join(f"${latex}$" for latex in formulas_in(text))

@@ -53,7 +53,7 @@ def translate_texts(
         return authors.translate_as_authors(
             texts, script, ask, lambda text, restored: counts(compared(text, restored)), masking
         )
-    return _ours(texts, ask, translator.whole, masking, dollars)
+    return _translate_sentences(texts, ask, translator.whole, masking, dollars)
 
 
 def script_of(pipeline: str, translator: Translator) -> authors.Script | None:
@@ -92,9 +92,10 @@ def _asked(translator: Translator, source: str, target: str, texts: Iterable[str
 # ---- ours -------------------------------------------------------------------------------------------------------
 
 
-def _ours(
+def _translate_sentences(
     texts: Sequence[str], ask: partial[dict[str, str]], whole: bool, masking: str | None, dollars: Dollars
 ) -> list[TranslatedText]:
+    """Translates texts sentence by sentence (or `whole`), with formulas masked if `masking` says how."""
     masked = [mask_formulas(text, masking, blanks=True, dollars=dollars) if masking else None for text in texts]
     sent = [text if there is None else there.text for text, there in zip(texts, masked, strict=True)]
     units = [_whole(text) if whole else sentences.split(text) for text in sent]

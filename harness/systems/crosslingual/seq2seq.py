@@ -228,7 +228,7 @@ class _Run:
                     continue
                 if self.settings.overlong == "cut":
                     rows[text] = [*row[: self.most - 1], row[-1]]
-                    _count(lines, f"longer than the {self.most} word pieces that it reads, and cut")
+                    _add_one(lines, f"longer than the {self.most} word pieces that it reads, and cut")
                     continue
                 del rows[text]
                 told.add(text in asked)
@@ -237,7 +237,7 @@ class _Run:
                     long += [split[0], split[2]]
                 else:
                     done[text] = text
-                    _count(lines, f"of more than {self.most} word pieces without a blank, and left untranslated")
+                    _add_one(lines, f"of more than {self.most} word pieces without a blank, and left untranslated")
             for text, written in self._written(rows):
                 told.add(text in asked)
                 if written.full and self._worth_parting(rows[text]) and (split := halves_of_text(text)):
@@ -246,7 +246,7 @@ class _Run:
                     continue
                 done[text] = written.text
                 if written.full:
-                    _count(lines, f"with a translation that does not end within {self.length} word pieces")
+                    _add_one(lines, f"with a translation that does not end within {self.length} word pieces")
             pending = [text for text in dict.fromkeys(long) if text.strip() and text not in done and text not in apart]
         for line, count in lines.items():
             log_line(f"translator {self.settings.name}: {count} text{'s' * (count > 1)} {line}")
@@ -298,6 +298,7 @@ class _Run:
                 yield text, _Written(translation, sum(number != pad for number in row) >= self.length)
 
     def _generated(self, rows: list[list[int]]) -> Any:  # noqa: ANN401
+        """Returns the model's output for some rows of word pieces."""
         features = self.read.tokenizer.pad({"input_ids": rows}, padding_side="right", return_tensors="pt")
         return self.model.generate(
             **features.to(self.device),
@@ -311,5 +312,6 @@ class _Run:
         ).cpu()
 
 
-def _count(lines: dict[str, int], line: str) -> None:
+def _add_one(lines: dict[str, int], line: str) -> None:
+    """Adds one to the count of a line."""
     lines[line] = lines.get(line, 0) + 1

@@ -72,7 +72,7 @@ class CrossLingual:
                 expected = f"expected capital letters such as {PREFIX}, or null"
                 raise HarnessError(f"key 'masking' is {self.masking!r}, {expected}")
             mask_formulas("", self.masking)
-        self.script, self._system  # noqa: B018  (accessed to validate them early)
+        self.script, self._retriever  # noqa: B018  (accessed to validate them early)
 
     @cached_property
     def made(self) -> Translator | Control:
@@ -87,20 +87,20 @@ class CrossLingual:
     def reads(self) -> dict[str, Any]:
         """Returns the inputs of the translator and of the retriever."""
         # Under separate keys, because the retriever may itself be cross-lingual.
-        return {"translator": dict(self.made.identity()), "retriever": reads_of(self.system, self._system)}
+        return {"translator": dict(self.made.identity()), "retriever": reads_of(self.system, self._retriever)}
 
     def searches(self) -> bool:
         """Returns `searches` of the retriever."""
-        return self._system.searches()
+        return self._retriever.searches()
 
     def trains_without(self) -> frozenset[str] | None:
         """Returns `trains_without` of the retriever."""
-        return self._system.trains_without()
+        return self._retriever.trains_without()
 
     def notes(self) -> tuple[str, ...]:
         """Returns how topics are translated, and the notes of translator and retriever."""
         more = self.made.notes() if isinstance(self.made, Translator) else ()
-        return (self._method(), *more, *self._system.notes())
+        return (self._method(), *more, *self._retriever.notes())
 
     def _method(self) -> str:
         """Returns a sentence about the translation method."""
@@ -142,11 +142,11 @@ class CrossLingual:
             texts = self.translated(request.topics)
         totals = {count: sum(topic.total(count) for topic in texts.values()) for count in COUNTS}
         cost.note(f"{self.name}: translation", {"topics": len(texts), **totals})
-        topics = Topics(tuple(self._topic(topic, texts[topic.id]) for topic in request.topics))
-        run = self._system(replace(request, topics=topics))
+        topics = Topics(tuple(self._translated_topic(topic, texts[topic.id]) for topic in request.topics))
+        run = self._retriever(replace(request, topics=topics))
         return replace(run, name=self.name + MARK * run.name.endswith(MARK))
 
-    def _topic(self, topic: Topic, texts: TranslatedTopic) -> Topic:
+    def _translated_topic(self, topic: Topic, texts: TranslatedTopic) -> Topic:
         language = topic.language if isinstance(self.made, Identity) else self.target
         title, body, formulas = texts.title.restored, texts.body.restored, topic.formulas
         # A topic with a query formula of its own keeps it; otherwise its formulas are those of the translated text.
@@ -158,7 +158,7 @@ class CrossLingual:
         return replace(topic, title=title, body=body, tags=(), formulas=formulas, language=language)
 
     @cached_property
-    def _system(self) -> BuiltSystem:
+    def _retriever(self) -> BuiltSystem:
         return another("system", self.system)
 
 

@@ -85,11 +85,12 @@ def of_control(topics: Iterable[Topic], control: Control) -> dict[str, Translate
 
 def controlled(topic: Topic, texts: tuple[str, str]) -> TranslatedTopic:
     """Returns a topic with title and body replaced, and counts how many of its formulas are kept."""
-    title, body = (_compared(*pair, topic.dollars) for pair in zip((topic.title, topic.body), texts, strict=True))
+    title, body = (_counted_text(*pair, topic.dollars) for pair in zip((topic.title, topic.body), texts, strict=True))
     return TranslatedTopic(topic.id, title, body)
 
 
-def _compared(original: str, restored: str, dollars: Dollars) -> TranslatedText:
+def _counted_text(original: str, restored: str, dollars: Dollars) -> TranslatedText:
+    """Returns a replaced text with the counts of what became of the original's formulas."""
     integrity = pipeline.compared(original, restored, dollars)
     return TranslatedText(original, original, restored, restored, **pipeline.counts(integrity))
 

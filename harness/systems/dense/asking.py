@@ -47,9 +47,11 @@ class TopicTexts:
     view: str
 
     def _asked(self, topic: Topic) -> str:
+        """Returns the text of a topic that is encoded."""
         return texts.of_topic(topic, self.query, self.view).strip()
 
     def _worded(self, topics: Iterable[Topic]) -> list[tuple[Topic, str]]:
+        """Returns the topics that have a text, with their texts."""
         reranks = getattr(self, "first", None) is not None
         return worded(self.name, topics, self._asked, self.query, reranks=reranks)
 

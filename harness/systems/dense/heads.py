@@ -43,15 +43,19 @@ class OverFirst(checks.Checked):
 
     @cached_property
     def _first(self) -> BuiltSystem | None:
+        """The system whose run is re-ranked (key `first`); None without one."""
         return None if self.first is None else another("first", self.first, files=True)
 
     def _reads(self) -> dict[str, Any]:
+        """Returns what a run depends on besides the configuration and the first ranking."""
         raise NotImplementedError
 
     def _notes(self) -> tuple[str, ...]:
+        """Returns sentences for a run's metadata."""
         return ()
 
     def _left_out(self) -> frozenset[str] | None:
+        """Returns the collections whose topics the training left out; None if nothing was trained."""
         return None
 
     def reads(self) -> dict[str, Any]:
@@ -94,7 +98,7 @@ def read(
     texts: dict[bytes, T] = {}
     here: set[bytes] = set()
     asked, count = set(run.doc.tolist()), len(run)
-    wanted = _heads(run, depth)
+    wanted = _top_documents(run, depth)
     while wanted:  # a second pass reads documents that move up when others are missing
         for document in corpus:
             if (doc := document.id.encode()) in asked:
@@ -102,7 +106,7 @@ def read(
             if doc in wanted:
                 texts[doc] = text(document)
         run = only(run, np.array([doc in here for doc in run.doc.tolist()], dtype=bool))
-        wanted = _heads(run, depth) - texts.keys()
+        wanted = _top_documents(run, depth) - texts.keys()
     if not len(run):
         raise HarnessError(f"system {name}: corpus {corpus.name} holds no document of {run.name}")
     if lost := count - len(run):
@@ -111,7 +115,8 @@ def read(
     return run, texts
 
 
-def _heads(run: Run, depth: int | None) -> set[bytes]:
+def _top_documents(run: Run, depth: int | None) -> set[bytes]:
+    """Returns the distinct documents in the first `depth` ranks of a run."""
     return {doc for rows in ranked(run).values() for doc in run.doc[rows[:depth]].tolist()}
 
 

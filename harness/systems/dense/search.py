@@ -243,14 +243,14 @@ def nearest(
         if out is not None:
             depth += min(depth, max((int(np.count_nonzero(out(n))) for n in range(len(queries))), default=0))
         near = np.hstack([index.documents(queries, depth, ef or max(EF, 2 * depth)) for index in indexes])
-        among = _without(out, [chosen.some(np.unique(pool[pool >= 0])) for pool in near])
+        among = _without_excluded(out, [chosen.some(np.unique(pool[pool >= 0])) for pool in near])
         if out is not None and (short := [number for number, pool in enumerate(among) if pool.size < k]):
             gone = out
             again = nearest(queries[short], parts, weights, combine, k=k, out=lambda number: gone(short[number]))
             for number, hits in zip(short, again, strict=True):
                 among[number] = hits.rows
     elif rows is not None and rows.size <= POOL:
-        among = _without(out, [chosen.some(rows)] * len(queries))
+        among = _without_excluded(out, [chosen.some(rows)] * len(queries))
     else:
         there = chosen.some(rows)
         passes = (np.arange(begin, min(begin + TOGETHER, len(queries))) for begin in range(0, len(queries), TOGETHER))
@@ -270,7 +270,8 @@ def nearest(
     return [Hits.best(pool, chosen.exact(query, pool), place, k) for query, pool in pairs]
 
 
-def _without(out: Callable[[int], Bools] | None, among: list[Rows]) -> list[Rows]:
+def _without_excluded(out: Callable[[int], Bools] | None, among: list[Rows]) -> list[Rows]:
+    """Removes the excluded documents from each query's candidates."""
     return among if out is None else [rows[~out(number)[rows]] for number, rows in enumerate(among)]
 
 

@@ -149,10 +149,12 @@ class SparseEncoder(asking.TopicTexts, checks.Checked):
         }
 
     def _arithmetic(self, source: SparseModelSource) -> list[str]:
+        """Returns the device and precision that a run depends on."""
         return [source.device, self.precision]
 
     @property
     def _source(self) -> SparseModelSource:
+        """How the model of this configuration is loaded."""
         return SparseModelSource(self.model, self._settings, hardware.device(self.device), self.tokens)
 
     @cached_property

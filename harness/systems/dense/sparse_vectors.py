@@ -159,7 +159,7 @@ def load_sparse_model(
         )
     if "Transformer" in models.module_kinds(stored.folder) or not models.module_kinds(stored.folder):
         encoder.check_weights(stored)
-    loaded = _loaded(stored, settings.precision, device)
+    loaded = _sparse_encoder(stored, settings.precision, device)
     length = _length(loaded, settings.length, stored)
     prefixes = libraries.prefixes_of(settings.prefixes, loaded.prompts)
     most = {"query": settings.query_active, "document": settings.active}
@@ -208,7 +208,7 @@ def _sparse(folder: Path) -> bool:
     return any(str(name).endswith("ForMaskedLM") for name in architectures)
 
 
-def _loaded(stored: AvailableModel, precision: str, device: str) -> Any:  # noqa: ANN401
+def _sparse_encoder(stored: AvailableModel, precision: str, device: str) -> Any:  # noqa: ANN401
     import torch
     from sentence_transformers import SparseEncoder
 

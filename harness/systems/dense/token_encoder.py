@@ -125,7 +125,7 @@ def load_token_encoder(
             "projection=none to compare the token vectors of its transformer"
         )
     encoder.check_weights(stored)
-    loaded = _loaded(stored, settings, device)
+    loaded = _multi_vector_encoder(stored, settings, device)
     lengths = _lengths(loaded, settings, stored.name)
     prefixes = libraries.prefixes_of(settings.prefixes, loaded.prompts)
     most = tokens or TOKENS[device]
@@ -166,7 +166,7 @@ def _projects(folder: Path) -> bool:
     return any(name == "HF_ColBERT" or str(name).endswith("ForRetrieval") for name in architectures)
 
 
-def _loaded(stored: AvailableModel, settings: TokenSettings, device: str) -> Any:  # noqa: ANN401
+def _multi_vector_encoder(stored: AvailableModel, settings: TokenSettings, device: str) -> Any:  # noqa: ANN401
     import torch
     from sentence_transformers import MultiVectorEncoder
 

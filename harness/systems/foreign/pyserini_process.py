@@ -44,7 +44,7 @@ def work(job: Mapping[str, Any]) -> Any:  # noqa: ANN401
     _start(job["jar"])
     if job["task"] == "index":
         return (_faiss if job["searcher"] == "faiss" else _impact)(job, Path(job["folder"]))
-    return _search(job)
+    return _search_topics(job)
 
 
 def _start(jar: str) -> None:
@@ -60,7 +60,8 @@ def _start(jar: str) -> None:
     os.environ.setdefault("OPENAI_API_KEY", "unset")
 
 
-def _encoder(job: Mapping[str, Any], *, query: bool) -> Any:  # noqa: ANN401
+def _make_encoder(job: Mapping[str, Any], *, query: bool) -> Any:  # noqa: ANN401
+    """Makes Pyserini's encoder of queries or documents."""
     encoders: Any = importlib.import_module("pyserini.encode")
     name = QUERIES[job["searcher"]][job["encoder_class"]]
     name = name if query else name.replace("Query", "Document")
@@ -72,10 +73,11 @@ def _encoder(job: Mapping[str, Any], *, query: bool) -> Any:  # noqa: ANN401
 # ---- search ---------------------------------------------------------------------------------------------------------
 
 
-def _searcher(job: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _make_searcher(job: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Opens an index in a folder, or one that Pyserini offers prebuilt, with the settings of a job."""
     lucene: Any = importlib.import_module("pyserini.search.lucene")
     kind = job["searcher"]
-    extra = [] if kind == "lucene" else [None if job["encoder"] is None else _encoder(job, query=True)]
+    extra = [] if kind == "lucene" else [None if job["encoder"] is None else _make_encoder(job, query=True)]
     if kind == "faiss":
         searcher_class = importlib.import_module("pyserini.search.faiss").FaissSearcher
     else:
@@ -97,8 +99,9 @@ def _searcher(job: Mapping[str, Any]) -> Any:  # noqa: ANN401
     return searcher
 
 
-def _search(job: Mapping[str, Any]) -> dict[str, Any]:
-    searcher = _searcher(job)
+def _search_topics(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Searches the topics of a job; returns their documents with scores, and seconds."""
+    searcher = _make_searcher(job)
     count = int(searcher.num_docs)
     hits_of: dict[str, list[tuple[str, float]]] = {}
     seconds: dict[str, float] = {}
@@ -134,7 +137,7 @@ def _faiss(job: Mapping[str, Any], folder: Path) -> None:
     import numpy as np
 
     faiss: Any = importlib.import_module("faiss")
-    encoder = _encoder(job, query=False)
+    encoder = _make_encoder(job, query=False)
     index = None
     with (folder / "docid").open("w", encoding="utf-8") as ids:
         for docs, texts in _batches(folder):
@@ -147,7 +150,7 @@ def _faiss(job: Mapping[str, Any], folder: Path) -> None:
 
 def _impact(job: Mapping[str, Any], folder: Path) -> None:
     """Writes a Lucene index of the documents' weighted word pieces."""
-    encoder = _encoder(job, query=False)
+    encoder = _make_encoder(job, query=False)
     (folder / "vectors").mkdir()
     with (folder / "vectors" / "vectors.jsonl").open("w", encoding="utf-8") as lines:
         for docs, texts in _batches(folder):

@@ -114,11 +114,11 @@ class PyTerrier(heads.OverFirst):
         import_library("pyterrier", EXTRA)
         where = f"system {self.name}"
         with phase("load model"):
-            pipeline = self._loaded(request)
+            pipeline = self._pipeline(request)
         topics = [topic.id for topic in request.topics]
         if self._takes(pipeline, request) == "topics":
             asked = [topic for topic in request.topics if request.allowed(topic) != frozenset()]
-            table = frame(self._topics(asked))
+            table = frame(self._topic_columns(asked))
             with phase("search"):
                 made = guarded(where, lambda: pipeline(table))
             results = _results(where, made, self.ties)
@@ -128,7 +128,8 @@ class PyTerrier(heads.OverFirst):
 
     # ---- the pipeline -------------------------------------------------------------------------------------------
 
-    def _loaded(self, request: Request) -> Callable[[DataFrame], object]:
+    def _pipeline(self, request: Request) -> Callable[[DataFrame], object]:
+        """Returns the pipeline that the key `pipeline` names, or that the function named there makes."""
         loaded = objects.load("pipeline", self.pipeline)
         transformer = importlib.import_module("pyterrier").Transformer
         if isinstance(loaded, transformer):
@@ -184,7 +185,7 @@ class PyTerrier(heads.OverFirst):
 
     # ---- frames -------------------------------------------------------------------------------------------------
 
-    def _topics(self, topics: Sequence[Topic]) -> dict[str, list[Any]]:
+    def _topic_columns(self, topics: Sequence[Topic]) -> dict[str, list[Any]]:
         return {
             "qid": [topic.id for topic in topics],
             "query": [texts.of_topic(topic, self.query, self.view) for topic in topics],
@@ -202,6 +203,7 @@ class PyTerrier(heads.OverFirst):
     # ---- re-ranking ---------------------------------------------------------------------------------------------
 
     def _reranked(self, pipeline: Callable[[DataFrame], object], request: Request, topics: Sequence[str]) -> Run:
+        """Runs the pipeline on the first ranking, or on the pool; documents below the first k keep their order."""
         where = f"system {self.name}"
         if self._first is not None:
             first = heads.first(self._first, request)
@@ -219,7 +221,7 @@ class PyTerrier(heads.OverFirst):
         ranked = heads.ranked(first)
         rows = {topic: ranked[topic][:k] for topic in topics if topic in ranked}
         by_id = request.topics.by_id()
-        columns = self._topics([by_id[topic] for topic, lines in rows.items() for _ in lines])
+        columns = self._topic_columns([by_id[topic] for topic, lines in rows.items() for _ in lines])
         lines = np.concatenate(list(rows.values()))
         documents = [document_of[doc] for doc in first.doc[lines].tolist()]
         # A column of the corpus that is named like one of the topics would replace it.

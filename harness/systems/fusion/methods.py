@@ -352,11 +352,11 @@ def files_of(entry: str | Sequence[str]) -> Sequence[str]:
     return [entry] if isinstance(entry, str) else entry
 
 
-def _number(value: object) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _each(value: object, n: int, right: Callable[[Any], bool]) -> bool:
+def _is_list_of(value: object, n: int, right: Callable[[Any], bool]) -> bool:
     return isinstance(value, list | tuple) and len(value) == n and all(map(right, value))
 
 
@@ -365,14 +365,14 @@ _CHOICES = {"normalization": NORMALIZATIONS, "missing": MISSING, "variant": VARI
 _RULES: Mapping[str, tuple[Callable[[Any, int], bool], str]] = {
     "k": (lambda value, _: type(value) is int and value >= 0, "a whole number from 0"),
     "seed": (lambda value, _: type(value) is int, "a whole number"),
-    "phi": (lambda value, _: _number(value) and 0 < value < 1, "a number between 0 and 1"),
-    "ridge": (lambda value, _: _number(value) and value > 0, "a number above 0"),
+    "phi": (lambda value, _: _is_number(value) and 0 < value < 1, "a number between 0 and 1"),
+    "ridge": (lambda value, _: _is_number(value) and value > 0, "a number above 0"),
     "weights": (
-        lambda value, runs: _each(value, runs, lambda w: _number(w) and w >= 0) and any(value),
+        lambda value, runs: _is_list_of(value, runs, lambda w: _is_number(w) and w >= 0) and any(value),
         "{} numbers from 0, not all 0",
     ),
     "training_runs": (
-        lambda value, runs: _each(value, runs, lambda entry: texts(files_of(entry))),
+        lambda value, runs: _is_list_of(value, runs, lambda entry: texts(files_of(entry))),
         "{} run files, or lists of run files",
     ),
 }

@@ -313,7 +313,7 @@ class Anserini(checks.Checked):
         """
 
         def make(folder: Path) -> None:
-            documents = self.document_texts(corpus) if self.view is None else self._tokens(corpus, self.view)
+            documents = self.document_texts(corpus) if self.view is None else self._document_tokens(corpus, self.view)
             tokens = self.view is not None
             build(runtime, documents, folder, tokens=tokens, exact_lengths=self.exact_lengths, vectors=vectors)
 
@@ -346,7 +346,7 @@ class Anserini(checks.Checked):
             raise HarnessError(f"corpus {corpus.name}: has no documents")
         check_fields(corpus, fields, seen)
 
-    def _tokens(self, corpus: Corpus, view: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def _document_tokens(self, corpus: Corpus, view: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         fields = checks.weights("document", self.document)
         known = tokens_of(corpus, fields, view).value
         for first, start, token in token_sequences(known, fields):

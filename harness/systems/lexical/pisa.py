@@ -78,7 +78,7 @@ class Pisa(checks.Checked):
         corpus = request.corpus_for(self.name)
         pisa_engine.version()  # before the corpus is read
         with self._index(corpus) as index, phase("search"):
-            hits = self._found(index, request)
+            hits = self._results(index, request)
             answered({topic: each.seconds for topic, each in hits.items()})
 
         def score(topic: Topic) -> Scored:
@@ -89,7 +89,7 @@ class Pisa(checks.Checked):
 
         return rank(self.name, request, index.ids, score, self.depth)
 
-    def _found(self, index: PisaIndex, request: Request) -> dict[str, QueryResults]:
+    def _results(self, index: PisaIndex, request: Request) -> dict[str, QueryResults]:
         """Searches the topics that share a word with the corpus; with a pool, for all of their documents."""
         fields, tokenisers = topic_weights("query", self.query), text.tokenisers(self.view)
         among = None if request.excluded is None else request.excluded.among(index.ids)

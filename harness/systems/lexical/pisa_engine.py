@@ -243,7 +243,7 @@ def search(
             try:
                 with staging_names.folder("pisa") as folder:
                     _process("search", folder, job)
-                    out += _read(folder / _FOUND)
+                    out += _read_results(folder / _FOUND)
             except OSError as error:
                 where = error.filename or tempfile.gettempdir()
                 raise HarnessError(f"PISA: {where}: cannot be written: {error.strerror or error}") from None
@@ -251,7 +251,7 @@ def search(
     return out
 
 
-def _read(path: Path) -> list[QueryResults]:
+def _read_results(path: Path) -> list[QueryResults]:
     with np.load(path) as arrays:
         ends = np.cumsum(arrays["sizes"])[:-1]
         columns = (np.split(arrays["rows"], ends), np.split(arrays["scores"], ends), arrays["seconds"].tolist())

@@ -92,11 +92,11 @@ def java_version(program: Path) -> str:
         about = program.stat()
     except OSError:
         return ""
-    return _version(program, about.st_mtime_ns, about.st_size)
+    return _java_version(program, about.st_mtime_ns, about.st_size)
 
 
 @cache  # valid as long as the file's time and size are unchanged; starting Java takes 0.1 s
-def _version(program: Path, _changed: int, _size: int) -> str:
+def _java_version(program: Path, _changed: int, _size: int) -> str:
     try:
         done = subprocess.run([program, "-version"], capture_output=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

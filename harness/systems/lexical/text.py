@@ -382,13 +382,13 @@ def view(
             if latex and name == "latex":
                 out += latex_tokens(latex, prose)
             if latex and formulas is not None:
-                out += _checked(formulas, formulas(latex))
+                out += _checked_tokens(formulas, formulas(latex))
         return out
 
     return tokens
 
 
-def _checked(function: FormulaTokens, tokens: Iterable[str]) -> Iterable[str]:
+def _checked_tokens(function: FormulaTokens, tokens: Iterable[str]) -> Iterable[str]:
     """Returns what a function of formulas returned; a text would count as one token for each of its characters."""
     units = [] if isinstance(tokens, str) or not isinstance(tokens, Iterable) else list(tokens)
     if isinstance(tokens, str) or not isinstance(tokens, Iterable) or not all(isinstance(each, str) for each in units):
@@ -433,7 +433,7 @@ def configured(mapping: Mapping[str, Any], dollars: Dollars = "pairs") -> Tokeni
         if key in _SWITCHES and not isinstance(value, bool) and (key, value) != ("fold", None):
             raise HarnessError(f"key 'view.{key}' is {value!r}, expected true or false")
     if options.get("formulas") is not None:
-        options["formulas"] = _function(str(options["formulas"]))
+        options["formulas"] = _import_formula_tokens(str(options["formulas"]))
     options["dollars"] = options.get("dollars") or dollars
     return view(**options)
 
@@ -461,7 +461,8 @@ def version(mapping: Mapping[str, Any]) -> list[str] | None:
     return [code.of(__name__), code.of(module)] if code.known(module) else None
 
 
-def _function(name: str) -> FormulaTokens:
+def _import_formula_tokens(name: str) -> FormulaTokens:
+    """Imports the function that splits a formula into tokens, by its dotted name."""
     module, _, attribute = name.rpartition(".")
     try:
         function = getattr(importlib.import_module(module), attribute)

@@ -153,7 +153,7 @@ class ModelRecipe(checks.Checked):
         HarnessError
             A key is unknown, or its value is wrong.
         """
-        _known("model", self.model, {entry.name for entry in fields(GraphEncoderSettings)} - {"nodes"})
+        _check_known_keys("model", self.model, {entry.name for entry in fields(GraphEncoderSettings)} - {"nodes"})
         given = {key: value for key, value in self.model.items() if key != "relations" or value is not None}
         if "relations" in given:
             checks.check_whole_number("model.relations", given["relations"], low=len(VIRTUAL) + 1)
@@ -168,7 +168,7 @@ class ModelRecipe(checks.Checked):
             A key is unknown, or its value is wrong.
         """
         given = {} if self.training is None else self.training
-        _known("training", given, {entry.name for entry in fields(Schedule)})
+        _check_known_keys("training", given, {entry.name for entry in fields(Schedule)})
         return Schedule(**given)
 
     @cached_property
@@ -318,7 +318,7 @@ def _renumbered(pairs: QuestionAnswerPairs, ids: Sequence[str], pack: Pack) -> Q
     return replace(kept, query=number[kept.query], document=number[kept.document])
 
 
-def _known(what: str, given: object, known: Iterable[str]) -> None:
+def _check_known_keys(what: str, given: object, known: Iterable[str]) -> None:
     if not isinstance(given, Mapping):
         raise HarnessError(f"key {what!r} is {given!r}, expected keys and values")
     for key in given:

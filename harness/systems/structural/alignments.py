@@ -83,7 +83,7 @@ def similarities(query: Tree, trees: Forest, chosen: Offsets, kind: str) -> Floa
     block = np.cumsum(trees.offsets[chosen + 1] - trees.offsets[chosen]) * len(query) // _CELLS
     for number in np.unique(block):
         some = block == number
-        out[some] = _similarities(asked, TreeNodes.of(trees, chosen[some]), kind)
+        out[some] = _best_similarities(asked, TreeNodes.of(trees, chosen[some]), kind)
     return out
 
 
@@ -141,7 +141,8 @@ class TreeNodes:
         return (int(size[1]), int(size[2]), out) if size else (0, 0, out)
 
 
-def _similarities(query: TreeNodes, trees: TreeNodes, kind: str) -> list[Triple]:
+def _best_similarities(query: TreeNodes, trees: TreeNodes, kind: str) -> list[Triple]:
+    """Returns each tree's best similarity to a query by the alignment of their nodes."""
     number = len(query.label)
     asked = [query.name(node) for node in range(number)]
     fit = np.array([[fits(mine, name) for name in trees.names] for mine in query.names])[query.label][:, trees.label]

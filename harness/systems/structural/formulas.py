@@ -224,9 +224,9 @@ def write(
         for document, read in _with_reader(documents, kind, route, files):
             for source in _sources(document, kind):
                 if (numbered := known.get(source)) is None:
-                    reading = _storable(_tangent(source[1]) if source[0] else read(source[1]))
+                    reading = _storable(_parse_tangent_or_fail(source[1]) if source[0] else read(source[1]))
                     number = -1
-                    if not _nothing(reading.tree):
+                    if not _is_error_tree(reading.tree):
                         before = len(numbers)
                         number = numbers.number(tangent_string(reading.tree).encode())
                         if number == before:
@@ -287,7 +287,7 @@ def _write_documents(folder: Path, count: int, limit: int) -> None:
 
 def _converted(documents: Iterable[Document], kind: str, route: str, of: str) -> list[Path]:
     """Converts the LaTeX of all documents in shards; returns their files, one for each group of `ahead`."""
-    groups = (new for _, new in ahead(documents, partial(_latex, kind)))
+    groups = (new for _, new in ahead(documents, partial(_latex_of, kind)))
     return shards.mapped(shards.ShardTask(of, partial(_content, kind, route)), groups, "converting formulas")
 
 
@@ -298,7 +298,8 @@ def _content(kind: str, route: str, latex: Sequence[str]) -> bytes:
     return "".join(f"{json.dumps([tangent_string(each.tree), each.reason])}\n" for each in readings).encode()
 
 
-def _latex(kind: str, document: Document) -> list[str]:
+def _latex_of(kind: str, document: Document) -> list[str]:
+    """Returns the formulas of a document that are given as LaTeX alone."""
     return [text for known, text in _sources(document, kind) if not known]
 
 
@@ -315,7 +316,7 @@ def _with_reader(
         for document in documents:
             yield document, _READERS[kind]
         return
-    for (group, new), file in zip(ahead(documents, partial(_latex, kind)), files, strict=True):
+    for (group, new), file in zip(ahead(documents, partial(_latex_of, kind)), files, strict=True):
         lines = (json.loads(line) for line in file.read_bytes().splitlines())
         parsed = {
             each: ParsedFormula(parse_tangent(tree), reason) for each, (tree, reason) in zip(new, lines, strict=True)
@@ -350,10 +351,12 @@ def all_queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> 
     latex = {topic.id: [_text(each.latex) for each in topic.formulas] for topic in topics if topic.id not in given}
     read = reader(chain.from_iterable(latex.values()), kind, route)
     for topic in topics:
-        parsed = [_tangent(given[topic.id])] if topic.id in given else [read(each) for each in latex[topic.id]]
+        parsed = (
+            [_parse_tangent_or_fail(given[topic.id])] if topic.id in given else [read(each) for each in latex[topic.id]]
+        )
         readings = [_storable(reading) for reading in parsed]
         reasons.update(reading.reason for reading in readings)
-        out[topic.id] = tuple(None if _nothing(reading.tree) else reading.tree for reading in readings)
+        out[topic.id] = tuple(None if _is_error_tree(reading.tree) else reading.tree for reading in readings)
     good = reasons.pop("", 0)
     without = sum(not any(trees) for trees in out.values())
     what = f"topics: {good + reasons.total():,} formulas, {without} of {len(out)} topics without any"
@@ -397,7 +400,7 @@ def _storable(reading: ParsedFormula) -> ParsedFormula:
     return failed(WIDE) if size > forest.EDGES and len(set(reading.tree.edges)) > forest.EDGES else reading
 
 
-def _tangent(text: str) -> ParsedFormula:
+def _parse_tangent_or_fail(text: str) -> ParsedFormula:
     if not text:
         return failed(NO_TREE)
     try:
@@ -406,7 +409,7 @@ def _tangent(text: str) -> ParsedFormula:
         return failed(NO_STRING)
 
 
-def _nothing(tree: Tree) -> bool:
+def _is_error_tree(tree: Tree) -> bool:
     return tree.labels == (ERROR,)
 
 

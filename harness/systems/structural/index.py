@@ -145,7 +145,7 @@ class PathIndex:
         at = np.minimum(np.searchsorted(self.path, hashes), len(self.path) - 1)
         known = self.path[at] == hashes
         often = np.where(known, self.often(at), 1)
-        return _weight(often, len(self.trees)), np.where(known, at, -1)
+        return _idf_weight(often, len(self.trees)), np.where(known, at, -1)
 
     def often(self, places: Places) -> Places:
         """Returns the number of trees that contain each of some paths."""
@@ -198,12 +198,12 @@ class PathIndex:
         return trees
 
     @cached_property
-    def _least(self) -> float:
+    def _least_weight(self) -> float:
         return float(self.weight.min())
 
     @cached_property
     def _idf(self) -> Floats:
-        return _weight(self.often(np.arange(len(self.path))), len(self.trees))
+        return _idf_weight(self.often(np.arange(len(self.path))), len(self.trees))
 
     @cached_property
     def given(self) -> tuple[Array, Array, Array]:
@@ -217,7 +217,7 @@ class PathIndex:
         )
         lengths = [len(self.path), len(self.range), len(self.posting), len(trees), min(self.height, WIDEST)]
         lengths.append(len(self.frequent))
-        weights = [self._least, float(_weight(np.ones(1), len(trees))[0])]
+        weights = [self._least_weight, float(_idf_weight(np.ones(1), len(trees))[0])]
         return np.array([addressed(each) for each in arrays], np.uintp), np.array(lengths, np.int64), np.array(weights)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def _bounds(end: Places, places: Places) -> tuple[Places, Places]:
     return np.where(places > 0, end[places - 1], 0), end[places]
 
 
-def _weight(often: npt.NDArray[Any], trees: int) -> Floats:
+def _idf_weight(often: npt.NDArray[Any], trees: int) -> Floats:
     out: Floats = np.sqrt(np.log1p(trees / often))
     return out
 
@@ -276,7 +276,7 @@ def write_path_index(trees: Forest, height: int, folder: Path, *, limit: int | N
         ]
         for lists in blocks.merged(limit // _POSTING):
             trees_, count, factor = lists.columns
-            of_path = np.repeat(_weight(lists.often, len(trees)), lists.often) * factor
+            of_path = np.repeat(_idf_weight(lists.often, len(trees)), lists.often) * factor
             np.add.at(weight, trees_.astype(np.int64), of_path * count)  # one after the other, by ascending path
             end = np.cumsum(lists.often)
             at, sizes, posting = encoded(trees_, count, end)

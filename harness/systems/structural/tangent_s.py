@@ -160,6 +160,7 @@ class TangentS(checks.Checked):
         return out
 
     def _candidates(self, tree: Tree, index: Indexed) -> Offsets:
+        """Returns the trees with the highest scores by tuples, best first."""
         scores = index.tuples.score(pairs(nodes(forest.pack([tree])), self.window, flat=True))
         chosen = np.argsort(-scores, kind="stable")[: self.candidates]
         return chosen[scores[chosen] > 0]

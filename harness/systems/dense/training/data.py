@@ -98,7 +98,7 @@ def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Exa
         The corpus holds too few judged documents, or lacks a column that pair sampling requires.
     """
     barred = guard(tuning.leave_out)
-    fields_of_documents = _read(corpus, tuning, barred)
+    fields_of_documents = _read_fields(corpus, tuning, barred)
     counts: dict[str, Any] = {}
     topics, judged = _judged(tuning, corpus.name, fields_of_documents, barred, counts)
     if strange := [name for name in tuning.validate_topics if f"topic:{name}" not in topics]:
@@ -116,10 +116,11 @@ def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Exa
     if short := [n for n, epoch in enumerate(epochs, 1) if len(epoch) < wanted]:
         log_line(f"{len(short)} epochs have fewer than {wanted:,} sampled pairs, such as epoch {short[0]}")
     asked = {name: texts.of_topic(topic, tuning.query, tuning.view) for name, topic in topics.items()}
-    return _with_texts(tuning, corpus, fields_of_documents, asked, pairs, (train, held, epochs), counts)
+    return _with_texts_read(tuning, corpus, fields_of_documents, asked, pairs, (train, held, epochs), counts)
 
 
-def _read(corpus: Corpus, tuning: Tuning, barred: GuardedTopics) -> _DocumentFields:
+def _read_fields(corpus: Corpus, tuning: Tuning, barred: GuardedTopics) -> _DocumentFields:
+    """Reads the fields of all documents that sampling needs, without their texts."""
     out = _DocumentFields()
     for place, document in enumerate(corpus):
         free = not (barred.holds(document) or barred.comes_from(document))
@@ -327,7 +328,7 @@ def _found_texts(
     return asked, answered
 
 
-def _with_texts(
+def _with_texts_read(
     tuning: Tuning,
     corpus: Corpus,
     documents: _DocumentFields,
@@ -336,6 +337,7 @@ def _with_texts(
     chosen: tuple[list[int], list[int], list[list[int]]],
     counts: dict[str, Any],
 ) -> Examples:
+    """Reads the texts of the chosen pairs and returns the examples with numbered texts."""
     keys = [key for key, _, _ in pairs.number]
     questions = {query.removeprefix("question:") for query, _ in keys if query.startswith("question:")}
     of_questions, of_documents = _found_texts(

@@ -195,6 +195,7 @@ class Bi(Learner):
         )
 
     def _tokenised(self, numbers: Numbers, prefix: str, length: int) -> dict[int, dict[str, list[int]]]:
+        """Returns text number -> word pieces, for distinct texts behind a prefix."""
         different = sorted(set(numbers.tolist()))
         rows = tokenised(self.tokenizer, ([prefix + self.examples.texts[i] for i in different],), length)
         return dict(zip(different, rows, strict=True))
@@ -222,7 +223,8 @@ class Bi(Learner):
             out.append(torch.index_select(torch.cat(batches), 0, torch.from_numpy(place).to(self.device)))
         return out[0], out[1]
 
-    def _loss(self, numbers: Numbers) -> torch.Tensor:
+    def _batch_loss(self, numbers: Numbers) -> torch.Tensor:
+        """Returns the loss of a batch; a document known to be relevant for another query is no negative of it."""
         out = losses.excluded(self.examples.query[numbers], self.examples.document[numbers], self._known)
         queries, documents = self._vectors(numbers)
         return losses.multiple_negatives_ranking(
@@ -231,7 +233,7 @@ class Bi(Learner):
 
     def learn(self, numbers: Numbers) -> float:
         """Computes the gradients of the loss of some pairs and returns the loss."""
-        loss = self._loss(numbers)
+        loss = self._batch_loss(numbers)
         value = finite_loss(loss.item())
         loss.backward()  # type: ignore[no-untyped-call]
         return value
@@ -239,7 +241,7 @@ class Bi(Learner):
     def loss(self, numbers: Numbers) -> float:
         """Returns the loss of some pairs without computing gradients."""
         parts = [numbers[i : i + self.tuning.batch] for i in range(0, len(numbers), self.tuning.batch)]
-        return sum(self._loss(part).item() * len(part) for part in parts) / len(numbers)
+        return sum(self._batch_loss(part).item() * len(part) for part in parts) / len(numbers)
 
     def scores(self, numbers: Numbers) -> Scores:
         """Returns the relevance score of each of some pairs, shape (pairs,)."""

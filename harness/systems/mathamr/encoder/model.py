@@ -87,7 +87,7 @@ class Virtual(nn.Module):
         return torch.zeros_like(x).index_add(0, above, x.index_select(0, member)) / number[:, None]
 
 
-def _convolution(settings: GraphEncoderSettings) -> nn.Module:
+def _make_convolution(settings: GraphEncoderSettings) -> nn.Module:
     shape = (settings.dim, settings.dim, settings.directed, settings.bases)
     if settings.convolution == "own":
         return RelationalConv(*shape)
@@ -102,7 +102,7 @@ class Layer(nn.Module):
     def __init__(self, settings: GraphEncoderSettings) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(settings.dim)
-        self.conv = _convolution(settings)
+        self.conv = _make_convolution(settings)
 
     def forward(self, h: Tensor, groups: EdgePlan, edge_vectors: Tensor | None) -> Tensor:
         """Applies the layer to node vectors `h`, shape (n, d); returns those of the nodes of the plan."""

@@ -86,7 +86,7 @@ def read_topics(path: Path) -> Iterator[tuple[str, Graph | Failure]]:
     FormatError
         The file cannot be read, is not UTF-8, or does not have two columns.
     """
-    rows = csv.reader(io.StringIO(_text(path), newline=""), delimiter="\t")
+    rows = csv.reader(io.StringIO(_read_text(path), newline=""), delimiter="\t")
     number = 0
     try:
         for number, row in enumerate(rows, 1):
@@ -115,9 +115,9 @@ def transition_amr(model: str = DOCUMENT_MODEL) -> Loaded:
     HarnessError
         The package or the weights are missing.
     """
-    module = _package("transition_amr_parser.parse", "transition-neural-parser")
+    module = _import_package("transition_amr_parser.parse", "transition-neural-parser")
     make = module.AMRParser.from_checkpoint if Path(model).exists() else module.AMRParser.from_pretrained
-    parser = _weights(model, lambda: make(model))
+    parser = _load_weights(model, lambda: make(model))
     document = any("doc" in name for name in (Path(model).name, Path(model).parent.parent.name))
 
     def of_sentences(sentences: list[list[str]]) -> Sequence[str | None]:
@@ -139,7 +139,7 @@ def transition_amr(model: str = DOCUMENT_MODEL) -> Loaded:
         words = [each[0] for each, fits in zip(tokens, long, strict=True) if each and not fits]
         parses, single = iter(_called(of_documents, documents)), iter(_called(of_sentences, words))
         return [
-            _checked(next(parses) if fits else next(single) if each else None)
+            _graph_or_empty(next(parses) if fits else next(single) if each else None)
             for each, fits in zip(tokens, long, strict=True)
         ]
 
@@ -158,11 +158,11 @@ def amrlib(model: str) -> Loaded:
     HarnessError
         The package or the weights are missing.
     """
-    module = _package("amrlib", "amrlib")
+    module = _import_package("amrlib", "amrlib")
 
     if not Path(model).is_dir():
         raise HarnessError(f"AMR model {model!r}: {_WEIGHTS}; there is no such folder")
-    parser = _weights(model, lambda: module.load_stog_model(model_dir=model))
+    parser = _load_weights(model, lambda: module.load_stog_model(model_dir=model))
 
     def of_sentences(lines: list[str]) -> Sequence[str | None]:
         graphs: Sequence[str | None] = parser.parse_sents(lines, add_metadata=False)
@@ -241,7 +241,7 @@ def loaded(package: str, model: str) -> Loaded:
     return loaders[package](model)
 
 
-def _package(module: str, package: str) -> ModuleType:
+def _import_package(module: str, package: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -249,7 +249,7 @@ def _package(module: str, package: str) -> ModuleType:
         raise HarnessError(f"{package} is not installed{lacking}: {INSTALL[package]}") from None
 
 
-def _weights(model: str, load: Callable[[], Any]) -> Any:  # noqa: ANN401 - the package has no types
+def _load_weights(model: str, load: Callable[[], Any]) -> Any:  # noqa: ANN401 - the package has no types
     try:
         with redirect_stdout(sys.stderr):  # it says what it downloads
             return load()
@@ -284,14 +284,14 @@ def _called(call: Callable[[list[T]], Sequence[str | None]], asked: list[T]) -> 
         return call(asked)
 
 
-def _checked(graph: str | None) -> str:
+def _graph_or_empty(graph: str | None) -> str:
     return graph or ""
 
 
 def _grouped(sizes: Sequence[int], flat: Sequence[str | None]) -> list[str]:
     """Joins the graphs of each text, separated by empty lines."""
     graphs = iter(flat)
-    return ["\n\n".join(_checked(next(graphs)) for _ in range(size)) for size in sizes]
+    return ["\n\n".join(_graph_or_empty(next(graphs)) for _ in range(size)) for size in sizes]
 
 
 def _penman() -> ModuleType:
@@ -465,7 +465,7 @@ def _blocks(text: str) -> Iterator[str]:
             lines.append(line)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     data = read_bytes(path)
     try:
         return data.decode("utf-8-sig")

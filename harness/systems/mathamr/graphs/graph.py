@@ -155,7 +155,8 @@ def restrict_graph(graph: Graph, mode: str) -> Graph:
     formulas: Iterable[FormulaNodes] = ()
     if mode != "none":
         formulas = (
-            FormulaNodes(f.id, number[f.node], _moved(f.opt, number), _moved(f.slt, number)) for f in graph.formulas
+            FormulaNodes(f.id, number[f.node], _renumbered(f.opt, number), _renumbered(f.slt, number))
+            for f in graph.formulas
         )
     return Graph(
         tuple(graph.labels[node] for node in kept),
@@ -167,7 +168,8 @@ def restrict_graph(graph: Graph, mode: str) -> Graph:
     )
 
 
-def _moved(span: tuple[int, int], number: Mapping[int, int]) -> tuple[int, int]:
+def _renumbered(span: tuple[int, int], number: Mapping[int, int]) -> tuple[int, int]:
+    """Returns a span of nodes in new numbers; (0, 0) if it is empty or was removed."""
     first, end = span
     if first == end or first not in number:
         return (0, 0)
@@ -201,13 +203,13 @@ def check_graph(graph: Graph, where: str = "graph") -> Graph:
         The graph has no nodes, refers to a missing node, has a wrong kind, or has an inverse relation. The message
         starts with `where`.
     """
-    reason = _fault(graph)
+    reason = _graph_fault(graph)
     if reason:
         raise HarnessError(f"{where}: {reason}")
     return graph
 
 
-def _fault(graph: Graph) -> str:
+def _graph_fault(graph: Graph) -> str:
     count = len(graph.labels)
     if not count:
         return "no nodes"
