@@ -77,7 +77,7 @@ def columns(verdicts: Iterable[CellVerdict]) -> tuple[EffectColumn, ...]:
             continue
         cells = {name: cell for name, (cell, _) in rows.items()}
         bases = {name: baseline_of(name, cells) for name in rows}
-        effects = tuple(_effect(name, base, printed, here) for name, base in bases.items() if base)
+        effects = tuple(_effect_of(name, base, printed, here) for name, base in bases.items() if base)
         made.append(EffectColumn(table, collection, part, metric, len(rows), tau, effects))
     return tuple(made)
 
@@ -99,7 +99,7 @@ def baseline_of(row: str, cells: Mapping[str, PublishedCell]) -> str:
     return next((family[0] for family in families if len(family) == 1), "")
 
 
-def _effect(row: str, base: str, printed: Mapping[str, float], here: Mapping[str, float]) -> BaselineEffect:
+def _effect_of(row: str, base: str, printed: Mapping[str, float], here: Mapping[str, float]) -> BaselineEffect:
     means = tuple(np.array([value]) for value in (printed[row], printed[base], here[row], here[base]))
     return BaselineEffect(
         row,

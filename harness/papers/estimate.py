@@ -96,7 +96,7 @@ def estimates(paper: Paper) -> tuple[GroupEstimate, ...]:
     What several groups need is in each of them, and is obtained, made and paid once.
     """
     return tuple(
-        GroupEstimate(group, tuple(_needed(group)), work_steps(group), tuple(calls_of(group)))
+        GroupEstimate(group, tuple(_needed_by_group(group)), work_steps(group), tuple(calls_of(group)))
         for group in table_groups(paper)
     )
 
@@ -138,7 +138,7 @@ def to_json(groups: Sequence[GroupEstimate], key: str) -> dict[str, Any]:
     return {"tables": tables, "order": list(order(groups, key))}
 
 
-def _needed(group: TableGroup) -> Iterator[Needed]:
+def _needed_by_group(group: TableGroup) -> Iterator[Needed]:
     configurations = [part for run in group.runs for part in nested_configurations(run.configuration)]
     return needed_by(configurations, group.corpora, group.collections)
 
@@ -153,7 +153,7 @@ def calls_of(group: TableGroup) -> Iterator[EstimatedCalls]:
     runs = countable_runs(group)
     for endpoint, prompt in dict.fromkeys(_asked(group)):
         documents = int(data().corpora[runs[0].corpus].range.high) if runs else 0
-        yield _written(
+        yield _answer_calls(
             load_endpoint(endpoint), prompt, topic_and_judgment_counts(runs)[0] if prompt == "augment" else documents
         )
     seen: dict[tuple[str, str], PlannedRun] = {}
@@ -163,10 +163,10 @@ def calls_of(group: TableGroup) -> Iterator[EstimatedCalls]:
             if name in config.names("llm"):
                 seen.setdefault((name, view), run)
     for (name, view), run in seen.items():
-        yield _vectors(load_endpoint(name), view, run, topic_and_judgment_counts(runs)[0])
+        yield _vector_calls(load_endpoint(name), view, run, topic_and_judgment_counts(runs)[0])
 
 
-def _written(endpoint: Endpoint, prompt: str, count: int) -> EstimatedCalls:
+def _answer_calls(endpoint: Endpoint, prompt: str, count: int) -> EstimatedCalls:
     """Returns the calls that write one answer for each prompt, by the estimate of a dry run that has seen no call."""
     size = data().prompts[prompt]
     made = tokens_of(endpoint, [(size.letters, size.others)] * count, [], "")
@@ -175,7 +175,7 @@ def _written(endpoint: Endpoint, prompt: str, count: int) -> EstimatedCalls:
     return _priced(endpoint, prompt, count, tokens_in, tokens_out, f"{origin}; 3.5 characters a token, 256 an answer")
 
 
-def _vectors(endpoint: Endpoint, view: str, run: PlannedRun, asked: int) -> EstimatedCalls:
+def _vector_calls(endpoint: Endpoint, view: str, run: PlannedRun, asked: int) -> EstimatedCalls:
     """Returns the calls for the vectors of documents and topics; the tokens are known of declarations alone."""
     what, counts = f"vectors of {view or 'texts'}", data().corpora[run.corpus]
     texts = int(counts.range.high)

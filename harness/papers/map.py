@@ -219,7 +219,7 @@ def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[RunLoca
         if not _is_file(file):
             faults.append(f"{where}: keys: {file}: no such file")
     faults += _contradictions(entries)
-    return tuple(_distinct(entries)), keys
+    return tuple(_first_locations(entries)), keys
 
 
 def _is_table(paper: Paper, table: str) -> bool:
@@ -270,7 +270,7 @@ def _contradictions(entries: Iterable[RunLocation]) -> list[str]:
     return faults
 
 
-def _distinct(entries: Iterable[RunLocation]) -> list[RunLocation]:
+def _first_locations(entries: Iterable[RunLocation]) -> list[RunLocation]:
     first_of: dict[tuple[str, str], RunLocation] = {}
     for entry in entries:
         first_of.setdefault((entry.row.name, entry.collection), entry)
@@ -328,11 +328,11 @@ def fitting(paper: Paper, folder: Path) -> tuple[dict[Path, tuple[PaperRow, str]
     for run in paper.runs:
         if run.name in first:
             last = Path(run.file.path).parts[-2:]
-            names.setdefault(_plain(_stem(Path(*last))), set()).add((run.name, run.collection))
+            names.setdefault(_plain(_without_endings(Path(*last))), set()).add((run.name, run.collection))
     files: dict[tuple[str, str], list[Path]] = {}
     everything = run_files(folder)
     for path in everything:
-        inside = Path(_stem(path.relative_to(folder)))
+        inside = Path(_without_endings(path.relative_to(folder)))
         tried = (_plain(" ".join(inside.parts[-2:])), _plain(inside.name))
         rows_at = next((names[words] for words in tried if words in names), set())
         for words in () if rows_at else tried:
@@ -403,7 +403,7 @@ def recognised(paper: Paper) -> str:
     return f"{text}, or language (name or ISO code), translator, model and collection in any order: {example}"
 
 
-def _stem(path: Path) -> str:
+def _without_endings(path: Path) -> str:
     while path.suffix in _ENDINGS:
         path = path.with_suffix("")
     return path.as_posix()

@@ -68,7 +68,7 @@ class ArchivedFiles:
     path: Words
 
 
-def _coordinates(key: str, value: object) -> dict[str, str]:
+def _checked_coordinates(key: str, value: object) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise HarnessError(f"{key}: expected keys and values, found {value!r}")
     refuse([f"{key}: key {name!r} is unknown; {suggestion(str(name), HEADER)}" for name in value if name not in HEADER])
@@ -86,14 +86,14 @@ class Identified:
     cause : how this was found out.
     """
 
-    cell: Annotated[Mapping[str, str], _coordinates]
+    cell: Annotated[Mapping[str, str], _checked_coordinates]
     run: Words
     collection: Words
     topic: Words
     cause: Words
 
 
-def _slices(key: str, value: object) -> dict[str, dict[str, str]]:
+def _checked_slices(key: str, value: object) -> dict[str, dict[str, str]]:
     if not isinstance(value, Mapping):
         raise HarnessError(f"{key}: expected keys and values, found {value!r}")
     for name, wanted in value.items():
@@ -121,7 +121,7 @@ class ScoredRows:
     protocol: Words
     measures: Mapping[str, str]
     collections: Mapping[str, PaperCollection]
-    slices: Annotated[Mapping[str, Mapping[str, str]], _slices] = field(default_factory=dict)
+    slices: Annotated[Mapping[str, Mapping[str, str]], _checked_slices] = field(default_factory=dict)
     corpus: Words = ""
     rerank: bool = False
     substitutes: Mapping[str, Words] = field(default_factory=dict)
@@ -193,11 +193,11 @@ class Twice:
     there: _RowThere
 
 
-def _cost_column(key: str, value: object) -> str:
+def _checked_cost_column(key: str, value: object) -> str:
     return checks.choice(key, str(value), COLUMNS)
 
 
-def _link(key: str, value: object) -> str:
+def _checked_link(key: str, value: object) -> str:
     pattern, example = (
         (r"10\.[0-9]{4,9}/\S+", "a DOI such as 10.1000/182")
         if key == "doi"
@@ -218,7 +218,7 @@ class CostUnit:
     unit : one of the metric in units of the column (seconds, bytes): 60 for minutes.
     """
 
-    column: Annotated[str, _cost_column]
+    column: Annotated[str, _checked_cost_column]
     unit: float = 1
 
 
@@ -272,9 +272,9 @@ class Config:
     available: rows.Listed | None = None
     here: Here | None = None
     printed_twice: tuple[Twice, ...] = ()
-    url: Annotated[str, _link] = ""
-    doi: Annotated[str, _link] = ""
-    code: Annotated[str, _link] = ""
+    url: Annotated[str, _checked_link] = ""
+    doi: Annotated[str, _checked_link] = ""
+    code: Annotated[str, _checked_link] = ""
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,9 @@ class Paper:
         ours = {
             name: judged
             if judged.collection not in here.collections
-            else replace(judged, collection=(other := here.collection(judged.collection)), edition=_default(other))
+            else replace(
+                judged, collection=(other := here.collection(judged.collection)), edition=_default_edition(other)
+            )
             for name, judged in scored.collections.items()
         }
         scored = replace(scored, collections=ours, corpus=here.corpus, substitutes={})
@@ -380,7 +382,7 @@ class Paper:
         return "fetchable" if "fetchable" in {resource_state(file) for file in self.files()} else "here"
 
 
-def _default(collection: str) -> str:
+def _default_edition(collection: str) -> str:
     return load_collection(collection).edition(None).name
 
 
@@ -396,7 +398,7 @@ def load_paper(key: str) -> Paper:
     parsed = checks.typed(Config, mapping, where)
     if parsed.key != key:
         raise HarnessError(f"{where}: key 'key' is {mapping['key']!r}, expected {key!r}, the name of the file")
-    cells = _cells(key)
+    cells = _read_cells(key)
     runs = () if parsed.archive is None else tuple(_archived_runs(parsed.archive, where))
     _check_states(parsed, {cell.table for cell in cells}, where)
     _check_experiments(parsed, {cell.table for cell in cells}, where)
@@ -414,7 +416,7 @@ def load_paper(key: str) -> Paper:
     return Paper(key, parsed.title, cells, runs, parsed, where, available, twice, same)
 
 
-def _cells(key: str) -> tuple[PublishedCell, ...]:
+def _read_cells(key: str) -> tuple[PublishedCell, ...]:
     path = config.names("paper")[key].parent / "cells" / f"{key}.csv"
     return read_cells(read_bytes(path), str(path))
 
@@ -433,7 +435,7 @@ def _twice(entry: Twice, cells: Sequence[PublishedCell], where: str) -> list[tup
         coordinates = {key: str(value) for key, value in wanted.items() if key != "paper"}
         return [cell for cell in among if all(getattr(cell, key) == value for key, value in coordinates.items())]
 
-    second = row(second_row, _cells(named) if named else cells)
+    second = row(second_row, _read_cells(named) if named else cells)
     pairs = [
         (a, b) for a in row(first_row, cells) for b in second if (a.metric, a.collection) == (b.metric, b.collection)
     ]

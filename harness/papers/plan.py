@@ -258,19 +258,21 @@ def _unprinted(paper: Paper, step: RunStep, able: Sequence[PlannedRun]) -> str:
 
 
 def _new_work(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> tuple[Work, ...]:
+    """Returns the work of a step that earlier steps, whose keys are in `seen`, do not do already; adds its keys."""
     if step.reads():  # a fusion
         return ()
-    unknown = [_uncounted(run.corpus) for run in runs if run.corpus not in data().corpora]
+    unknown = [_unknown_work(run.corpus) for run in runs if run.corpus not in data().corpora]
     new_work = {work.key: work for work in (*single_steps(TableGroup((), "", runs)), *unknown) if work.key not in seen}
     seen.update(new_work)
     return together(new_work.values())
 
 
-def _uncounted(corpus: str) -> Work:
+def _unknown_work(corpus: str) -> Work:
     return Work(f"corpus {corpus}", f"the work on corpus {corpus}", NOTHING, "documents", None, UNKNOWN)
 
 
 def _new_calls(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> Iterator[EstimatedCalls]:
+    """Yields the calls of a step that earlier steps, whose keys are in `seen`, do not make already."""
     for call in () if step.reads() else calls_of(TableGroup((), "", runs)):
         key = f"{call.endpoint} {call.what}"
         if key not in seen:
@@ -310,7 +312,7 @@ def total_lines(totals: Mapping[str, Total], amount: Callable[[Range | None], st
     """Yields a line for each total; the last two only if something is left out."""
     for title, each in totals.items():
         if title == "to make" or totals["left out"] != Total():
-            yield f"{title}: {_total(each, amount)}"
+            yield f"{title}: {_total_text(each, amount)}"
 
 
 def _rows_text(rows: Sequence[PrintedRow]) -> str:
@@ -328,7 +330,7 @@ def _work_text(each: PlannedStep, amount: Callable[[Range | None], str]) -> str:
     return "; ".join(words)
 
 
-def _total(sums: Total, amount: Callable[[Range | None], str]) -> str:
+def _total_text(sums: Total, amount: Callable[[Range | None], str]) -> str:
     words = [f"{amount(sums.hours)} hours of one core"]
     words += [f"without {counted_text(sums.unknown, 'piece')} of work whose time is not known"] if sums.unknown else []
     words += ["hours of a GPU not known"] if sums.gpu else []

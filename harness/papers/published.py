@@ -40,7 +40,7 @@ def published_values(
             complete = task.coverage is None or task.coverage.complete
             lacking = "another setting" if other else "" if complete else "partial"
             whole &= not lacking
-            rows.append(_row(scores, measure, printed_value, lacking))
+            rows.append(_comparison_row(scores, measure, printed_value, lacking))
     if not rows:
         return []
     columns = ("table", "row", "collection", "measure", "n", "printed", "here", "verdict")
@@ -61,7 +61,7 @@ def published_values(
     return [Section("Published values", (*(() if whole else (Prose((partial,)),)), table))]
 
 
-def _row(scores: Scores, measure: str, printed_value: Published, lacking: str) -> tuple[Cell, ...]:
+def _comparison_row(scores: Scores, measure: str, printed_value: Published, lacking: str) -> tuple[Cell, ...]:
     value = scores.aggregate(measure)
     verdict = judge(printed_value.value, value)
     shown = Cell(lacking) if lacking else Cell(verdict, marks=(verdict,))

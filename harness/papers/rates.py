@@ -161,10 +161,10 @@ def data() -> Data:
     HarnessError
         A file has a fault; the line names it.
     """
-    tables = {name: _read(name) for name in ("rates", "models", "counts")}
+    tables = {name: _read_table(name) for name in ("rates", "models", "counts")}
     return checks.typed(Data, {"rates": tables["rates"], "models": tables["models"], **tables["counts"]}, _FOLDER)
 
 
-def _read(name: str) -> dict[str, object]:
+def _read_table(name: str) -> dict[str, object]:
     path = data_root() / _FOLDER / f"{name}.yaml"
     return config.parse(read_bytes(path), f"{_FOLDER}/{name}.yaml")

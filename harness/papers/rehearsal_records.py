@@ -45,10 +45,10 @@ def read(paper: str) -> tuple[Rehearsed, ...]:
     FormatError
         The file is not UTF-8 or has other columns.
     """
-    return _read(config.names("paper")[paper].parent / "rehearsed" / f"{paper}.csv")
+    return _read_records(config.names("paper")[paper].parent / "rehearsed" / f"{paper}.csv")
 
 
-def _read(path: Path) -> tuple[Rehearsed, ...]:
+def _read_records(path: Path) -> tuple[Rehearsed, ...]:
     if not path.is_file():
         return ()
     try:
@@ -68,7 +68,7 @@ def write(path: Path, rows: Iterable[Rehearsed], tried: Iterable[tuple[str, str]
     ----------
     tried : tables and label of the rows that were rehearsed.
     """
-    kept = {(row.tables, row.row): row for row in _read(path)}
+    kept = {(row.tables, row.row): row for row in _read_records(path)}
     for each in tried:
         kept.pop(each, None)
     kept |= {(row.tables, row.row): row for row in rows}

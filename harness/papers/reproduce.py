@@ -163,7 +163,7 @@ def recompute_paper(
         bounds |= {key: spans} if spans else {}
         for name, by_collection in others.items():
             also[name][key] = by_collection[source.collection](run)
-    verdicts = tuple(_verdict(paper, scored, cell, scores, brought, topics) for cell in paper.cells)
+    verdicts = tuple(_verdict_of(paper, scored, cell, scores, brought, topics) for cell in paper.cells)
     check_topics = paper.own("check_topics")
     checked = check_topics(paper, scorers) if check_topics else ()
     again = () if settings is None else paper.own("rerun")(paper, remade, scorers)
@@ -229,7 +229,7 @@ def _note(paper: Paper, cell: PublishedCell) -> str:
     return f"; {note}" if note else ""
 
 
-def _verdict(
+def _verdict_of(
     paper: Paper,
     scored: ScoredRows,
     cell: PublishedCell,

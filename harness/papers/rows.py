@@ -210,7 +210,9 @@ class Available:
     def lacks(self, cell: Printed) -> str:
         """Returns what is missing to compute a printed number whose run our commands can make; else empty."""
         labels = (cell.system, f"{cell.group} / {cell.system}")
-        return next((self._lacking[cell.table, label] for label in labels if (cell.table, label) in self._lacking), "")
+        return next(
+            (self._why_missing[cell.table, label] for label in labels if (cell.table, label) in self._why_missing), ""
+        )
 
     def lack(self, cell: Printed) -> tuple[checks.Lack, str] | None:
         """Returns (state, reason) if the row of a printed number says that no code makes its run; else None."""
@@ -218,7 +220,7 @@ class Available:
         return next((row.lack for row in self.rows if row.table == cell.table and row.label in labels), None)
 
     @cached_property
-    def _lacking(self) -> Mapping[tuple[str, str], str]:
+    def _why_missing(self) -> Mapping[tuple[str, str], str]:
         made = [row for row in self.rows if not row.registered()]
         return {(row.table, row.label): self.why(row) or "a run; the command of its row makes it" for row in made}
 
@@ -345,9 +347,9 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str, here: Here | Non
     HarnessError
         A row has no entry, an entry has no row, a key is unknown, or a named configuration does not exist.
     """
-    _known(listed.corpus, config.names("corpus"), "corpus", where)
+    _check_known(listed.corpus, config.names("corpus"), "corpus", where)
     for collection in listed.collections.values():
-        _known(collection, config.names("collection"), "collection", where)
+        _check_known(collection, config.names("collection"), "collection", where)
     entries: Entries = {}
     for table, rows in listed.tables.items():
         place = f"{where}: tables: {table}"
@@ -360,7 +362,7 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str, here: Here | Non
             raise HarnessError(f"{place}: the table {has}")
         for label, entry in rows.items():
             if printed:
-                _known(label, printed, "row", place)
+                _check_known(label, printed, "row", place)
             _check_row(entry, f"{place}: {label}")
             entries[table, label] = (entry, printed.get(label, tuple(listed.collections.values())), f"{place}: {label}")
         for label in printed:
@@ -369,11 +371,11 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str, here: Here | Non
     made: dict[tuple[str, str], SystemRow] = {}
     system_rows = tuple(_row(key, entries, made) for key in entries)
     for collection in listed.retrained:
-        _known(collection, dict.fromkeys(listed.collections.values()), "collection", f"{where}: retrained")
+        _check_known(collection, dict.fromkeys(listed.collections.values()), "collection", f"{where}: retrained")
     return Available(listed.corpus, here, system_rows, listed.retrained)
 
 
-def _known(name: object, known: Mapping[str, object], kind: str, where: str) -> None:
+def _check_known(name: object, known: Mapping[str, object], kind: str, where: str) -> None:
     if name not in known:
         raise HarnessError(f"{where}: {kind} {name!r} is unknown; {suggestion(str(name), known)}")
 
@@ -385,7 +387,7 @@ def _printed(
     on: dict[tuple[str, str], dict[str, None]] = {}
     for cell in cells:
         if cell.table == table:
-            _known(cell.collection, collections, "collection", where)
+            _check_known(cell.collection, collections, "collection", where)
             on.setdefault((cell.group, cell.system), {})[collections[cell.collection]] = None
     named = labels(on)
     return {named[row]: tuple(columns) for row, columns in on.items()}
@@ -417,7 +419,7 @@ def _check_row(entry: RowConfiguration, where: str) -> None:
         return
     mapping, _ = config.load("system", entry.system, where)
     for key in entry.set or ():
-        _known(key, mapping, "parameter", f"{where}: set")
+        _check_known(key, mapping, "parameter", f"{where}: set")
     if ("runs" in mapping) != (entry.inputs is not None):
         has = "fuses runs; name their rows in 'inputs'" if "runs" in mapping else "fuses no runs; remove 'inputs'"
         raise HarnessError(f"{where}: system {entry.system!r} {has}")

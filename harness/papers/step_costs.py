@@ -54,14 +54,14 @@ def step_costs(
         if outcome is None or outcome.command != step.command:  # of another scale
             continue
         runs = [making.work / run for run in outcome.runs]
-        documents = [document for run in runs if (document := _metadata(run)) is not None]
+        documents = [document for run in runs if (document := _read_metadata(run)) is not None]
         energy = [value for document in documents for value in _joules(document)]
         costs.append(
             StepCost(
                 outcome=outcome,
-                device=", ".join(dict.fromkeys(name for document in documents if (name := _device(document)))),
+                device=", ".join(dict.fromkeys(name for document in documents if (name := _device_name(document)))),
                 joules=math.fsum(energy) if energy else None,
-                calls=sum(map(_calls, runs)),
+                calls=sum(map(_call_count, runs)),
                 dollars=recorded_cost(spent_file(making, step)),
                 estimate=(estimates or {}).get(step.name),
             )
@@ -69,13 +69,13 @@ def step_costs(
     return tuple(costs)
 
 
-def _metadata(run: Path) -> dict[str, Any] | None:
+def _read_metadata(run: Path) -> dict[str, Any] | None:
     with suppress(HarnessError):
         return sidecar.read(sidecar.sidecar_path(run))
     return None
 
 
-def _device(document: Mapping[str, Any]) -> str:
+def _device_name(document: Mapping[str, Any]) -> str:
     with suppress(KeyError, TypeError, AttributeError):
         hardware = document["platform"]["hardware"]
         gpu = hardware.get("gpu") or {}
@@ -95,6 +95,6 @@ def _joules(document: Mapping[str, Any]) -> list[float]:
     return joules
 
 
-def _calls(run: Path) -> int:
+def _call_count(run: Path) -> int:
     notes = sidecar.costs(sidecar.sidecar_path(run)).values()
     return sum(int(note["calls"]) for note in notes if isinstance(note, Mapping) and "calls" in note)

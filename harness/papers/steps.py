@@ -143,17 +143,17 @@ class RunStep:
         Keys that only describe, such as titles and licences, are left out.
         """
         named = {
-            f"{group}/{name}": _acting(config.load(group, name)[0])
+            f"{group}/{name}": _effective(config.load(group, name)[0])
             for group, name in _choices(self.words)
             if name in config.names(group)
         }
-        content = [self.words, named, [_acting(part) for part in replace(self, seeds=()).systems()]]
+        content = [self.words, named, [_effective(part) for part in replace(self, seeds=()).systems()]]
         return sha256(json.dumps(content, sort_keys=True, default=str).encode())[:16]
 
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
         """The runs that it makes, in the order in which it makes them."""
-        return tuple(planned_run(words) for words in self._composed())
+        return tuple(planned_run(words) for words in self._overrides())
 
     def systems(self) -> Iterator[Mapping[str, Any]]:
         """Yields the configurations of its systems and of their parts, with the overrides of the command."""
@@ -183,7 +183,7 @@ class RunStep:
         """Returns the files of the runs that it fuses or learns from, below the folder of runs."""
         if self.experiment:
             return ()
-        listed = [name for word in self.words if "runs=" in word for name in _listed(word)]
+        listed = [name for word in self.words if "runs=" in word for name in _items_of_list(word)]
         return tuple(
             name.removeprefix(_RUNS) if name.endswith(".run") else f"{self.runs[0].collection}/{_run_name(name)}.run"
             for name in listed
@@ -208,7 +208,7 @@ class RunStep:
             names |= {str(part[key]) for key in ("posts", "unanswered") if isinstance(part.get(key), str)}
         return names
 
-    def _composed(self) -> Iterator[tuple[str, ...]]:
+    def _overrides(self) -> Iterator[tuple[str, ...]]:
         return (cell.overrides for cell in self._cells()) if self.experiment else iter((self.words,))
 
     @property
@@ -223,7 +223,8 @@ class RunStep:
                 yield cell
 
 
-def _acting(mapping: Mapping[str, Any]) -> dict[str, Any]:
+def _effective(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keys of a configuration that affect a run, without titles, notes, licence or state."""
     return {
         key: value
         for key, value in mapping.items()
@@ -352,7 +353,8 @@ def _chosen(made: Sequence[RunStep], part: Selection, paper: Paper) -> list[RunS
     return needed[::-1]
 
 
-def _listed(word: str) -> list[str]:
+def _items_of_list(word: str) -> list[str]:
+    """Returns the items of an override `KEY=[A,B]`."""
     return [part for part in word.partition("=")[2].strip("[]").split(",") if part]
 
 
@@ -434,7 +436,7 @@ def _of_experiments(paper: Paper, scale: str, seeds: int | None) -> list[RunStep
         parts = tuple(
             RunStep(
                 f"{name} {condition}",
-                (*words, _only(f"{CONDITION}:[{_quoted(condition)}]", seed)),
+                (*words, _only_option(f"{CONDITION}:[{_in_quotes(condition)}]", seed)),
                 tuple(
                     dict.fromkeys(rows[experiment.row(cell.labels)] for cell in cells if cell.labels[0] == condition)
                 ),
@@ -443,16 +445,16 @@ def _of_experiments(paper: Paper, scale: str, seeds: int | None) -> list[RunStep
             )
             for condition in experiment.conditions
         )
-        whole = (*words, _only(seed)) if seed else words
+        whole = (*words, _only_option(seed)) if seed else words
         made.append(RunStep(name, whole, tuple(dict.fromkeys(rows.values())), parts, seeds=few))
     return made
 
 
-def _only(*parts: str) -> str:
+def _only_option(*parts: str) -> str:
     return f"only={{{','.join(filter(None, parts))}}}"
 
 
-def _quoted(text: str) -> str:
+def _in_quotes(text: str) -> str:
     return "'" + text.replace("'", r"\'") + "'"
 
 

@@ -117,7 +117,7 @@ def bring(
     scored = paper.scored
     if scored is None and folder is None:
         return Brought()
-    scored = _scored(paper)
+    scored = _scored_rows(paper)
     entries: tuple[RunLocation, ...] = ()
     columns: KeyColumns | None = None
     faults: list[str] = []
@@ -132,7 +132,7 @@ def bring(
     for each in runs_of_rows(paper, experiments):
         searched.setdefault(each.collection, set()).update(each.corpora)
         local.append(RunLocation(each.row, each.collection, each.paths, str(each.paths[0]), "made here"))
-    local = [entry for entry in local if _place(entry) not in given]
+    local = [entry for entry in local if _row_and_collection(entry) not in given]
     if not entries and not local:
         refuse(faults)
         return Brought()
@@ -189,7 +189,7 @@ def _with_other_models(paper: Paper, runs: Sequence[BroughtRun]) -> list[Brought
     return [replace(each, in_part=each.in_part or each.row.name in others) for each in runs]
 
 
-def _scored(paper: Paper) -> ScoredRows:
+def _scored_rows(paper: Paper) -> ScoredRows:
     if paper.scored is None:
         why = str(paper.config.state or "its numbers do not come from runs").strip()
         raise HarnessError(f"key 'brought': runs cannot be scored for paper {paper.key} ({why})")
@@ -204,14 +204,14 @@ def mapped_rows(paper: Paper, folder: Path, say: Say = lambda _: None) -> set[tu
     HarnessError
         As for `bring`.
     """
-    scored, faults = _scored(paper), list[str]()
+    scored, faults = _scored_rows(paper), list[str]()
     entries, _ = _mapped_entries(paper, folder, say, faults)
     refuse(faults)
     places = {(entry.row.name, scored.collections[entry.collection].collection) for entry in entries}
     return {(*at, where) for at, row in paper_rows(paper).items() for name, where in places if row.name == name}
 
 
-def _place(entry: RunLocation) -> tuple[str, str]:
+def _row_and_collection(entry: RunLocation) -> tuple[str, str]:
     return entry.row.name, entry.collection
 
 
@@ -291,10 +291,12 @@ def _made_here(paper: Paper, runs: Path, say: Say, seeds: int | None, scale: str
             if place not in known:
                 continue
             entry = RunLocation(known[place], keys[step.runs[0].collection], (path,), str(path), "made here")
-            before = locations.setdefault(_place(entry), entry)
+            before = locations.setdefault(_row_and_collection(entry), entry)
             if path not in before.files:  # of another seed
                 files = (*before.files, path)
-                locations[_place(entry)] = replace(before, files=files, row=replace(before.row, seeds=len(files)))
+                locations[_row_and_collection(entry)] = replace(
+                    before, files=files, row=replace(before.row, seeds=len(files))
+                )
     return list(locations.values())
 
 

@@ -78,7 +78,7 @@ def single_steps(group: TableGroup) -> tuple[WorkStep, ...]:
     step_of: dict[str, WorkStep] = {}
     for run in countable_runs(group):
         if data().corpora[run.corpus].posts:
-            step_of.setdefault(f"read {run.corpus}", _read_posts(run))
+            step_of.setdefault(f"read {run.corpus}", _reading_of_posts(run))
         for part in nested_configurations(run.configuration):
             for step in _of_part(part)(part, run):
                 step_of.setdefault(step.key, step)
@@ -103,33 +103,33 @@ def _of_part(part: Mapping[str, Any]) -> Callable[[Mapping[str, Any], PlannedRun
     """Returns the work of a part's class; of a class that does not say it, or is not installed, one unknown step."""
     with contextlib.suppress(HarnessError):
         said = getattr(system_class(part, "system"), "work", None)
-        return said if callable(said) else _WORK.get(str(said), _unknown)
-    return _unknown
+        return said if callable(said) else _WORK.get(str(said), _unknown_work)
+    return _unknown_work
 
 
-def _unknown(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
+def _unknown_work(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     kind = str(part.get("_target_", "")).rpartition(".")[2]
     count = data().corpora[run.corpus].range
-    yield WorkStep(_key(kind), f"the work of {kind} ({run.system})", count, "documents", None, UNKNOWN)
+    yield WorkStep(_work_key(kind), f"the work of {kind} ({run.system})", count, "documents", None, UNKNOWN)
 
 
-def _hours(count: Range, rate: str, factor: float = 1.0) -> Range:
+def _hours_at_rate(count: Range, rate: str, factor: float = 1.0) -> Range:
     return count.by(data().rates[rate].range).times(factor / _HOUR)
 
 
-def _key(*parts: object) -> str:
+def _work_key(*parts: object) -> str:
     return json.dumps(parts, sort_keys=True, default=str)
 
 
-def _read_posts(run: PlannedRun) -> WorkStep:
+def _reading_of_posts(run: PlannedRun) -> WorkStep:
     posts = data().corpora[run.corpus].posts
     count = Range(posts, posts)
     rate = "read-posts"
     key, origin = f"read {run.corpus}", data().rates[rate].origin
-    return WorkStep(key, "read the posts", count, "posts", _hours(count, rate), origin, NO_GPU)
+    return WorkStep(key, "read the posts", count, "posts", _hours_at_rate(count, rate), origin, NO_GPU)
 
 
-def _model(name: object) -> ModelRates:
+def _model_rates(name: object) -> ModelRates:
     return data().models.get(str(name)) or ModelRates("")
 
 
@@ -141,7 +141,7 @@ def _encoding(model: ModelRates, texts: str, count: Range) -> tuple[Range | None
     rate = data().rates[f"encode-{name}"]
     factor = model.layers * model.width**2 / (rate.layers * rate.width**2)
     scaled = "" if factor == 1 else f"; extrapolated by layers x width²: x {factor:.3g}"
-    return _hours(count, f"encode-{name}", factor), rate.origin + scaled
+    return _hours_at_rate(count, f"encode-{name}", factor), rate.origin + scaled
 
 
 def _memory(model: ModelRates, part: Mapping[str, Any]) -> float | None:
@@ -153,7 +153,7 @@ def _memory(model: ModelRates, part: Mapping[str, Any]) -> float | None:
 def _bi_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     name, counts = str(part.get("model")), data().corpora[run.corpus]
     views = part.get("parts") or {"answer": ["body"]}
-    count, model = counts.range.times(len(views)), _model(name)
+    count, model = counts.range.times(len(views)), _model_rates(name)
     tuned = part.get("training")
     if isinstance(tuned, Mapping):
         yield _tuning(name, tuned, part)
@@ -162,13 +162,13 @@ def _bi_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     disk = count.times(model.width * _FLOAT) if model.width else None
     if name in config.names("llm"):
         title, origin = f"keep the vectors of {name}", "vectors x dimensions x 4 bytes"
-        yield WorkStep(_key("keep", name, view), title, count, "vectors", NOTHING, origin, NO_GPU, disk)
+        yield WorkStep(_work_key("keep", name, view), title, count, "vectors", NOTHING, origin, NO_GPU, disk)
     else:
         hours, origin = _encoding(model, counts.texts, count)
         gpu = f"{UNKNOWN} ({data().printed['declarations']})" if counts.texts == "declarations" else UNKNOWN
         title = f"encode {counts.texts} by {name}{', fine-tuned' if tuned else ''}"
         yield WorkStep(
-            _key("encode", name, view), title, count, counts.texts, hours, origin, gpu, disk, _memory(model, part)
+            _work_key("encode", name, view), title, count, counts.texts, hours, origin, gpu, disk, _memory(model, part)
         )
     if part.get("search") == "chroma":
         yield _chroma(name, model, count, view)
@@ -179,11 +179,11 @@ def _chroma(name: str, model: ModelRates, count: Range, view: object) -> WorkSte
     title, factor = f"index the vectors of {name} in Chroma", model.width / rate.width
     known = bool(model.width)
     return WorkStep(
-        _key("chroma", name, view),
+        _work_key("chroma", name, view),
         title,
         count,
         "vectors",
-        _hours(count, "build-chroma", factor) if known else None,
+        _hours_at_rate(count, "build-chroma", factor) if known else None,
         f"{rate.origin}; extrapolated by dimensions: x {factor:.3g}" if known else UNKNOWN,
         NO_GPU,
         count.by(size.range).times(_MIB * factor) if known else None,
@@ -194,16 +194,16 @@ def _tuning(name: str, training: Mapping[str, Any], part: Mapping[str, Any]) -> 
     """Returns the fine-tuning of a transformer, whose rate nobody has measured."""
     learnt = [each for each in training.get("collections") or () if each not in (training.get("validate_on") or ())]
     pairs = sum(load_collection(each).edition(None).judgments for each in learnt)
-    size = _memory(_model(name), part)
+    size = _memory(_model_rates(name), part)
     count = Range(pairs, pairs)
-    key = _key("tune", name, training, part.get("first"))
+    key = _work_key("tune", name, training, part.get("first"))
     return WorkStep(
         key, f"fine-tune {name}", count, "judged pairs an epoch, at most", None, UNKNOWN, UNKNOWN, None, size
     )
 
 
 def _cross_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
-    name, model = str(part.get("model")), _model(part.get("model"))
+    name, model = str(part.get("model")), _model_rates(part.get("model"))
     tuned = part.get("training")
     if isinstance(tuned, Mapping):
         yield _tuning(name, tuned, part)
@@ -213,7 +213,7 @@ def _cross_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkSte
     count = Range(pairs, pairs)
     hours, origin = _encoding(model, "pairs", count)
     title = f"score pairs by {name} ({run.system})"
-    key = _key("score", run.system, dict(run.settings), run.collection, run.edition)
+    key = _work_key("score", run.system, dict(run.settings), run.collection, run.edition)
     memory = _memory(model, part)
     yield WorkStep(key, title, count, "pairs of topic and document", hours, origin, memory=memory)
 
@@ -223,7 +223,9 @@ def _lexical(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     size = counts.range.by(data().rates["index-text-size"].range)
     rate, memory = data().rates["index-text"], data().rates["memory-text"].measured[0].amount
     inner = [part] if "parts" not in part else list(part["parts"].values())
-    key = _key("index", sorted(_key(each.get("view"), each.get("document"), each.get("smart")) for each in inner))
+    key = _work_key(
+        "index", sorted(_work_key(each.get("view"), each.get("document"), each.get("smart")) for each in inner)
+    )
     # The range of the size holds that of the rate, so that the factor is not applied twice.
     seconds_each = [each.amount / each.of for each in rate.measured]
     hours = Range(size.low * min(seconds_each), size.high * max(seconds_each)).times(1 / _HOUR)
@@ -234,22 +236,24 @@ def _lexical(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
 
 def _structural(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     count = data().corpora[run.corpus].range
-    hours = _hours(count, "read-formulas") + _hours(count, "index-formulas")
+    hours = _hours_at_rate(count, "read-formulas") + _hours_at_rate(count, "index-formulas")
     origin = "; ".join(data().rates[name].origin for name in ("read-formulas", "index-formulas"))
     disk = count.by(data().rates["index-formulas-size"].range)
-    yield WorkStep(_key("formulas"), "read and index formula trees", count, "formulas", hours, origin, NO_GPU, disk)
+    yield WorkStep(
+        _work_key("formulas"), "read and index formula trees", count, "formulas", hours, origin, NO_GPU, disk
+    )
 
 
 def _linearised(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     posts = data().corpora[run.corpus].posts
     parsed = Range(posts, posts)
     yield WorkStep(
-        _key("parse", part.get("parser")), f"parse posts ({part.get('parser')})", parsed, "posts", None, UNKNOWN
+        _work_key("parse", part.get("parser")), f"parse posts ({part.get('parser')})", parsed, "posts", None, UNKNOWN
     )
     name, counts = str(part.get("model")), data().corpora[run.corpus]
-    hours, origin = _encoding(_model(name), counts.texts, counts.range)
-    title, disk = f"encode linearised graphs by {name}", counts.range.times(_model(name).width * _FLOAT)
-    yield WorkStep(_key("linearised"), title, counts.range, counts.texts, hours, origin, UNKNOWN, disk)
+    hours, origin = _encoding(_model_rates(name), counts.texts, counts.range)
+    title, disk = f"encode linearised graphs by {name}", counts.range.times(_model_rates(name).width * _FLOAT)
+    yield WorkStep(_work_key("linearised"), title, counts.range, counts.texts, hours, origin, UNKNOWN, disk)
 
 
 def _graphs(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
@@ -267,8 +271,8 @@ def _graphs(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     kind, printed = "AMR", f"{UNKNOWN} ({data().printed['amr']})"
     if part.get("parser") == "dependency":
         kind, printed = "dependency", NO_GPU
-    yield WorkStep(_key(kind), f"make {kind} graphs of posts", posts, "posts", None, UNKNOWN, printed, size)
-    key = _key({name: value for name, value in part.items() if name not in _OF_SEARCH})
+    yield WorkStep(_work_key(kind), f"make {kind} graphs of posts", posts, "posts", None, UNKNOWN, printed, size)
+    key = _work_key({name: value for name, value in part.items() if name not in _OF_SEARCH})
     rate = data().rates["train-graphs"]
     if isinstance(training, Mapping):
         pairs, most = sample * (1 - float(training.get("validation", 0))), int(training["epochs"])
@@ -276,7 +280,7 @@ def _graphs(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
         count, memory = Range(pairs * least, pairs * most), data().rates["memory-graphs"]
         title = f"train {run.system}"
         yield WorkStep(
-            f"train {key}", title, count, "pairs, over all epochs", _hours(count, "train-graphs"), rate.origin,
+            f"train {key}", title, count, "pairs, over all epochs", _hours_at_rate(count, "train-graphs"), rate.origin,
             memory=memory.measured[0].amount * _MIB,
         )  # fmt: skip
     vectors = counts.range.times(counts.vectors).by(data().rates["graph-vectors-size"].range).times(_MIB)
@@ -289,10 +293,10 @@ def _translation(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]
     name = str(part["translator"]["model"])
     texts = 2 * topic_and_judgment_counts([run])[0]  # title and body
     count = Range(texts, texts)
-    memory = _memory(_model(name), {})
+    memory = _memory(_model_rates(name), {})
     title = f"translate topics by {name}"
     yield WorkStep(
-        _key("translate", name, run.collection, run.edition),
+        _work_key("translate", name, run.collection, run.edition),
         title,
         count,
         "titles and bodies",

@@ -99,7 +99,7 @@ class RerunAgreement:
         """Returns the pairs of topics whose median absolute difference is below `most`."""
         good = {
             topic
-            for topic, (theirs, ours) in _by_topic(self.pairs).items()
+            for topic, (theirs, ours) in _scores_by_topic(self.pairs).items()
             if float(np.median(np.abs(ours - theirs))) < most
         }
         return tuple(pair for pair in self.pairs if pair.topic in good)
@@ -124,7 +124,7 @@ def correlation(pairs: Iterable[ScorePair], kind: str) -> tuple[float, int]:
 
     function = {"tau": stats.kendalltau, "r": stats.pearsonr}[kind]
     values = []
-    for theirs, ours in _by_topic(pairs).values():
+    for theirs, ours in _scores_by_topic(pairs).values():
         if len(theirs) > 1 and np.ptp(theirs) > 0 and np.ptp(ours) > 0:
             values.append(float(function(theirs, ours)[0]))
     return (math.fsum(values) / len(values) if values else math.nan), len(values)
@@ -152,7 +152,7 @@ def swapped(pairs: Iterable[ScorePair], gap: float = 0.0) -> tuple[int, int]:
     gap : only pairs whose archived scores differ by more than this count.
     """
     wrong = count = 0
-    for theirs, ours in _by_topic(pairs).values():
+    for theirs, ours in _scores_by_topic(pairs).values():
         for first, second in itertools.combinations(range(len(theirs)), 2):
             if (there := theirs[first] - theirs[second]) and abs(there) > gap:
                 count += 1
@@ -160,7 +160,8 @@ def swapped(pairs: Iterable[ScorePair], gap: float = 0.0) -> tuple[int, int]:
     return wrong, count
 
 
-def _by_topic(pairs: Iterable[ScorePair]) -> dict[str, tuple[Floats, Floats]]:
+def _scores_by_topic(pairs: Iterable[ScorePair]) -> dict[str, tuple[Floats, Floats]]:
+    """Returns topic -> archived scores and recomputed scores of its documents."""
     pairs_of: dict[str, list[ScorePair]] = {}
     for pair in pairs:
         pairs_of.setdefault(pair.topic, []).append(pair)

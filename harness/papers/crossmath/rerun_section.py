@@ -31,11 +31,17 @@ def agreement_section(paper: str, settings: RerunSettings, reruns: Sequence[Reru
         return Section(TITLE, (Prose((f"Not re-run: {runs}, by {settings.title}.", needs)),))
     summary = f"{runs} were re-run: {settings.title}, scored on the same judged answers as the archived runs."
     first = [agreement for agreement in reruns if agreement.run == next(iter(settings.runs))]
-    blocks: list[Block] = [Prose((summary,)), _table(reruns), _by_translation(reruns), _causes(first), _largest(first)]
+    blocks: list[Block] = [
+        Prose((summary,)),
+        _agreement_table(reruns),
+        _translation_table(reruns),
+        _causes_table(first),
+        _largest_table(first),
+    ]
     return Section(TITLE, tuple(blocks))
 
 
-def _table(reruns: Sequence[RerunAgreement]) -> Table:
+def _agreement_table(reruns: Sequence[RerunAgreement]) -> Table:
     rows = []
     for agreement in reruns:
         measure = agreement.theirs.measures[0]
@@ -71,7 +77,7 @@ def _table(reruns: Sequence[RerunAgreement]) -> Table:
     return Table("rerun", "Archived runs and re-runs", columns, tuple(rows), notes, row_headers=2)
 
 
-def _by_translation(reruns: Sequence[RerunAgreement]) -> Table:
+def _translation_table(reruns: Sequence[RerunAgreement]) -> Table:
     rows = []
     for agreement in reruns:
         for name, whether in (("untranslated", True), ("translated", False)):
@@ -101,7 +107,7 @@ def _by_translation(reruns: Sequence[RerunAgreement]) -> Table:
     return Table("rerun-translation", "Agreement by translation", columns, tuple(rows), notes, row_headers=3)
 
 
-def _causes(reruns: Sequence[RerunAgreement]) -> Table:
+def _causes_table(reruns: Sequence[RerunAgreement]) -> Table:
     rows = []
     for agreement in reruns:
         parts = {
@@ -110,7 +116,7 @@ def _causes(reruns: Sequence[RerunAgreement]) -> Table:
             f"answers with formulas, topics equal to {SAME:g}": agreement.same_topics(),
             f"topics with a median difference below {NEAR:g}": agreement.near(NEAR),
         }
-        rows += [_part(agreement.collection, name, pairs) for name, pairs in parts.items()]
+        rows += [_part_row(agreement.collection, name, pairs) for name, pairs in parts.items()]
     columns = (
         *(Column(name) for name in ("collection", "pairs of")),
         Column("pairs", kind="number"),
@@ -127,7 +133,7 @@ def _causes(reruns: Sequence[RerunAgreement]) -> Table:
     return Table("rerun-causes", caption, columns, tuple(rows), notes, row_headers=2)
 
 
-def _part(collection: str, name: str, pairs: Sequence[ScorePair]) -> tuple[Cell, ...]:
+def _part_row(collection: str, name: str, pairs: Sequence[ScorePair]) -> tuple[Cell, ...]:
     tau, topics = correlation(pairs, "tau")
     couples = (swapped(pairs, gap) for gap in (0.0, GAP))
     return (
@@ -141,7 +147,7 @@ def _part(collection: str, name: str, pairs: Sequence[ScorePair]) -> tuple[Cell,
     )
 
 
-def _largest(reruns: Sequence[RerunAgreement]) -> Table:
+def _largest_table(reruns: Sequence[RerunAgreement]) -> Table:
     pairs = [(agreement.collection, pair) for agreement in reruns for pair in agreement.pairs]
     pairs.sort(key=lambda item: -abs(item[1].difference))
     rows = tuple(

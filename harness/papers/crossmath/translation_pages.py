@@ -87,8 +87,8 @@ def translated_topics_section(
     there = {run for page in pages for run in page.runs}
     made = [row for row in results.rows if any(shown_run(results, row, part) for part in results.sets)]
     left = [labels_text(row) for row in made if labels_text(row) not in there]
-    lines = [f"Not shown: {_few(left)}."] if left else []
-    lines += [f"Shown without the texts of topics, to limit the file size: {_few(unread)}."] if unread else []
+    lines = [f"Not shown: {_first_names(left)}."] if left else []
+    lines += [f"Shown without the texts of topics, to limit the file size: {_first_names(unread)}."] if unread else []
     lines += ["A report with fewer rows (only=...) shows them."] if lines else []
     task = next(o.task for o in results.outcomes if o.task is not None and o.scores is not None)
     at = results.of(rows[0], results.sets[0]) or results.outcomes
@@ -103,7 +103,7 @@ def translated_topics_section(
     return Section("Per-topic results", (*([Prose(tuple(lines))] if lines else []), block))
 
 
-def _few(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     return f"{'; '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
 
@@ -127,18 +127,19 @@ def _versions(
     made: dict[int, tuple[TopicVersion, dict[str, Wording]]] = {}
     for at in sorted(range(len(translations)), key=lambda at: not translations[at].translates):
         each = translations[at]
-        topics = {name: _wording(each, topic) for name, topic in each.found.items() if name in shown}
+        topics = {name: _wording_of(each, topic) for name, topic in each.found.items() if name in shown}
         texts = {texts for wording in topics.values() for texts in wording.texts} - known
         needed = sum(len(title) + len(body) for title, body in texts)
         if needed <= room:
             room -= needed
             known |= texts
             runs = tuple(map(labels_text, sorted(each.rows)))
-            made[at] = (TopicVersion(each.name, _steps(each), runs, each.system.masking or ""), topics)
+            made[at] = (TopicVersion(each.name, _steps_of(each), runs, each.system.masking or ""), topics)
     return [made[at] for at in sorted(made)], [each.name for at, each in enumerate(translations) if at not in made]
 
 
-def _steps(each: TopicTranslation) -> tuple[TransformationStep, ...]:
+def _steps_of(each: TopicTranslation) -> tuple[TransformationStep, ...]:
+    """Returns the texts that a topic goes through in a translation, from the original to the query."""
     source, target = each.source, each.system.target
     original = TransformationStep(f"Original, {name_of(source)}", *language_tag_and_direction(source))
     if not each.translates:
@@ -153,7 +154,8 @@ def _steps(each: TopicTranslation) -> tuple[TransformationStep, ...]:
     )
 
 
-def _wording(each: TopicTranslation, topic: TranslatedTopic) -> Wording:
+def _wording_of(each: TopicTranslation, topic: TranslatedTopic) -> Wording:
+    """Returns a topic's texts at each step, with counts of what became of its formulas."""
     stages = ("original", "sent", "received", "restored") if each.translates else ("original", "restored")
     texts = tuple((getattr(topic.title, stage), getattr(topic.body, stage)) for stage in stages)
     if not each.translates:

@@ -72,7 +72,7 @@ def translations(results: ExperimentResults) -> ExperimentTranslations:
                 decides = [part.get(key) for key in ("translator", "masking", "pipeline", "target")]
                 used.setdefault(repr((outcome.task.collection.name, decides)), []).append((outcome, part))
     rows = [[results.experiment.row(outcome.cell.labels) for outcome, _ in pairs] for pairs in used.values()]
-    names, labels = _distinguishing(rows, _coordinates(results))
+    names, labels = _distinguishing(rows, _compared_coordinates(results))
     made, faults = [], []
     for named, pairs, of in zip(labels, used.values(), rows, strict=True):
         try:
@@ -105,12 +105,12 @@ def _evaluated(outcome: Outcome) -> list[str]:
     return [topic for topic, value in zip(scores.topics, values, strict=True) if not math.isnan(value)]
 
 
-def _coordinates(results: ExperimentResults) -> Labels:
+def _compared_coordinates(results: ExperimentResults) -> Labels:
     return tuple(name for name in results.experiment.coordinates if name != results.experiment.pool)
 
 
 def _distinguishing(groups: Sequence[Sequence[Labels]], names: Labels) -> tuple[Labels, list[Labels]]:
-    """Returns the coordinates in which groups differ, and their labels."""
+    """Returns the coordinates whose labels differ between groups but not within one, and each group's labels there."""
     of = [[{row[at] for row in rows} for rows in groups] for at in range(len(names))]
     single = [at for at, sets in enumerate(of) if all(len(labels) == 1 for labels in sets)]
     telling = [at for at in single if len(set.union(*of[at])) > 1] if groups else []
@@ -162,7 +162,7 @@ def shares_section(results: ExperimentResults) -> Section | None:
     parts = [POOLED] if POOLED in results.parts else list(results.sets)
     if len(fixed) != 1 or len(parts) != 1 or not results.tests:
         return None
-    names, part, measure = _coordinates(results), parts[0], plan.of_tests[0]
+    names, part, measure = _compared_coordinates(results), parts[0], plan.of_tests[0]
     across = names.index(fixed[0])
     tests = {test.row: test.result for test in results.tests if (test.part, test.result.measure) == (part, measure)}
     others = [at for at in range(len(names)) if at not in (names.index(CONDITION), across)]
@@ -241,7 +241,7 @@ def quality_section(experiment: ExperimentTranslations, english: TranslatedTopic
     rows, signatures = [], dict[str, None]()
     for each in experiment.translations:
         ids = [topic.id for topic in each.topics if topic.id in there]
-        pairs = [(each.restored(topic), _words(there[topic])) for topic in ids]
+        pairs = [(each.restored(topic), _topic_text(there[topic])) for topic in ids]
         if each.system.target != english.language or not ids or all(a == b for a, b in pairs):
             continue
         score = chrf([prose(a) for a, _ in pairs], [prose(b) for _, b in pairs])
@@ -290,7 +290,7 @@ def quality_section(experiment: ExperimentTranslations, english: TranslatedTopic
     return Section("Translation quality", (table,))
 
 
-def _words(topic: Topic) -> str:
+def _topic_text(topic: Topic) -> str:
     return f"{topic.title} {topic.body}"
 
 

@@ -34,14 +34,14 @@ def heat_map_sections(results: ExperimentResults) -> Sequence[Section]:
             continue
         seen.add(row)
         for each in noted:
-            figures.append(_figure(row, each))
+            figures.append(_similarity_figure(row, each))
     if not figures:
         return []
     legend = "Cosines of the vectors of a topic (rows) and of a document (columns): F formula, S sentence, D document."
     return [Section("Similarities of virtual nodes", (Prose((legend,)), *figures))]
 
 
-def _figure(row: str, noted: Mapping[str, Any]) -> Figure:
+def _similarity_figure(row: str, noted: Mapping[str, Any]) -> Figure:
     values = [[float(value) for value in line] for line in noted["values"]]
     flat = [value for line in values for value in line]
     spread = statistics.pstdev(flat)
@@ -66,7 +66,7 @@ def published_value_sections(results: ExperimentResults) -> Sequence[Section]:
     printed = [cell for cell in paper.cells if cell.table in wanted]
     mark = Cell(_scale_and_device(results))
     rows = []
-    for cell, kind, row in _matching(results, printed):
+    for cell, kind, row in _matching_rows(results, printed):
         compared = _computed(results, row, cell, kind, paper)
         if compared is not None:
             title, *here = compared
@@ -101,7 +101,7 @@ def _scale_and_device(results: ExperimentResults) -> str:
     return f"{setting}, {device}"
 
 
-def _matching(
+def _matching_rows(
     results: ExperimentResults, printed: Sequence[Published]
 ) -> Iterator[tuple[Published, str, tuple[str, ...]]]:
     for cell in printed:

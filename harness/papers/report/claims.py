@@ -44,8 +44,8 @@ def claims_section(
                 Cell(test.row.b),
                 Cell(labels.get(test.row.measure, test.row.measure)),
                 *pair_cells("claims", test.row),
-                Cell(_yes(test.supported)),
-                Cell(_yes(test.supported_corrected)),
+                Cell(_yes_or_no(test.supported)),
+                Cell(_yes_or_no(test.supported_corrected)),
                 *_equivalence_cells(test),
             )
             for test in claim.tests
@@ -137,7 +137,7 @@ def _claim_notes(claim: Claim) -> tuple[str, ...]:
     )
 
 
-def _yes(value: bool | None) -> str:
+def _yes_or_no(value: bool | None) -> str:
     return "undefined" if value is None else "yes" if value else "no"
 
 

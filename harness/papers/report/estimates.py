@@ -20,7 +20,7 @@ NOTES = (
 
 def cost_section(groups: Sequence[GroupEstimate], key: str, cores: int = 1) -> Section:
     """Returns a section with the totals, what to obtain, the work with the origin of each rate, calls and order."""
-    tables = (_totals(groups, cores), _obtain(groups), _work(groups), _calls(groups))
+    tables = (_totals_table(groups, cores), _resources_table(groups), _work_table(groups), _calls_table(groups))
     steps = tuple(f"{number}. {line}" for number, line in enumerate(order(groups, key), 1))
     shown = tuple(table for table in tables if table.rows)
     return Section("Cost of the missing numbers", (Prose(NOTES), *shown, Prose(("Order:", *steps))))
@@ -51,7 +51,7 @@ def _rounded(value: float) -> str:
     return f"{value:.2g}"
 
 
-def _whole(bounds: Range | None) -> str:
+def _whole_range(bounds: Range | None) -> str:
     """Returns a range of counts with all digits."""
     if bounds is None:
         return UNKNOWN
@@ -59,12 +59,12 @@ def _whole(bounds: Range | None) -> str:
     return high if low == high else f"{low} to {high}"
 
 
-def _size(bounds: Range | None) -> str:
+def _size_text(bounds: Range | None) -> str:
     """Returns a range of MB in the unit that fits.
 
     Examples
     --------
-    >>> _size(Range(710, 1420)), _size(Range(0.2, 0.2)), _size(None)
+    >>> _size_text(Range(710, 1420)), _size_text(Range(0.2, 0.2)), _size_text(None)
     ('0.71 to 1.4 GB', '0.2 MB', 'not known')
     """
     if bounds is None or not bounds.high:
@@ -72,28 +72,28 @@ def _size(bounds: Range | None) -> str:
     return f"{amount(bounds.times(1e-3))} GB" if bounds.high >= 1000 else f"{amount(bounds)} MB"
 
 
-def _named(estimate: GroupEstimate) -> str:
+def _table_names(estimate: GroupEstimate) -> str:
     return ", ".join(estimate.group.tables)
 
 
-def _systems(count: int) -> str:
+def _systems_text(count: int) -> str:
     return f"{count} system{'s' * (count > 1)}"
 
 
-def _totals(groups: Sequence[GroupEstimate], cores: int) -> Table:
+def _totals_table(groups: Sequence[GroupEstimate], cores: int) -> Table:
     rows = []
     for each in groups:
         hours = amount(each.hours)
         memory = None if each.memory is None else Range(each.memory, each.memory)
         price = amount(each.price) if each.calls else "none"
         cells = [
-            _named(each),
-            f"{len(each.group.runs)}, by {_systems(len(each.group.systems))}",
+            _table_names(each),
+            f"{len(each.group.runs)}, by {_systems_text(len(each.group.systems))}",
             hours,
             *([amount(each.hours.times(1 / cores))] if cores > 1 else []),
             UNKNOWN,
-            _size(each.disk),
-            f"at least {_size(memory)}" if memory else UNKNOWN,
+            _size_text(each.disk),
+            f"at least {_size_text(memory)}" if memory else UNKNOWN,
             price,
             ", ".join(each.unknown) or "nothing",
             ", ".join(each.unsized) or "nothing",
@@ -105,7 +105,7 @@ def _totals(groups: Sequence[GroupEstimate], cores: int) -> Table:
     return Table("cost-totals", "What each table takes", tuple(map(Column, names)), tuple(rows))
 
 
-def _obtain(groups: Sequence[GroupEstimate]) -> Table:
+def _resources_table(groups: Sequence[GroupEstimate]) -> Table:
     users: dict[str, list[str]] = {}
     needed = {}
     for each in groups:
@@ -113,7 +113,7 @@ def _obtain(groups: Sequence[GroupEstimate]) -> Table:
             needed[item.name] = item
             users.setdefault(item.name, []).extend(each.group.tables)
     rows = tuple(
-        tuple(map(Cell, (item.name, item.where, item.licence, _size(item.megabytes), ", ".join(users[name]))))
+        tuple(map(Cell, (item.name, item.where, item.licence, _size_text(item.megabytes), ", ".join(users[name]))))
         for name, item in needed.items()
     )
     columns = tuple(map(Column, ("resource", "where, or command", "licence", "size", "tables")))
@@ -123,29 +123,29 @@ def _obtain(groups: Sequence[GroupEstimate]) -> Table:
     return Table("cost-resources", "What to obtain", columns, rows, notes)
 
 
-def _work(groups: Sequence[GroupEstimate]) -> Table:
+def _work_table(groups: Sequence[GroupEstimate]) -> Table:
     lines: dict[tuple[str, ...], list[str]] = {}
     for each in groups:
         for step in each.steps:
             title = f"{step.title}{f' ({step.times} times)' if step.times > 1 else ''}"
-            line = (title, amount(step.hours), step.gpu, f"{_whole(step.count)} {step.unit}", step.origin)
+            line = (title, amount(step.hours), step.gpu, f"{_whole_range(step.count)} {step.unit}", step.origin)
             lines.setdefault(line, []).extend(each.group.tables)
     rows = tuple(tuple(map(Cell, (title, *rest, ", ".join(tables)))) for (title, *rest), tables in lines.items())
     columns = tuple(map(Column, ("work", "hours, 1 core", "hours, 1 GPU", "count", "origin of the rate", "tables")))
     return Table("cost-work", "Work, and the origin of each rate", columns, rows, collapsed=True)
 
 
-def _calls(groups: Sequence[GroupEstimate]) -> Table:
+def _calls_table(groups: Sequence[GroupEstimate]) -> Table:
     lines: dict[tuple[str, ...], list[str]] = {}
     for each in groups:
         for call in each.calls:
-            lines.setdefault(_call(call), []).extend(each.group.tables)
+            lines.setdefault(_call_line(call), []).extend(each.group.tables)
     rows = tuple(tuple(map(Cell, (*line, ", ".join(tables)))) for line, tables in lines.items())
     names = ("model", "for", "calls", "tokens in", "tokens out", "dollars", "hours at least", "origin", "tables")
     columns = tuple(map(Column, names))
     return Table("cost-calls", "Calls of language models and services", columns, rows, row_headers=2)
 
 
-def _call(call: EstimatedCalls) -> tuple[str, ...]:
+def _call_line(call: EstimatedCalls) -> tuple[str, ...]:
     tokens = (amount(call.tokens_in), amount(call.tokens_out), amount(call.price), amount(call.hours))
     return (call.endpoint, call.what, f"{call.calls:,}", *tokens, call.origin)

@@ -45,7 +45,9 @@ _CACHE = '"${HARNESS_CACHE:-$HOME/.cache/mathir-harness}"/'
 
 def paper_line(reproduction: PaperReproduction) -> PaperLine:
     """Returns a paper's line in lists of papers."""
-    return PaperLine(reproduction.paper.title, f"{_base(reproduction)}/index.html", _outcome(reproduction.verdicts))
+    return PaperLine(
+        reproduction.paper.title, f"{_folder_of(reproduction)}/index.html", _outcome_text(reproduction.verdicts)
+    )
 
 
 def papers_page(lines: Sequence[PaperLine]) -> SitePage:
@@ -60,51 +62,53 @@ def papers_page(lines: Sequence[PaperLine]) -> SitePage:
 
 def paper_files(reproduction: PaperReproduction) -> Iterator[Mapping[str, str]]:
     """Yields the files of a paper: its page, then a page for each table."""
-    yield _paper(reproduction).files()
-    tables = _tables(reproduction)
+    yield _paper_page(reproduction).files()
+    tables = _verdicts_by_table(reproduction)
     names = list(tables)
     for at, name in enumerate(names):
-        yield _table(reproduction, names, at, tables[name]).files()
+        yield _table_page(reproduction, names, at, tables[name]).files()
 
 
-def _base(reproduction: PaperReproduction) -> str:
+def _folder_of(reproduction: PaperReproduction) -> str:
     return f"papers/{file_stem(reproduction.paper.key)}"
 
 
-def _tables(reproduction: PaperReproduction) -> dict[str, list[CellVerdict]]:
+def _verdicts_by_table(reproduction: PaperReproduction) -> dict[str, list[CellVerdict]]:
     by_table: dict[str, list[CellVerdict]] = {}
     for verdict in reproduction.verdicts:
         by_table.setdefault(verdict.cell.table, []).append(verdict)
     return by_table
 
 
-def _counts(verdicts: Sequence[CellVerdict]) -> dict[str, int]:
+def _counts_by_kind(verdicts: Sequence[CellVerdict]) -> dict[str, int]:
     counted = Counter(verdict.verdict for verdict in verdicts)
     return {kind: counted[kind] for kind in KINDS if counted[kind]}
 
 
-def _outcome(verdicts: Sequence[CellVerdict]) -> str:
-    return f"{len(verdicts)} values: " + ", ".join(f"{count} {kind}" for kind, count in _counts(verdicts).items())
+def _outcome_text(verdicts: Sequence[CellVerdict]) -> str:
+    return f"{len(verdicts)} values: " + ", ".join(
+        f"{count} {kind}" for kind, count in _counts_by_kind(verdicts).items()
+    )
 
 
-def _title(name: str) -> str:
+def _table_title(name: str) -> str:
     return f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
 
 
-def _path(reproduction: PaperReproduction, table: str) -> str:
-    return f"{_base(reproduction)}/{file_stem(table)}.html"
+def _table_path(reproduction: PaperReproduction, table: str) -> str:
+    return f"{_folder_of(reproduction)}/{file_stem(table)}.html"
 
 
-def _paper(reproduction: PaperReproduction) -> SitePage:
+def _paper_page(reproduction: PaperReproduction) -> SitePage:
     paper, config = reproduction.paper, reproduction.paper.config
-    tables = _tables(reproduction)
+    tables = _verdicts_by_table(reproduction)
     lines = tuple(
         ListingLine(
             (
-                Item(_title(name), link=_path(reproduction, name)),
+                Item(_table_title(name), link=_table_path(reproduction, name)),
                 Item(verdicts[0].cell.caption),
                 Item(str(len(verdicts)), float(len(verdicts))),
-                *(_count(_counts(verdicts).get(kind, 0)) for kind in KINDS),
+                *(_count_item(_counts_by_kind(verdicts).get(kind, 0)) for kind in KINDS),
             )
         )
         for name, verdicts in tables.items()
@@ -129,9 +133,9 @@ def _paper(reproduction: PaperReproduction) -> SitePage:
     if config.remarks:
         parts.append(PageSection("Details that the paper omits", (Prose(config.remarks),)))
     page = Page(
-        f"{_base(reproduction)}/index.html",
+        f"{_folder_of(reproduction)}/index.html",
         paper.title,
-        f"{_outcome(reproduction.verdicts)}.",
+        f"{_outcome_text(reproduction.verdicts)}.",
         tuple(parts),
         crumbs=(HOME, Link("Papers", "papers/index.html")),
         site="Results of papers",
@@ -141,9 +145,9 @@ def _paper(reproduction: PaperReproduction) -> SitePage:
         {
             "paper": paper.key,
             "title": paper.title,
-            "counts": _counts(reproduction.verdicts),
+            "counts": _counts_by_kind(reproduction.verdicts),
             "tables": [
-                {"table": name, "path": _path(reproduction, name), "counts": _counts(verdicts)}
+                {"table": name, "path": _table_path(reproduction, name), "counts": _counts_by_kind(verdicts)}
                 for name, verdicts in tables.items()
             ],
         },
@@ -151,11 +155,13 @@ def _paper(reproduction: PaperReproduction) -> SitePage:
     return SitePage(page, data)
 
 
-def _count(value: int) -> Item:
+def _count_item(value: int) -> Item:
     return Item(str(value) if value else "", float(value))
 
 
-def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdicts: Sequence[CellVerdict]) -> SitePage:
+def _table_page(
+    reproduction: PaperReproduction, names: Sequence[str], at: int, verdicts: Sequence[CellVerdict]
+) -> SitePage:
     name = names[at]
     paper = reproduction.paper
     rows: dict[tuple[str, str], list[CellVerdict]] = {}
@@ -163,12 +169,13 @@ def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdi
         rows.setdefault((verdict.cell.group, verdict.cell.system), []).append(verdict)
     folded = tuple(_row(reproduction, name, *key, of) for key, of in rows.items())
     previous, following = (
-        Link(_title(names[n]), _path(reproduction, names[n])) if 0 <= n < len(names) else None for n in (at - 1, at + 1)
+        Link(_table_title(names[n]), _table_path(reproduction, names[n])) if 0 <= n < len(names) else None
+        for n in (at - 1, at + 1)
     )
     page = Page(
-        _path(reproduction, name),
-        _title(name),
-        f"{_outcome(verdicts)}.",
+        _table_path(reproduction, name),
+        _table_title(name),
+        f"{_outcome_text(verdicts)}.",
         (
             PageSection("", (published_table(reproduction, name, verdicts),)),
             PageSection(
@@ -176,7 +183,7 @@ def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdi
             ),
             PageSection("Values", (_values(reproduction, verdicts),)),
         ),
-        crumbs=(HOME, Link("Papers", "papers/index.html"), Link(paper.title, f"{_base(reproduction)}/index.html")),
+        crumbs=(HOME, Link("Papers", "papers/index.html"), Link(paper.title, f"{_folder_of(reproduction)}/index.html")),
         steps=(previous, following),
         kicker=paper.title,
         site=paper.title,
@@ -219,7 +226,7 @@ def _row(
 ) -> Folded:
     """Returns a row of the table, closed; open, it shows its commands and what is missing."""
     label = ", ".join(part for part in (group, system) if part)
-    counts = ", ".join(f"{count} {kind}" for kind, count in _counts(verdicts).items())
+    counts = ", ".join(f"{count} {kind}" for kind, count in _counts_by_kind(verdicts).items())
     blocks: list[Block] = [Code(said, command) for said, command in _commands(reproduction, table, verdicts)]
     causes = tuple(dict.fromkeys(verdict.cause for verdict in verdicts if verdict.cause))
     if causes:

@@ -42,21 +42,21 @@ def order_section(
     if not table_columns:
         return None
     ident = "-".join(title.lower().split())
-    blocks: list[Block] = [_orders(table_columns, names, ident)]
+    blocks: list[Block] = [_orders_table(table_columns, names, ident)]
     if any(column.effects for column in table_columns):
-        blocks.append(_effects(table_columns, names, ident))
+        blocks.append(_effects_table(table_columns, names, ident))
     return Section(title, tuple(blocks))
 
 
-def _where(column: TableColumn, names: Callable[[str], str]) -> tuple[Cell, Cell, Cell]:
+def _column_cells(column: TableColumn, names: Callable[[str], str]) -> tuple[Cell, Cell, Cell]:
     part = ", ".join(filter(None, (column.collection, column.slice)))
     return Cell(column.table), Cell(part), Cell(names(column.metric))
 
 
-def _orders(table_columns: Sequence[TableColumn], names: Callable[[str], str], ident: str) -> Table:
+def _orders_table(table_columns: Sequence[TableColumn], names: Callable[[str], str], ident: str) -> Table:
     rows = tuple(
         (
-            *_where(column, names),
+            *_column_cells(column, names),
             Cell(str(column.n), column.n),
             Cell("n/a") if column.tau is None else number_cell(column.tau, 3),
         )
@@ -72,10 +72,10 @@ def _orders(table_columns: Sequence[TableColumn], names: Callable[[str], str], i
     return Table(ident, caption, heads, rows, _EFFECT_NOTES[:1], row_headers=3)
 
 
-def _effects(table_columns: Sequence[TableColumn], names: Callable[[str], str], ident: str) -> Table:
+def _effects_table(table_columns: Sequence[TableColumn], names: Callable[[str], str], ident: str) -> Table:
     rows = tuple(
         (
-            *_where(column, names),
+            *_column_cells(column, names),
             Cell(effect.row),
             Cell(effect.baseline),
             number_cell(effect.printed, 4),

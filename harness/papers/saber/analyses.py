@@ -349,7 +349,7 @@ def leaderboards(
     for drawn in draws(np.random.PCG64(seed), len(names), resamples):
         if np.ptp(x[drawn]) > 0 and np.ptp(y[drawn]) > 0:
             taus.append(tau_b(x[drawn], y[drawn]))
-            rhos.append(_rho(x[drawn], y[drawn]))
+            rhos.append(_spearman(x[drawn], y[drawn]))
 
     def interval(values: list[float]) -> tuple[float, float]:
         if not values:
@@ -358,11 +358,11 @@ def leaderboards(
         return round(low, 12), round(high, 12)
 
     return LeaderboardCorrelation(
-        len(names), (round(tau_b(x, y), 12), *interval(taus)), (round(_rho(x, y), 12), *interval(rhos))
+        len(names), (round(tau_b(x, y), 12), *interval(taus)), (round(_spearman(x, y), 12), *interval(rhos))
     )
 
 
-def _rho(x: Floats, y: Floats) -> float:
+def _spearman(x: Floats, y: Floats) -> float:
     from scipy import stats
 
     if np.ptp(x) == 0 or np.ptp(y) == 0:

@@ -77,7 +77,7 @@ class LanguageModel:
     def ask(self, comparison: CandidatePair) -> Ask:
         """Returns the request to the model for a comparison."""
         target, first, second = (
-            _lookup(self.problems, name) for name in (comparison.target, comparison.first, comparison.second)
+            _problem_named(self.problems, name) for name in (comparison.target, comparison.first, comparison.second)
         )
         return Ask(prompts.messages(PROMPT, target=target, first=first, second=second, explain=self.explain))
 
@@ -136,7 +136,7 @@ def decision(text: str) -> int:
     return int(decisions.pop()) if len(decisions) == 1 else 0
 
 
-def _lookup(problems: Mapping[str, MathProblem], name: str) -> MathProblem:
+def _problem_named(problems: Mapping[str, MathProblem], name: str) -> MathProblem:
     if name not in problems:
         raise HarnessError(f"judge: problem {name!r} is not in the databank")
     return problems[name]

@@ -104,10 +104,10 @@ def annotated(
                 walk.go_on([answer.value for answer in mine])
                 bad[i]["bad answers on topics"] += sum(bool(answer.failed) for answer in mine)
         for problem, idea, walk, counts in zip(part, ideas, walks, bad, strict=True):
-            yield problem.id, _annotation(idea.value, walk.tags), counts
+            yield problem.id, _as_annotation(idea.value, walk.tags), counts
 
 
-def _annotation(idea: Mapping[str, Any] | None, tags: Mapping[str, float]) -> Annotation:
+def _as_annotation(idea: Mapping[str, Any] | None, tags: Mapping[str, float]) -> Annotation:
     said = idea or {"noCoreIdea": True, "supportingIdeas": []}
     core = None if said["noCoreIdea"] or not said["coreIdea"] else str(said["coreIdea"]).strip()
     return Annotation(core, tuple(said["supportingIdeas"]), scaled(tags))

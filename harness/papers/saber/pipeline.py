@@ -117,7 +117,7 @@ def steps(settings: BuilderSettings, where: str, mode: Mode = "live") -> tuple[B
     HarnessError
         A source, an ontology, an endpoint or an encoder is missing.
     """
-    tree = _fetched(settings.ontology, f"{where}: ontology")
+    tree = _local_path(settings.ontology, f"{where}: ontology")
     return (
         _databank_step(settings.databank, f"{where}: databank", mode),
         _annotate_step(settings.annotate, tree, mode),
@@ -135,7 +135,7 @@ def counts_of(folder: Path) -> dict[str, Any]:
     return dict(json.loads(read_bytes(folder / COUNTS)))
 
 
-def _fetched(mapping: Mapping[str, Any], where: str) -> Path:
+def _local_path(mapping: Mapping[str, Any], where: str) -> Path:
     source = resource(mapping, where)
     return source if isinstance(source, Path) else fetch_resources([source])[0]
 
@@ -211,7 +211,7 @@ def _annotate_step(settings: AnnotateSettings, tree: Path, mode: Mode) -> Builde
                 made[name] = annotation
                 bad.update(counts)
         else:
-            encode = _encode(settings) if settings.encoder else None
+            encode = _encode_function(settings) if settings.encoder else None
             made = dict(local.annotated(problems, ontology, encode, settings.beam, settings.share))
         write_annotations(out / ANNOTATIONS, made)
         write_counts(out, {**annotator, **_annotation_counts(made), **bad})
@@ -244,7 +244,7 @@ def pilot(settings: BuilderSettings, databank: Path, count: int) -> str:
     """
     if settings.annotate.by != "llm":
         raise HarnessError("--pilot: this builder annotates without a language model")
-    ontology = Ontology.read(_fetched(settings.ontology, "ontology"))
+    ontology = Ontology.read(_local_path(settings.ontology, "ontology"))
     problems = sample(_problems({"databank": databank}), count)
     client = Client(load_endpoint(settings.annotate.endpoint), "live", settings.annotate.budget)
     asked = sum(1 for _ in model.annotated(problems, ontology, client, settings.annotate.threshold))
@@ -272,7 +272,7 @@ def _encoder_identity(name: str) -> dict[str, Any]:
     return encoder.identity(name, EncoderSettings())
 
 
-def _encode(settings: AnnotateSettings) -> local.Encode:
+def _encode_function(settings: AnnotateSettings) -> local.Encode:
     from harness.systems.dense import encoder
 
     loaded = encoder.load(cast(str, settings.encoder), device=settings.device)

@@ -195,7 +195,7 @@ def people_table(orders: Mapping[str, PeopleAgreement]) -> Table:
     return Table("people", "Agreement of people with orders", columns, rows, notes)
 
 
-def _second_section(judge: str, games: int, same: int) -> Section:
+def _second_judge_section(judge: str, games: int, same: int) -> Section:
     low, high = wilson(same, games)
     share = f"{same / games:.3f} (95% interval {low:.3f} to {high:.3f})" if games else "n/a"
     items = (("judge", judge), ("comparisons that both decide", f"{games:,}"), ("same preference", share))
@@ -286,7 +286,7 @@ def built_report(settings: BuilderSettings, folders: Mapping[str, Path], beside:
     if beside.people:
         sections.append(Section("Human agreement", (people_table(beside.people),)))
     if beside.second is not None:
-        sections.append(_second_section(*beside.second))
+        sections.append(_second_judge_section(*beside.second))
     if beside.truth is not None:
         sections.append(truth_section(beside.truth[1], beside.truth[0]))
     games = sum(len(each.games) for each in played)
@@ -331,7 +331,10 @@ def study_report(points: Sequence[OrderAccuracy], candidates: int) -> Report:
             columns = [Column("rounds", kind="number")]
             columns += [Column(t, f"noise {n:g}", "number") for n in noises for t in ("inversions", "sd", "tau")]
             rows = tuple(
-                (number_cell(number, 0), *(cell for n in noises for cell in _point(curves[n, number, by, against])))
+                (
+                    number_cell(number, 0),
+                    *(cell for n in noises for cell in _point_cells(curves[n, number, by, against])),
+                )
                 for number in rounds
             )
             name = f"{by}-{slug(against)}"
@@ -349,6 +352,6 @@ def study_report(points: Sequence[OrderAccuracy], candidates: int) -> Report:
     return Report("Swiss tournaments of an oracle", headline, sections)
 
 
-def _point(values: tuple[float, float, float, float]) -> tuple[Cell, Cell, Cell]:
+def _point_cells(values: tuple[float, float, float, float]) -> tuple[Cell, Cell, Cell]:
     inversions, spread, tau, _ = values
     return number_cell(inversions, 1), number_cell(spread, 1), number_cell(tau, 4)
