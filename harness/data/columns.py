@@ -78,7 +78,7 @@ class TextBlock:
 
     def line_of(self, position: int) -> int:
         """Returns the number of the line of a position, from 1."""
-        return self.line + _ends(self.bytes_[:position]) + 1
+        return self.line + _count_line_ends(self.bytes_[:position]) + 1
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def smaller_blocks(source: TextBlock, size: int = BLOCK) -> Iterator[TextBlock]:
         at, line = stop, part.line_of(part.size) - 1
 
 
-def _ends(view: npt.NDArray[np.uint8]) -> int:
+def _count_line_ends(view: npt.NDArray[np.uint8]) -> int:
     return sum(int(np.count_nonzero(view[at : at + CACHED] == 10)) for at in range(0, view.size, CACHED))
 
 

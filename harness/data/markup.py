@@ -119,9 +119,9 @@ class _Markup:
             if not is_markup:
                 look = tag.start() + 1
                 continue
-            self._data(markup[at : tag.start()])
+            self._add_text(markup[at : tag.start()])
             at = look = self._tag(markup, tag, name, last_math)
-        self._data(markup[at:])
+        self._add_text(markup[at:])
         while self._spans:
             self._close(self._spans.pop(), ended=False)
 
@@ -137,18 +137,18 @@ class _Markup:
             end = markup.find(_HIDDEN[name], at)
             return len(markup) if end < 0 else end
         if name == "span":
-            self._span(tag)
+            self._open_or_close_span(tag)
         elif name == "math" and tag["opens"] and at <= last_math:
-            self._mathml(_attributes(tag).get("alttext", ""))
+            self._add_mathml(_attributes(tag).get("alttext", ""))
             return markup.find("</math", at)
         elif name in _BLOCKS:
             self.pieces.append(" ")
         return at
 
-    def _data(self, data: str) -> None:
+    def _add_text(self, data: str) -> None:
         """Appends text; in a formula span, without the elements in it and with what remains of entities repaired."""
         if not self._open:
-            self.pieces.append(_decoded(data))
+            self.pieces.append(_without_entities(data))
             return
         decoded = _REFERENCE.sub(_character, _without_elements(data) if "<" in data else data)
         self.pieces.append(self._repaired(decoded))
@@ -161,7 +161,7 @@ class _Markup:
             self.repaired += 1
         return repaired
 
-    def _span(self, tag: re.Match[str]) -> None:
+    def _open_or_close_span(self, tag: re.Match[str]) -> None:
         if tag["opens"]:
             self._spans.append(span := _Span(_attributes(tag), len(self.pieces)))
             if span.is_formula:
@@ -171,7 +171,7 @@ class _Markup:
         elif self._spans:
             self._close(self._spans.pop())
 
-    def _mathml(self, latex: str) -> None:
+    def _add_mathml(self, latex: str) -> None:
         latex = self._repaired(unwrapped(latex))
         self.pieces.append(f"${latex or ' '}$")
         if self._open:
@@ -212,10 +212,10 @@ class _Markup:
 
 def _attributes(tag: re.Match[str]) -> dict[str, str]:
     attributes = _ATTRIBUTE.findall(tag["rest"] or tag["rest_"] or "")
-    return {name.lower(): _decoded(double or single or bare) for name, double, single, bare in attributes}
+    return {name.lower(): _without_entities(double or single or bare) for name, double, single, bare in attributes}
 
 
-def _decoded(text: str) -> str:
+def _without_entities(text: str) -> str:
     try:
         return html.unescape(text) if "&" in text else text
     except ValueError:  # a number of thousands of digits

@@ -44,16 +44,16 @@ class Faults:
 
     def add(self, line: int, reason: str) -> None:
         """Records one fault of one line."""
-        self._take([InputFault(self.path, line, reason)], 1)
+        self._add_kind([InputFault(self.path, line, reason)], 1)
 
     def each(self, rows: Bools, lines: Index, reason: Callable[[int], str]) -> None:
         """Records one kind of problem for every marked row; all are counted, the first ones kept."""
         marked = np.flatnonzero(rows)
         first = [InputFault(self.path, int(lines[row]), reason(int(row))) for row in marked[:PROBLEM_LIMIT]]
         if first:
-            self._take(first, marked.size)
+            self._add_kind(first, marked.size)
 
-    def _take(self, problems: list[InputFault], count: int) -> None:
+    def _add_kind(self, problems: list[InputFault], count: int) -> None:
         kind = _DETAILS.sub("", problems[0].reason)
         self._kinds.setdefault(kind, []).extend(problems)
         self._counts[kind] += count
