@@ -45,7 +45,7 @@ def accept(path: Path, source: str) -> Path:
     for name, check in forms.checks():
         if name == source:
             check(path)
-    _copy(path, resource.cached)
+    _copy_to_cache(path, resource.cached)
     return resource.cached
 
 
@@ -65,7 +65,7 @@ def _wanted(path: Path, source: str, files: list[str]) -> str:
     raise HarnessError(f"{path}: source {source!r} has the files {', '.join(files)}; name it as one of them")
 
 
-def _copy(path: Path, target: Path) -> None:
+def _copy_to_cache(path: Path, target: Path) -> None:
     with os_errors(target, "written"), path.open("rb") as content, staging_names.opened(target) as (made, stream):
         shutil.copyfileobj(content, stream, 1 << 20)
         stream.flush()

@@ -78,7 +78,7 @@ class DataSet:
         """
         local = self._local()
         if local is None:
-            at = hub.download(self.name, self.revision, self._wanted)
+            at = hub.download(self.name, self.revision, self._needed_names)
             local = beir.in_folder(at, self.called, self.split, self.subset)
         if self.folder is None:
             for path in (*local.corpus, *local.queries, *local.qrels, *local.excluded):
@@ -92,7 +92,7 @@ class DataSet:
         """
         if self.folder is None and not network.offline() and hub.mirrored(self.name, self.revision) is None:
             try:
-                hub.download(self.name, self.revision, self._wanted)
+                hub.download(self.name, self.revision, self._needed_names)
             except HarnessError as error:
                 if not self.here():
                     raise
@@ -109,7 +109,7 @@ class DataSet:
         if self.folder is not None:
             self._local()
         elif not self.here():
-            self._wanted(hub.listed(self.name, self.revision)[1])
+            self._needed_names(hub.listed(self.name, self.revision)[1])
 
     def _local(self) -> beir.BeirFiles | None:
         """Returns its local files, or None. Raises HarnessError if it is a folder and lacks a part."""
@@ -123,7 +123,7 @@ class DataSet:
         except HarnessError:  # partially downloaded
             return None
 
-    def _wanted(self, names: Iterable[str]) -> list[str]:
+    def _needed_names(self, names: Iterable[str]) -> list[str]:
         wanted = beir.find_beir_files(names, self.called, self.split, self.subset)
         return [name for part in wanted.values() for name in part]
 
@@ -193,13 +193,13 @@ class BeirCorpus(Corpus):
 # ---- configurations ---------------------------------------------------------------------------------------------
 
 
-def _hub(key: str, value: object) -> str:
+def _checked_hub_name(key: str, value: object) -> str:
     if not isinstance(value, str) or not hub.NAME.fullmatch(value):
         raise HarnessError(f"key {key!r} is {value!r}, expected OWNER/NAME as on huggingface.co/datasets")
     return value
 
 
-def _revision(key: str, value: object) -> str:
+def _checked_revision(key: str, value: object) -> str:
     if not isinstance(value, str) or not hub.REVISION.fullmatch(value):
         raise HarnessError(f"key {key!r} is {value!r}, expected the 40 hexadecimal digits of a commit (in quotes)")
     return value
@@ -218,8 +218,8 @@ class _Where:
     """
 
     folder: Words = ""
-    hub: Annotated[str, _hub] = ""
-    revision: Annotated[str, _revision] = ""
+    hub: Annotated[str, _checked_hub_name] = ""
+    revision: Annotated[str, _checked_revision] = ""
     subset: Words = ""
     dollars: Dollars = "pandoc"
 
@@ -294,7 +294,7 @@ def collection(name: str, mapping: Mapping[str, Any], where: str) -> BeirCollect
     given = entry.beir
     edition = Edition(given.split, f"split {given.split}", Path(), given.topics, given.judgments)
     about = (entry.protocol, {edition.name: edition}, edition.name, entry.notes, where, entry.corpus)
-    data = _data_set(given, where, given.split)
+    data = _located_data_set(given, where, given.split)
     return BeirCollection(name, entry.title, entry.licence, *about, link=entry.link, data=data)
 
 
@@ -309,11 +309,11 @@ def corpus(name: str, mapping: Mapping[str, Any], where: str) -> BeirCorpus:
         reader=beir.DOCUMENTS,
         notes=entry.notes,
         dollars=entry.beir.dollars,
-        data=_data_set(entry.beir, where),
+        data=_located_data_set(entry.beir, where),
     )
 
 
-def _data_set(given: _Where, where: str, split: str | None = None) -> DataSet:
+def _located_data_set(given: _Where, where: str, split: str | None = None) -> DataSet:
     folder = resource({"file": given.folder}, f"{where}: beir", Path(where).parent) if given.folder else None
     at = folder if isinstance(folder, Path) else None
     return DataSet(at, given.hub, given.revision, split or beir.SPLIT, given.subset, given.dollars)
@@ -355,7 +355,7 @@ def named(place: str, revision: str | None, split: str, subset: str) -> DataSet:
     if not hub.NAME.fullmatch(place) or place.startswith("."):
         raise HarnessError(f"{place}: no such folder, and no OWNER/NAME of a data set on the hub")
     if revision is not None:
-        _revision("revision", revision)
+        _checked_revision("revision", revision)
     return DataSet(None, place, revision or hub.listed(place)[0], split, subset)
 
 

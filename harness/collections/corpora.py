@@ -36,7 +36,7 @@ def corpus_reader(name: str) -> CorpusReader:
 _TARGETS = ("id", "title", "body", "tags", "formulas", "latex", "visual_id")
 
 
-def _reader(_: str, value: object) -> CorpusReader:
+def _parse_reader(_: str, value: object) -> CorpusReader:
     return corpus_reader(str(value))
 
 
@@ -93,7 +93,7 @@ class CorpusFile:
     checkout: Mapping[str, Any] | None = None
     fields: Mapping[str, Any] | None = None
     keep: tuple[Words, ...] = ()
-    reader: Annotated[CorpusReader, _reader] = JSONL
+    reader: Annotated[CorpusReader, _parse_reader] = JSONL
     notes: tuple[Words, ...] = ()
     ids_are_keys: bool = False
     has_keys: bool = False
@@ -134,9 +134,9 @@ def load_corpus(name: str) -> Corpus:
     fields: tuple[tuple[str, str], ...] = ()
     if mapping.get("reader", JSONL.name) == JSONL.name and isinstance(mapping.get("fields", {}), dict):
         with gather(faults):
-            fields = _fields(mapping, where)
+            fields = _checked_fields(mapping, where)
     with gather(faults):
-        sources = _sources(mapping, where)
+        sources = _parse_sources(mapping, where)
     refuse(faults)
     with gather(faults):
         for collection in entry.judged:
@@ -149,7 +149,7 @@ def load_corpus(name: str) -> Corpus:
     )
 
 
-def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
+def _checked_fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
     if "fields" not in mapping:
         raise HarnessError(f"{where}: key 'fields' is missing")
     listed = {column: names if isinstance(names, list) else [names] for column, names in mapping["fields"].items()}
@@ -161,7 +161,7 @@ def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ..
     return pairs
 
 
-def _sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
+def _parse_sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
     given = [key for key in ("file", "files", "folder", "checkout") if key in mapping]
     if len(given) != 1:
         both = " and ".join(given) or "none of them"

@@ -47,7 +47,7 @@ def files(name: str) -> tuple[Path, Path | None]:
     lines = (f"{row.query_id}\t0\t{row.doc_id}\t{row.relevance}\n" for row in _read(name, judged.qrels_iter()))
     topics = None
     if judged.has_queries():
-        queries = ({"id": row.query_id, "title": _text(row)} for row in _read(name, judged.queries_iter()))
+        queries = ({"id": row.query_id, "title": _text_of(row)} for row in _read(name, judged.queries_iter()))
         topics = _kept(name, "topics.jsonl", (json.dumps(row, ensure_ascii=False) + "\n" for row in queries))
     return _kept(name, "qrels.txt", lines), topics
 
@@ -61,7 +61,7 @@ def corpus(name: str) -> Corpus:
         As `dataset`, or the documents cannot be downloaded or read.
     """
     documents = dataset(name, "docs")
-    first = [(row.doc_id, _text(row)) for row in islice(_read(name, documents.docs_iter()), FIRST)]
+    first = [(row.doc_id, _text_of(row)) for row in islice(_read(name, documents.docs_iter()), FIRST)]
     spec = {
         "id": name,
         "library": import_library("ir_datasets", "ir-datasets").__version__,
@@ -72,7 +72,7 @@ def corpus(name: str) -> Corpus:
     def build(folder: Path) -> None:
         with (folder / "documents.jsonl").open("w", encoding="utf-8") as out:
             for row in track(_read(name, documents.docs_iter()), f"documents of {name}", documents.docs_count()):
-                out.write(json.dumps({"id": row.doc_id, "body": _text(row)}) + "\n")
+                out.write(json.dumps({"id": row.doc_id, "body": _text_of(row)}) + "\n")
 
     path = artefacts.get_or_build("ir_datasets", spec, build) / "documents.jsonl"
     return Corpus(label(name), name, "see ir_datasets", path, (("id", "id"), ("body", "body")), dollars="pandoc")
@@ -93,7 +93,7 @@ def _read(name: str, rows: Iterable[Any]) -> Iterator[Any]:
         raise HarnessError(f"{name}: ir_datasets: {type(error).__name__}: {' '.join(str(error).split())}") from None
 
 
-def _text(row: Any) -> str:  # noqa: ANN401
+def _text_of(row: Any) -> str:  # noqa: ANN401
     return str(row.default_text() if hasattr(row, "default_text") else row.text)
 
 

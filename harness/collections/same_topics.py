@@ -51,7 +51,7 @@ def topic_marks(collection: Collection | str, edition: str | None = None) -> dic
         if relevant and topic.id not in relevant:
             continue
         marks = marks_of.setdefault(topic.id, {("id", topic.id)})
-        marks |= {("text", text) for text in [_text(topic)] if text}
+        marks |= {("text", text) for text in [_compared_text(topic)] if text}
         marks |= {("cluster", collection.cluster, cluster) for cluster in [clusters.get(topic.id)] if cluster}
         documents = relevant.get(topic.id)
         marks |= {("relevant", collection.corpus or collection.name, documents)} if documents else set()
@@ -119,7 +119,7 @@ def in_words(same: Mapping[str, str]) -> str:
     return f"topic {other!r}{alike}"
 
 
-def _text(topic: Topic) -> str:
+def _compared_text(topic: Topic) -> str:
     text = f"{topic.title} {topic.body}"
     letters = letters_and_digits(text)
     return letters if len(letters) >= LEAST else "".join(text.casefold().split())

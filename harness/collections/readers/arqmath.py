@@ -197,11 +197,11 @@ def unanswered(corpus: Corpus, remarks: Remarks) -> Documents:
         remarks["questions without an answer"] += 1
         remarks.update(head.remarks())
         remarks.update(body.remarks())
-        words = _tags(row.get("Tags", ""))
+        words = _parse_tags(row.get("Tags", ""))
         yield (path, line), Document(str(post), head.text, body.text, words, head.formulas + body.formulas)
 
 
-def _tags(text: str) -> tuple[str, ...]:
+def _parse_tags(text: str) -> tuple[str, ...]:
     return tuple(text.translate(_BRACKETS).split())
 
 
@@ -219,7 +219,7 @@ def _document(
         remarks["accepted answers"] += accepted
     for part in (head, asked, body):
         remarks.update(part.remarks())
-    words = _tags(question.tags)
+    words = _parse_tags(question.tags)
     known = {"question": asked.text, "question_id": str(parent), "accepted": "yes" if accepted else "no"}
     known |= {"score": attributes.get("Score", ""), "html": attributes["Body"]}
     return Document(answer, head.text, body.text, words, formulas, {column: known[column] for column in keep})

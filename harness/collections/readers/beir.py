@@ -105,7 +105,7 @@ def find_beir_files(
         if not groups:
             expected = f"qrels/{split}.tsv" if part == "qrels" else f"{PARTS[part][0]}.jsonl"
             raise HarnessError(f"{where}: no {part}{of}; expected {expected}, or one of the other forms of BEIR's sets")
-        group = _chosen(part, {group for _, group in groups}, split, where)
+        group = _chosen_group(part, {group for _, group in groups}, split, where)
         ending = next(form for form in FORMS if (form, group) in groups)
         out[part] = tuple(groups[ending, group])
         _check_shards(out[part], where)
@@ -133,7 +133,7 @@ def _unpacked(name: str) -> str:
     return next((name.removesuffix(packed) for packed in _PACKED if name.endswith(packed)), name)
 
 
-def _chosen(part: str, groups: set[str], split: str, where: str) -> str:
+def _chosen_group(part: str, groups: set[str], split: str, where: str) -> str:
     if part == "qrels":
         wanted = [split] if split != SPLIT else [split, ""]  # a data set with one split need not name it
     else:
@@ -205,7 +205,7 @@ def _table_rows(path: Path) -> Iterator[tuple[int, Row]]:
             yield number, dict(zip(header, fields, strict=True))
 
 
-def _documents(corpus: Corpus, _: Remarks) -> Documents:
+def _read_documents(corpus: Corpus, _: Remarks) -> Documents:
     paths = corpus.paths
     empty = True
     for path, number, row in rows(paths):
@@ -220,7 +220,7 @@ def _documents(corpus: Corpus, _: Remarks) -> Documents:
         raise format_error(paths[0], 0, "holds no documents")
 
 
-DOCUMENTS = CorpusReader("beir", _documents, version=2, dollars="pandoc")
+DOCUMENTS = CorpusReader("beir", _read_documents, version=2, dollars="pandoc")
 
 
 def topics(files: BeirFiles, judged: Iterable[str], language: str = "eng", dollars: Dollars = "pandoc") -> Topics:

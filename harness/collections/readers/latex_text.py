@@ -104,17 +104,17 @@ def latex_to_text(source: str, expand: Expand = str) -> str:
     'Let $X$ be nice, see Lemma. étale'
     """
     held: list[str] = []
-    text = _FORMULA.sub(partial(_hold, held), expand(source))
+    text = _FORMULA.sub(partial(_hold_formula, held), expand(source))
     text = _REFERENCE.sub("", _LABEL.sub("", text))
     text = _FOOTNOTE.sub(r" (\1)", text)
-    text = _ACCENT.sub(_accented, _ESCAPED.sub(r"\1", _LINK.sub("", text)))
+    text = _ACCENT.sub(_accented_letter, _ESCAPED.sub(r"\1", _LINK.sub("", text)))
     text = _COMMAND.sub(" ", _SIGN.sub(lambda match: _SIGNS[match[1]], _ENVIRONMENT.sub(" ", text)))
     text = text.replace("~", " ").replace("``", '"').replace("''", '"').replace("{", "").replace("}", "")
     text = _SPACE_BEFORE.sub("", _BLANKS.sub(" ", text)).strip()
     return _HELD.sub(lambda match: held[int(match[1])], text)
 
 
-def _hold(held: list[str], match: re.Match[str]) -> str:
+def _hold_formula(held: list[str], match: re.Match[str]) -> str:
     """Cleans a formula and adds it to `held`; returns its placeholder for processing the prose."""
     inner = next(match[name] for name in ("display", "inline", "square", "round", "inner") if match[name] is not None)
     inner = _BLANKS.sub(" ", _REFERENCE.sub("", _LABEL.sub("", inner))).strip()
@@ -128,6 +128,6 @@ def _hold(held: list[str], match: re.Match[str]) -> str:
     return f"\x00{len(held) - 1}\x00"
 
 
-def _accented(match: re.Match[str]) -> str:
+def _accented_letter(match: re.Match[str]) -> str:
     mark = _MARKS.get(match[1] or "") or _LETTER_MARKS[match[2]]
     return unicodedata.normalize("NFC", (match[3] or match[4] or match[5]) + mark)

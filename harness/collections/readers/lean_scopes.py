@@ -110,7 +110,7 @@ def binders_in(stream: Sequence[Token], begin: int, end: int) -> list[Binder]:
     at = begin
     while at < end and stream[at].text in OPENING and stream[at].text != "⟨":
         last = closing(stream, at)
-        binders += _of_bracket(stream[at].text, stream[at + 1 : last])
+        binders += _binders_of_bracket(stream[at].text, stream[at + 1 : last])
         at = last + 1
     return binders
 
@@ -123,9 +123,9 @@ def after_binders(stream: Sequence[Token], begin: int, end: int) -> int:
     return min(at, end)
 
 
-def _of_bracket(bracket: str, inside: Sequence[Token]) -> list[Binder]:
+def _binders_of_bracket(bracket: str, inside: Sequence[Token]) -> list[Binder]:
     if bracket == "{" and inside and inside[0].text == "{":  # `{{x : T}}` is `⦃x : T⦄`
-        return _of_bracket("⦃", inside[1:-1])
+        return _binders_of_bracket("⦃", inside[1:-1])
     level = inside[0].depth if inside else 0
     colon = next((n for n, token in enumerate(inside) if token.text == ":" and token.depth == level), None)
     names = [token.text for token in (inside if colon is None else inside[:colon]) if token.kind == NAME]

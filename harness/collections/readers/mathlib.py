@@ -37,7 +37,7 @@ def qr_topics(data: bytes, path: str, language: str = "eng") -> Topics:
     All queries of an item have the same gold declaration, so significance tests use `item` as cluster.
     """
     numbered = []
-    for line, row in _qr(data, path):
+    for line, row in _valid_rows(data, path):
         known = {key: str(row[key]) for key in ("kind", "difficulty") if row.get(key)}
         for column, style in STYLES.items():
             if query := str(row[column]).strip():
@@ -52,14 +52,14 @@ def qr_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 def qr_qrels(data: bytes, path: str, edition: str) -> Qrels:
     """Returns judgments with grade 1 for the gold declaration of each query."""
     judgments: dict[str, dict[str, float]] = {}
-    for _, row in _qr(data, path):
+    for _, row in _valid_rows(data, path):
         for column, style in STYLES.items():
             if str(row[column]).strip():
                 judgments[f"{row['id']}.{style}"] = {str(row["full_name"]): 1.0}
     return replace(Qrels.from_dict(edition, judgments), sha256=sha256(data))
 
 
-def _qr(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _valid_rows(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     for line, row in json_items(data, path):
         for key in ("id", "full_name", *STYLES):
             if not isinstance(row.get(key), str):
@@ -110,11 +110,11 @@ def _names(data: bytes, path: str) -> Iterator[tuple[int, str, dict[str, str]]]:
         yield line, f"{row['source']}-{count[row['source']]:03d}", row
 
 
-def _of_items(first: First) -> bool:
+def _are_items(first: First) -> bool:
     return isinstance(first, Mapping) and "full_name" in first
 
 
 READERS = (
-    FileForm("mathlib-qr", qr_topics, qr_qrels, first=_of_items),
+    FileForm("mathlib-qr", qr_topics, qr_qrels, first=_are_items),
     FileForm("mathlib-names", names_topics, names_qrels, first=lambda first: set(NAMES) <= set(first)),
 )

@@ -46,7 +46,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
     """
     corpus.check_kept(COLUMNS)
     for question, answer, path in _pages(corpus):
-        yield (path, 0), _document(path, question, answer, "html" in corpus.keep, remarks)
+        yield (path, 0), _read_document(path, question, answer, "html" in corpus.keep, remarks)
 
 
 def read_formulas(corpus: Corpus, remarks: Remarks) -> Documents:
@@ -95,7 +95,7 @@ def _occurrences(path: Path, question: str, answer: str, remarks: Remarks) -> It
             yield question if of_question else answer, formula
 
 
-def _document(path: Path, question: str, answer: str, raw: bool, remarks: Remarks) -> Document:
+def _read_document(path: Path, question: str, answer: str, raw: bool, remarks: Remarks) -> Document:
     parts = _parts(path, question, answer)
     title, asked, body = (read_markup(parts[part]) for part in ("question-title", "question", "answer"))
     formulas = title.formulas + asked.formulas + body.formulas

@@ -64,8 +64,8 @@ def check(path: Path) -> None:
 FORMULAS = CorpusReader("ntcir-12", read, VERSION)
 
 
-def _first(first: First) -> bool:
+def _is_row(first: First) -> bool:
     return not isinstance(first, Mapping) and len(first) == 2 and first[0].startswith("NTCIR")
 
 
-READERS = (FileForm(FORMULAS.name, read_topics, documents=FORMULAS, first=_first, source="ntcir-12", check=check),)
+READERS = (FileForm(FORMULAS.name, read_topics, documents=FORMULAS, first=_is_row, source="ntcir-12", check=check),)

@@ -57,7 +57,7 @@ _DEFAULT = """- config_name: default
 
 def card(data: Contents, seen: Seen, form: str, folder: Path) -> str:
     """Returns the content of `README.md`; `form` is `beir`, `trec` or `mteb`, `folder` has the written files."""
-    parts = [_front(data, form), f"# {_plain(data.collection.title)}\n"]
+    parts = [_front_matter(data, form), f"# {_plain(data.collection.title)}\n"]
     if data.qrels is not None:
         qrels = f"{data.present(seen):,} judgments of {len(data.qrels.topics):,} topics, edition {data.edition}"
     else:
@@ -70,14 +70,14 @@ def card(data: Contents, seen: Seen, form: str, folder: Path) -> str:
         f"Topics and judgments: {_plain(data.collection.licence)}. Documents: {_plain(data.corpus.licence)}. "
         "Whoever passes these files on must follow these terms, and the terms of use accepted to fetch them.\n"
     )
-    parts.append("".join(f"- {line}\n" for line in _sources(data)))
+    parts.append("".join(f"- {line}\n" for line in _source_lines(data)))
     parts.append("## Scores\n")
-    parts.append("".join(f"- {_plain(line)}\n" for line in _cautions(data, seen, form)))
+    parts.append("".join(f"- {_plain(line)}\n" for line in _caution_lines(data, seen, form)))
     parts.append(f"Exported by mathir-harness {__version__}.\n")
     return "\n".join(parts)
 
 
-def _front(data: Contents, form: str) -> str:
+def _front_matter(data: Contents, form: str) -> str:
     """Returns the YAML at the beginning, which `datasets` reads."""
     codes = sorted({topic.language for topic in data.topics})
     listed = "".join(f"- {json.dumps(code)}\n" for code in codes)
@@ -85,7 +85,7 @@ def _front(data: Contents, form: str) -> str:
     return f"---\nlanguage:\n{listed}task_categories:\n- text-retrieval\n{configs}---\n"
 
 
-def _cautions(data: Contents, seen: Seen, form: str) -> Iterator[str]:
+def _caution_lines(data: Contents, seen: Seen, form: str) -> Iterator[str]:
     protocol = data.protocol
     yield (
         f"The collection's own protocol is `{protocol.name}` ({', '.join(protocol.measures)}); scores of other "
@@ -108,7 +108,7 @@ def _cautions(data: Contents, seen: Seen, form: str) -> Iterator[str]:
     yield from (*data.collection.notes, *data.corpus.notes)
 
 
-def _sources(data: Contents) -> Iterator[str]:
+def _source_lines(data: Contents) -> Iterator[str]:
     lines = [*_of_collection(data.collection, data.edition, data.qrels is not None), *_of_corpus(data.corpus)]
     yield from dict.fromkeys(lines)
 

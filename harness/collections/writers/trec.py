@@ -26,11 +26,11 @@ def write(data: Contents, folder: Path) -> Seen:
         A topic has a text that the form cannot hold.
     """
     seen = Seen()
-    write_lines(folder / "documents.trec", _documents(data, seen))
-    write_lines(folder / "topics.trec", (_topic(topic) for topic in data.topics))
-    write_lines(folder / "topics.tsv", (f"{topic.id}\t{_flat(data.query(topic))}\n" for topic in data.topics))
+    write_lines(folder / "documents.trec", _document_elements(data, seen))
+    write_lines(folder / "topics.trec", (_topic_element(topic) for topic in data.topics))
+    write_lines(folder / "topics.tsv", (f"{topic.id}\t{_in_one_line(data.query(topic))}\n" for topic in data.topics))
     if data.qrels is not None:
-        write_lines(folder / "qrels.txt", _judgments(data, seen))
+        write_lines(folder / "qrels.txt", _judgment_lines(data, seen))
     if data.keyed:
         keys = (f"{doc}\t{key}\n" for doc, key in seen.keys.items())
         write_lines(folder / "keys.tsv", ["id\tkey\n", *keys])
@@ -40,15 +40,15 @@ def write(data: Contents, folder: Path) -> Seen:
     return seen
 
 
-def _documents(data: Contents, seen: Seen) -> Iterator[str]:
+def _document_elements(data: Contents, seen: Seen) -> Iterator[str]:
     for document in data.documents(seen):
-        title = f"<TITLE>\n{escape(_flat(document.title), quote=False)}\n</TITLE>\n" if document.title else ""
+        title = f"<TITLE>\n{escape(_in_one_line(document.title), quote=False)}\n</TITLE>\n" if document.title else ""
         text = escape(body(document), quote=False).replace("\r\n", "\n").replace("\r", "\n")
         yield f"<DOC>\n<DOCNO>{document.id}</DOCNO>\n{title}<TEXT>\n{text}\n</TEXT>\n</DOC>\n"
 
 
-def _topic(topic: Topic) -> str:
-    title, description = _flat(topic.title), _flat(topic.body)
+def _topic_element(topic: Topic) -> str:
+    title, description = _in_one_line(topic.title), _in_one_line(topic.body)
     if not title:  # which the form requires
         title, description = description, ""
     if mark := _MARK.search(f"{title} {description}"):
@@ -60,7 +60,7 @@ def _topic(topic: Topic) -> str:
     )
 
 
-def _judgments(data: Contents, seen: Seen) -> Iterator[str]:
+def _judgment_lines(data: Contents, seen: Seen) -> Iterator[str]:
     """Yields four columns; judgments by key stay as they are, with `keys.tsv` beside them."""
     qrels = data.qrels
     assert qrels is not None  # noqa: S101  (for mypy)
@@ -69,5 +69,5 @@ def _judgments(data: Contents, seen: Seen) -> Iterator[str]:
             yield f"{qrels.topics[topic]} 0 {name} {int(grade)}\n"
 
 
-def _flat(text: str) -> str:
+def _in_one_line(text: str) -> str:
     return " ".join(text.split())
