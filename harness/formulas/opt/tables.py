@@ -93,7 +93,7 @@ def leaf(label: str) -> Node:
     return (label, ())
 
 
-def _items() -> dict[str, Item]:
+def _command_items() -> dict[str, Item]:
     items: dict[str, Item] = {}
     for role in Role:
         for name, label in pairs(_TABLES.get(role.name.lower(), ())):
@@ -105,7 +105,7 @@ def _items() -> dict[str, Item]:
 
 
 _TABLES = sections(Path(__file__).with_name("symbols.txt"))
-ITEMS: Mapping[str, Item] = _items()
+ITEMS: Mapping[str, Item] = _command_items()
 ACCENTS: Mapping[str, str] = {"\\" + name: "F!" + sign for name, sign in pairs(_TABLES["accents"])}
 # Names of negated relations and quantifiers, where these are not `not-` and the name of the relation.
 NEGATED: Mapping[str, str] = dict(pairs(_TABLES["negated"]))

@@ -76,7 +76,7 @@ def formula_spans(text: str, dollars: Dollars = "pairs") -> list[Span]:
     """
     if "$" not in text and "\\" not in text:
         return []
-    signs = _read(text)
+    signs = _find_signs(text)
     starts, texts, _ = signs
     ends = _environments(texts)
     closing = {close: _following(signs, close) for close in ("$", "$$", r"\)", r"\]") if close in text}
@@ -134,7 +134,7 @@ def lone_dollars(text: str, dollars: Dollars = "pairs") -> int:
     return sum(bool(match[1]) for prose, _ in split_formulas(text, dollars) for match in _LONE.finditer(prose))
 
 
-def _read(text: str) -> _Signs:
+def _find_signs(text: str) -> _Signs:
     signs = _Signs([], [], {})
     starts, texts, beyond = signs
     depths = {"$": 0, r"\(": 0, r"\[": 0}

@@ -156,9 +156,9 @@ def unmask_formulas(translated: str, masked: Masked, *, repair: bool = False) ->
     prefix, spelling = masked.prefix, _any_spelling(masked.prefix)
     formula = dict(zip(masked.numbers, masked.formulas, strict=True))
     placeholders = [(match, int(match[1])) for match in spelling.finditer(translated)]
-    exact = {number for match, number in placeholders if _exact(match, prefix)}
+    exact = {number for match, number in placeholders if _is_exact(match, prefix)}
     ours = [(match, number) for match, number in placeholders if number in formula]
-    places = [(match, number) for match, number in ours if _exact(match, prefix) or number not in exact]
+    places = [(match, number) for match, number in ours if _is_exact(match, prefix) or number not in exact]
     if repair and not _in_other_letters(masked.text, prefix):
         candidates = ((match, int(match[1] or -1)) for match in _in_other_letters(translated, prefix))
         other = [(match, number) for match, number in candidates if number in formula]
@@ -227,7 +227,7 @@ def _in_other_letters(text: str, prefix: str) -> list[re.Match[str]]:
     return [match for match in matches if not _any_spelling(prefix).fullmatch(match[0] + "1" * (match[1] is None))]
 
 
-def _exact(match: re.Match[str], prefix: str) -> bool:
+def _is_exact(match: re.Match[str], prefix: str) -> bool:
     return match[0] == f"{prefix}{int(match[1])}"
 
 
