@@ -491,9 +491,9 @@ def footnotes(table: Table) -> dict[str, str]:
     for row in table.rows:
         for cell in row:
             if cell.note and cell.note not in notes:
-                notes[cell.note] = _letter(len(notes))
+                notes[cell.note] = _note_letter(len(notes))
     return notes
 
 
-def _letter(index: int) -> str:
-    return (_letter(index // 26 - 1) if index >= 26 else "") + chr(ord("a") + index % 26)
+def _note_letter(index: int) -> str:
+    return (_note_letter(index // 26 - 1) if index >= 26 else "") + chr(ord("a") + index % 26)
