@@ -67,7 +67,7 @@ def listed(name: str, revision: str | None = None) -> tuple[str, list[str]]:
     HarnessError
         `HARNESS_OFFLINE` is set, the hub's library is not installed, or the hub does not answer or knows no such set.
     """
-    return _asked(name, lambda: _listed(name, revision))
+    return _asked(name, lambda: _list_files(name, revision))
 
 
 def download(name: str, revision: str, chosen: Chosen) -> Path:
@@ -92,7 +92,7 @@ def download(name: str, revision: str, chosen: Chosen) -> Path:
             disable_progress_bars()
         log_line(f"downloading {len(files)} files of {name} from the hub")
         cached_files = [
-            Path(hf_hub_download(name, file, repo_type="dataset", revision=revision, endpoint=_endpoint()))
+            Path(hf_hub_download(name, file, repo_type="dataset", revision=revision, endpoint=_hub_address()))
             for file in files
         ]
         return cached_files[0].parents[len(Path(files[0]).parts) - 1]
@@ -119,10 +119,10 @@ def json_lines(name: str, revision: str) -> Iterator[bytes]:
         if path.suffix == ".jsonl":
             yield from (line + b"\n" for line in path.read_bytes().split(b"\n") if line.strip())
         else:
-            yield from _rows(path)
+            yield from _json_rows(path)
 
 
-def _rows(path: Path) -> Iterator[bytes]:
+def _json_rows(path: Path) -> Iterator[bytes]:
     try:
         from pyarrow import parquet
     except ImportError:
@@ -156,14 +156,14 @@ def verify(path: Path) -> None:
     _VERIFIED.add(stamp)
 
 
-def _listed(name: str, revision: str | None) -> tuple[str, list[str]]:
+def _list_files(name: str, revision: str | None) -> tuple[str, list[str]]:
     from huggingface_hub import HfApi
 
-    about = HfApi(endpoint=_endpoint()).dataset_info(name, revision=revision, timeout=TIMEOUT)
+    about = HfApi(endpoint=_hub_address()).dataset_info(name, revision=revision, timeout=TIMEOUT)
     return str(about.sha), [sibling.rfilename for sibling in about.siblings or ()]
 
 
-def _endpoint() -> str | None:
+def _hub_address() -> str | None:
     return os.environ.get("HF_ENDPOINT") or None  # which the library reads when it is imported
 
 

