@@ -35,15 +35,15 @@ def rehearse_steps(made: World, paper: str, words: Sequence[str]) -> int:
     HarnessError
         A stand-in is refused.
     """
-    with _services(made):
+    with _serving_stand_ins(made):
         for source, paths in made.given.items():
             for path in paths:
-                if code := _harness(made, "fetch", source, "--from", str(path)):
+                if code := _run_harness(made, "fetch", source, "--from", str(path)):
                     raise HarnessError(f"rehearse: harness fetch {source} --from {path} ended with exit code {code}")
-        return _harness(made, "reproduce", f"paper={paper}", "make=true", *words)
+        return _run_harness(made, "reproduce", f"paper={paper}", "make=true", *words)
 
 
-def _harness(made: World, *words: str) -> int:
+def _run_harness(made: World, *words: str) -> int:
     command = [sys.executable, "-P", "-m", "harness", *words]
     printed = sys.stderr if words[0] == "fetch" else None
     process = subprocess.Popen(command, cwd=made.work, env=made.environment(os.environ), stdout=printed)
@@ -116,7 +116,7 @@ def row_systems(steps: Sequence[RunStep]) -> dict[PrintedRow, set[str]]:
 
 
 @contextmanager
-def _services(made: World) -> Iterator[None]:
+def _serving_stand_ins(made: World) -> Iterator[None]:
     with services.serving(made.seed) if made.services else nullcontext("") as url:
         if url:
             world.overlay_services(made, url)

@@ -244,18 +244,18 @@ def _overlay_model(folder: Path, name: str, place: Path) -> None:
         "model": {"engine": "transformers", "folder": name},
         "files": files,
     }
-    _write(folder, name, mapping)
+    _write_source(folder, name, mapping)
 
 
 def _overlay_source(folder: Path, name: str, given: Sequence[Path], above: str) -> None:
     files = {f"{above}/{path.name}": {"sha256": sha256_file(path), "size": path.stat().st_size} for path in given}
     how = "harness rehearse makes it"
-    _write(
+    _write_source(
         folder, name, {"title": f"stand-in for {name}", "licence": "none: generated", "by_hand": how, "files": files}
     )
 
 
-def _write(folder: Path, name: str, mapping: Mapping[str, object]) -> None:
+def _write_source(folder: Path, name: str, mapping: Mapping[str, object]) -> None:
     write_atomic(folder / "conf" / "source" / f"{name}.yaml", yaml.safe_dump(dict(mapping), sort_keys=False))
 
 
