@@ -274,7 +274,7 @@ def submitted(events: Sequence[Event]) -> set[str]:
 
 def entry_text(event: Submitted) -> str:
     """Formats the copy of an event in the folder of its submission."""
-    return _text(asdict(event)) + "\n"
+    return _canonical_json(asdict(event)) + "\n"
 
 
 class Journal:
@@ -309,11 +309,11 @@ class Journal:
             raise format_error(self.path, 0, f"cannot be read: {error.strerror or error}") from None
         whole = data.rfind(b"\n") + 1
         for line in data[:whole].splitlines(keepends=True):
-            self.events.append(self._event(line))
+            self.events.append(self._parse_event(line))
             self._end += len(line)
         self._tail = data[whole:]
 
-    def _event(self, line: bytes) -> Event:
+    def _parse_event(self, line: bytes) -> Event:
         try:
             body = json.loads(line)
             check = body.pop("check")
@@ -390,7 +390,7 @@ class Journal:
 
     def _is_cut(self, event: Event) -> bool:
         """Returns whether the last line is the beginning of an event's."""
-        text = _text(asdict(event)).encode()[:-1]
+        text = _canonical_json(asdict(event)).encode()[:-1]
         return text.startswith(self._tail[: len(text)])
 
     def _entry(self, place: str, whole: Event | None) -> Submitted | str:
@@ -461,14 +461,14 @@ class Journal:
             done = os.write(self._handle, line) == len(line)
             os.fsync(self._handle)
         except OSError as error:
-            self._undo()
+            self._cut_off_unfinished()
             raise HarnessError(f"{self.path}: cannot be written: {error.strerror or error}") from None
         if not done:
-            self._undo()
+            self._cut_off_unfinished()
             raise HarnessError(f"{self.path}: cannot be written: the disk is full")
         self.catch_up()
 
-    def _undo(self) -> None:
+    def _cut_off_unfinished(self) -> None:
         os.ftruncate(self._handle, self._end)
 
 
@@ -484,12 +484,12 @@ def _escaped(text: object) -> str:
     return str(text).replace("{", "{{").replace("}", "}}")
 
 
-def _text(body: Mapping[str, Any]) -> str:
+def _canonical_json(body: Mapping[str, Any]) -> str:
     return json.dumps(body, allow_nan=False, sort_keys=True)
 
 
 def _line(body: Mapping[str, Any], before: str) -> bytes:
     """Formats a line with the checksum of itself and the line before it."""
-    text = _text(body)
+    text = _canonical_json(body)
     check = sha256(f"{before}\n{text}".encode())[:16]
     return f'{text[:-1]}, "check": "{check}"}}\n'.encode()

@@ -149,10 +149,10 @@ def read_lab(folder: Path) -> Lab:
     if not path.is_file():
         hint = "; check the path, or create a lab with 'harness lab new'" if not folder.exists() else ""
         raise HarnessError(f"{folder}: not a lab: the file {FILE} is missing{hint}")
-    return _lab(folder, config.parse(read_bytes(path, most=1 << 20), str(path)), str(path))
+    return _lab_from_settings(folder, config.parse(read_bytes(path, most=1 << 20), str(path)), str(path))
 
 
-def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
+def _lab_from_settings(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
     faults: list[str] = []
     with gather(faults):
         file = typed(LabFile, mapping, where)
@@ -258,7 +258,7 @@ def new_lab(
     if folder.exists() or folder.is_symlink():
         raise HarnessError(f"{folder}: exists already; choose another folder")
     given = {key: value for key, value in settings.items() if value not in (None, ())}
-    lab = _lab(folder, given, f"{folder / FILE}")
+    lab = _lab_from_settings(folder, given, f"{folder / FILE}")
     bench = lab.task()
     key, committed = commitment or ((key := new_key()), _commitment(lab, key))
     if lab.private:
@@ -267,7 +267,7 @@ def new_lab(
             reason = f"expected at least {least:g}: a narrower one shows one document's change"
             raise HarnessError(f"{folder / FILE}: key 'noise' is {lab.noise:g}, {reason}")
         given = {**given, "noise": max(least, lab.noise)}
-        lab = _lab(folder, given, f"{folder / FILE}")
+        lab = _lab_from_settings(folder, given, f"{folder / FILE}")
     making = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -203,7 +203,7 @@ def leaderboard(entries: Sequence[LeaderboardEntry], settings: LeaderboardSettin
             first=None if position is None or spread is None else float(spread.first[position]),
             group="" if position is None else groups.letters.get(entries[i].name, ""),
             missing=None if how.private else len(scores[i].missing),
-            judgments=None if how.private else _judgments(scores[i]),
+            judgments=None if how.private else _judgments_of(scores[i]),
             ties=None if position is None else ties[position],
         )
     return Leaderboard(
@@ -240,24 +240,25 @@ def _aligned(scores: Scores, measure: str) -> Floats:
     return scores.column(measure)[np.argsort(np.array(scores.topics))]
 
 
-def _clusters(scores: Scores, how: LeaderboardSettings) -> Index | None:
+def _cluster_numbers(scores: Scores, how: LeaderboardSettings) -> Index | None:
     return None if how.clusters is None else numbers_of_names([how.clusters[topic] for topic in sorted(scores.topics)])
 
 
 def _rank_intervals(scores: Sequence[Scores], main: str, how: LeaderboardSettings) -> RankIntervals:
     """Computes bootstrap intervals of the runs' ranks."""
     values = np.stack([_aligned(each, main) for each in scores])
-    clusters = _clusters(scores[0], how)
+    clusters = _cluster_numbers(scores[0], how)
     return rank_intervals(values, clusters, resamples=how.resamples, seed=how.seed, confidence=how.confidence)
 
 
 def _rounded(value: float, how: LeaderboardSettings) -> float | None:
+    """Returns a value rounded if the judgments are private; None for NaN."""
     if math.isnan(value):
         return None
     return rounded_to_step(value, how.step_of_means) if how.private else value
 
 
-def _defined(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
@@ -275,12 +276,12 @@ def _means(
     if how.private:
         return [
             tuple(
-                Mean(name, _rounded(each.aggregate(name), how) if told is None else _defined(told[name]))
+                Mean(name, _rounded(each.aggregate(name), how) if told is None else _none_if_nan(told[name]))
                 for name in measures
             )
             for each, told in zip(scores, shown, strict=True)
         ]
-    clusters = _clusters(scores[0], how)
+    clusters = _cluster_numbers(scores[0], how)
     by_measure = []
     for name in measures:
         measure = parse_measure(name)
@@ -339,7 +340,7 @@ def _detectable(comparison: Comparison, how: LeaderboardSettings) -> Detectable 
     )
 
 
-def _judgments(scores: Scores) -> Judgments | None:
+def _judgments_of(scores: Scores) -> Judgments | None:
     cuts = {}
     for name in scores.measures:
         measure = parse_measure(name)

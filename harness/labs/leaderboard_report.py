@@ -59,14 +59,14 @@ def leaderboard_report(
         if len(boards) > 1:
             sections.append(Section(conditions_text(board), (Prose((f"{leaderboard_headline(board)}.",)),)))
         sections += [
-            _standings(board, end, level),
-            _reading(board, level),
+            _standings_section(board, end, level),
+            _interpretation_section(board, level),
             *(
                 section
                 for section in (_judgments_section(board, end, level), _ties_section(board, end, level))
                 if section is not None
             ),
-            _data_and_protocol(board, remarks, level),
+            _data_and_protocol_section(board, remarks, level),
         ]
     sections.append(provenance_section(provenance))
     name = ", ".join(dict.fromkeys(board.collection for board in boards))
@@ -259,7 +259,7 @@ def _mean_cell(mean: Mean, board: Leaderboard, marks: tuple[str, ...] = ()) -> C
     return Cell(shown, mean.value, marks, values=(mean.value, mean.low, mean.high))
 
 
-def _whole(value: int | None) -> Cell:
+def _count_cell(value: int | None) -> Cell:
     return Cell("") if value is None else Cell(f"{value:,}", value)
 
 
@@ -281,12 +281,12 @@ def _table(board: Leaderboard, standings: Sequence[LeaderboardRow], name: str, c
                 marks = ("best",) if value.value is not None and value.value == best[value.measure] else ()
                 return _mean_cell(value, board, marks)
             case Span():
-                return _span(value.low, value.high)
+                return _span_cell(value.low, value.high)
             case str():
                 return Cell(value)
             case float():
                 return number_cell(value)
-        return _whole(value if isinstance(value, int) else None)
+        return _count_cell(value if isinstance(value, int) else None)
 
     def heading(column: BoardColumn) -> Column:
         match column.value(standings[0]):
@@ -313,13 +313,13 @@ def _table(board: Leaderboard, standings: Sequence[LeaderboardRow], name: str, c
     return Table(name, caption, (Column("run"), *map(heading, columns)), tuple(rows), notes)
 
 
-def _span(low: int | None, high: int | None) -> Cell:
+def _span_cell(low: int | None, high: int | None) -> Cell:
     if low is None or high is None:
         return Cell("")
     return Cell(f"{low}" if low == high else f"{low} to {high}", values=(low, high))
 
 
-def _standings(board: Leaderboard, end: str, level: int) -> Section:
+def _standings_section(board: Leaderboard, end: str, level: int) -> Section:
     label = board.protocol.label(board.main)
     caption = f"Runs ranked by {label}"
     blocks: list[Block] = (
@@ -350,7 +350,7 @@ def leaderboard_means_figure(board: Leaderboard, end: str = "") -> Figure:
     return Figure(f"means{end}", f"{label} of the runs{some}{said}", svg)
 
 
-def _reading(board: Leaderboard, level: int) -> Section:
+def _interpretation_section(board: Leaderboard, level: int) -> Section:
     return Section("Interpretation", (Prose(reading(board)),), level)
 
 
@@ -393,8 +393,8 @@ def _ties_section(board: Leaderboard, end: str, level: int) -> Section | None:
         ends = dict.fromkeys(f"{end:.4f}" for end in (ties.low, ties.high) if end is not None)
         span = " to ".join(ends) if known else "not known"
         values = (ties.low or 0.0, ties.high or 0.0) if known else ()
-        ranks = _span(ties.best, ties.worst) if ties.best is not None else Cell("not known")
-        rows.append((Cell(each.name), _whole(each.rank), _whole(ties.tied), Cell(span, values=values), ranks))
+        ranks = _span_cell(ties.best, ties.worst) if ties.best is not None else Cell("not known")
+        rows.append((Cell(each.name), _count_cell(each.rank), _count_cell(ties.tied), Cell(span, values=values), ranks))
     columns = (
         Column("run"),
         Column("rank", kind="number"),
@@ -407,7 +407,7 @@ def _ties_section(board: Leaderboard, end: str, level: int) -> Section | None:
     return Section("Ties", (Prose((rule,)), Table(f"ties{end}", caption, columns, tuple(rows), (note,))), level)
 
 
-def _data_and_protocol(board: Leaderboard, remarks: Sequence[str], level: int) -> Section:
+def _data_and_protocol_section(board: Leaderboard, remarks: Sequence[str], level: int) -> Section:
     judged = f"SHA-256 of the judgments: {board.qrels_sha256[:12]}." if board.qrels_sha256 else ""
     head = f"Collection {board.collection}, edition {board.edition}: {board.topics} topics. {judged}".strip()
     return Section("Data and protocol", (Prose((head, *remarks)), protocol_text(board.protocol)), level)

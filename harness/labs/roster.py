@@ -109,7 +109,7 @@ def add_team(lab: Lab, name: str, *, new: bool = False, now: datetime | None = N
     with changed(lab) as journal:
         names = real_names(lab)
         taken = roster(journal.events)
-        team = _known_as(names, given)
+        team = _pseudonym_of(names, given)
         there = {event.team for event in journal.events if isinstance(event, TeamJoined | Submitted)}
         if new and team in there:
             raise HarnessError(f"team {given}: is in the lab already; choose another name, or ask its organisers")
@@ -147,7 +147,7 @@ def check_name(lab: Lab, events: Sequence[Event], name: str, *, hide: bool = Fal
     """
     given, names = nfc(name), real_names(lab)
     check_form(given)
-    team = _known_as(names, given)
+    team = _pseudonym_of(names, given)
     there = {event.team for event in events if isinstance(event, TeamJoined | Submitted)}
     for other in {BASELINE, *there, *names.values()} - {given, team, names.get(team)}:
         if alike := confusable(given, other):
@@ -200,10 +200,10 @@ def real_names(lab: Lab) -> dict[str, str]:
 
 def known_as(lab: Lab, team: str) -> str:
     """Returns the name of a team in the lab: its pseudonym if it has one, else the name itself, in NFC."""
-    return _known_as(real_names(lab), nfc(team))
+    return _pseudonym_of(real_names(lab), nfc(team))
 
 
-def _known_as(names: Mapping[str, str], team: str) -> str:
+def _pseudonym_of(names: Mapping[str, str], team: str) -> str:
     return team if team in names else next((pseudonym for pseudonym, real in names.items() if real == team), team)
 
 

@@ -133,7 +133,7 @@ def commitment(events: Sequence[Event]) -> Committed | None:
     return next((each for each in events[:1] if isinstance(each, Committed)), None)
 
 
-def _stored(lab: Lab) -> str:
+def _read_key(lab: Lab) -> str:
     path = lab.folder / PRIVATE / SEED
     return read_bytes(path, most=1 << 10).decode("utf-8", "replace").strip() if path.is_file() else ""
 
@@ -161,9 +161,9 @@ def stored_key(lab: Lab, events: Sequence[Event]) -> str:
     HarnessError
         It is missing, or not the one that the lab committed to.
     """
-    committed, stored = commitment(events), _stored(lab)
+    committed, stored = commitment(events), _read_key(lab)
     if committed is None or committed.seed_sha256 not in (sha256(stored.encode()), sha256(seed_from(stored).encode())):
-        raise _unknown(lab, committed)
+        raise _key_error(lab, committed)
     return stored
 
 
@@ -183,14 +183,14 @@ def seed_of(lab: Lab, events: Sequence[Event]) -> str:
     if revealed and sha256(revealed.encode()) != committed.seed_sha256:
         reason = f"the revealed seed is not that of the commitment (SHA-256 {committed.seed_sha256})"
         raise HarnessError(f"{lab.folder / JOURNAL}: {reason}; restore the journal from a copy")
-    stored = _stored(lab)
+    stored = _read_key(lab)
     for seed in (revealed, seed_from(stored), stored):
         if seed and sha256(seed.encode()) == committed.seed_sha256:
             return seed
-    raise _unknown(lab, committed)
+    raise _key_error(lab, committed)
 
 
-def _unknown(lab: Lab, committed: Committed | None) -> HarnessError:
+def _key_error(lab: Lab, committed: Committed | None) -> HarnessError:
     path = lab.folder / PRIVATE / SEED
     if not path.is_file():
         return HarnessError(f"{path}: missing: only the organisers have it; restore it from a copy")

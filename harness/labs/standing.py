@@ -103,7 +103,7 @@ def standing(
         rows = tuple(_against(submission, other, roles[other.place], None, None, measure) for other in others)
     elif others:
         clusters, unread = bench.collection.clusters(), False
-        in_order = sorted((submission, *beside), key=lambda each: (-_or(each.means[measure]), each.title))
+        in_order = sorted((submission, *beside), key=lambda each: (-_mean_or_least(each.means[measure]), each.title))
         family = in_order if ranked and {each.place for each in others} & {each.place for each in beside} else []
         known = {each.place: scores_of(lab, each) for each in others}
         known[submission.place] = scores
@@ -137,7 +137,7 @@ def standing(
     return SubmissionStanding(measure, rank, 1 + len(beside), ranked, rows, tests, omitted)
 
 
-def _or(mean: float) -> float:
+def _mean_or_least(mean: float) -> float:
     return -math.inf if math.isnan(mean) else mean
 
 

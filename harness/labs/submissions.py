@@ -159,7 +159,7 @@ def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
         elif isinstance(event, Submitted):
             at = (event.team, event.label, event.version)
             if event.version != versions.get(at[:2], 0) + 1:
-                raise _inconsistency(
+                raise _damaged_journal_error(
                     folder, number, f"version {event.version} of {event.team} / {event.label} is out of order"
                 )
             versions[at[:2]] = event.version
@@ -170,7 +170,7 @@ def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
         elif isinstance(event, Act):
             at = (event.team, event.label, event.version)
             if at not in made or not _allowed(acts[at], event):
-                raise _inconsistency(
+                raise _damaged_journal_error(
                     folder, number, f"{event.event} {folder_of(*at)}, which does not exist or is in no such state"
                 )
             acts[at][event.event] = event.reason
@@ -213,7 +213,7 @@ def _allowed(done: Mapping[str, str], act: Act) -> bool:
     return act.event not in done
 
 
-def _inconsistency(folder: Path, number: int, reason: str) -> FormatError:
+def _damaged_journal_error(folder: Path, number: int, reason: str) -> FormatError:
     return format_error(Journal(folder).path, number, f"damaged: {reason}; restore the journal from a copy")
 
 

@@ -351,7 +351,7 @@ def _details(lab: Lab, offer: Offer, run: Run | None, faults: list[str]) -> Deta
         faults.append(f"kind {offer.kind!r} is unknown; {suggestion(offer.kind, KINDS)}")
     texts = {
         "description": _words("description", offer.description, faults),
-        "code": _address(offer.code, faults),
+        "code": _checked_address(offer.code, faults),
         "external_data": _words("external data", offer.external_data, faults),
     }
     for key in lab.require:
@@ -372,7 +372,7 @@ def _words(field: str, given: str | None, faults: list[str]) -> str:
     return text
 
 
-def _address(given: str | None, faults: list[str]) -> str:
+def _checked_address(given: str | None, faults: list[str]) -> str:
     if given is None:
         return ""
     if not (_ADDRESS.fullmatch(given) and given.isprintable() and len(given) <= LONGEST_ADDRESS):

@@ -197,7 +197,9 @@ def _discard(service: Service, caller: Caller, given: UploadId, _: str) -> Done:
     return Done(f"upload {upload.file} of team {upload.team}: refused and deleted")
 
 
-def _judged(kind: type[Disqualified] | type[Reinstated] | type[Refunded], said: str) -> Function:
+def _act_on(kind: type[Disqualified] | type[Reinstated] | type[Refunded], said: str) -> Function:
+    """Returns the function of an act on a team's run; the team is told by mail."""
+
     def function(service: Service, caller: Caller, given: OfTeam, _: str) -> Done:
         if given.team == BASELINE:
             raise HarnessError(f"team {BASELINE!r}: is the organisers'; change its runs with 'harness lab'")
@@ -261,9 +263,9 @@ _ALL = (
     Action("retry", "organiser", UploadId, _retry, "Score an upload again that could not be scored."),
     Action("discard", "organiser", UploadId, _discard, "Refuse an upload that could not be scored; deletes its file."),
     Action("revoke", "organiser", Team, _revoke, "Revoke a team's token; its submissions stay."),
-    Action("disqualify", "organiser", OfTeam, _judged(Disqualified, "disqualified"), "Disqualify a run."),
-    Action("reinstate", "organiser", OfTeam, _judged(Reinstated, "reinstated"), "Lift a disqualification."),
-    Action("refund", "organiser", OfTeam, _judged(Refunded, "does not count towards the caps"), "Refund a submission."),
+    Action("disqualify", "organiser", OfTeam, _act_on(Disqualified, "disqualified"), "Disqualify a run."),
+    Action("reinstate", "organiser", OfTeam, _act_on(Reinstated, "reinstated"), "Lift a disqualification."),
+    Action("refund", "organiser", OfTeam, _act_on(Refunded, "does not count towards the caps"), "Refund a submission."),
     Action("extend", "organiser", Deadline, _extend, "Set a later deadline."),
     Action("freeze", "organiser", Reason, _freeze, "Freeze the lab: teams can change nothing."),
     Action("reopen", "organiser", Reason, _reopen, "Open a frozen lab again."),

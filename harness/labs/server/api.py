@@ -123,10 +123,12 @@ def routes() -> list[Route]:
 
 
 def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:  # noqa: ANN401
+    """Answers with a JSON value."""
     return Response(msgspec.json.encode(content), status, headers, "application/json")
 
 
 def _lab(request: Request) -> Response:
+    """Answers with the lab: its state, and how many submissions and teams it has."""
     service = service_of(request)
     lab, submissions = service.lab(), service.of_teams()
     state = {"deadline": None if lab.deadline is None else lab.deadline.isoformat(), "frozen": service.frozen()}
@@ -158,6 +160,7 @@ def _upload(request: Request) -> Response:
 
 
 def _team(request: Request) -> Response:
+    """Answers with what the team may still submit and its runs."""
     service, who = service_of(request), needed(request, "team")
     lab, left = service.lab(), service.allowance(who.name)
     mine = service.of_team(who.name)
@@ -166,6 +169,7 @@ def _team(request: Request) -> Response:
 
 
 def _run(request: Request) -> Response:
+    """Answers with the file of a run, if the caller may see it."""
     at = request.path_params
     if not service_of(request).may_see(caller(request), at["team"]):
         raise RefusedRequestError(404, "there is no such run of yours")
@@ -188,6 +192,8 @@ def _audit(request: Request) -> Response:
 
 
 def _action(action: Action) -> Any:  # noqa: ANN401
+    """Returns the endpoint of an action, which takes its fields as JSON and a token of the right role."""
+
     async def endpoint(request: Request) -> Response:
         who = await run_in_threadpool(needed, request, action.role)
         if who.csrf:  # a browser sends its cookie with forms of other sites; those of our pages go to /do/

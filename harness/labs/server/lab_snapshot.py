@@ -81,7 +81,7 @@ class Live:
         UnreadableError
             The settings are wrong.
         """
-        with self._lock, self._guarded():
+        with self._lock, self._unreadable_logged():
             stamp = _stamp(self.folder / FILE)
             if self._lab is None or stamp != self._stamp:
                 self._lab = None  # settings that were replaced may be those that told too much
@@ -96,18 +96,18 @@ class Live:
         UnreadableError
             The journal is missing or damaged.
         """
-        with self._lock, self._guarded():
-            return self._read().events[:]
+        with self._lock, self._unreadable_logged():
+            return self._read_journal().events[:]
 
     def submissions(self) -> tuple[Submission, ...]:
         """Returns all submissions in the order of the journal."""
-        with self._lock, self._guarded():
-            events = self._read().events
+        with self._lock, self._unreadable_logged():
+            events = self._read_journal().events
             if self._submissions[0] != len(events):
                 self._submissions = len(events), from_events(events, self.folder)
             return self._submissions[1]
 
-    def _read(self) -> Journal:
+    def _read_journal(self) -> Journal:
         path = self.folder / JOURNAL
         with suppress(OSError):
             status = path.stat()
@@ -121,7 +121,7 @@ class Live:
         return journal
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _unreadable_logged(self) -> Iterator[None]:
         try:
             yield
         except HarnessError as error:

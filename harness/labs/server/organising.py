@@ -84,11 +84,11 @@ def organise(
         secret=secret,
         kept=kept,
         counts=[
-            _count(len(requests), "request", " to join"),
-            _count(len(known), "team", " with a token"),
-            _count(len(submissions), "submission"),
-            _count(waiting, "upload", " waiting"),
-            *([_count(len(troubled), "upload", " not scored, see below")] if troubled else []),
+            _count_data(len(requests), "request", " to join"),
+            _count_data(len(known), "team", " with a token"),
+            _count_data(len(submissions), "submission"),
+            _count_data(waiting, "upload", " waiting"),
+            *([_count_data(len(troubled), "upload", " not scored, see below")] if troubled else []),
         ],
         troubled=[_troubled(each) for each in troubled],
         facts=facts_of(service, lab),
@@ -101,8 +101,8 @@ def organise(
         early=lab.private and lab.deadline is not None and now <= lab.deadline,
         site=said,
         built=built(service),
-        requests=[_invitation(each, now) for each in requests],
-        invitations=[_invitation(each, now) for each in invitations if each not in requests][:_MOST_ROWS],
+        requests=[_invitation_data(each, now) for each in requests],
+        invitations=[_invitation_data(each, now) for each in invitations if each not in requests][:_MOST_ROWS],
         teams=teams,
         pseudonyms=any(each["team"] != each["name"] for each in teams),
         runs=[run_row(lab, each) for each in runs[:_MOST_ROWS]],
@@ -128,11 +128,11 @@ def _troubled(upload: Upload) -> dict[str, str]:
     }
 
 
-def _count(number: int, name: str, more: str = "") -> dict[str, object]:
+def _count_data(number: int, name: str, more: str = "") -> dict[str, object]:
     return {"number": f"{number:,}", "text": f"{plural(number, name)}{more}", "more": "", "none": False}
 
 
-def _invitation(invitation: Invitation, now: datetime) -> dict[str, str]:
+def _invitation_data(invitation: Invitation, now: datetime) -> dict[str, str]:
     state = {"asked": "request", "open": "not used yet", "used": "used", "refused": "refused"}[invitation.state]
     waits = invitation.state in ("asked", "open")
     return {

@@ -288,7 +288,7 @@ def _child(parent: int, writing: int, outcome: Callable[[], Outcome], limits: Li
             os._exit(1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
-        _limit(limits)
+        _limit_process(limits)
         data = json.dumps(outcome(), allow_nan=False).encode()
         while data:
             data = data[os.write(writing, data) :]
@@ -297,7 +297,7 @@ def _child(parent: int, writing: int, outcome: Callable[[], Outcome], limits: Li
         os._exit(1)
 
 
-def _limit(limits: Limits) -> None:
+def _limit_process(limits: Limits) -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + (limits.memory << 20)
     seconds = int(limits.seconds) + 1

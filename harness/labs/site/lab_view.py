@@ -46,7 +46,8 @@ FIRST = 10  # first documents of each run that are shown
 Track = Callable[[Iterable[Any], str], Iterable[Any]]
 
 
-def _untracked(items: Iterable[Any], _: str) -> Iterable[Any]:
+def _without_progress(items: Iterable[Any], _: str) -> Iterable[Any]:
+    """Returns items as they are, in place of showing their progress."""
     return items
 
 
@@ -196,10 +197,11 @@ class LabView:
 
     def values(self, measure: str) -> Floats:
         """Returns values, shape (topics, runs); NaN where a topic does not count."""
-        return self._values[measure]
+        return self._values_of_measures[measure]
 
     @cached_property
-    def _values(self) -> dict[str, Floats]:
+    def _values_of_measures(self) -> dict[str, Floats]:
+        """Measure -> values, shape (topics, runs)."""
         place_of = {topic: at for at, topic in enumerate(self.topics)}
         out = {}
         orders = []
@@ -228,7 +230,7 @@ class LabView:
         return self.task.collection.clusters()
 
     @cached_property
-    def _named(self) -> list[Scores]:
+    def _scores_with_names(self) -> list[Scores]:
         return [replace(scores, run=run.name) for run, scores in zip(self.runs, self.scores, strict=True)]
 
     @cached_property
@@ -237,7 +239,7 @@ class LabView:
         if self.board.private or not self.tested:
             return {}
         alpha, family = self.board.alpha, self.board.family
-        ranked = self._named[: self.ranked]
+        ranked = self._scores_with_names[: self.ranked]
         made, _ = ranked_tests(ranked, self.main, alpha=alpha, declared=family, clusters=self.clusters)
         return verdicts(made, cast("Correction", self.board.correction))
 
@@ -247,11 +249,11 @@ class LabView:
 
         Only runs with at least two topics (clusters) in common with the best run have one.
         """
-        best, *others = self._named
+        best, *others = self._scores_with_names
         of = {topic: topic if self.clusters is None else self.clusters[topic] for topic in best.topics}
         counted = {
             each.run: {each.topics[at] for at in np.flatnonzero(~np.isnan(each.column(self.main)))}
-            for each in self._named
+            for each in self._scores_with_names
         }
         tested = [each for each in others if len({of[topic] for topic in counted[each.run] & counted[best.run]}) > 1]
         if self.board.private or not tested:
@@ -322,7 +324,7 @@ def field_of(
     reproduced: frozenset[str] = frozenset(),
     final: Leaderboard | None = None,
     now: datetime | None = None,
-    track: Track = _untracked,
+    track: Track = _without_progress,
 ) -> LabView:
     """Checks the files of all current runs, scores them again and, if topics may be shown, places judged documents.
 
@@ -360,7 +362,7 @@ def field_of(
             raise HarnessError(
                 f"{submission.run}: has other scores now than those stored; see 'harness lab check {lab.folder}'"
             )
-        runs.append(_run(lab, standing, submission, base, reproduced, names))
+        runs.append(_field_run(lab, standing, submission, base, reproduced, names))
         scores.append(entry.scores)
     return LabView(
         lab,
@@ -388,7 +390,7 @@ def submission_key(submission: Submission) -> str:
     return f"{file_stem(submission.team)}/{file_stem(submission.label)}.v{submission.version}"
 
 
-def _run(
+def _field_run(
     lab: Lab,
     standing: LeaderboardRow,
     submission: Submission,

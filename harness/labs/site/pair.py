@@ -45,13 +45,13 @@ def pairs_page(field: LabView) -> SitePage:
     parts = [
         PageSection("", (block,)),
         PageSection(f"All runs against {field.best}", (_against_best(field),)) if field.against_best else None,
-        PageSection("Method", (Prose(_method(field)),)),
+        PageSection("Method", (Prose(_method_text(field)),)),
     ]
     page = lab_page(field, "pairs.html", "Compare two runs", "", parts, "pairs.html")
-    return SitePage(page, _data(field, measures), _records(field))
+    return SitePage(page, _pairs_json(field, measures), _pairs_records(field))
 
 
-def _method(field: LabView) -> tuple[str, ...]:
+def _method_text(field: LabView) -> tuple[str, ...]:
     label = field.label(field.main)
     if field.verdicts:
         family = f"Pairs of ranked runs in {label} have the p of the leaderboard: {field.corrected_for}."
@@ -85,7 +85,7 @@ def _against_best(field: LabView) -> Listing:
         ("run", lambda each: run_item(field.runs[each[0]])),
         (Head("difference", "number"), lambda each: decimal(each[1].difference, 4, signed=True)),
         (Head("95% interval", "number"), lambda each: interval(each[1])),
-        (Head("p", "number"), lambda each: _p(each[1].p)),
+        (Head("p", "number"), lambda each: _p_item(each[1].p)),
         (
             Head("corrected p", "number", about=f"Pairs of ranked runs: {field.corrected_for}"),
             lambda each: _corrected(field, each[1].a, best.name),
@@ -107,16 +107,16 @@ def _corrected(field: LabView, run: str, best: str) -> Item:
     if test is None:
         return Item("not corrected")
     said = {True: "significant", False: "not significant", None: ""}[test.significant]
-    return replace(_p(test.p), small=said)
+    return replace(_p_item(test.p), small=said)
 
 
-def _p(value: float | None) -> Item:
+def _p_item(value: float | None) -> Item:
     if value is None:
         return Item("undefined")
     return Item("<0.0001" if value < 0.0001 else f"{value:.4f}", value)
 
 
-def _data(field: LabView, measures: tuple[str, ...]) -> dict[str, Any]:
+def _pairs_json(field: LabView, measures: tuple[str, ...]) -> dict[str, Any]:
     return json_document(
         "site-pairs",
         {
@@ -140,7 +140,7 @@ def _data(field: LabView, measures: tuple[str, ...]) -> dict[str, Any]:
     )
 
 
-def _records(field: LabView) -> Records:
+def _pairs_records(field: LabView) -> Records:
     names = "run best measure n difference low high p p_corrected significant wins ties losses"
     rows = []
     for r in field.against_best.values():

@@ -24,7 +24,7 @@ def slice_pages(field: LabView) -> list[SitePage]:
     parts = attributes(field)
     if not parts:
         return []
-    pages = [_page(field, name, values) for name, values in parts.items()]
+    pages = [_slice_page(field, name, values) for name, values in parts.items()]
     columns: Columns[str] = (
         ("attribute", lambda name: Item(name, link=f"{field.base}/slices/{file_stem(name)}.html")),
         (Head("values", "number"), lambda name: whole(len(parts[name]))),
@@ -57,7 +57,7 @@ def _span(counts: Sequence[int]) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-def _page(field: LabView, name: str, values: Mapping[str, Sequence[str]]) -> SitePage:
+def _slice_page(field: LabView, name: str, values: Mapping[str, Sequence[str]]) -> SitePage:
     label = field.label(field.main)
     found_of = {value: _means(field, topics) for value, topics in values.items()}
     means = {value: column for value, (column, _) in found_of.items()}
@@ -96,7 +96,7 @@ def _page(field: LabView, name: str, values: Mapping[str, Sequence[str]]) -> Sit
         blocks.append(Figure("bars", f"{label} of the first {shown} runs by {name}", svg))
     runs = range(len(field.runs))
     blocks.append(listing("means", f"{label} by {name}", columns, runs, search="if long", notes=tuple(notes)))
-    lists = [_topics(field, value, topics) for value, topics in values.items()]
+    lists = [_topics_text(field, value, topics) for value, topics in values.items()]
     page = lab_page(
         field,
         f"slices/{file_stem(name)}.html",
@@ -120,7 +120,7 @@ def _page(field: LabView, name: str, values: Mapping[str, Sequence[str]]) -> Sit
     return SitePage(page, data, Records(("attribute", "value", "run", "topics", "mean"), tuple(rows)))
 
 
-def _topics(field: LabView, value: str, topics: Sequence[str]) -> Rich:
+def _topics_text(field: LabView, value: str, topics: Sequence[str]) -> Rich:
     parts: list[str | Link] = [f"{value}: "]
     for number_, topic in enumerate(topics):
         parts += [", " if number_ else "", Link(topic, field.topic_paths[topic])]

@@ -59,7 +59,7 @@ def topics_page(field: LabView, hard: Difficult) -> SitePage:
     names = tuple(dict.fromkeys(name for topic in field.topics for name in field.known[topic].attributes))
     at = {topic: n for n, topic in enumerate(field.topics)}
     ordered = sorted(field.topics, key=lambda each: (hard.place.get(each, math.inf), each))
-    best = {topic: _best(values[n, : field.ranked]) for topic, n in at.items()}
+    best = {topic: _best_value(values[n, : field.ranked]) for topic, n in at.items()}
     relevant = dict.fromkeys(ordered, 0)
     for topic, placed in field.placed.items():
         relevant[topic] = sum(grade >= field.board.protocol.relevant_from for grade in placed.grades)
@@ -116,7 +116,7 @@ def topics_page(field: LabView, hard: Difficult) -> SitePage:
     return SitePage(page, data, records)
 
 
-def _best(values: Any) -> float:  # noqa: ANN401
+def _best_value(values: Any) -> float:  # noqa: ANN401
     return math.nan if np.isnan(values).all() else float(np.nanmax(values))
 
 
@@ -137,18 +137,18 @@ def topic_page(field: LabView, at: int, hard: Difficult, texts: Mapping[str, tup
             "",
             (
                 *tuple([QuotedText(body, language, direction)] if body else []),
-                Facts(tuple(_facts(field, at, attributes))),
+                Facts(tuple(_topic_facts(field, at, attributes))),
             ),
         ),
-        PageSection("Scores", tuple(_scores(field, at, hard))),
-        PageSection("First documents of the runs", (_firsts(field, topic, placed),)),
+        PageSection("Scores", tuple(_score_blocks(field, at, hard))),
+        PageSection("First documents of the runs", (_firsts_listing(field, topic, placed),)),
         PageSection("Judged documents", tuple(_judged(field, topic, placed, texts))),
     ]
     previous, following = (
         Link(field.topics[n], field.topic_paths[field.topics[n]]) if 0 <= n < len(field.topics) else None
         for n in (at - 1, at + 1)
     )
-    headline = _headline(field, topic, hard)
+    headline = _headline_of(field, topic, hard)
     page = lab_page(
         field,
         field.topic_paths[topic].removeprefix(f"{field.base}/"),
@@ -159,10 +159,10 @@ def topic_page(field: LabView, at: int, hard: Difficult, texts: Mapping[str, tup
         steps=(previous, following),
         kicker=f"Topic {topic}",
     )
-    return SitePage(page, _data(field, at, placed, hard), _records(field, topic, placed))
+    return SitePage(page, _topic_json(field, at, placed, hard), _records(field, topic, placed))
 
 
-def _headline(field: LabView, topic: str, hard: Difficult) -> str:
+def _headline_of(field: LabView, topic: str, hard: Difficult) -> str:
     stats, label = hard.of.get(topic), field.label(field.main)
     if stats is None:
         return ""
@@ -173,7 +173,7 @@ def _headline(field: LabView, topic: str, hard: Difficult) -> str:
     )
 
 
-def _facts(field: LabView, at: int, attributes: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _topic_facts(field: LabView, at: int, attributes: list[tuple[str, str]]) -> list[tuple[str, str]]:
     topic = field.topics[at]
     placed = field.placed[topic]
     counts = {grade: placed.grades.count(grade) for grade in sorted(set(placed.grades), reverse=True)}
@@ -183,7 +183,7 @@ def _facts(field: LabView, at: int, attributes: list[tuple[str, str]]) -> list[t
     return [(name, value) for name, value in facts if value]
 
 
-def _scores(field: LabView, at: int, hard: Difficult) -> Iterator[Block]:
+def _score_blocks(field: LabView, at: int, hard: Difficult) -> Iterator[Block]:
     """Yields the spread of scores and the table of all runs."""
     topic, label = field.topics[at], field.label(field.main)
     values = field.values(field.main)[at]
@@ -202,7 +202,7 @@ def _scores(field: LabView, at: int, hard: Difficult) -> Iterator[Block]:
         )
     spread = figures.distribution([("ranked runs", ranked)], label, f"{label} of the ranked runs on topic {topic}")
     yield Figure("spread", f"{label} of the {field.ranked} ranked runs on this topic", spread)
-    order = sorted(range(len(field.runs)), key=lambda n: (-_or(values[n]), n))
+    order = sorted(range(len(field.runs)), key=lambda n: (-_sort_value(values[n]), n))
 
     def score(measure: str) -> tuple[Head, Callable[[int], Item]]:
         return Head(field.label(measure), "number"), lambda n: decimal(field.values(measure)[at, n])
@@ -226,7 +226,7 @@ def _scores(field: LabView, at: int, hard: Difficult) -> Iterator[Block]:
     yield table if len(shown) <= 12 else Folded(f"Scores of {which} runs", (table,))
 
 
-def _or(value: float) -> float:
+def _sort_value(value: float) -> float:
     return -1.0 if math.isnan(value) else float(value)
 
 
@@ -237,7 +237,7 @@ def _level(grade: float, highest: float) -> int:
     return max(1, min(3, math.ceil(3 * grade / highest)))
 
 
-def _firsts(field: LabView, topic: str, placed: Placed) -> Listing:
+def _firsts_listing(field: LabView, topic: str, placed: Placed) -> Listing:
     """Returns the grades of each run's first documents."""
     grade_of = dict(zip(placed.docs, placed.grades, strict=True))
     highest = max(placed.grades, default=0.0)
@@ -328,7 +328,7 @@ def _documents(field: LabView, placed: Placed, rows: list[int], name: str, capti
     return listing(name, caption, columns, rows, search="if long", lookup=lookup, notes=notes)
 
 
-def _data(field: LabView, at: int, placed: Placed, hard: Difficult) -> dict[str, Any]:
+def _topic_json(field: LabView, at: int, placed: Placed, hard: Difficult) -> dict[str, Any]:
     topic = field.topics[at]
     known, stats = field.known[topic], hard.of.get(topic)
     return json_document(

@@ -250,7 +250,7 @@ def stays_an_organiser_after_removal(world: World) -> bool:
     return world.client(token).get("/api/v1/audit").status_code == 200
 
 
-@attack((pages._opened, "_end(request)", ""))
+@attack((pages._log_in_with_token, "_end(request)", ""))
 def keeps_the_session_before_the_login(world: World) -> bool:
     browser, _ = world.browser(world.a)
     old = browser.cookies["session"]
@@ -332,7 +332,9 @@ def acts_by_the_api_with_the_session_of_a_browser(world: World) -> bool:
     )
 
 
-@attack((pages._next, 'wanted if wanted in ("/submit", "/team", "/organise", "/organise/audit") else ""', "wanted"))
+@attack(
+    (pages._page_after, 'wanted if wanted in ("/submit", "/team", "/organise", "/organise/audit") else ""', "wanted")
+)
 def sends_people_to_another_site_after_the_login(world: World) -> bool:
     wanted = ("https://evil.example", "//evil.example", "/\\evil.example", "/team/../..//evil.example")
     answers = [world.client().post("/login", data={"token": world.a, "next": each}) for each in wanted]
