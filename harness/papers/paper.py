@@ -318,9 +318,7 @@ class Paper:
         ours = {
             name: judged
             if judged.collection not in here.collections
-            else replace(
-                judged, collection=(other := here.collection(judged.collection)), edition=_default_edition(other)
-            )
+            else replace(judged, collection=(other := here.collection(judged.collection)), edition=_edition(other))
             for name, judged in scored.collections.items()
         }
         scored = replace(scored, collections=ours, corpus=here.corpus, substitutes={})
@@ -382,7 +380,7 @@ class Paper:
         return "fetchable" if "fetchable" in {resource_state(file) for file in self.files()} else "here"
 
 
-def _default_edition(collection: str) -> str:
+def _edition(collection: str) -> str:
     return load_collection(collection).edition(None).name
 
 

@@ -210,9 +210,7 @@ class Available:
     def lacks(self, cell: Printed) -> str:
         """Returns what is missing to compute a printed number whose run our commands can make; else empty."""
         labels = (cell.system, f"{cell.group} / {cell.system}")
-        return next(
-            (self._why_missing[cell.table, label] for label in labels if (cell.table, label) in self._why_missing), ""
-        )
+        return next((self._lacking[cell.table, label] for label in labels if (cell.table, label) in self._lacking), "")
 
     def lack(self, cell: Printed) -> tuple[checks.Lack, str] | None:
         """Returns (state, reason) if the row of a printed number says that no code makes its run; else None."""
@@ -220,7 +218,8 @@ class Available:
         return next((row.lack for row in self.rows if row.table == cell.table and row.label in labels), None)
 
     @cached_property
-    def _why_missing(self) -> Mapping[tuple[str, str], str]:
+    def _lacking(self) -> Mapping[tuple[str, str], str]:
+        """(table, label) -> why the run of an available row is missing."""
         made = [row for row in self.rows if not row.registered()]
         return {(row.table, row.label): self.why(row) or "a run; the command of its row makes it" for row in made}
 

@@ -122,9 +122,7 @@ def _wave(making: Making, wave: Sequence[RunStep]) -> Iterator[tuple[RunStep, li
         single = [step for step in wave if not step.experiment]
         known = {step.name: x for step in single if (x := finished(making, step)) is not None}
         waiting = [step for step in single if step.name not in known]
-        ended = launch.launch(
-            [_launch_job(making, step) for step in waiting], _work, making.folder / "launched", "steps"
-        )
+        ended = launch.launch([_job(making, step) for step in waiting], _work, making.folder / "launched", "steps")
         made = {
             step.name: [StepOutcome(**each) for each in end.made["results"]]
             if end.state == "made"
@@ -299,7 +297,8 @@ def _last_line(said: str) -> str:
 # ---- launchers --------------------------------------------------------------------------------------------------
 
 
-def _launch_job(making: Making, step: RunStep) -> launch.Job:
+def _job(making: Making, step: RunStep) -> launch.Job:
+    """Returns the job of a step for a launcher, with the resources that its systems declare."""
     need = declared(step.systems(), f"step {step.name}")
     (run,) = step.runs
     alike = json.dumps([run.system, run.corpus])

@@ -132,7 +132,7 @@ def bring(
     for each in runs_of_rows(paper, experiments):
         searched.setdefault(each.collection, set()).update(each.corpora)
         local.append(RunLocation(each.row, each.collection, each.paths, str(each.paths[0]), "made here"))
-    local = [entry for entry in local if _row_and_collection(entry) not in given]
+    local = [entry for entry in local if _place(entry) not in given]
     if not entries and not local:
         refuse(faults)
         return Brought()
@@ -211,7 +211,8 @@ def mapped_rows(paper: Paper, folder: Path, say: Say = lambda _: None) -> set[tu
     return {(*at, where) for at, row in paper_rows(paper).items() for name, where in places if row.name == name}
 
 
-def _row_and_collection(entry: RunLocation) -> tuple[str, str]:
+def _place(entry: RunLocation) -> tuple[str, str]:
+    """Returns the row and the collection that identify a run."""
     return entry.row.name, entry.collection
 
 
@@ -291,12 +292,10 @@ def _made_here(paper: Paper, runs: Path, say: Say, seeds: int | None, scale: str
             if place not in known:
                 continue
             entry = RunLocation(known[place], keys[step.runs[0].collection], (path,), str(path), "made here")
-            before = locations.setdefault(_row_and_collection(entry), entry)
+            before = locations.setdefault(_place(entry), entry)
             if path not in before.files:  # of another seed
                 files = (*before.files, path)
-                locations[_row_and_collection(entry)] = replace(
-                    before, files=files, row=replace(before.row, seeds=len(files))
-                )
+                locations[_place(entry)] = replace(before, files=files, row=replace(before.row, seeds=len(files)))
     return list(locations.values())
 
 

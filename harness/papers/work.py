@@ -110,14 +110,15 @@ def _of_part(part: Mapping[str, Any]) -> Callable[[Mapping[str, Any], PlannedRun
 def _unknown_work(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     kind = str(part.get("_target_", "")).rpartition(".")[2]
     count = data().corpora[run.corpus].range
-    yield WorkStep(_work_key(kind), f"the work of {kind} ({run.system})", count, "documents", None, UNKNOWN)
+    yield WorkStep(_key(kind), f"the work of {kind} ({run.system})", count, "documents", None, UNKNOWN)
 
 
 def _hours_at_rate(count: Range, rate: str, factor: float = 1.0) -> Range:
     return count.by(data().rates[rate].range).times(factor / _HOUR)
 
 
-def _work_key(*parts: object) -> str:
+def _key(*parts: object) -> str:
+    """Returns a text that two equal steps of work share."""
     return json.dumps(parts, sort_keys=True, default=str)
 
 
@@ -162,13 +163,13 @@ def _bi_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     disk = count.times(model.width * _FLOAT) if model.width else None
     if name in config.names("llm"):
         title, origin = f"keep the vectors of {name}", "vectors x dimensions x 4 bytes"
-        yield WorkStep(_work_key("keep", name, view), title, count, "vectors", NOTHING, origin, NO_GPU, disk)
+        yield WorkStep(_key("keep", name, view), title, count, "vectors", NOTHING, origin, NO_GPU, disk)
     else:
         hours, origin = _encoding(model, counts.texts, count)
         gpu = f"{UNKNOWN} ({data().printed['declarations']})" if counts.texts == "declarations" else UNKNOWN
         title = f"encode {counts.texts} by {name}{', fine-tuned' if tuned else ''}"
         yield WorkStep(
-            _work_key("encode", name, view), title, count, counts.texts, hours, origin, gpu, disk, _memory(model, part)
+            _key("encode", name, view), title, count, counts.texts, hours, origin, gpu, disk, _memory(model, part)
         )
     if part.get("search") == "chroma":
         yield _chroma(name, model, count, view)
@@ -179,7 +180,7 @@ def _chroma(name: str, model: ModelRates, count: Range, view: object) -> WorkSte
     title, factor = f"index the vectors of {name} in Chroma", model.width / rate.width
     known = bool(model.width)
     return WorkStep(
-        _work_key("chroma", name, view),
+        _key("chroma", name, view),
         title,
         count,
         "vectors",
@@ -196,7 +197,7 @@ def _tuning(name: str, training: Mapping[str, Any], part: Mapping[str, Any]) -> 
     pairs = sum(load_collection(each).edition(None).judgments for each in learnt)
     size = _memory(_model_rates(name), part)
     count = Range(pairs, pairs)
-    key = _work_key("tune", name, training, part.get("first"))
+    key = _key("tune", name, training, part.get("first"))
     return WorkStep(
         key, f"fine-tune {name}", count, "judged pairs an epoch, at most", None, UNKNOWN, UNKNOWN, None, size
     )
@@ -213,7 +214,7 @@ def _cross_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkSte
     count = Range(pairs, pairs)
     hours, origin = _encoding(model, "pairs", count)
     title = f"score pairs by {name} ({run.system})"
-    key = _work_key("score", run.system, dict(run.settings), run.collection, run.edition)
+    key = _key("score", run.system, dict(run.settings), run.collection, run.edition)
     memory = _memory(model, part)
     yield WorkStep(key, title, count, "pairs of topic and document", hours, origin, memory=memory)
 
@@ -223,9 +224,7 @@ def _lexical(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     size = counts.range.by(data().rates["index-text-size"].range)
     rate, memory = data().rates["index-text"], data().rates["memory-text"].measured[0].amount
     inner = [part] if "parts" not in part else list(part["parts"].values())
-    key = _work_key(
-        "index", sorted(_work_key(each.get("view"), each.get("document"), each.get("smart")) for each in inner)
-    )
+    key = _key("index", sorted(_key(each.get("view"), each.get("document"), each.get("smart")) for each in inner))
     # The range of the size holds that of the rate, so that the factor is not applied twice.
     seconds_each = [each.amount / each.of for each in rate.measured]
     hours = Range(size.low * min(seconds_each), size.high * max(seconds_each)).times(1 / _HOUR)
@@ -239,21 +238,19 @@ def _structural(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     hours = _hours_at_rate(count, "read-formulas") + _hours_at_rate(count, "index-formulas")
     origin = "; ".join(data().rates[name].origin for name in ("read-formulas", "index-formulas"))
     disk = count.by(data().rates["index-formulas-size"].range)
-    yield WorkStep(
-        _work_key("formulas"), "read and index formula trees", count, "formulas", hours, origin, NO_GPU, disk
-    )
+    yield WorkStep(_key("formulas"), "read and index formula trees", count, "formulas", hours, origin, NO_GPU, disk)
 
 
 def _linearised(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     posts = data().corpora[run.corpus].posts
     parsed = Range(posts, posts)
     yield WorkStep(
-        _work_key("parse", part.get("parser")), f"parse posts ({part.get('parser')})", parsed, "posts", None, UNKNOWN
+        _key("parse", part.get("parser")), f"parse posts ({part.get('parser')})", parsed, "posts", None, UNKNOWN
     )
     name, counts = str(part.get("model")), data().corpora[run.corpus]
     hours, origin = _encoding(_model_rates(name), counts.texts, counts.range)
     title, disk = f"encode linearised graphs by {name}", counts.range.times(_model_rates(name).width * _FLOAT)
-    yield WorkStep(_work_key("linearised"), title, counts.range, counts.texts, hours, origin, UNKNOWN, disk)
+    yield WorkStep(_key("linearised"), title, counts.range, counts.texts, hours, origin, UNKNOWN, disk)
 
 
 def _graphs(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
@@ -271,8 +268,8 @@ def _graphs(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     kind, printed = "AMR", f"{UNKNOWN} ({data().printed['amr']})"
     if part.get("parser") == "dependency":
         kind, printed = "dependency", NO_GPU
-    yield WorkStep(_work_key(kind), f"make {kind} graphs of posts", posts, "posts", None, UNKNOWN, printed, size)
-    key = _work_key({name: value for name, value in part.items() if name not in _OF_SEARCH})
+    yield WorkStep(_key(kind), f"make {kind} graphs of posts", posts, "posts", None, UNKNOWN, printed, size)
+    key = _key({name: value for name, value in part.items() if name not in _OF_SEARCH})
     rate = data().rates["train-graphs"]
     if isinstance(training, Mapping):
         pairs, most = sample * (1 - float(training.get("validation", 0))), int(training["epochs"])
@@ -296,7 +293,7 @@ def _translation(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]
     memory = _memory(_model_rates(name), {})
     title = f"translate topics by {name}"
     yield WorkStep(
-        _work_key("translate", name, run.collection, run.edition),
+        _key("translate", name, run.collection, run.edition),
         title,
         count,
         "titles and bodies",

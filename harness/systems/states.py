@@ -174,9 +174,7 @@ def module_lines(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     lacking = []
     for part in configurations:
         needs = part.get("needs") or []
-        lacking += [
-            line for name in ([needs] if isinstance(needs, str) else needs) for line in _lacking_lines(name, part)
-        ]
+        lacking += [line for name in ([needs] if isinstance(needs, str) else needs) for line in _lacking(name, part)]
     return list(dict.fromkeys(lacking))
 
 
@@ -199,7 +197,7 @@ def _needed(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(name for needs in named for name in ([needs] if isinstance(needs, str) else needs)))
 
 
-def _lacking_lines(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:
+def _lacking(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:
     """Returns what a module or file that a system needs lacks on this machine, a line each."""
     if "/" in name:
         return () if Path(name).expanduser().exists() else (f"{name}: no such file",)

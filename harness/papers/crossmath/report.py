@@ -61,22 +61,21 @@ def rerun_section(reproduction: PaperReproduction) -> Section | None:
 
 def table_notes(reproduction: PaperReproduction, groups: Collection[str]) -> list[str]:
     """Returns the faults of the topics of the languages that a table has as groups."""
-    return [
-        _english_bodies_note(reproduction, t) for t in reproduction.checked if t.language in groups and t.english_bodies
-    ]
+    return [_note(reproduction, t) for t in reproduction.checked if t.language in groups and t.english_bodies]
 
 
 def run_notes(reproduction: PaperReproduction) -> dict[str, str]:
     """Returns run -> the fault of the topics it was made from."""
     return {
-        run.name: _english_bodies_note(reproduction, translation)
+        run.name: _note(reproduction, translation)
         for translation in reproduction.checked
         for run in reproduction.paper.runs
         if translation.english_bodies and run.group == translation.language
     }
 
 
-def _english_bodies_note(reproduction: PaperReproduction, translation: TranslationComparison) -> str:
+def _note(reproduction: PaperReproduction, translation: TranslationComparison) -> str:
+    """Returns a sentence on topics of a translation that have the English body."""
     english = set(translation.english_bodies)
     topics = {collection: scores.topics for (collection, _), scores in reproduction.scores.items()}
     parts = ", ".join(f"{c}: {len(english & set(judged))} of {len(judged)}" for c, judged in topics.items())
@@ -109,7 +108,7 @@ def sections(reproduction: PaperReproduction) -> Sequence[Section]:
         Column("added", "formulas", kind="number"),
         Column("topics with other formulas", kind="number"),
     )
-    lines = [_english_bodies_note(reproduction, t) for t in reproduction.checked if t.english_bodies]
+    lines = [_note(reproduction, t) for t in reproduction.checked if t.english_bodies]
     text = (
         "The translated topics of the runs are compared with the English ones: a body counts as English if its letters "
         "and digits outside formulas equal those of the English body; formulas are compared without blanks and order.",

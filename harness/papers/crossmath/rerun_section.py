@@ -33,15 +33,16 @@ def agreement_section(paper: str, settings: RerunSettings, reruns: Sequence[Reru
     first = [agreement for agreement in reruns if agreement.run == next(iter(settings.runs))]
     blocks: list[Block] = [
         Prose((summary,)),
-        _agreement_table(reruns),
-        _translation_table(reruns),
-        _causes_table(first),
-        _largest_table(first),
+        _overall(reruns),
+        _by_translation(reruns),
+        _causes(first),
+        _largest(first),
     ]
     return Section(TITLE, tuple(blocks))
 
 
-def _agreement_table(reruns: Sequence[RerunAgreement]) -> Table:
+def _overall(reruns: Sequence[RerunAgreement]) -> Table:
+    """Returns the agreement of each run's measures and scores."""
     rows = []
     for agreement in reruns:
         measure = agreement.theirs.measures[0]
@@ -77,7 +78,8 @@ def _agreement_table(reruns: Sequence[RerunAgreement]) -> Table:
     return Table("rerun", "Archived runs and re-runs", columns, tuple(rows), notes, row_headers=2)
 
 
-def _translation_table(reruns: Sequence[RerunAgreement]) -> Table:
+def _by_translation(reruns: Sequence[RerunAgreement]) -> Table:
+    """Returns the agreement apart for untranslated and translated topics."""
     rows = []
     for agreement in reruns:
         for name, whether in (("untranslated", True), ("translated", False)):
@@ -107,7 +109,8 @@ def _translation_table(reruns: Sequence[RerunAgreement]) -> Table:
     return Table("rerun-translation", "Agreement by translation", columns, tuple(rows), notes, row_headers=3)
 
 
-def _causes_table(reruns: Sequence[RerunAgreement]) -> Table:
+def _causes(reruns: Sequence[RerunAgreement]) -> Table:
+    """Returns the agreement by possible causes of the differences."""
     rows = []
     for agreement in reruns:
         parts = {
@@ -147,7 +150,8 @@ def _part_row(collection: str, name: str, pairs: Sequence[ScorePair]) -> tuple[C
     )
 
 
-def _largest_table(reruns: Sequence[RerunAgreement]) -> Table:
+def _largest(reruns: Sequence[RerunAgreement]) -> Table:
+    """Returns the pairs whose scores differ most."""
     pairs = [(agreement.collection, pair) for agreement in reruns for pair in agreement.pairs]
     pairs.sort(key=lambda item: -abs(item[1].difference))
     rows = tuple(

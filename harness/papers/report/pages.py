@@ -45,9 +45,7 @@ _CACHE = '"${HARNESS_CACHE:-$HOME/.cache/mathir-harness}"/'
 
 def paper_line(reproduction: PaperReproduction) -> PaperLine:
     """Returns a paper's line in lists of papers."""
-    return PaperLine(
-        reproduction.paper.title, f"{_folder_of(reproduction)}/index.html", _outcome_text(reproduction.verdicts)
-    )
+    return PaperLine(reproduction.paper.title, f"{_base(reproduction)}/index.html", _outcome(reproduction.verdicts))
 
 
 def papers_page(lines: Sequence[PaperLine]) -> SitePage:
@@ -69,7 +67,7 @@ def paper_files(reproduction: PaperReproduction) -> Iterator[Mapping[str, str]]:
         yield _table_page(reproduction, names, at, tables[name]).files()
 
 
-def _folder_of(reproduction: PaperReproduction) -> str:
+def _base(reproduction: PaperReproduction) -> str:
     return f"papers/{file_stem(reproduction.paper.key)}"
 
 
@@ -80,23 +78,25 @@ def _verdicts_by_table(reproduction: PaperReproduction) -> dict[str, list[CellVe
     return by_table
 
 
-def _counts_by_kind(verdicts: Sequence[CellVerdict]) -> dict[str, int]:
+def _counts(verdicts: Sequence[CellVerdict]) -> dict[str, int]:
+    """Returns verdict -> number of values with it, for each verdict that occurs."""
     counted = Counter(verdict.verdict for verdict in verdicts)
     return {kind: counted[kind] for kind in KINDS if counted[kind]}
 
 
-def _outcome_text(verdicts: Sequence[CellVerdict]) -> str:
-    return f"{len(verdicts)} values: " + ", ".join(
-        f"{count} {kind}" for kind, count in _counts_by_kind(verdicts).items()
-    )
+def _outcome(verdicts: Sequence[CellVerdict]) -> str:
+    """Returns the number of values with each verdict, in words."""
+    return f"{len(verdicts)} values: " + ", ".join(f"{count} {kind}" for kind, count in _counts(verdicts).items())
 
 
-def _table_title(name: str) -> str:
+def _title(name: str) -> str:
+    """Returns the heading of a table."""
     return f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
 
 
-def _table_path(reproduction: PaperReproduction, table: str) -> str:
-    return f"{_folder_of(reproduction)}/{file_stem(table)}.html"
+def _path(reproduction: PaperReproduction, table: str) -> str:
+    """Returns the address of a table's page within the site."""
+    return f"{_base(reproduction)}/{file_stem(table)}.html"
 
 
 def _paper_page(reproduction: PaperReproduction) -> SitePage:
@@ -105,10 +105,10 @@ def _paper_page(reproduction: PaperReproduction) -> SitePage:
     lines = tuple(
         ListingLine(
             (
-                Item(_table_title(name), link=_table_path(reproduction, name)),
+                Item(_title(name), link=_path(reproduction, name)),
                 Item(verdicts[0].cell.caption),
                 Item(str(len(verdicts)), float(len(verdicts))),
-                *(_count_item(_counts_by_kind(verdicts).get(kind, 0)) for kind in KINDS),
+                *(_count_item(_counts(verdicts).get(kind, 0)) for kind in KINDS),
             )
         )
         for name, verdicts in tables.items()
@@ -133,9 +133,9 @@ def _paper_page(reproduction: PaperReproduction) -> SitePage:
     if config.remarks:
         parts.append(PageSection("Details that the paper omits", (Prose(config.remarks),)))
     page = Page(
-        f"{_folder_of(reproduction)}/index.html",
+        f"{_base(reproduction)}/index.html",
         paper.title,
-        f"{_outcome_text(reproduction.verdicts)}.",
+        f"{_outcome(reproduction.verdicts)}.",
         tuple(parts),
         crumbs=(HOME, Link("Papers", "papers/index.html")),
         site="Results of papers",
@@ -145,9 +145,9 @@ def _paper_page(reproduction: PaperReproduction) -> SitePage:
         {
             "paper": paper.key,
             "title": paper.title,
-            "counts": _counts_by_kind(reproduction.verdicts),
+            "counts": _counts(reproduction.verdicts),
             "tables": [
-                {"table": name, "path": _table_path(reproduction, name), "counts": _counts_by_kind(verdicts)}
+                {"table": name, "path": _path(reproduction, name), "counts": _counts(verdicts)}
                 for name, verdicts in tables.items()
             ],
         },
@@ -169,13 +169,12 @@ def _table_page(
         rows.setdefault((verdict.cell.group, verdict.cell.system), []).append(verdict)
     folded = tuple(_row(reproduction, name, *key, of) for key, of in rows.items())
     previous, following = (
-        Link(_table_title(names[n]), _table_path(reproduction, names[n])) if 0 <= n < len(names) else None
-        for n in (at - 1, at + 1)
+        Link(_title(names[n]), _path(reproduction, names[n])) if 0 <= n < len(names) else None for n in (at - 1, at + 1)
     )
     page = Page(
-        _table_path(reproduction, name),
-        _table_title(name),
-        f"{_outcome_text(verdicts)}.",
+        _path(reproduction, name),
+        _title(name),
+        f"{_outcome(verdicts)}.",
         (
             PageSection("", (published_table(reproduction, name, verdicts),)),
             PageSection(
@@ -183,7 +182,7 @@ def _table_page(
             ),
             PageSection("Values", (_values(reproduction, verdicts),)),
         ),
-        crumbs=(HOME, Link("Papers", "papers/index.html"), Link(paper.title, f"{_folder_of(reproduction)}/index.html")),
+        crumbs=(HOME, Link("Papers", "papers/index.html"), Link(paper.title, f"{_base(reproduction)}/index.html")),
         steps=(previous, following),
         kicker=paper.title,
         site=paper.title,
@@ -226,7 +225,7 @@ def _row(
 ) -> Folded:
     """Returns a row of the table, closed; open, it shows its commands and what is missing."""
     label = ", ".join(part for part in (group, system) if part)
-    counts = ", ".join(f"{count} {kind}" for kind, count in _counts_by_kind(verdicts).items())
+    counts = ", ".join(f"{count} {kind}" for kind, count in _counts(verdicts).items())
     blocks: list[Block] = [Code(said, command) for said, command in _commands(reproduction, table, verdicts)]
     causes = tuple(dict.fromkeys(verdict.cause for verdict in verdicts if verdict.cause))
     if causes:

@@ -223,7 +223,7 @@ def _problem_block(features: Features, start: int, stop: int) -> _ProblemBlock:
     return _ProblemBlock(start, mine, matrix, counts.astype(float), ideas, np.diff(ideas.indptr).astype(float))
 
 
-def _row_of_tiles(lins: Floats, block: _ProblemBlock) -> _TileRow:
+def _tiles(lins: Floats, block: _ProblemBlock) -> _TileRow:
     """Returns a block of problems with the information contents of the topics that it uses, as a row of tiles."""
     used, positions = np.unique(block.matrix.indices, return_inverse=True)
     matrix = sparse.csr_array((block.matrix.data, positions, block.matrix.indptr), shape=(len(block.tags), len(used)))
@@ -283,7 +283,7 @@ def _tile(row: _TileRow, other: _ProblemBlock, least: Thresholds) -> SimilarPair
 def row_of_tiles(features: Features, start: int, block: int, thresholds: Thresholds) -> SimilarPairs:
     """Returns the high pairs of a block of problems, from `start` on, with all later problems."""
     mine = _problem_block(features, start, start + block)
-    row, least = _row_of_tiles(features.lins, mine), thresholds.least()
+    row, least = _tiles(features.lins, mine), thresholds.least()
     parts = []
     for begin in range(start, len(features), block):
         other = mine if begin == start else _problem_block(features, begin, begin + block)
@@ -317,10 +317,7 @@ def thresholds(features: Features, settings: PairSettings) -> Thresholds:
     mine = _problem_block(features.part(rows), 0, len(rows))
     ideas = _jaccard(_shared(mine, mine).toarray(), mine.words[:, None], mine.words[None, :])
     out = []
-    pairs = {
-        "bma": (settings.bma, _bma(_row_of_tiles(features.lins, mine), mine)),
-        "jaccard": (settings.jaccard, ideas),
-    }
+    pairs = {"bma": (settings.bma, _bma(_tiles(features.lins, mine), mine)), "jaccard": (settings.jaccard, ideas)}
     for name, (given, similarities) in pairs.items():
         value = given if given is not None else _quantile(similarities, settings.quantile)
         if value <= 0:

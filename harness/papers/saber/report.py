@@ -331,10 +331,7 @@ def study_report(points: Sequence[OrderAccuracy], candidates: int) -> Report:
             columns = [Column("rounds", kind="number")]
             columns += [Column(t, f"noise {n:g}", "number") for n in noises for t in ("inversions", "sd", "tau")]
             rows = tuple(
-                (
-                    number_cell(number, 0),
-                    *(cell for n in noises for cell in _point_cells(curves[n, number, by, against])),
-                )
+                (number_cell(number, 0), *(cell for n in noises for cell in _cells(curves[n, number, by, against])))
                 for number in rounds
             )
             name = f"{by}-{slug(against)}"
@@ -352,6 +349,6 @@ def study_report(points: Sequence[OrderAccuracy], candidates: int) -> Report:
     return Report("Swiss tournaments of an oracle", headline, sections)
 
 
-def _point_cells(values: tuple[float, float, float, float]) -> tuple[Cell, Cell, Cell]:
+def _cells(values: tuple[float, float, float, float]) -> tuple[Cell, Cell, Cell]:
     inversions, spread, tau, _ = values
     return number_cell(inversions, 1), number_cell(spread, 1), number_cell(tau, 4)

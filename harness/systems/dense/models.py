@@ -87,15 +87,13 @@ def missing(name: str) -> list[str]:
     """Returns what is missing to load a model, one line each; reads no large file and makes no network requests."""
     if name in config.names("source"):
         described, files = catalogue.source_model(name), catalogue.source_files(name)
-        whole = described.joined and (
-            artefacts.store_root() / KIND / artefacts.key(_unpacked_spec(described)) / artefacts.SPEC
-        )
+        whole = described.joined and (artefacts.store_root() / KIND / artefacts.key(_spec(described)) / artefacts.SPEC)
         here = (whole and whole.is_file()) or all(fetch.resource_state(file) == "here" for file in files)
     elif name in config.names("llm"):
         return [f"needs the model {name}: {line}" for line in load_endpoint(name).missing()]
     else:
         here = Path(name).expanduser().is_dir() or bool(HUB.fullmatch(name) and _snapshot(name))
-    return [] if here else [_missing_model_line(name)]
+    return [] if here else [_needs(name)]
 
 
 def reachable(name: str) -> bool:
@@ -106,7 +104,8 @@ def reachable(name: str) -> bool:
         return False
 
 
-def _missing_model_line(name: str) -> str:
+def _needs(name: str) -> str:
+    """Returns a line that says how to get a missing model."""
     return f"needs the model {name}: harness fetch {name}"
 
 
@@ -117,9 +116,7 @@ def _model_of_source(name: str) -> AvailableModel:
     """Returns a model that a configuration of `source` describes, after checking its files."""
     described, files = catalogue.source_model(name), catalogue.source_files(name)
     if described.joined:
-        unpacked = artefacts.get_or_build(
-            KIND, _unpacked_spec(described), lambda folder: _join(name, described, files, folder)
-        )
+        unpacked = artefacts.get_or_build(KIND, _spec(described), lambda folder: _join(name, described, files, folder))
         folder = unpacked / described.folder
         listed = json.loads((unpacked / artefacts.SPEC).read_text(encoding="utf-8"))["files"]
         checksums = {path: entry["sha256"] for path, entry in listed.items()}
@@ -137,12 +134,13 @@ def _model_of_source(name: str) -> AvailableModel:
 def _places(name: str, files: Sequence[Resource]) -> list[Path]:
     """Returns the verified files of a fetched source: all from an installed package, else all from the cache."""
     if any(fetch.resource_state(file) != "here" for file in files):
-        raise HarnessError(_missing_model_line(name))
+        raise HarnessError(_needs(name))
     installed = [path for file in files if file.package and (path := packages.verified(file))]
     return installed if len(installed) == len(files) else fetch.fetch_resources(files, progress=log_line)
 
 
-def _unpacked_spec(described: catalogue.SourceModel) -> dict[str, Any]:
+def _spec(described: catalogue.SourceModel) -> dict[str, Any]:
+    """Returns what identifies an unpacked model in the store."""
     return {"zip": described.joined, "folder": described.folder, "checksums": dict(described.checksums or {})}
 
 
@@ -231,9 +229,7 @@ def _downloaded(name: str, fault: str) -> Path:
         raise HarnessError("huggingface_hub is not installed: pip install 'mathir-harness[sentences]'") from None
     except Exception as error:  # huggingface_hub lets the errors of its HTTP library through
         reason = shortened(" ".join(str(error).split()) or type(error).__name__, 150)
-        remedy = (
-            f"{_missing_model_line(name)} where the hub answers, or name a folder that holds its files; here: {reason}"
-        )
+        remedy = f"{_needs(name)} where the hub answers, or name a folder that holds its files; here: {reason}"
         raise HarnessError(f"{fault}; {remedy}" if fault else remedy) from None
 
 

@@ -72,9 +72,7 @@ class Approach0(checks.Checked):
         """
         corpus = request.corpus_for(self.name)
         with phase("index"):
-            folder = artefacts.get_or_build(
-                "approach0-index", _index_spec(corpus), lambda folder: build(corpus, folder)
-            )
+            folder = artefacts.get_or_build("approach0-index", _spec(corpus), lambda folder: build(corpus, folder))
         ids: list[str] = json.loads((folder / IDS).read_text(encoding="utf-8"))
         asked = {topic.id: [formula.latex for formula in topic.formulas] for topic in request.topics}
         with phase("search"):
@@ -97,7 +95,8 @@ class Approach0(checks.Checked):
         return replace(run, context=np.array([post_of[doc] for doc in run.doc.tolist()], dtype=np.bytes_))
 
 
-def _index_spec(corpus: Corpus) -> dict[str, Any]:
+def _spec(corpus: Corpus) -> dict[str, Any]:
+    """Returns what identifies an index in the store."""
     try:
         engine = metadata.version("pya0")
     except metadata.PackageNotFoundError:

@@ -224,7 +224,7 @@ def write(
         for document, read in _with_reader(documents, kind, route, files):
             for source in _sources(document, kind):
                 if (numbered := known.get(source)) is None:
-                    reading = _storable(_parse_tangent_or_fail(source[1]) if source[0] else read(source[1]))
+                    reading = _storable(_tangent(source[1]) if source[0] else read(source[1]))
                     number = -1
                     if not _is_error_tree(reading.tree):
                         before = len(numbers)
@@ -351,9 +351,7 @@ def all_queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> 
     latex = {topic.id: [_text(each.latex) for each in topic.formulas] for topic in topics if topic.id not in given}
     read = reader(chain.from_iterable(latex.values()), kind, route)
     for topic in topics:
-        parsed = (
-            [_parse_tangent_or_fail(given[topic.id])] if topic.id in given else [read(each) for each in latex[topic.id]]
-        )
+        parsed = [_tangent(given[topic.id])] if topic.id in given else [read(each) for each in latex[topic.id]]
         readings = [_storable(reading) for reading in parsed]
         reasons.update(reading.reason for reading in readings)
         out[topic.id] = tuple(None if _is_error_tree(reading.tree) else reading.tree for reading in readings)
@@ -400,7 +398,8 @@ def _storable(reading: ParsedFormula) -> ParsedFormula:
     return failed(WIDE) if size > forest.EDGES and len(set(reading.tree.edges)) > forest.EDGES else reading
 
 
-def _parse_tangent_or_fail(text: str) -> ParsedFormula:
+def _tangent(text: str) -> ParsedFormula:
+    """Parses a Tangent string; a failure is a result, not an error."""
     if not text:
         return failed(NO_TREE)
     try:

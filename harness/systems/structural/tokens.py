@@ -176,11 +176,10 @@ class FormulaBM25(BM25):
             "code": code.of(__name__),
             **formulas.via(self.route),
         }
-        return stored(
-            "tokens", spec, lambda folder: self._write_formula_tokens(corpus, fields, folder), CorpusTokens.load
-        )
+        return stored("tokens", spec, lambda folder: self._write(corpus, fields, folder), CorpusTokens.load)
 
-    def _write_formula_tokens(self, corpus: Corpus, fields: Sequence[str], folder: Path) -> None:
+    def _write(self, corpus: Corpus, fields: Sequence[str], folder: Path) -> None:
+        """Writes the tokens of a corpus, of formulas by the function and of words as usual."""
         known: dict[str, tuple[str, ...]] = {}
         for _, new in formulas.ahead(
             corpus, lambda each: self._latex((field_text(each, name) or "" for name in fields), each.dollars)

@@ -230,16 +230,14 @@ class Structural(checks.Checked):
         first : number of best trees that are wanted, by default all candidates; those that tie in float32 for the last
             place are among them.
         """
-        trees, scores = (self._search_compiled if kernel(_SEARCH) else self._search_plain)(
-            query, first or self.candidates
-        )
+        trees, scores = (self._compiled if kernel(_SEARCH) else self._plain)(query, first or self.candidates)
         for number in np.flatnonzero(scores >= _ALMOST).tolist():
             # Different trees can have the same paths.
             same = canonical(query.index.trees[int(trees[number])]) == query.canonical
             scores[number] = 1.0 if same else _ALMOST
         return trees, scores
 
-    def _search_plain(self, query: FormulaQuery, first: int) -> tuple[Places, Floats]:
+    def _plain(self, query: FormulaQuery, first: int) -> tuple[Places, Floats]:
         """Returns the candidates of a query and their scores, computed with NumPy."""
         del first
         trees = query.index.candidates(query.terms, self.candidates, self.budget)
@@ -249,7 +247,7 @@ class Structural(checks.Checked):
         subtree = (1 - self.credit) * components.structure + self.credit * components.symbols
         return trees, self.share * subtree + (1 - self.share) * components.overlap
 
-    def _search_compiled(self, query: FormulaQuery, first: int) -> tuple[Places, Floats]:
+    def _compiled(self, query: FormulaQuery, first: int) -> tuple[Places, Floats]:
         """Returns the best trees of a query and their scores, computed by the C kernel."""
         index, own = query.index, forest.pack([query.tree])
         codes = Codes.of(own)

@@ -61,12 +61,11 @@ def encode_posts(
         An option is unknown; raised before the first graph is read.
     """
     check_options(structure, auxiliary)
-    return ((post, _encoded_or_error(graph, vocabulary, structure, auxiliary)) for post, graph in posts)
+    return ((post, _try(graph, vocabulary, structure, auxiliary)) for post, graph in posts)
 
 
-def _encoded_or_error(
-    graph: Graph, vocabulary: NodeVocabulary, structure: str, auxiliary: str
-) -> EncodedGraph | HarnessError:
+def _try(graph: Graph, vocabulary: NodeVocabulary, structure: str, auxiliary: str) -> EncodedGraph | HarnessError:
+    """Encodes a graph; returns its error in place of raising it."""
     try:
         return encode(graph, vocabulary, structure, auxiliary)
     except HarnessError as error:

@@ -154,7 +154,7 @@ def _parsed(posts: Sequence[Post], parse: Parse, keep: bool) -> list[tuple[Graph
         elif not text.text:
             out.append((Failure(post.id, NO_TEXT, "the post has no text"), 0))
         else:
-            out.append((_assembled_or_fail(post, text, next(answers), keep), text.unknown))
+            out.append((_assembled(post, text, next(answers), keep), text.unknown))
     return out
 
 
@@ -165,9 +165,7 @@ def _read_or_fail(post: Post) -> PostText | Failure:
         return _failed(error, post.id)
 
 
-def _assembled_or_fail(
-    post: Post, text: PostText, sentences: Sequence[Sentence] | Failure, keep: bool
-) -> Graph | Failure:
+def _assembled(post: Post, text: PostText, sentences: Sequence[Sentence] | Failure, keep: bool) -> Graph | Failure:
     """Joins the sentences of a post to one graph; returns a `Failure` if there is none or it is not connected."""
     if isinstance(sentences, Failure):
         return Failure(post.id, sentences.kind, sentences.reason)

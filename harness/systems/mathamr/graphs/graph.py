@@ -155,8 +155,7 @@ def restrict_graph(graph: Graph, mode: str) -> Graph:
     formulas: Iterable[FormulaNodes] = ()
     if mode != "none":
         formulas = (
-            FormulaNodes(f.id, number[f.node], _renumbered(f.opt, number), _renumbered(f.slt, number))
-            for f in graph.formulas
+            FormulaNodes(f.id, number[f.node], _moved(f.opt, number), _moved(f.slt, number)) for f in graph.formulas
         )
     return Graph(
         tuple(graph.labels[node] for node in kept),
@@ -168,7 +167,7 @@ def restrict_graph(graph: Graph, mode: str) -> Graph:
     )
 
 
-def _renumbered(span: tuple[int, int], number: Mapping[int, int]) -> tuple[int, int]:
+def _moved(span: tuple[int, int], number: Mapping[int, int]) -> tuple[int, int]:
     """Returns a span of nodes in new numbers; (0, 0) if it is empty or was removed."""
     first, end = span
     if first == end or first not in number:
