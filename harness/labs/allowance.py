@@ -47,7 +47,7 @@ def allowance(
 
     Parameters
     ----------
-    found, events : all submissions and events of the lab's journal.
+    submissions, events : all submissions and events of the lab's journal.
     """
     counted = [each for each in submissions if each.team == team and not each.refunded]
     today = sum(each.submitted[:10] == stamp(now)[:10] for each in counted)

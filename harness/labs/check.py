@@ -75,7 +75,7 @@ def _check_one(
     ----------
     stored : whether scores are here.
     topics : the topics whose means are public; None if unknown, then means are not checked.
-    events, found : of the lab's journal.
+    events, submissions : of the lab's journal.
     """
     folder, checksum = place_of_scores(lab, submission)
     refuse(file_faults(submission.run.parent, submission.checksum))

@@ -199,7 +199,7 @@ def to_mathml(latex: str, display: bool = False) -> Element | None:
     try:
         source = _convertible(_ROW.sub(r"\1 ", _NO_PART.sub(" ", visible(latex))), display)
         limits = _LIMITS.sub(r"\1\\limits", source) if display else source
-        element = _read(convert_to_element(limits, display="block" if display else "inline"))
+        element = _read_as_xml(convert_to_element(limits, display="block" if display else "inline"))
     except Exception:
         # The converter may fail in any way on arbitrary LaTeX; the page then shows the LaTeX itself.
         return None
@@ -242,7 +242,7 @@ def _fraction(match: re.Match[str], display: bool) -> str:
     return rf"\genfrac{left}{right}{{{line}}}{{{match[6] or int(not display)}}}"
 
 
-def _read(made: Element) -> Element | None:
+def _read_as_xml(made: Element) -> Element | None:
     """Returns a tree of the converter as it reads in XML; None if it has a comment or an instruction.
 
     The converter's texts are XML: `&#x02032;` is a prime. Nearly all are letters or single characters by their code,

@@ -156,7 +156,7 @@ class Questions:
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
     """Yields the answers in file order, with the columns that the corpus keeps.
 
-    An answer whose question is missing has an empty `question` and is not accepted.
+    An answer whose question is missing is kept, with an empty `question` and `no` as `accepted`.
 
     Raises
     ------

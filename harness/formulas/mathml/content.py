@@ -296,6 +296,7 @@ def _meant(element: Element[ContentNode]) -> ContentNode:
 
 
 def _whole_formula(element: Element[ContentNode]) -> ContentNode:
+    """Returns the formula of an element; an error node unless it has exactly one."""
     if len(element.parts) == 1:
         return element.parts[0]
     element.reason = element.reason or ("more than one formula" if element.parts else "no formula")

@@ -50,7 +50,7 @@ def _layout_row(element: Element[Row], above: list[Element[Row]]) -> Row:
     if name in _ROWS:
         return rows.fenced([part for part in parts if not rows.ignored(part)])
     if name in _SCRIPTS and len(parts) == _SCRIPTS[name]:
-        return _with_scripts(name, parts)
+        return _structure_row(name, parts)
     if name == "msqrt":
         return [Symbol("O!root", {"w": row})] if (row := _joined(parts)) else [Symbol("O!root" if parts else BLANK)]
     if name == "mtd":
@@ -87,7 +87,8 @@ def _joined(parts: list[Row]) -> Row:
     return [symbol for part in parts for symbol in part]
 
 
-def _with_scripts(name: str, parts: list[Row]) -> Row:
+def _structure_row(name: str, parts: list[Row]) -> Row:
+    """Returns a fraction, a root, or a base with scripts or with marks above and below it."""
     base = parts[0]
     if name == "mfrac":
         return [Symbol("O!divide", {edge: row for edge, row in zip("ou", parts, strict=True) if row})]

@@ -102,7 +102,7 @@ def parse_tangent(text: str) -> Tree:
 
 
 def tangent_string(tree: Tree) -> str:
-    """Returns the Tangent string of a tree; `parse_tangent(show(tree)) == tree`."""
+    """Returns the Tangent string of a tree; `parse_tangent(tangent_string(tree)) == tree`."""
     out: list[str] = []
     path: list[int] = []
     for number, (label, parent, edge) in enumerate(zip(tree.labels, tree.parents, tree.edges, strict=True)):

@@ -19,7 +19,7 @@ from harness.labs.server.lab_snapshot import SITE
 from harness.labs.server.page_drawing import TEMPLATES
 from harness.labs.server.queue import State
 from harness.labs.server.service import Service, upload_json
-from harness.labs.server.web import RoleError, address_of, caller, needed, service_of, take_upload
+from harness.labs.server.web import RoleError, address_of, caller, caller_as, service_of, take_upload
 from harness.render import html
 from harness.version import __version__
 
@@ -145,7 +145,7 @@ def _leaderboard(request: Request) -> Response:
 
 
 async def _submit(request: Request) -> Response:
-    who = await run_in_threadpool(needed, request, "team")
+    who = await run_in_threadpool(caller_as, request, "team")
     upload = await take_upload(request, who, request.headers.get("idempotency-key", ""))
     content = await run_in_threadpool(upload_json, service_of(request), upload)
     return _json(content, 202, {"location": f"{ROOT}/submissions/{upload.id}"})
@@ -161,7 +161,7 @@ def _upload(request: Request) -> Response:
 
 def _team(request: Request) -> Response:
     """Answers with what the team may still submit and its runs."""
-    service, who = service_of(request), needed(request, "team")
+    service, who = service_of(request), caller_as(request, "team")
     lab, left = service.lab(), service.allowance(who.name)
     mine = service.of_team(who.name)
     runs = [msgspec.convert({**vars(each), "means": shown_means_of(lab, each)}, RunFacts) for each in mine]
@@ -187,7 +187,7 @@ def run_file(service: Service, team: str, label: str, version: str) -> Response:
 
 
 def _audit(request: Request) -> Response:
-    needed(request, "organiser")
+    caller_as(request, "organiser")
     return _json([AuditLine(**line) for line in service_of(request).accounts.trail(1_000)])
 
 
@@ -195,7 +195,7 @@ def _action(action: Action) -> Any:  # noqa: ANN401
     """Returns the endpoint of an action, which takes its fields as JSON and a token of the right role."""
 
     async def endpoint(request: Request) -> Response:
-        who = await run_in_threadpool(needed, request, action.role)
+        who = await run_in_threadpool(caller_as, request, action.role)
         if who.csrf:  # a browser sends its cookie with forms of other sites; those of our pages go to /do/
             raise RefusedRequestError(403, "the API takes tokens, not the session of a browser")
         given = parsed(action, await request.body())

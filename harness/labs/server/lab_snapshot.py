@@ -148,7 +148,7 @@ def lab_state(folder: Path) -> list[int]:
 
 
 def site_state(state: Path) -> Mapping[str, Any]:
-    """Returns of which state of the lab the pages are; see `publisher`."""
+    """Returns which state of the lab the pages show, as `set_site_state` recorded it; empty without a record."""
     with suppress(OSError, ValueError):
         content = json.loads((state / STATE).read_text("utf-8"))
         if isinstance(content, dict):
@@ -157,5 +157,5 @@ def site_state(state: Path) -> Mapping[str, Any]:
 
 
 def set_site_state(state: Path, content: Mapping[str, Any]) -> None:
-    """Records of which state of the lab the pages are."""
+    """Records which state of the lab the pages show."""
     write_atomic(state / STATE, json.dumps(content) + os.linesep)

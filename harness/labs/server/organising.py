@@ -20,7 +20,7 @@ from harness.labs.server.accounts import Caller, Invitation
 from harness.labs.server.lab_snapshot import HIDDEN, SITE, lab_state
 from harness.labs.server.page_drawing import built, facts_of, page, plural, run_row
 from harness.labs.server.queue import Upload
-from harness.labs.server.web import needed, service_of
+from harness.labs.server.web import caller_as, service_of
 
 _MOST_ROWS = 200  # submissions and invitations that the page shows
 _FEW = 15  # submissions that need no search
@@ -29,7 +29,7 @@ _LONGEST_WANTED = 200  # characters
 
 def organise_page(request: Request) -> Response:
     """Returns the organisers' page."""
-    return organise(request, needed(request, "organiser"))
+    return organise(request, caller_as(request, "organiser"))
 
 
 def organise(
@@ -148,7 +148,7 @@ def _invitation_data(invitation: Invitation, now: datetime) -> dict[str, str]:
 
 def audit_page(request: Request) -> Response:
     """Returns the page of the audit trail."""
-    who = needed(request, "organiser")
+    who = caller_as(request, "organiser")
     shown = []
     for line in service_of(request).accounts.trail():
         details = ", ".join(f"{name}: {value}" for name, value in line["details"].items() if value)
@@ -158,7 +158,7 @@ def audit_page(request: Request) -> Response:
 
 def site_zip(request: Request) -> Response:
     """Packs the pages as they are; equal pages give equal bytes."""
-    needed(request, "organiser")
+    caller_as(request, "organiser")
     root = (service_of(request).state / SITE).resolve()
     out = tempfile.NamedTemporaryFile(suffix=".zip", delete=False)  # noqa: SIM115  (deleted after the answer)
     with out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -32,11 +32,11 @@ from harness.labs.server.web import (
     address_of,
     attempt,
     caller,
+    caller_as,
     check_form,
     cookie_name,
     fields,
     is_secure,
-    needed,
     service_of,
     take_upload,
 )
@@ -254,7 +254,7 @@ _EMPTY = {"label": "", "description": "", "kind": "", "code": "", "external_data
 
 def _submit_page(request: Request) -> Response:
     """Returns the form, filled in as for an earlier upload of the team if its id is given as `again`."""
-    service, who = service_of(request), needed(request, "team")
+    service, who = service_of(request), caller_as(request, "team")
     before = service.queue.find(request.query_params.get("again", ""))
     given = before.fields if before is not None and before.team == who.name else {}
     return _form(request, who, {**given, "primary": "true" if given.get("primary") else ""})
@@ -311,7 +311,7 @@ def _left_to_submit(allowance: Allowance) -> list[dict[str, object]]:
 
 
 async def _submit(request: Request) -> Response:
-    who = await run_in_threadpool(needed, request, "team")
+    who = await run_in_threadpool(caller_as, request, "team")
     try:
         upload = await take_upload(request, who)
     except FormError as error:
@@ -374,7 +374,7 @@ def _upload_state(request: Request) -> Response:
 
 
 def _team_page(request: Request) -> Response:
-    return _draw_team(request, needed(request, "team"))
+    return _draw_team(request, caller_as(request, "team"))
 
 
 def _draw_team(
@@ -404,7 +404,7 @@ def _draw_team(
 
 
 def _team_run(request: Request) -> Response:
-    who = needed(request, "team")
+    who = caller_as(request, "team")
     at = request.path_params
     return run_file(service_of(request), who.name, at["label"], at["version"])
 
@@ -419,7 +419,7 @@ async def _action_endpoint(request: Request) -> Response:
     action = ACTIONS.get(request.path_params["action"])
     if action is None:
         raise RefusedRequestError(404, "there is no such action")
-    who = await run_in_threadpool(needed, request, action.role)
+    who = await run_in_threadpool(caller_as, request, action.role)
     given = await fields(request)
     check_form(request, who, given)
     given.pop("csrf", None)

@@ -124,7 +124,7 @@ class Service:
         return self.revealed() or (freezing is not None and freezing.reason == PUBLISHED)
 
     def site(self) -> Mapping[str, Any]:
-        """Returns of which state of the lab the pages are."""
+        """Returns which state of the lab the pages show."""
         return site_state(self.state)
 
     def by_token(self, token: str) -> Caller | None:

@@ -99,8 +99,8 @@ def attempt(request: Request, *, spend: bool = True) -> None:
         raise RefusedRequestError(429, "too many wrong tokens; wait a minute")
 
 
-def needed(request: Request, role: Role) -> Caller:
-    """Returns the caller.
+def caller_as(request: Request, role: Role) -> Caller:
+    """Returns the caller, who must have a role.
 
     Raises
     ------

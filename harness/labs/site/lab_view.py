@@ -270,7 +270,7 @@ class LabView:
 
     @property
     def best(self) -> str:
-        """What the first run is called: the best run is the best of the ranked ones, if any is ranked."""
+        """What texts call the first run: the best ranked one, or the best one if none is ranked."""
         return "the best ranked run" if self.ranked else "the best run (none is ranked)"
 
     @property

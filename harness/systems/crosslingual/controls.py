@@ -75,7 +75,7 @@ class Identity:
     name: str = "identity"
 
     def identity(self) -> Mapping[str, Any]:
-        """Returns nothing."""
+        """Returns an empty mapping: the text depends on the topic alone."""
         return {}
 
     def texts(self, topic: Topic) -> tuple[str, str]:
@@ -96,7 +96,7 @@ class FormulasOnly:
     name: str = "formulas-only"
 
     def identity(self) -> Mapping[str, Any]:
-        """Returns nothing."""
+        """Returns an empty mapping: the text depends on the topic alone."""
         return {}
 
     def texts(self, topic: Topic) -> tuple[str, str]:

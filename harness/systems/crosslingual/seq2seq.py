@@ -135,8 +135,10 @@ class Seq2Seq:
         read.tokenizer.src_lang = reads
         device = hardware.device(self.device)
         weights = checkpoint.weights(stored.folder, content, stored.name, self.precision, device)
-        with progress(f"translating {source} to {target} with {self.name}", len(different)) as told:
-            made = _Run(self, read, weights, begin, device, *self._search(weights, stored.name)).all(different, told)
+        with progress(f"translating {source} to {target} with {self.name}", len(different)) as bar:
+            made = _Run(self, read, weights, begin, device, *self._search(weights, stored.name)).translate(
+                different, bar
+            )
         return [made[text] for text in texts]
 
     def _search(self, weights: Any, model: str) -> tuple[int, int]:  # noqa: ANN401
@@ -215,7 +217,7 @@ class _Run:
         self.beams, self.length = beams, length
         self.most = read.positions if settings.overlong == "cut" else min(read.positions, length)
 
-    def all(self, texts: Sequence[str], told: Any) -> dict[str, str]:  # noqa: ANN401
+    def translate(self, texts: Sequence[str], bar: Any) -> dict[str, str]:  # noqa: ANN401
         """Returns text -> translation, for distinct texts."""
         done: dict[str, str] = {}
         apart: dict[str, tuple[str, str, str]] = {}
@@ -231,7 +233,7 @@ class _Run:
                     _add_one(lines, f"longer than the {self.most} word pieces that it reads, and cut")
                     continue
                 del rows[text]
-                told.add(text in asked)
+                bar.add(text in asked)
                 if split := halves_of_text(text):
                     apart[text] = split
                     long += [split[0], split[2]]
@@ -239,7 +241,7 @@ class _Run:
                     done[text] = text
                     _add_one(lines, f"of more than {self.most} word pieces without a blank, and left untranslated")
             for text, written in self._written(rows):
-                told.add(text in asked)
+                bar.add(text in asked)
                 if written.full and self._worth_parting(rows[text]) and (split := halves_of_text(text)):
                     apart[text] = split
                     long += [split[0], split[2]]

@@ -21,7 +21,7 @@ from harness.store.cost import note, phase
 from harness.systems.foreign import ranx_process
 from harness.systems.foreign.process import process_answer
 from harness.systems.fusion.candidates import DEPTH, FusionCandidates, align_results, to_run
-from harness.systems.fusion.methods import files_of, rounded_to_bits, texts
+from harness.systems.fusion.methods import are_texts, files_of, rounded_to_bits
 from harness.systems.fusion.system import FusedRuns, Training
 
 EXTRA = "ranx"
@@ -113,7 +113,7 @@ class FusionRanx(FusedRuns):
         self.params = _checked_parameters(method, params or {}, len(self.runs))
         if training_runs is not None:
             entries = training_runs if isinstance(training_runs, list | tuple) else []
-            if len(entries) != len(self.runs) or not all(texts(files_of(entry)) for entry in entries):
+            if len(entries) != len(self.runs) or not all(are_texts(files_of(entry)) for entry in entries):
                 expected = f"{len(self.runs)} run files, or lists of run files"
                 raise HarnessError(f"key 'training_runs' is {training_runs!r}, expected {expected}")
             self.training_files = [files_of(entry) for entry in entries]

@@ -342,7 +342,7 @@ def given(method: str, parameters: Mapping[str, Any], runs: int) -> dict[str, An
     return {key: value for key, value in parameters.items() if value is not None}
 
 
-def texts(value: object) -> bool:
+def are_texts(value: object) -> bool:
     """Returns whether a value is a list of non-empty texts."""
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, str) and item for item in value)
 
@@ -372,7 +372,7 @@ _RULES: Mapping[str, tuple[Callable[[Any, int], bool], str]] = {
         "{} numbers from 0, not all 0",
     ),
     "training_runs": (
-        lambda value, runs: _is_list_of(value, runs, lambda entry: texts(files_of(entry))),
+        lambda value, runs: _is_list_of(value, runs, lambda entry: are_texts(files_of(entry))),
         "{} run files, or lists of run files",
     ),
 }

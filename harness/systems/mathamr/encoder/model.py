@@ -29,10 +29,10 @@ from harness.systems.mathamr.encoder.plan import EdgePlan, plan_edges
 from harness.systems.mathamr.encoder.settings import INITS, LEAST_TEMPERATURE, MOST_TEMPERATURE, GraphEncoderSettings
 from harness.systems.mathamr.encoder.virtual import DOCUMENT, TYPES
 
-__all__ = ["INITS", "GraphEncoder", "GraphEncoderSettings", "Layer", "Virtual", "groups_of"]
+__all__ = ["INITS", "GraphEncoder", "GraphEncoderSettings", "Layer", "Virtual", "edge_plan"]
 
 
-def groups_of(batch: Batch, settings: GraphEncoderSettings) -> EdgePlan:
+def edge_plan(batch: Batch, settings: GraphEncoderSettings) -> EdgePlan:
     """Returns the plan of a batch's edges, which all layers share."""
     return plan_edges(batch.source, batch.relation, batch.target, settings.directed)
 
@@ -143,13 +143,13 @@ class GraphEncoder(nn.Module):
 
         Parameters
         ----------
-        groups : the batch's plan from `groups_of`; None computes it.
+        groups : the batch's plan from `edge_plan`; None computes it.
 
         Returns
         -------
         Shape (g, k, p): unit vectors; padding rows are zero.
         """
-        groups = groups_of(batch, self.settings) if groups is None else groups
+        groups = edge_plan(batch, self.settings) if groups is None else groups
         h = self.virtual(self.embedding(batch.nodes.masked_fill(~batch.content, 0)), batch)
         for layer in self.layers[:-1]:
             h = layer(h, groups, self.edge_vectors)
