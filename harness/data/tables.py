@@ -93,11 +93,11 @@ def check_text(data: bytes, path: str) -> None:
             try:
                 content.decode()
             except UnicodeDecodeError:
-                _not_text(content, piece.line, faults)
+                _report_lines_not_text(content, piece.line, faults)
         faults.close()
 
 
-def _not_text(content: bytes, before: int, faults: Faults) -> None:
+def _report_lines_not_text(content: bytes, before: int, faults: Faults) -> None:
     for number, line in enumerate(content.split(b"\n"), before + 1):
         try:
             line.decode()

@@ -263,7 +263,7 @@ def withdraw_run(
         The version does not exist or was withdrawn before, the lab is frozen, or the reason is too long or unprintable.
     """
     faults: list[str] = []
-    reason = _words("reason", reason, faults)
+    reason = _checked_words("reason", reason, faults)
     refuse(faults)
     with changed(lab, by_team=True) as journal:
         chosen = find_submission(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
@@ -350,9 +350,9 @@ def _details(lab: Lab, offer: Offer, run: Run | None, faults: list[str]) -> Deta
     if offer.kind not in KINDS:
         faults.append(f"kind {offer.kind!r} is unknown; {suggestion(offer.kind, KINDS)}")
     texts = {
-        "description": _words("description", offer.description, faults),
+        "description": _checked_words("description", offer.description, faults),
         "code": _checked_address(offer.code, faults),
-        "external_data": _words("external data", offer.external_data, faults),
+        "external_data": _checked_words("external data", offer.external_data, faults),
     }
     for key in lab.require:
         if getattr(offer, key) is None:
@@ -360,7 +360,7 @@ def _details(lab: Lab, offer: Offer, run: Run | None, faults: list[str]) -> Deta
     return Details(team, label, cast(Kind, offer.kind), **texts)
 
 
-def _words(field: str, given: str | None, faults: list[str]) -> str:
+def _checked_words(field: str, given: str | None, faults: list[str]) -> str:
     """Normalises a text to one line and appends its faults."""
     text = " ".join(nfc(given or "").split())
     if (given and not text) or (given == "" and field != "reason"):

@@ -274,6 +274,7 @@ def answer(contents: Sequence[str], rng: random.Random, held: bool) -> str:
 
 
 def _informal_answer(name: str, said: str, rng: random.Random) -> dict[str, str]:
+    """Returns what the stand-in of a model answers to the prompt `informalise`: name and statement."""
     words = [part.lower() for part in _IDENTIFIER.findall(name)] or ["statement"]
     about = " ".join(rng.choices(sorted(set(_WORD.findall(said))), k=12))
     statement = f"Let $x$ be given. Then the {' '.join(words)} holds: {about}, that is $x = x$."
@@ -281,6 +282,7 @@ def _informal_answer(name: str, said: str, rng: random.Random) -> dict[str, str]
 
 
 def _augmented_answer(said: str, rng: random.Random) -> dict[str, str]:
+    """Returns what the stand-in of a model answers to the prompt `augment`: name, statement and Lean for a query."""
     query = said.split("\n\nAnswer with", 1)[0].removeprefix("Query:").removesuffix("Answer:").strip()
     words = re.findall("[a-z]{3,}", query.lower())[:5] or ["identity"]
     proof = " := by\n  rfl" if rng.random() < FENCED else ""  # the prompt forbids one; models give it all the same

@@ -101,6 +101,7 @@ def normalise_latex(latex: str) -> str:
 
 
 def _spelled(match: re.Match[str]) -> str:
+    """Returns a matched script, root, degree sign, accented character or other character as LaTeX spells it."""
     if script := match[1] or match[2]:
         plain = "".join(_SPELLINGS.get(one, one) for one in unicodedata.normalize("NFKC", script))
         return f"{'^' if match[1] else '_'}{{{plain}}}"

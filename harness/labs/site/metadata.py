@@ -110,7 +110,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _pairs(value: object, most: int = 5_000) -> Iterator[tuple[str, object]]:
-    """Yields (key, value) of all mappings in nested values."""
+    """Yields (key, value) of all mappings in nested values, of which at most `most` are visited."""
     waiting = [value]
     while waiting and most:
         each = waiting.pop()

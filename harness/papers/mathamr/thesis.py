@@ -94,7 +94,7 @@ def published_value_sections(results: ExperimentResults) -> Sequence[Section]:
 
 
 def _scale_and_device(results: ExperimentResults) -> str:
-    """Returns the differences between systems in words that fit a cell."""
+    """Returns the scale and the device of an experiment's results, in words that fit a cell."""
     gpu = any(each.costs.get(name) for each in results.outcomes for name in (cost.GPU_MEMORY, cost.TRAINING_GPU_MEMORY))
     device = "GPU" if gpu else "CPU"
     setting = "scaled down" if results.scale != FULL else "other settings" if results.extra else "full scale"

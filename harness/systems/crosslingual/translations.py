@@ -137,6 +137,7 @@ class _Translate:
     dollars: Dollars = "pairs"
 
     def __call__(self, part: Sequence[_Texts]) -> bytes:
+        """Translates the topics of a shard; returns a line of JSON for each."""
         both = [text for _, title, body in part for text in (title, body)]
         how: Any = {"masking": self.masking, "pipeline": self.how, "dollars": self.dollars}
         translations = pipeline.translate_texts(both, self.translator, self.source, self.target, **how)

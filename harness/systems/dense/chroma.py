@@ -89,8 +89,8 @@ class Chroma:
     def _reopen(self, ef: int) -> None:
         self.close()
         with _client(self.folder) as client:
-            _held(client).modify(configuration={"hnsw": {"ef_search": ef}})
-        self._collection = _held(self._open.enter_context(_client(self.folder)))
+            _stored_collection(client).modify(configuration={"hnsw": {"ef_search": ef}})
+        self._collection = _stored_collection(self._open.enter_context(_client(self.folder)))
         self._ef = ef
 
 
@@ -137,7 +137,7 @@ def opened(folder: Path, vectors: Vectors) -> Iterator[Chroma]:
             raise HarnessError(f"{folder}: cannot be copied to {copy} (TMPDIR may name another place): {why}") from None
         with _client(copy, folder) as client:
             try:
-                collection = _held(client)
+                collection = _stored_collection(client)
                 held, made = collection.count(), dict(collection.metadata or {})
             except (library().errors.ChromaError, ValueError) as error:
                 raise HarnessError(f"{folder}: not a store of vectors: {_first_line(error)}; {remedy}") from None
@@ -177,7 +177,7 @@ def store_metadata(vectors: Vectors) -> dict[str, Any]:
     return {"documents": len(vectors), "dimensions": vectors.dimensions, "checksum": state.hexdigest()}
 
 
-def _held(client: Any) -> Any:  # noqa: ANN401
+def _stored_collection(client: Any) -> Any:  # noqa: ANN401
     return client.get_collection(_NAME, embedding_function=None)
 
 

@@ -389,7 +389,7 @@ def view(
 
 
 def _checked_tokens(function: FormulaTokens, tokens: Iterable[str]) -> Iterable[str]:
-    """Returns what a function of formulas returned; a text would count as one token for each of its characters."""
+    """Returns the tokens that a function of formulas gave; raises HarnessError unless they are a list of texts."""
     units = [] if isinstance(tokens, str) or not isinstance(tokens, Iterable) else list(tokens)
     if isinstance(tokens, str) or not isinstance(tokens, Iterable) or not all(isinstance(each, str) for each in units):
         name = getattr(function, "__qualname__", repr(function))

@@ -215,6 +215,7 @@ class NodeVocabulary:
         return sha256(self._as_json().encode())
 
     def _as_json(self) -> str:
+        """Returns the content of the vocabulary's file."""
         fields = {"format": FORMAT, "size": self.size, "relations": self.relations, "nodes": self.nodes}
         return json.dumps(fields, ensure_ascii=True, indent=0) + "\n"
 
