@@ -107,14 +107,12 @@ def protection(lab: Lab, width: float) -> str:
     )
 
 
-def spent_budget(lab: Lab, submissions: Sequence[Submission]) -> str:
+def spent_budget(lab: Lab, sent: Sequence[Submission]) -> str:
     """Returns how much of the budget of submissions is spent, in words; empty if the judgments are public."""
     if not lab.private or lab.feedback == "none":
         return ""
-    made = Counter(each.team for each in submissions).values()  # a refund does not take back the mean that was shown
-    return (
-        f"Budget spent: at most {max(made, default=0)} of {lab.cap} submissions by one team, {len(submissions)} by all."
-    )
+    made = Counter(each.team for each in sent).values()  # a refund does not take back the mean that was shown
+    return f"Budget spent: at most {max(made, default=0)} of {lab.cap} submissions by one team, {len(sent)} by all."
 
 
 def concealed(scores: Scores, topics: Iterable[str], measures: Sequence[str]) -> Scores:

@@ -49,22 +49,20 @@ def organise(
     """
     service = service_of(request)
     lab, events, site = service.lab(), service.live.events(), service.site()
-    known, names, submissions = roster(events), real_names(lab), service.of_teams()
+    known, names, sent = roster(events), real_names(lab), service.of_teams()
     troubled = service.queue.troubled()
     now, invitations, waiting = datetime.now(UTC), service.accounts.invitations(), service.queue.waiting()
     teams = [
         {
             "team": team,
             "name": names.get(team, team),
-            "made": sum(each.team == team for each in submissions),
+            "made": sum(each.team == team for each in sent),
             "valid": team in known,
         }
-        for team in sorted({*known, *(each.team for each in submissions)})
+        for team in sorted({*known, *(each.team for each in sent)})
     ]
     wanted = request.query_params.get("find", "").strip()[:_LONGEST_WANTED]
-    runs = [
-        each for each in submissions[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()
-    ]
+    runs = [each for each in sent[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
     said = f"The pages are those of {utc(site['at'])}." if site.get("at") else "The pages are not built yet."
     if not service.live.submissions():
         said = "The pages are built after the first submission."
@@ -86,7 +84,7 @@ def organise(
         counts=[
             _count_data(len(requests), "request", " to join"),
             _count_data(len(known), "team", " with a token"),
-            _count_data(len(submissions), "submission"),
+            _count_data(len(sent), "submission"),
             _count_data(waiting, "upload", " waiting"),
             *([_count_data(len(troubled), "upload", " not scored, see below")] if troubled else []),
         ],
@@ -106,9 +104,9 @@ def organise(
         teams=teams,
         pseudonyms=any(each["team"] != each["name"] for each in teams),
         runs=[run_row(lab, each) for each in runs[:_MOST_ROWS]],
-        shown=f"{min(len(runs), _MOST_ROWS):,} of {len(submissions):,}",
+        shown=f"{min(len(runs), _MOST_ROWS):,} of {len(sent):,}",
         wanted=wanted,
-        searchable=len(submissions) > _FEW,
+        searchable=len(sent) > _FEW,
         organisers=service.accounts.organisers(),
     )
 

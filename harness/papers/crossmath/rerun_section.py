@@ -31,17 +31,11 @@ def agreement_section(paper: str, settings: RerunSettings, reruns: Sequence[Reru
         return Section(TITLE, (Prose((f"Not re-run: {runs}, by {settings.title}.", needs)),))
     summary = f"{runs} were re-run: {settings.title}, scored on the same judged answers as the archived runs."
     first = [agreement for agreement in reruns if agreement.run == next(iter(settings.runs))]
-    blocks: list[Block] = [
-        Prose((summary,)),
-        _overall(reruns),
-        _by_translation(reruns),
-        _causes(first),
-        _largest(first),
-    ]
+    blocks: list[Block] = [Prose((summary,)), _table(reruns), _by_translation(reruns), _causes(first), _largest(first)]
     return Section(TITLE, tuple(blocks))
 
 
-def _overall(reruns: Sequence[RerunAgreement]) -> Table:
+def _table(reruns: Sequence[RerunAgreement]) -> Table:
     """Returns the agreement of each run's measures and scores."""
     rows = []
     for agreement in reruns:

@@ -64,7 +64,7 @@ def paper_files(reproduction: PaperReproduction) -> Iterator[Mapping[str, str]]:
     tables = _verdicts_by_table(reproduction)
     names = list(tables)
     for at, name in enumerate(names):
-        yield _table_page(reproduction, names, at, tables[name]).files()
+        yield _table(reproduction, names, at, tables[name]).files()
 
 
 def _base(reproduction: PaperReproduction) -> str:
@@ -159,9 +159,8 @@ def _count_item(value: int) -> Item:
     return Item(str(value) if value else "", float(value))
 
 
-def _table_page(
-    reproduction: PaperReproduction, names: Sequence[str], at: int, verdicts: Sequence[CellVerdict]
-) -> SitePage:
+def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdicts: Sequence[CellVerdict]) -> SitePage:
+    """Returns the page of a table: a row for each of its rows, with links to the tables before and after it."""
     name = names[at]
     paper = reproduction.paper
     rows: dict[tuple[str, str], list[CellVerdict]] = {}

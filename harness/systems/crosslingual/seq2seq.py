@@ -136,9 +136,7 @@ class Seq2Seq:
         device = hardware.device(self.device)
         weights = checkpoint.weights(stored.folder, content, stored.name, self.precision, device)
         with progress(f"translating {source} to {target} with {self.name}", len(different)) as bar:
-            made = _Run(self, read, weights, begin, device, *self._search(weights, stored.name)).translate(
-                different, bar
-            )
+            made = _Run(self, read, weights, begin, device, *self._search(weights, stored.name)).run(different, bar)
         return [made[text] for text in texts]
 
     def _search(self, weights: Any, model: str) -> tuple[int, int]:  # noqa: ANN401
@@ -217,7 +215,7 @@ class _Run:
         self.beams, self.length = beams, length
         self.most = read.positions if settings.overlong == "cut" else min(read.positions, length)
 
-    def translate(self, texts: Sequence[str], bar: Any) -> dict[str, str]:  # noqa: ANN401
+    def run(self, texts: Sequence[str], bar: Any) -> dict[str, str]:  # noqa: ANN401
         """Returns text -> translation, for distinct texts."""
         done: dict[str, str] = {}
         apart: dict[str, tuple[str, str, str]] = {}

