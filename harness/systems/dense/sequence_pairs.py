@@ -91,7 +91,7 @@ def load(
 
     Examples
     --------
-    >>> scorer = load(find("castorini/monot5-base-msmarco"), PairReading())  # doctest: +SKIP
+    >>> scorer = load(find_model("castorini/monot5-base-msmarco"), PairReading())  # doctest: +SKIP
     >>> scorer.scored(["How many primes are there?"], ["Infinitely many."]).logits.shape  # doctest: +SKIP
     (1, 2)
     """
