@@ -33,7 +33,7 @@ from harness.systems.dense.training.loop import seeded
 from harness.systems.mathamr.encoder import loss
 from harness.systems.mathamr.encoder.batch import Batch, collate
 from harness.systems.mathamr.encoder.convolution import RelationalConv
-from harness.systems.mathamr.encoder.model import GraphEncoder, GraphEncoderSettings, groups_of
+from harness.systems.mathamr.encoder.model import GraphEncoder, GraphEncoderSettings, edge_plan
 from harness.systems.mathamr.encoder.pack import Pack
 from harness.systems.mathamr.encoder.plan import EdgePlan
 from harness.systems.mathamr.encoder.virtual import EncodedGraph
@@ -172,7 +172,7 @@ def measure(variant: str, graphs: int, device: str, steps: int) -> dict[str, Any
     for _ in range(steps + 1):
         wait(device)
         begin = time.perf_counter(), time.process_time()
-        groups = groups_of(data, SETTINGS)
+        groups = edge_plan(data, SETTINGS)
         with torch.autocast(device, torch.bfloat16, enabled=variant.endswith("bf16")):
             vectors = encoder(data, groups)
         optimizer.zero_grad(set_to_none=True)
@@ -196,7 +196,7 @@ def measure(variant: str, graphs: int, device: str, steps: int) -> dict[str, Any
 def described(graphs: int) -> str:
     """The batch in a line."""
     data, nodes = batch(graphs), np.array(sizes(graphs))
-    groups = groups_of(data, SETTINGS)
+    groups = edge_plan(data, SETTINGS)
     return (
         f"{graphs} graphs of {nodes.mean():.0f} content nodes in the mean, {np.median(nodes):.0f} in the median, "
         f"{nodes.max():,} at most; {int(data.content.sum()):,} content and {int((~data.content).sum()):,} virtual "

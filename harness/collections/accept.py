@@ -39,13 +39,13 @@ def accept(path: Path, source: str) -> Path:
         raise HarnessError(f"source {source!r}: {wanted} is not a manual download")
     if not path.is_file():
         raise HarnessError(f"{path}: {'is a folder, expected a file' if path.is_dir() else 'no such file'}")
-    found = sha256_file(path) if resource.sha256 else ""
-    if found != resource.sha256:
-        raise HarnessError(f"{path}: expected sha256 {resource.sha256} for {wanted} of {source}, found {found}")
+    checksum = sha256_file(path) if resource.sha256 else ""
+    if checksum != resource.sha256:
+        raise HarnessError(f"{path}: expected sha256 {resource.sha256} for {wanted} of {source}, found {checksum}")
     for name, check in forms.checks():
         if name == source:
             check(path)
-    _copy(path, resource.cached)
+    _copy_to_cache(path, resource.cached)
     return resource.cached
 
 
@@ -65,7 +65,7 @@ def _wanted(path: Path, source: str, files: list[str]) -> str:
     raise HarnessError(f"{path}: source {source!r} has the files {', '.join(files)}; name it as one of them")
 
 
-def _copy(path: Path, target: Path) -> None:
+def _copy_to_cache(path: Path, target: Path) -> None:
     with os_errors(target, "written"), path.open("rb") as content, staging_names.opened(target) as (made, stream):
         shutil.copyfileobj(content, stream, 1 << 20)
         stream.flush()

@@ -76,14 +76,14 @@ class DataSet:
         HarnessError
             A part is missing, the hub does not answer, or a file was damaged.
         """
-        found = self._local()
-        if found is None:
-            at = hub.download(self.name, self.revision, self._wanted)
-            found = beir.in_folder(at, self.called, self.split, self.subset)
+        local = self._local()
+        if local is None:
+            at = hub.download(self.name, self.revision, self._needed_names)
+            local = beir.in_folder(at, self.called, self.split, self.subset)
         if self.folder is None:
-            for path in (*found.corpus, *found.queries, *found.qrels, *found.excluded):
+            for path in (*local.corpus, *local.queries, *local.qrels, *local.excluded):
                 hub.verify(path)
-        return found
+        return local
 
     def fetched(self) -> beir.BeirFiles:
         """Returns its files after completing a partial download from the hub.
@@ -92,7 +92,7 @@ class DataSet:
         """
         if self.folder is None and not network.offline() and hub.mirrored(self.name, self.revision) is None:
             try:
-                hub.download(self.name, self.revision, self._wanted)
+                hub.download(self.name, self.revision, self._needed_names)
             except HarnessError as error:
                 if not self.here():
                     raise
@@ -101,15 +101,15 @@ class DataSet:
 
     def located(self, *parts: str) -> list[Path]:
         """Returns its local files of some parts (see `beir.BeirFiles`); none if a part is missing."""
-        found = self._local() if self.here() else None
-        return [] if found is None else [path for part in parts for path in getattr(found, part)]
+        local = self._local() if self.here() else None
+        return [] if local is None else [path for part in parts for path in getattr(local, part)]
 
     def reachable(self) -> None:
         """Raises HarnessError unless the data set is available locally or the hub lists its parts."""
         if self.folder is not None:
             self._local()
         elif not self.here():
-            self._wanted(hub.listed(self.name, self.revision)[1])
+            self._needed_names(hub.listed(self.name, self.revision)[1])
 
     def _local(self) -> beir.BeirFiles | None:
         """Returns its local files, or None. Raises HarnessError if it is a folder and lacks a part."""
@@ -123,9 +123,9 @@ class DataSet:
         except HarnessError:  # partially downloaded
             return None
 
-    def _wanted(self, names: Iterable[str]) -> list[str]:
-        found = beir.find_beir_files(names, self.called, self.split, self.subset)
-        return [name for part in found.values() for name in part]
+    def _needed_names(self, names: Iterable[str]) -> list[str]:
+        wanted = beir.find_beir_files(names, self.called, self.split, self.subset)
+        return [name for part in wanted.values() for name in part]
 
 
 @dataclass(frozen=True)
@@ -145,14 +145,14 @@ class BeirCollection(Collection):
     def qrels(self, edition: str | None = None) -> Qrels:
         """Returns the judgments; checks the numbers of topics and judgments against the configuration."""
         chosen = self.edition(edition)
-        found = beir.qrels(self.data.files(), chosen.name)
-        numbers = len(found.topics), len(found.judged())
+        judgments = beir.qrels(self.data.files(), chosen.name)
+        numbers = len(judgments.topics), len(judgments.judged())
         if numbers != (chosen.topics or numbers[0], chosen.judgments or numbers[1]):
             raise HarnessError(
                 f"{self.data.called}: {counted_text(numbers[0], 'topic')} and {counted_text(numbers[1], 'judgment')}; "
                 f"{self.where} says {chosen.topics} and {chosen.judgments}"
             )
-        return found
+        return judgments
 
     def known_topics(self) -> frozenset[str]:
         """Returns the ids of the judged queries."""
@@ -193,13 +193,13 @@ class BeirCorpus(Corpus):
 # ---- configurations ---------------------------------------------------------------------------------------------
 
 
-def _hub(key: str, value: object) -> str:
+def _checked_hub_name(key: str, value: object) -> str:
     if not isinstance(value, str) or not hub.NAME.fullmatch(value):
         raise HarnessError(f"key {key!r} is {value!r}, expected OWNER/NAME as on huggingface.co/datasets")
     return value
 
 
-def _revision(key: str, value: object) -> str:
+def _checked_revision(key: str, value: object) -> str:
     if not isinstance(value, str) or not hub.REVISION.fullmatch(value):
         raise HarnessError(f"key {key!r} is {value!r}, expected the 40 hexadecimal digits of a commit (in quotes)")
     return value
@@ -218,8 +218,8 @@ class _Where:
     """
 
     folder: Words = ""
-    hub: Annotated[str, _hub] = ""
-    revision: Annotated[str, _revision] = ""
+    hub: Annotated[str, _checked_hub_name] = ""
+    revision: Annotated[str, _checked_revision] = ""
     subset: Words = ""
     dollars: Dollars = "pandoc"
 
@@ -290,30 +290,30 @@ def collection(name: str, mapping: Mapping[str, Any], where: str) -> BeirCollect
     HarnessError
         Keys are unknown, missing or wrong; the message lists all of them, one per line.
     """
-    found = typed(BeirCollectionFile, mapping, where)
-    given = found.beir
+    entry = typed(BeirCollectionFile, mapping, where)
+    given = entry.beir
     edition = Edition(given.split, f"split {given.split}", Path(), given.topics, given.judgments)
-    about = (found.protocol, {edition.name: edition}, edition.name, found.notes, where, found.corpus)
-    data = _data_set(given, where, given.split)
-    return BeirCollection(name, found.title, found.licence, *about, link=found.link, data=data)
+    about = (entry.protocol, {edition.name: edition}, edition.name, entry.notes, where, entry.corpus)
+    data = _located_data_set(given, where, given.split)
+    return BeirCollection(name, entry.title, entry.licence, *about, link=entry.link, data=data)
 
 
 def corpus(name: str, mapping: Mapping[str, Any], where: str) -> BeirCorpus:
     """Returns a corpus from its configuration. Raises HarnessError for all faulty keys, a line each."""
-    found = typed(BeirCorpusFile, mapping, where)
+    entry = typed(BeirCorpusFile, mapping, where)
     return BeirCorpus(
         name,
-        found.title,
-        found.licence,
+        entry.title,
+        entry.licence,
         (),
         reader=beir.DOCUMENTS,
-        notes=found.notes,
-        dollars=found.beir.dollars,
-        data=_data_set(found.beir, where),
+        notes=entry.notes,
+        dollars=entry.beir.dollars,
+        data=_located_data_set(entry.beir, where),
     )
 
 
-def _data_set(given: _Where, where: str, split: str | None = None) -> DataSet:
+def _located_data_set(given: _Where, where: str, split: str | None = None) -> DataSet:
     folder = resource({"file": given.folder}, f"{where}: beir", Path(where).parent) if given.folder else None
     at = folder if isinstance(folder, Path) else None
     return DataSet(at, given.hub, given.revision, split or beir.SPLIT, given.subset, given.dollars)
@@ -355,7 +355,7 @@ def named(place: str, revision: str | None, split: str, subset: str) -> DataSet:
     if not hub.NAME.fullmatch(place) or place.startswith("."):
         raise HarnessError(f"{place}: no such folder, and no OWNER/NAME of a data set on the hub")
     if revision is not None:
-        _revision("revision", revision)
+        _checked_revision("revision", revision)
     return DataSet(None, place, revision or hub.listed(place)[0], split, subset)
 
 
@@ -368,10 +368,10 @@ def survey(data: DataSet) -> Survey:
         A part is missing or damaged, an id occurs twice, or judgments refer to a missing query or document.
     """
     files = data.fetched()
-    found = beir.qrels(files, data.split)
-    beir.topics(files, found.topics)
+    judgments = beir.qrels(files, data.split)
+    beir.topics(files, judgments.topics)
     listed = beir.excluded(files) if files.excluded else {}
-    unknown = {doc.decode() for doc in found.doc.tolist()}
+    unknown = {doc.decode() for doc in judgments.doc.tolist()}
     count, texts = 0, Remarks()
     for document in BeirCorpus(data.called, "", "", (), reader=beir.DOCUMENTS, dollars=data.dollars, data=data):
         unknown.discard(document.id)
@@ -380,4 +380,4 @@ def survey(data: DataSet) -> Survey:
     if unknown:
         many = f"{len(unknown):,} such documents"
         raise HarnessError(f"{files.qrels[0]}: document {min(unknown)!r} is not in the corpus ({many})")
-    return Survey(count, len(found.topics), len(found.judged()), sum(map(len, listed.values())), texts)
+    return Survey(count, len(judgments.topics), len(judgments.judged()), sum(map(len, listed.values())), texts)

@@ -148,8 +148,8 @@ class Collection:
         entries = [edition.file for edition in self.editions.values() if edition.given is None]
         entries += [each.file for edition in self.editions.values() for each in edition.exclusion_files()]
         entries += [part.file for part in (self.topic_file, *self.attribute_files, self.key_file) if part is not None]
-        found = [each for entry in entries for each in (entry if isinstance(entry, tuple) else (entry,))]
-        return list(dict.fromkeys(found))
+        files = [each for entry in entries for each in (entry if isinstance(entry, tuple) else (entry,))]
+        return list(dict.fromkeys(files))
 
     def files(self) -> list[Resource]:
         """Returns all files of the collection that are fetched."""
@@ -251,10 +251,10 @@ class Collection:
         name = self.cluster
         if not name:
             return None
-        found = {topic.id: topic.attributes.get(name) for topic in self.topics()}
-        if lacking := [topic for topic, value in found.items() if value is None]:
+        cluster_of = {topic.id: topic.attributes.get(name) for topic in self.topics()}
+        if lacking := [topic for topic, value in cluster_of.items() if value is None]:
             raise HarnessError(f"{self.where}: key 'cluster': topic {lacking[0]} has no attribute {name!r}")
-        return {topic: str(value) for topic, value in found.items()}
+        return {topic: str(value) for topic, value in cluster_of.items()}
 
     def keys(self) -> dict[str, str] | None:
         """Returns document -> key of de-duplication, or None if the collection needs none."""

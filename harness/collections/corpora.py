@@ -29,14 +29,14 @@ def corpus_reader(name: str) -> CorpusReader:
     known = forms.readers("documents")
     if name not in known:
         raise HarnessError(f"reader {name!r} is unknown; {suggestion(name, (JSONL.name, *known))}")
-    found: CorpusReader = known[name]
-    return found
+    reader: CorpusReader = known[name]
+    return reader
 
 
 _TARGETS = ("id", "title", "body", "tags", "formulas", "latex", "visual_id")
 
 
-def _reader(_: str, value: object) -> CorpusReader:
+def _parse_reader(_: str, value: object) -> CorpusReader:
     return corpus_reader(str(value))
 
 
@@ -93,7 +93,7 @@ class CorpusFile:
     checkout: Mapping[str, Any] | None = None
     fields: Mapping[str, Any] | None = None
     keep: tuple[Words, ...] = ()
-    reader: Annotated[CorpusReader, _reader] = JSONL
+    reader: Annotated[CorpusReader, _parse_reader] = JSONL
     notes: tuple[Words, ...] = ()
     ids_are_keys: bool = False
     has_keys: bool = False
@@ -131,29 +131,29 @@ def load_corpus(name: str) -> Corpus:
         refuse(faults)
         return of_data_set
     with gather(faults):
-        found = typed(CorpusFile, mapping, where)
+        entry = typed(CorpusFile, mapping, where)
     faults += config.name_faults(mapping, name, where)
     if mapping.get("ids_are_keys") is True and mapping.get("has_keys") is True:
         faults.append(f"{where}: keys 'ids_are_keys' and 'has_keys' exclude each other")
     fields: tuple[tuple[str, str], ...] = ()
     if mapping.get("reader", JSONL.name) == JSONL.name and isinstance(mapping.get("fields", {}), dict):
         with gather(faults):
-            fields = _fields(mapping, where)
+            fields = _checked_fields(mapping, where)
     with gather(faults):
-        sources = _sources(mapping, where)
+        sources = _parse_sources(mapping, where)
     refuse(faults)
     with gather(faults):
-        for collection in found.judged:
+        for collection in entry.judged:
             config.load("collection", collection.partition("/")[0], f"{where}: key 'judged'")
     refuse(faults)
-    about = (found.keep, found.reader, found.notes, found.ids_are_keys, found.has_keys)
-    part = JudgedBy(found.judged) if found.judged else None
+    about = (entry.keep, entry.reader, entry.notes, entry.ids_are_keys, entry.has_keys)
+    part = JudgedBy(entry.judged) if entry.judged else None
     return Corpus(
-        name, found.title, found.licence, sources, fields, *about, part, found.dollars or found.reader.dollars
+        name, entry.title, entry.licence, sources, fields, *about, part, entry.dollars or entry.reader.dollars
     )
 
 
-def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
+def _checked_fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ...]:
     if "fields" not in mapping:
         raise HarnessError(f"{where}: key 'fields' is missing")
     listed = {column: names if isinstance(names, list) else [names] for column, names in mapping["fields"].items()}
@@ -165,7 +165,7 @@ def _fields(mapping: Mapping[str, Any], where: str) -> tuple[tuple[str, str], ..
     return pairs
 
 
-def _sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
+def _parse_sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
     given = [key for key in ("file", "files", "folder", "checkout") if key in mapping]
     if len(given) != 1:
         both = " and ".join(given) or "none of them"
@@ -184,11 +184,11 @@ def _sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]:
             raise HarnessError(f"{at}: {error}") from None
     entries = [mapping["file"]] if "file" in mapping else mapping["files"]
     faults: list[str] = []
-    found: list[Source] = []
+    sources: list[Source] = []
     find = catalogue.located if forms.of_folder(str(mapping.get("reader", JSONL.name))) else catalogue.resource
     for entry in entries:
         with gather(faults):
             here = find(entry, where, Path(where).parent)
-            found += here if isinstance(here, tuple) else (here,)
+            sources += here if isinstance(here, tuple) else (here,)
     refuse(faults)
-    return tuple(found)
+    return tuple(sources)

@@ -289,11 +289,11 @@ class Corpus:
 
 def dollar_counts(document: Document) -> Remarks:
     """Counts the formulas in title and body of a document, and the dollar signs that enclose no formula."""
-    found: Remarks = Counter()
+    counts: Remarks = Counter()
     for text in (document.title, document.body):
-        found["formulas in texts"] += len(formula_spans(text, document.dollars))
-        found["dollar signs outside of formulas"] += lone_dollars(text, document.dollars)
-    return found
+        counts["formulas in texts"] += len(formula_spans(text, document.dollars))
+        counts["dollar signs outside of formulas"] += lone_dollars(text, document.dollars)
+    return counts
 
 
 def _repeated(document: Document, path: Path, number: int) -> FormatError:
@@ -335,7 +335,7 @@ def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:
             row = _object(line)
             if not isinstance(row, dict):
                 raise TypeError(f'{shortened(json.dumps(row), 60)}, expected an object such as {{"id": "d1"}}')
-            document = _document(row, corpus)
+            document = _document_of_row(row, corpus)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise format_error(path, number, f"not a document: {_reason(error)}") from None
         empty = False
@@ -371,7 +371,7 @@ def _reason(error: Exception) -> str:
     return f"not text: {error}" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
-def _document(row: Mapping[str, Any], corpus: Corpus) -> Document:
+def _document_of_row(row: Mapping[str, Any], corpus: Corpus) -> Document:
     words: dict[str, str] = {}
     formulas: tuple[Formula, ...] = ()
     for column, name in corpus.fields:

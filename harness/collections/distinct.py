@@ -30,7 +30,7 @@ class Distinct:
         self._hashes = array("q")
 
     def add(self, name: str) -> bool:
-        """Adds an id; returns whether it is known to have been added before, which is known of the first ones only."""
+        """Adds an id; returns True if it surely was added before, which only the first `few` ids can tell."""
         if self._few is None:
             self._hashes.append(hash(name))
             return False

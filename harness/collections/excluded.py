@@ -52,7 +52,7 @@ def read_places(path: Path, reader: str = "order") -> Places:
     return known_places()[reader](file_content(path, reader), str(path))
 
 
-def _columns(data: bytes, path: str, count: int, what: str) -> Iterator[tuple[int, list[str]]]:
+def _read_columns(data: bytes, path: str, count: int, what: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in numbered_lines(data, path):
         columns = line.split()
         if len(columns) != count:
@@ -60,14 +60,14 @@ def _columns(data: bytes, path: str, count: int, what: str) -> Iterator[tuple[in
         yield number, columns
 
 
-def _pairs(data: bytes, path: str) -> Listed:
+def _read_pairs(data: bytes, path: str) -> Listed:
     out: dict[str, set[str]] = {}
-    for _, (topic, doc) in _columns(data, path, 2, "a topic and a document"):
+    for _, (topic, doc) in _read_columns(data, path, 2, "a topic and a document"):
         out.setdefault(topic, set()).add(doc)
     return {topic: frozenset(docs) for topic, docs in out.items()}
 
 
-def _jsonl(data: bytes, path: str) -> Listed:
+def _read_jsonl(data: bytes, path: str) -> Listed:
     out: Listed = {}
     for number, line in numbered_lines(data, path):
         try:
@@ -92,18 +92,18 @@ def _is_id(value: object) -> bool:
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
-def _order(data: bytes, path: str) -> Places:
+def _read_order(data: bytes, path: str) -> Places:
     out: Places = {}
-    for number, (name,) in _columns(data, path, 1, "an id"):
-        _once(out, name, path, number)
+    for number, (name,) in _read_columns(data, path, 1, "an id"):
+        _check_first(out, name, path, number)
         out[name] = float(number)
     return out
 
 
-def _places(data: bytes, path: str) -> Places:
+def _read_places(data: bytes, path: str) -> Places:
     out: Places = {}
-    for number, (name, text) in _columns(data, path, 2, "an id and a number"):
-        _once(out, name, path, number)
+    for number, (name, text) in _read_columns(data, path, 2, "an id and a number"):
+        _check_first(out, name, path, number)
         try:
             out[name] = float(text)
         except ValueError:
@@ -113,14 +113,14 @@ def _places(data: bytes, path: str) -> Places:
     return out
 
 
-def _once(known: Places, name: str, path: str, number: int) -> None:
+def _check_first(known: Places, name: str, path: str, number: int) -> None:
     if name in known:
         raise format_error(path, number, f"{name!r} is on an earlier line already")
 
 
-LISTED: Mapping[str, Callable[[bytes, str], Listed]] = {"pairs": _pairs, "jsonl": _jsonl}
+LISTED: Mapping[str, Callable[[bytes, str], Listed]] = {"pairs": _read_pairs, "jsonl": _read_jsonl}
 
 
 def known_places() -> Mapping[str, Callable[[bytes, str], Places]]:
     """Returns name -> reader of positions."""
-    return {"order": _order, "places": _places, **forms.readers("places")}
+    return {"order": _read_order, "places": _read_places, **forms.readers("places")}

@@ -37,9 +37,9 @@ def read_topics(path: Path, reader: str = "", language: str = "eng", dollars: Do
     data = file_content(path, reader)
     form = reader or _topics_form(data, path)
     read = foreign.topics(form) if foreign.named(form) else forms.reader(form, "topics")
-    found = read(data, str(path), language)
+    topics = read(data, str(path), language)
     rule = dollars or forms.dollars_of(form)
-    return topic_files.with_dollars(found, rule) if rule else found
+    return topic_files.with_dollars(topics, rule) if rule else topics
 
 
 def read_judgments(path: Path, reader: str, edition: str) -> Qrels:
@@ -82,8 +82,8 @@ def _topics_form(data: bytes, path: Path) -> str:
         _, first = next(json_items(data, str(path)), (1, {}))
         return forms.recognised(first) or "jsonl"
     columns = text.partition("\n")[0].rstrip("\r").split("\t")
-    if found := forms.recognised(columns) or ("tsv" if len(columns) == 2 else ""):
-        return found
+    if form := forms.recognised(columns) or ("tsv" if len(columns) == 2 else ""):
+        return form
     known = ", ".join(sorted(forms.readers("topics")))
     raise format_error(path, 1, f"no form of topics that is known here ({known})")
 

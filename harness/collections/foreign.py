@@ -38,8 +38,8 @@ def topics(reader: str) -> Callable[[bytes, str, str], Topics]:
         what = f"{path}: reader {reader}"
         function = extensions.load(reader, what)
         with extensions.guarded(what):
-            found = [(0, topic) for topic in _items(function(data, path, language), Topic, what)]
-            return topic_files.unique(found, what)
+            numbered = [(0, topic) for topic in _items(function(data, path, language), Topic, what)]
+            return topic_files.unique(numbered, what)
 
     return read
 

@@ -54,13 +54,13 @@ class FileForm:
     check: Callable[[Path], None] | None = None
 
 
-def _trec(data: bytes, path: str, edition: str) -> Qrels:
+def _read_trec(data: bytes, path: str, edition: str) -> Qrels:
     return parse_qrels(data, path, edition=edition)
 
 
 _PANDOC = ("trec", "tsv")  # topics of any subject, whose texts may hold amounts of money
 _PLAIN = {
-    name: FileForm(name, read, _trec if name == "trec" else None, dollars="pandoc" if name in _PANDOC else None)
+    name: FileForm(name, read, _read_trec if name == "trec" else None, dollars="pandoc" if name in _PANDOC else None)
     for name, read in topic_files.READERS.items()
 }
 

@@ -31,22 +31,22 @@ def dataset(name: str, *needed: str) -> Any:  # noqa: ANN401  (a class generated
         ir_datasets is not installed or has no such id, or the dataset lacks a needed part.
     """
     try:
-        found = import_library("ir_datasets", "ir-datasets").load(name.removeprefix(IRDS))
+        loaded = import_library("ir_datasets", "ir-datasets").load(name.removeprefix(IRDS))
     except KeyError:
         raise HarnessError(f"{name}: ir_datasets has no such id; its catalogue: https://ir-datasets.com") from None
     for part in needed:
-        if not getattr(found, f"has_{part}")():
+        if not getattr(loaded, f"has_{part}")():
             raise HarnessError(f"{name}: this dataset of ir_datasets has no {part}; name one that has")
-    return found
+    return loaded
 
 
 def files(name: str) -> tuple[Path, Path | None]:
     """Returns files of judgments (TREC) and of topics (JSON lines, or None)."""
-    found = dataset(name, "qrels")
-    lines = (f"{row.query_id}\t0\t{row.doc_id}\t{row.relevance}\n" for row in _read(name, found.qrels_iter()))
+    judged = dataset(name, "qrels")
+    lines = (f"{row.query_id}\t0\t{row.doc_id}\t{row.relevance}\n" for row in _read(name, judged.qrels_iter()))
     topics = None
-    if found.has_queries():
-        queries = ({"id": row.query_id, "title": _text(row)} for row in _read(name, found.queries_iter()))
+    if judged.has_queries():
+        queries = ({"id": row.query_id, "title": _text_of(row)} for row in _read(name, judged.queries_iter()))
         topics = _kept(name, "topics.jsonl", (json.dumps(row, ensure_ascii=False) + "\n" for row in queries))
     return _kept(name, "qrels.txt", lines), topics
 
@@ -59,19 +59,19 @@ def corpus(name: str) -> Corpus:
     HarnessError
         As `dataset`, or the documents cannot be downloaded or read.
     """
-    found = dataset(name, "docs")
-    first = [(row.doc_id, _text(row)) for row in islice(_read(name, found.docs_iter()), FIRST)]
+    documents = dataset(name, "docs")
+    first = [(row.doc_id, _text_of(row)) for row in islice(_read(name, documents.docs_iter()), FIRST)]
     spec = {
         "id": name,
         "library": import_library("ir_datasets", "ir-datasets").__version__,
-        "documents": found.docs_count(),
+        "documents": documents.docs_count(),
         "first": sha256(repr(first).encode("utf-8", "surrogatepass")),
     }
 
     def build(folder: Path) -> None:
         with (folder / "documents.jsonl").open("w", encoding="utf-8") as out:
-            for row in track(_read(name, found.docs_iter()), f"documents of {name}", found.docs_count()):
-                out.write(json.dumps({"id": row.doc_id, "body": _text(row)}) + "\n")
+            for row in track(_read(name, documents.docs_iter()), f"documents of {name}", documents.docs_count()):
+                out.write(json.dumps({"id": row.doc_id, "body": _text_of(row)}) + "\n")
 
     path = artefacts.get_or_build("ir_datasets", spec, build) / "documents.jsonl"
     return Corpus(label(name), name, "see ir_datasets", path, (("id", "id"), ("body", "body")), dollars="pandoc")
@@ -92,7 +92,7 @@ def _read(name: str, rows: Iterable[Any]) -> Iterator[Any]:
         raise HarnessError(f"{name}: ir_datasets: {type(error).__name__}: {' '.join(str(error).split())}") from None
 
 
-def _text(row: Any) -> str:  # noqa: ANN401
+def _text_of(row: Any) -> str:  # noqa: ANN401
     return str(row.default_text() if hasattr(row, "default_text") else row.text)
 
 

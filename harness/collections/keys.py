@@ -29,7 +29,7 @@ def read_keys(path: Path, id_column: str, key_column: str) -> dict[str, str]:
     rows = _keys_jsonl if ".jsonl" in path.suffixes else _keys_table
     out: dict[str, str] = {}
     for number, name, key in rows(lines, path, id_column, key_column):
-        _add(out, name, key, path, number)
+        _add_key(out, name, key, path, number)
     return out
 
 
@@ -51,14 +51,14 @@ def read_key_pairs(path: Path) -> dict[str, str]:
     for number, line in lines:
         fields = line.rstrip("\r").split("\t") if "\t" in line else line.split()
         if len(fields) != 2:
-            found = counted_text(len(fields), "column")
-            raise format_error(path, number, f"{found}, expected two: the id of a document and its key (visual id)")
+            columns = counted_text(len(fields), "column")
+            raise format_error(path, number, f"{columns}, expected two: the id of a document and its key (visual id)")
         if number > lines[0][0] or all(len(field.split()) < 2 for field in fields):
-            _add(out, fields[0], fields[1], path, number)
+            _add_key(out, fields[0], fields[1], path, number)
     return out
 
 
-def _add(out: dict[str, str], name: str, key: str, path: Path, number: int) -> None:
+def _add_key(out: dict[str, str], name: str, key: str, path: Path, number: int) -> None:
     check_id(name, "document", path, number)
     if not key:  # treated like a missing document
         return

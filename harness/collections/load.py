@@ -42,7 +42,7 @@ def _configured(key: str, value: object) -> str:
     return value
 
 
-def _link(key: str, value: object) -> str:
+def _checked_link(key: str, value: object) -> str:
     if not _LINK.fullmatch(str(value)):
         raise HarnessError(
             f"key {key!r} is {value!r}, expected an address with one '{{id}}' in place of a document's id, such as "
@@ -51,7 +51,7 @@ def _link(key: str, value: object) -> str:
     return str(value)
 
 
-def _topic_reader(key: str, value: object) -> str:
+def _checked_topic_reader(key: str, value: object) -> str:
     if not forms.known(str(value), "topics") and not foreign.named(str(value)):
         raise HarnessError(f"{key} {str(value)!r} is unknown; {suggestion(str(value), forms.readers('topics'))}")
     return str(value)
@@ -109,7 +109,7 @@ class _Topics(_Place):
         for the readers `trec` and `tsv`, else `pairs`.
     """
 
-    reader: Annotated[str, _topic_reader]
+    reader: Annotated[str, _checked_topic_reader]
     language: Words = "eng"
     dollars: Dollars | None = None
 
@@ -173,7 +173,7 @@ class CollectionFile:
     corpus: Annotated[str, _configured] = ""
     notes: tuple[str, ...] = ()
     cluster: str = ""
-    link: Annotated[str, _link] = ""
+    link: Annotated[str, _checked_link] = ""
 
 
 @checked_arguments
@@ -195,18 +195,18 @@ def load_collection(name: str) -> Collection:
         return _of_ir_datasets(name)
     mapping, where = config.read("collection", name)
     if "beir" in mapping:
-        return _beir(name, mapping, where)
+        return _beir_collection(name, mapping, where)
     if isinstance(mapping.get("attributes"), Mapping):
         mapping = {**mapping, "attributes": [mapping["attributes"]]}
     faults: list[str] = []
     with gather(faults):
-        found = typed(CollectionFile, mapping, where)
+        spec = typed(CollectionFile, mapping, where)
     faults += config.name_faults(mapping, name, where)
     files: dict[str, catalogue.Located] = {}
     readers: dict[str, str] = {}
     for key, entry, kind in _files(mapping):
         with gather(faults):
-            readers[key], place = _reader(entry, f"{where}: {key}", *kind)
+            readers[key], place = _split_reader(entry, f"{where}: {key}", *kind)
             topics = mapping.get("topics") if key == "topics" else None
             asked = str(topics.get("reader")) if isinstance(topics, Mapping) else readers[key]
             find = catalogue.located if forms.of_folder(asked) else catalogue.resource
@@ -218,14 +218,14 @@ def load_collection(name: str) -> Collection:
         faults.append(f"{where}: key 'default_edition': {default!r} is unknown; {suggestion(default, called)}")
     refuse(faults)
     editions = {}
-    for key, given in found.editions.items():
+    for key, given in spec.editions.items():
         at = f"editions: {key}"
         counted = (given.topics, given.judgments)
         parts = (f"{at}: {part}" for part in _EXCLUDED)
         said = [ExclusionFile(files[part], readers[part]) if part in files else None for part in parts]
         editions[key] = Edition(key, given.title, files[at], *counted, readers[at], given.private, *said)
-    topics, attributes, keys = found.topics, found.attributes or (), found.keys
-    plain = {key: getattr(found, key) for key in ("title", "licence", "protocol", "notes", "corpus", "cluster", "link")}
+    topics, attributes, keys = spec.topics, spec.attributes or (), spec.keys
+    plain = {key: getattr(spec, key) for key in ("title", "licence", "protocol", "notes", "corpus", "cluster", "link")}
     return Collection(
         name,
         **plain,
@@ -241,21 +241,21 @@ def load_collection(name: str) -> Collection:
     )
 
 
-def _beir(name: str, mapping: Mapping[str, Any], where: str) -> Collection:
+def _beir_collection(name: str, mapping: Mapping[str, Any], where: str) -> Collection:
     """Returns the collection of a data set in BEIR format, whose parts are in files with fixed names."""
     from harness.collections import beir
 
     faults: list[str] = []
-    checks = {"protocol": _configured, "corpus": _configured, "link": _link}
+    checks = {"protocol": _configured, "corpus": _configured, "link": _checked_link}
     for key, check in checks.items():
         if mapping.get(key) is not None:
             with gathered(where, faults):
                 check(key, mapping[key])
     faults += config.name_faults(mapping, name, where)
     with gather(faults):
-        found = beir.collection(name, mapping, where)
+        collection = beir.collection(name, mapping, where)
     refuse(faults)
-    return found
+    return collection
 
 
 def _of_ir_datasets(name: str) -> Collection:
@@ -288,7 +288,7 @@ def _nth(key: str, n: int, entries: Sequence[object]) -> str:
     return f"{key}: {n + 1}" if len(entries) > 1 else key
 
 
-def _reader(entry: object, where: str, usual: str, known: Callable[[], Collection_[str]]) -> tuple[str, object]:
+def _split_reader(entry: object, where: str, usual: str, known: Callable[[], Collection_[str]]) -> tuple[str, object]:
     """Splits an entry into its reader and the location of its file."""
     if not isinstance(entry, Mapping):
         return usual, entry

@@ -46,16 +46,16 @@ def topic_marks(collection: Collection | str, edition: str | None = None) -> dic
         collection, edition = load_collection(name), of_name or edition
     relevant = {} if collection.withheld(edition) else _relevant(collection.qrels(edition).judged())
     clusters = collection.clusters() or {}
-    found: dict[str, set[Hashable]] = {}
+    marks_of: dict[str, set[Hashable]] = {}
     for topic in collection.topics():
         if relevant and topic.id not in relevant:
             continue
-        marks = found.setdefault(topic.id, {("id", topic.id)})
-        marks |= {("text", text) for text in [_text(topic)] if text}
+        marks = marks_of.setdefault(topic.id, {("id", topic.id)})
+        marks |= {("text", text) for text in [_compared_text(topic)] if text}
         marks |= {("cluster", collection.cluster, cluster) for cluster in [clusters.get(topic.id)] if cluster}
         documents = relevant.get(topic.id)
         marks |= {("relevant", collection.corpus or collection.name, documents)} if documents else set()
-    return found
+    return marks_of
 
 
 def topic_groups(*sets: Marks) -> list[dict[str, int]]:
@@ -119,7 +119,7 @@ def in_words(same: Mapping[str, str]) -> str:
     return f"topic {other!r}{alike}"
 
 
-def _text(topic: Topic) -> str:
+def _compared_text(topic: Topic) -> str:
     text = f"{topic.title} {topic.body}"
     letters = letters_and_digits(text)
     return letters if len(letters) >= LEAST else "".join(text.casefold().split())

@@ -37,8 +37,8 @@ def run_content(path: Path, most: int | None = None) -> bytes:
 def metadata_content(path: Path, most: int = MOST_METADATA) -> bytes | None:
     """Returns the bytes of the metadata file in a folder or archive; None if there is none. Raises as `run_content`."""
     if path.is_dir():
-        found = _file_in(path, _METADATA)
-        return None if found is None else read_bytes(found, most=most)
+        path_of_metadata = _file_in(path, _METADATA)
+        return None if path_of_metadata is None else read_bytes(path_of_metadata, most=most)
     return None if path.is_fifo() or not path.exists() else read_member(path, _METADATA, most)
 
 
@@ -51,8 +51,8 @@ def files_in(folder: Path) -> tuple[Path, Path | None]:
 
 
 def _file_in(folder: Path, names: tuple[str, ...]) -> Path | None:
-    found = [each for part in (folder, folder / "output") for name in names if (each := part / name).is_file()]
-    if len(found) > 1:
-        first, second = (each.relative_to(folder) for each in found[:2])
+    present = [each for part in (folder, folder / "output") for name in names if (each := part / name).is_file()]
+    if len(present) > 1:
+        first, second = (each.relative_to(folder) for each in present[:2])
         raise format_error(folder, 0, f"has {first} and {second}; expected one of them")
-    return found[0] if found else None
+    return present[0] if present else None

@@ -78,7 +78,7 @@ class TextBlock:
 
     def line_of(self, position: int) -> int:
         """Returns the number of the line of a position, from 1."""
-        return self.line + _ends(self.bytes_[:position]) + 1
+        return self.line + _count_line_ends(self.bytes_[:position]) + 1
 
 
 @dataclass(frozen=True)
@@ -129,14 +129,14 @@ def smaller_blocks(source: TextBlock, size: int = BLOCK) -> Iterator[TextBlock]:
     """Yields a block's text in smaller blocks of whole lines, without copies."""
     at, line, last = 0, source.line, source.begin + source.size
     while at < source.size:
-        found = source.data.find(b"\n", min(source.begin + at + size, last - 1), last) + 1
-        stop = (found or last) - source.begin
+        line_end = source.data.find(b"\n", min(source.begin + at + size, last - 1), last) + 1
+        stop = (line_end or last) - source.begin
         part = TextBlock(source.data, source.bytes_[at : stop + PADDING], stop - at, source.begin + at, line)
         yield part
         at, line = stop, part.line_of(part.size) - 1
 
 
-def _ends(view: npt.NDArray[np.uint8]) -> int:
+def _count_line_ends(view: npt.NDArray[np.uint8]) -> int:
     return sum(int(np.count_nonzero(view[at : at + CACHED] == 10)) for at in range(0, view.size, CACHED))
 
 
@@ -189,10 +189,10 @@ def equals(source: TextBlock, start: Index, length: Index, value: bytes) -> Bool
     wanted = words_of_strings(np.array([value], dtype=np.bytes_))[0]
     other = np.zeros(start.size, dtype=np.uint64)
     for k, word in enumerate(wanted):
-        found = source.words(np.minimum(start + 8 * k, limit) if k else start)
-        found ^= word
-        found &= _MASKS[min(len(value) - 8 * k, 8)]
-        other |= found
+        differing = source.words(np.minimum(start + 8 * k, limit) if k else start)
+        differing ^= word
+        differing &= _MASKS[min(len(value) - 8 * k, 8)]
+        other |= differing
     same: Bools = (other == 0) & (length == len(value))
     return same
 
@@ -329,8 +329,8 @@ def parse_decimals(source: TextBlock, start: Index, length: Index) -> tuple[Floa
     size = length - (at - start)
     head = source.words(at)
     point = head ^ _DOTS
-    found = (point - _ONES) & ~point & _HIGH
-    whole = np.minimum((np.bitwise_count((found - _U(1)) & ~found) >> 3).astype(np.int64), size)
+    point_bit = (point - _ONES) & ~point & _HIGH
+    whole = np.minimum((np.bitwise_count((point_bit - _U(1)) & ~point_bit) >> 3).astype(np.int64), size)
     places = np.maximum(size - whole - 1, 0)
     pointed = (places > 0) & (source.bytes_[at + whole] == 46)
     ok = (whole > 0) & (places <= 22) & ((whole == size) | pointed)

@@ -37,7 +37,7 @@ def judgment_table(data: bytes, path: str) -> tuple[bytes, tuple[str, ...]]:
     (b'q1\\td1\\t2', ('topic', 'document', 'grade'))
     """
     if data.startswith(records.PARQUET) and data.endswith(records.PARQUET):
-        return _text_of(records.parquet_rows(data, path), path), THREE
+        return _trec_text(records.parquet_rows(data, path), path), THREE
     table = without_comments(data)
     check_text(table, path)
     start = len(BOM) if table.startswith(BOM) else 0
@@ -45,9 +45,9 @@ def judgment_table(data: bytes, path: str) -> tuple[bytes, tuple[str, ...]]:
     first, end, _ = table[start:].partition(b"\n")
     if _OBJECT.match(first):
         lines = enumerate(table.removeprefix(BOM).split(b"\n"), 1)
-        return _text_of(records.json_lines(lines, path), path), THREE
+        return _trec_text(records.json_lines(lines, path), path), THREE
     if _LIST.match(first):
-        return _text_of(records.json_items(table, path), path), THREE
+        return _trec_text(records.json_items(table, path), path), THREE
     if names := _header(first):
         if not table[start + len(first) :].strip():
             raise format_error(path, 0, "holds no judgments after its header")
@@ -67,7 +67,7 @@ def _header(line: bytes) -> tuple[str, ...]:
     return names if all(names.count(name) == 1 for name in THREE) else ()
 
 
-def _text_of(rows: records.Rows, path: str) -> bytes:
+def _trec_text(rows: records.Rows, path: str) -> bytes:
     lines = []
     for number, row in rows:
         topic, doc = (records.text_of_columns(row, names, path, number) for names in (records.TOPIC, records.DOCUMENT))

@@ -115,7 +115,7 @@ class _Markup:
         last_quoted = {begin: markup.rfind(end) for begin, end, _ in _QUOTED}
         while tag := _TAG.search(markup, look, last_tag):
             name = (tag["opens"] or tag["closes"] or tag["parted"] or "").lower()
-            if self._open:  # `$x<y$` is mathematics, not a tag; other tags are looked for by `_data`
+            if self._open:  # `$x<y$` is mathematics, not a tag; other tags are looked for by `_add_text`
                 is_markup = name in ("span", "math")
             elif tag[0] in last_quoted:
                 is_markup = tag.end() <= last_quoted[tag[0]]
@@ -124,17 +124,17 @@ class _Markup:
             if not is_markup:
                 look = tag.start() + 1
                 continue
-            self._data(markup[at : tag.start()])
+            self._add_text(markup[at : tag.start()])
             whole = _FORMULA.match(markup, tag.start()) if name == "span" and not self._open else None
             end = markup.find("</math", whole.end()) if whole else -1
             if whole and markup.startswith("</math></span>", end):
-                latex = self._repaired(unwrapped(_decoded(whole[3])))
+                latex = self._repaired(unwrapped(_without_entities(whole[3])))
                 self.pieces.append(f"${latex or ' '}$")
                 self.formulas.append(Formula(whole[1], latex, whole[2]))
                 at = look = end + len("</math></span>")
                 continue
             at = look = self._tag(markup, tag, name, last_math)
-        self._data(markup[at:])
+        self._add_text(markup[at:])
         while self._spans:
             self._close(self._spans.pop(), ended=False)
 
@@ -150,21 +150,21 @@ class _Markup:
             end = markup.find(_HIDDEN[name], at)
             return len(markup) if end < 0 else end
         if name == "span":
-            self._span(tag)
+            self._open_or_close_span(tag)
         elif name == "math" and tag["opens"] and at <= last_math:
-            self._mathml(_attributes(tag).get("alttext", ""))
+            self._add_mathml(_attributes(tag).get("alttext", ""))
             return markup.find("</math", at)
         elif name in _BLOCKS:
             self.pieces.append(" ")
         return at
 
-    def _data(self, data: str) -> None:
+    def _add_text(self, data: str) -> None:
         """Appends text; in a formula span, without the elements in it and with what remains of entities repaired."""
         if not self._open:
-            self.pieces.append(_decoded(data))
+            self.pieces.append(_without_entities(data))
             return
-        found = _REFERENCE.sub(_character, _without_elements(data) if "<" in data else data)
-        self.pieces.append(self._repaired(found))
+        decoded = _REFERENCE.sub(_character, _without_elements(data) if "<" in data else data)
+        self.pieces.append(self._repaired(decoded))
 
     def _repaired(self, latex: str) -> str:
         repaired = repair_entities(latex)
@@ -174,7 +174,7 @@ class _Markup:
             self.repaired += 1
         return repaired
 
-    def _span(self, tag: re.Match[str]) -> None:
+    def _open_or_close_span(self, tag: re.Match[str]) -> None:
         if tag["opens"]:
             self._spans.append(span := _Span(_attributes(tag), len(self.pieces)))
             if span.is_formula:
@@ -184,7 +184,7 @@ class _Markup:
         elif self._spans:
             self._close(self._spans.pop())
 
-    def _mathml(self, latex: str) -> None:
+    def _add_mathml(self, latex: str) -> None:
         latex = self._repaired(unwrapped(latex))
         self.pieces.append(f"${latex or ' '}$")
         if self._open:
@@ -204,7 +204,7 @@ class _Markup:
         self.unended += not ended
         self.repaired += span.repaired
         if span.inner and ended and not span.attributes.get("id"):
-            found = span.inner
+            inner = span.inner
         else:
             if ended:
                 self.pieces[span.start :] = ["".join(self.pieces[span.start :])]  # joined once if spans are nested
@@ -215,20 +215,20 @@ class _Markup:
             self.truncated += not closed
             if not closed:  # or else the next dollar of the text would end this formula
                 self.pieces.insert(len(self.pieces) if ended or span.stop is None else span.stop, _missing(content))
-            found = [] if ended else span.inner
-            found.insert(0, Formula(span.attributes.get("id", ""), latex or "", span.attributes.get("visual_id", "")))
+            inner = [] if ended else span.inner
+            inner.insert(0, Formula(span.attributes.get("id", ""), latex or "", span.attributes.get("visual_id", "")))
         if self._open and not self._open[-1].inner:
-            self._open[-1].inner = found  # not copied, so that the time is linear in the depth
+            self._open[-1].inner = inner  # not copied, so that the time is linear in the depth
         else:
-            (self._open[-1].inner if self._open else self.formulas).extend(found)
+            (self._open[-1].inner if self._open else self.formulas).extend(inner)
 
 
 def _attributes(tag: re.Match[str]) -> dict[str, str]:
-    found = _ATTRIBUTE.findall(tag["rest"] or tag["rest_"] or "")
-    return {name.lower(): _decoded(double or single or bare) for name, double, single, bare in found}
+    attributes = _ATTRIBUTE.findall(tag["rest"] or tag["rest_"] or "")
+    return {name.lower(): _without_entities(double or single or bare) for name, double, single, bare in attributes}
 
 
-def _decoded(text: str) -> str:
+def _without_entities(text: str) -> str:
     try:
         return html.unescape(text) if "&" in text else text
     except ValueError:  # a number of thousands of digits
@@ -304,19 +304,19 @@ def repair_entities(latex: str) -> str:
     """
     if "&" not in latex and ";" not in latex:
         return latex
-    while (found := _REMAINING.sub(_character, latex)) != latex:  # what was escaped may be an entity with what follows
-        latex = found
+    while (plain := _REMAINING.sub(_character, latex)) != latex:  # what was escaped may be an entity with what follows
+        latex = plain
     return latex
 
 
-def _character(found: re.Match[str]) -> str:
+def _character(match: re.Match[str]) -> str:
     """Returns the character of a reference, or the reference if there is none of its name."""
-    groups = found.groupdict()
+    groups = match.groupdict()
     name = groups["one"] or groups.get("after") or groups.get("bare")
     one = html.unescape(f"&{name};") if name and name.startswith("#") else html5.get(f"{name or 'amp'};")
     if one is None:
-        return found[0] if groups["one"] else f"&{name};"
-    return one + ("$" if "$" in found[0] else "")
+        return match[0] if groups["one"] else f"&{name};"
+    return one + ("$" if "$" in match[0] else "")
 
 
 def unwrapped(latex: str) -> str:
@@ -339,8 +339,8 @@ def formulas_in(text: str, dollars: Dollars = "pairs") -> tuple[str, ...]:
     ----------
     dollars : rule for dollar signs, see `harness.formulas.text.delimiters`.
     """
-    found = formula_spans(text, dollars)
-    return tuple(trimmed(text[one.start : one.end] if one.kind == "environment" else one.latex) for one in found)
+    spans = formula_spans(text, dollars)
+    return tuple(trimmed(text[one.start : one.end] if one.kind == "environment" else one.latex) for one in spans)
 
 
 def numbered_formulas(prefix: str, *texts: str, dollars: Dollars = "pairs") -> tuple[Formula, ...]:
@@ -351,8 +351,8 @@ def numbered_formulas(prefix: str, *texts: str, dollars: Dollars = "pairs") -> t
     >>> [(one.id, one.latex) for one in numbered_formulas("q_", "Solve $x=1$", "and $y$")]
     [('q_1', 'x=1'), ('q_2', 'y')]
     """
-    found = (latex for text in texts for latex in formulas_in(text, dollars))
-    return tuple(Formula(f"{prefix}{number}", latex) for number, latex in enumerate(found, 1))
+    formulas = (latex for text in texts for latex in formulas_in(text, dollars))
+    return tuple(Formula(f"{prefix}{number}", latex) for number, latex in enumerate(formulas, 1))
 
 
 def read_markup(markup: str) -> Marked:

@@ -42,7 +42,7 @@ def rows(data: bytes, path: str) -> list[tuple[int, Row]]:
         Lines have other numbers of columns, invalid levels or ids, a document twice, or a topic has several groups; or
         the columns are those of sampled judgments, whose probabilities no measure here takes.
     """
-    lines = list(_lines(data))
+    lines = list(_columns_of_lines(data))
     if all(len(fields) == 5 and _is_sampled(fields) for _, fields in lines):
         raise format_error(
             path,
@@ -85,7 +85,7 @@ def rows(data: bytes, path: str) -> list[tuple[int, Row]]:
     return out
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, list[str]]]:
+def _columns_of_lines(data: bytes) -> Iterator[tuple[int, list[str]]]:
     text = data.decode("utf-8-sig", "replace")
     for number, line in enumerate(text.split("\n"), 1):
         if fields := line.split():
@@ -99,6 +99,7 @@ def _is_sampled(fields: list[str]) -> bool:
 
 
 def _level(text: str) -> float:
+    """Returns the number of a field; NaN for anything else."""
     try:
         return float(text)
     except ValueError:

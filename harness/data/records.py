@@ -81,11 +81,11 @@ def json_items(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Returns an object; raises ValueError for duplicate names, of which Python would silently keep the last."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         raise ValueError(f"{twice!r:.60} occurs twice in an object")
-    return found
+    return record
 
 
 def _skip(text: str, at: int) -> int:

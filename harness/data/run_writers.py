@@ -107,8 +107,8 @@ def run_from_json(data: Mapping[str, Any]) -> Run:
     if not isinstance(data, Mapping):
         raise HarnessError(f"run: is a {type(data).__name__}, expected an object")
     if data.get("schema") != SCHEMA or data.get("version") != VERSION:
-        found = f"{data.get('schema')!r} version {data.get('version')!r}"
-        raise HarnessError(f"run: schema is {found}, expected {SCHEMA!r} version {VERSION}")
+        given_schema = f"{data.get('schema')!r} version {data.get('version')!r}"
+        raise HarnessError(f"run: schema is {given_schema}, expected {SCHEMA!r} version {VERSION}")
     try:
         name, context = str(data["name"]), data["context"]
         run = run_from_columns(name, data["topic"], data["doc"], data["score"], context)

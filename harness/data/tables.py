@@ -44,16 +44,16 @@ class Faults:
 
     def add(self, line: int, reason: str) -> None:
         """Records one fault of one line."""
-        self._take([InputFault(self.path, line, reason)], 1)
+        self._add_kind([InputFault(self.path, line, reason)], 1)
 
     def each(self, rows: Bools, lines: Index, reason: Callable[[int], str]) -> None:
         """Records one kind of problem for every marked row; all are counted, the first ones kept."""
         marked = np.flatnonzero(rows)
         first = [InputFault(self.path, int(lines[row]), reason(int(row))) for row in marked[:PROBLEM_LIMIT]]
         if first:
-            self._take(first, marked.size)
+            self._add_kind(first, marked.size)
 
-    def _take(self, problems: list[InputFault], count: int) -> None:
+    def _add_kind(self, problems: list[InputFault], count: int) -> None:
         kind = _DETAILS.sub("", problems[0].reason)
         self._kinds.setdefault(kind, []).extend(problems)
         self._counts[kind] += count
@@ -93,11 +93,11 @@ def check_text(data: bytes, path: str) -> None:
             try:
                 content.decode()
             except UnicodeDecodeError:
-                _not_text(content, piece.line, faults)
+                _report_lines_not_text(content, piece.line, faults)
         faults.close()
 
 
-def _not_text(content: bytes, before: int, faults: Faults) -> None:
+def _report_lines_not_text(content: bytes, before: int, faults: Faults) -> None:
     for number, line in enumerate(content.split(b"\n"), before + 1):
         try:
             line.decode()

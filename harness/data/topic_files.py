@@ -38,10 +38,10 @@ def unique(topics: list[tuple[int, Topic]], path: str, remarks: Mapping[str, int
         if topic.id in seen:
             raise format_error(path, line, f"topic {topic.id!r} is on line {seen[topic.id]} already")
         seen[topic.id] = line
-    found = tuple(topic for _, topic in topics)
+    in_order = tuple(topic for _, topic in topics)
     if remarks is None:
-        remarks = Marked("", tuple(formula for topic in found for formula in topic.formulas)).remarks()
-    return Topics(found, remarks)
+        remarks = Marked("", tuple(formula for topic in in_order for formula in topic.formulas)).remarks()
+    return Topics(in_order, remarks)
 
 
 def arqmath_xml(data: bytes, path: str, language: str = "eng") -> Topics:
@@ -105,8 +105,8 @@ def tsv(data: bytes, path: str, language: str = "eng") -> Topics:
     for number, line in numbered_lines(data, path):
         fields = line.split("\t")
         if len(fields) != 2 or not fields[1].strip():
-            found = counted_text(len(fields), "column")
-            raise format_error(path, number, f"{found}, expected an id, a tab and the topic's text")
+            columns = counted_text(len(fields), "column")
+            raise format_error(path, number, f"{columns}, expected an id, a tab and the topic's text")
         name, title = fields[0], fields[1].strip()
         topics.append((number, Topic(name, title, formulas=numbered_formulas("q_", title), language=language)))
     return unique(topics, path)
@@ -130,18 +130,18 @@ def trec(data: bytes, path: str, language: str = "eng") -> Topics:
     text = decoded(data, path, encoding="utf-8-sig")
     topics: list[tuple[int, Topic]] = []
     line, end = 1, 0
-    for found in [*_TREC_TOPIC.finditer(text), None]:
-        between = text[end : found.start() if found else len(text)]
+    for match in [*_TREC_TOPIC.finditer(text), None]:
+        between = text[end : match.start() if match else len(text)]
         if words := between.split():
             at = line + between[: between.index(words[0])].count("\n")
             raise format_error(path, at, f"text outside of <top> and </top>: {' '.join(words)[:40]!r}")
-        if found is None:
+        if match is None:
             break
         line += between.count("\n")
-        if not found["end"]:
+        if not match["end"]:
             raise format_error(path, line, "<top> has no </top>")
-        topics.append((line, _from_trec(found["inside"], language, path, line)))
-        line, end = line + found[0].count("\n"), found.end()
+        topics.append((line, _from_trec(match["inside"], language, path, line)))
+        line, end = line + match[0].count("\n"), match.end()
     return unique(topics, path)
 
 
@@ -196,10 +196,10 @@ def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
     """
     topics = []
     known = ("id", "title", "body", "tags", "formulas", "language", "attributes")
-    for number, found in _objects(data, path):
-        row = {_FIELDS.get(name, name): value for name, value in found.items() if name != "metadata"}
+    for number, item in _objects(data, path):
+        row = {_FIELDS.get(name, name): value for name, value in item.items() if name != "metadata"}
         try:
-            if not {"id", "title"} <= set(row) <= set(known) or len(row) + ("metadata" in found) < len(found):
+            if not {"id", "title"} <= set(row) <= set(known) or len(row) + ("metadata" in item) < len(item):
                 raise ValueError(f"expected an object with the keys {', '.join(known)}")
             if not all(isinstance(row.get(key, ""), str) for key in ("id", "title", "body", "language")):
                 raise ValueError("id, title, body and language must be text")
@@ -211,7 +211,7 @@ def jsonl(data: bytes, path: str, language: str = "eng") -> Topics:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise format_error(path, number, f"not a topic: {error}") from None
         words = (row["id"], row["title"], row.get("body", ""))
-        dollars: Dollars = "pairs" if found.keys().isdisjoint(_FIELDS) else "pandoc"
+        dollars: Dollars = "pairs" if item.keys().isdisjoint(_FIELDS) else "pandoc"
         spoken = row.get("language", language)
         topics.append((number, Topic(*words, tags, formulas, spoken, attributes, dollars=dollars)))
     return unique(topics, path)
@@ -256,10 +256,10 @@ def attributes_csv(data: bytes, path: str, key: str, columns: Mapping[str, str])
     rows = csv.DictReader(io.StringIO(decoded(data, path, encoding="utf-8-sig"), newline=""))
     out: dict[str, dict[str, str]] = {}
     try:
-        found = rows.fieldnames or ()
+        header = rows.fieldnames or ()
         for column in (key, *columns.values()):
-            if column not in found:
-                raise format_error(path, 1, f"column {column!r} is missing; found {', '.join(found) or 'nothing'}")
+            if column not in header:
+                raise format_error(path, 1, f"column {column!r} is missing; found {', '.join(header) or 'nothing'}")
         for row in rows:
             topic = (row[key] or "").strip()
             if topic in out:

@@ -50,9 +50,9 @@ def formulas_given(value: object, column: str = "formulas") -> tuple[Formula, ..
     >>> [formula.id for formula in formulas_given(["n^2", {"id": "f7", "latex": "2n"}])]
     ['f1', 'f7']
     """
-    found = [_formula(each, number) for number, each in enumerate(value, 1)] if isinstance(value, list) else [None]
-    formulas = tuple(each for each in found if each is not None)
-    if len(formulas) < len(found) or len({each.id for each in formulas}) < len(formulas):
+    parsed = [_formula(each, number) for number, each in enumerate(value, 1)] if isinstance(value, list) else [None]
+    formulas = tuple(each for each in parsed if each is not None)
+    if len(formulas) < len(parsed) or len({each.id for each in formulas}) < len(formulas):
         right = '["n^2"] or [{"id": "f1", "latex": "n^2"}]'
         raise TypeError(f"column {column!r} is {value!r:.60}, expected formulas such as {right}")
     return formulas

@@ -106,7 +106,7 @@ class Run:
     @staticmethod
     def from_dict(name: str, rankings: Mapping[str, Mapping[str, float]]) -> Run:
         """Returns a run from topic -> document -> score, validated like a file (errors name the row as a line)."""
-        return _of_rows(name, lambda: flat(rankings))
+        return _run_of_rows(name, lambda: flat(rankings))
 
     def rank(self) -> Index:
         """Returns the rank of each line in its topic, from 1: by score, equal scores in the order of the file."""
@@ -117,8 +117,8 @@ class Run:
 
     def frame(self) -> DataFrame:
         """`query_id`, `doc_id`, `score`, `rank` (as `rank()`) and, if there is one, `context`, in the file's order."""
-        columns = {**_pairs(self), "score": self.score, "rank": self.rank()}
-        return frame(columns if self.context is None else {**columns, "context": _decoded(self.context)})
+        columns = {**_id_columns(self), "score": self.score, "rank": self.rank()}
+        return frame(columns if self.context is None else {**columns, "context": _decoded_ids(self.context)})
 
     @staticmethod
     def from_frame(name: str, table: DataFrame) -> Run:
@@ -146,7 +146,7 @@ class Run:
     @staticmethod
     def from_scored_docs(name: str, docs: Iterable[ScoredDoc]) -> Run:
         """Returns a run from values with `query_id`, `doc_id` and `score`."""
-        return _of_rows(name, lambda: ((each.query_id, each.doc_id, each.score) for each in docs))
+        return _run_of_rows(name, lambda: ((each.query_id, each.doc_id, each.score) for each in docs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +224,7 @@ class Qrels:
 
     def frame(self) -> DataFrame:
         """Returns `query_id`, `doc_id`, `relevance` (the grade, a float), in the order of the file."""
-        return frame({**_pairs(self), "relevance": self.grade})
+        return frame({**_id_columns(self), "relevance": self.grade})
 
     @staticmethod
     def from_frame(edition: str, table: DataFrame) -> Qrels:
@@ -265,16 +265,16 @@ class Qrels:
         return _qrels_of(data, JUDGMENTS, what, edition, sha256(data))
 
 
-def _pairs(lines: Run | Qrels) -> dict[str, Any]:
+def _id_columns(lines: Run | Qrels) -> dict[str, Any]:
     names = np.array(lines.topics, dtype=object)
-    return {"query_id": names[lines.topic], "doc_id": _decoded(lines.doc)}
+    return {"query_id": names[lines.topic], "doc_id": _decoded_ids(lines.doc)}
 
 
-def _decoded(ids: Ids) -> list[str]:
+def _decoded_ids(ids: Ids) -> list[str]:
     return [name.decode() for name in ids.tolist()]
 
 
-def _of_rows(name: str, rows: Callable[[], Iterable[tuple[object, object, float]]]) -> Run:
+def _run_of_rows(name: str, rows: Callable[[], Iterable[tuple[object, object, float]]]) -> Run:
     def make() -> Run:
         columns: list[Any] = list(zip(*rows(), strict=True)) or [(), (), ()]
         return run_from_columns(name, *columns, path=f"run {name}")

@@ -74,11 +74,11 @@ def act(
     """
     reason, team, label = normalised_reason(reason), known_as(lab, team), nfc(label)
     with changed(lab, by_team=kind is Appealed) as journal:
-        found = from_events(journal.events, lab.folder)
-        mine = [each for each in found if (each.team, each.label) == (team, label)]
+        submissions = from_events(journal.events, lab.folder)
+        mine = [each for each in submissions if (each.team, each.label) == (team, label)]
         if version is None and mine and all(each.withdrawn for each in mine):
             raise HarnessError(f"{mine[0].name}: all versions are withdrawn; name one with --version")
-        chosen = find_submission(found, team, label, version)
+        chosen = find_submission(submissions, team, label, version)
         if kind in (Appealed, Reinstated) and not chosen.disqualified:
             raise HarnessError(f"{chosen.title}: is not disqualified")
         if (kind is Refunded and chosen.refunded) or (kind is Disqualified and chosen.disqualified):
@@ -168,7 +168,7 @@ def _replay(lab: Lab, journal: Journal, made: Lab) -> None:
 
 def _metadata(made: Lab, submission: Submission) -> str:
     """Returns the metadata of a submission with the new lab's edition."""
-    found = yaml.safe_load(verified(submission.run.parent, METADATA, submission.checksum))
-    found["data"]["test collection"]["edition"] = made.edition
-    out: str = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=120)
+    metadata = yaml.safe_load(verified(submission.run.parent, METADATA, submission.checksum))
+    metadata["data"]["test collection"]["edition"] = made.edition
+    out: str = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120)
     return out

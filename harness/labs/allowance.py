@@ -40,14 +40,16 @@ class Allowance:
         return out
 
 
-def allowance(lab: Lab, found: Sequence[Submission], events: Sequence[Event], team: str, now: datetime) -> Allowance:
+def allowance(
+    lab: Lab, submissions: Sequence[Submission], events: Sequence[Event], team: str, now: datetime
+) -> Allowance:
     """Counts the submissions of a team.
 
     Parameters
     ----------
-    found, events : all submissions and events of the lab's journal.
+    submissions, events : all submissions and events of the lab's journal.
     """
-    counted = [each for each in found if each.team == team and not each.refunded]
+    counted = [each for each in submissions if each.team == team and not each.refunded]
     today = sum(each.submitted[:10] == stamp(now)[:10] for each in counted)
     invalid = sum(isinstance(event, Refused) and event.team == team for event in events)
     return Allowance(len(counted), lab.cap, today, lab.cap_per_day, invalid, lab.invalid_cap)

@@ -221,8 +221,8 @@ class BoardColumn:
 
 def _counted(standing: LeaderboardRow) -> int | str | None:
     """Returns n, or several n if measures count different topics."""
-    found = list(dict.fromkeys(mean.n for mean in standing.means))
-    return found[0] if len(found) == 1 else "/".join(str(mean.n) for mean in standing.means)
+    numbers = list(dict.fromkeys(mean.n for mean in standing.means))
+    return numbers[0] if len(numbers) == 1 else "/".join(str(mean.n) for mean in standing.means)
 
 
 def _about_groups(board: Leaderboard) -> str:
@@ -268,8 +268,8 @@ def shown_columns(board: Leaderboard, form: str, measures: Sequence[str] = ()) -
         )
         for name in measures
     ]
-    found = [each for each in (*COLUMNS, *means) if form in each.where and not (board.private and each.private)]
-    return sorted(found, key=lambda each: each.where[form])
+    columns = [each for each in (*COLUMNS, *means) if form in each.where and not (board.private and each.private)]
+    return sorted(columns, key=lambda each: each.where[form])
 
 
 def _added(board: Leaderboard) -> dict[str, dict[str, Any]]:
@@ -280,10 +280,10 @@ def _added(board: Leaderboard) -> dict[str, dict[str, Any]]:
 
 def leaderboard_to_json(board: Leaderboard) -> dict[str, Any]:
     """Converts a leaderboard to plain JSON values, with schema name and version."""
-    found, added = {"schema": SCHEMA, "version": VERSION, **asdict(board)}, _added(board)
-    for each in (*found["ranked"], *found["others"]):
+    content, added = {"schema": SCHEMA, "version": VERSION, **asdict(board)}, _added(board)
+    for each in (*content["ranked"], *content["others"]):
         each.update(added.get(each["name"], {}))
-    return found
+    return content
 
 
 def leaderboard_from_json(data: object, where: str = "leaderboard") -> Leaderboard:
@@ -295,10 +295,10 @@ def leaderboard_from_json(data: object, where: str = "leaderboard") -> Leaderboa
         The schema or version differs, or keys are unknown, missing or wrong: one line per key.
     """
     content = dict(data) if isinstance(data, Mapping) else {}
-    found = (content.pop("schema", None), content.pop("version", None))
-    if found != (SCHEMA, VERSION):
+    schema = (content.pop("schema", None), content.pop("version", None))
+    if schema != (SCHEMA, VERSION):
         raise HarnessError(
-            f"{where}: schema is {found[0]!r:.60} version {found[1]!r:.20}, expected {SCHEMA!r} {VERSION}"
+            f"{where}: schema is {schema[0]!r:.60} version {schema[1]!r:.20}, expected {SCHEMA!r} {VERSION}"
         )
     added = {each.name for each in COLUMNS if "data" in each.where}
     for key in ("ranked", "others") if added else ():

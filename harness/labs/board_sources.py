@@ -54,30 +54,30 @@ def files_source(evaluation: Evaluation, settings: LeaderboardSettings) -> Board
     entries = [
         LeaderboardEntry(each.run, each, bounds=evaluation.bounds.get(each.run, {})) for each in evaluation.scores
     ]
-    found = replace(settings, clusters=collection.clusters(), cluster=collection.cluster)
+    board_settings = replace(settings, clusters=collection.clusters(), cluster=collection.cluster)
     said = "" if settings.private else evaluation.coverage_sentence()
     remarks = (*([f"{said[0].upper()}{said[1:]}."] if said else []), *collection.notes)
     files = inputs(evaluation).files
     if settings.private:
         step = step_of(evaluation.scores)
         said = LEFT_OUT.format(step=step)
-        found = replace(found, step=step, decimals=decimals_of(step), untested=UNTESTED, privacy=said)
+        board_settings = replace(board_settings, step=step, decimals=decimals_of(step), untested=UNTESTED, privacy=said)
         # Checksums of judgments would prove a guess.
         files = {run.source or run.name: run.sha256 for run in evaluation.runs}
     else:
-        found = replace(found, floor=floor(evaluation.task))
-    return BoardSource(f"Leaderboard: {collection.title}", entries, found, remarks, files)
+        board_settings = replace(board_settings, floor=floor(evaluation.task))
+    return BoardSource(f"Leaderboard: {collection.title}", entries, board_settings, remarks, files)
 
 
 def shares_judged(names: Sequence[str], protocol: Protocol) -> tuple[str, ...]:
     """Returns the Judged@k measures that are not among the measures."""
 
-    found = parse_measures(names)
+    parsed = parse_measures(names)
     added = []
-    if not any(measure.name == "Judged" for measure in found):
-        added.append(f"Judged@{min((m.k for m in found if m.name == 'P' and m.k is not None), default=10)}")
+    if not any(measure.name == "Judged" for measure in parsed):
+        added.append(f"Judged@{min((m.k for m in parsed if m.name == 'P' and m.k is not None), default=10)}")
     added.append(f"Judged@{protocol.depth or 1000}")
-    return tuple(name for name in dict.fromkeys(added) if name not in map(str, found))
+    return tuple(name for name in dict.fromkeys(added) if name not in map(str, parsed))
 
 
 def lab_source(
@@ -89,8 +89,8 @@ def lab_source(
     """
 
     journal = events(lab) if journal is None else journal
-    found = from_events(journal, lab.folder)
-    current = [each for each in found if each.current]
+    submissions = from_events(journal, lab.folder)
+    current = [each for each in submissions if each.current]
     if not current:
         raise HarnessError(f"{lab.folder}: has no submissions yet")
     names = public_names(lab)
@@ -98,7 +98,7 @@ def lab_source(
     everyone = {each.name for each in current}
     with lab.guarded():
         chance = floor(lab.task())
-    refuse_if_changed(lab, chance[0], found)
+    refuse_if_changed(lab, chance[0], submissions)
     topics, _ = public_and_held_out(lab, journal, chance[0].topics)
     with lab.guarded():
         # Ties, and how much was judged, are told of runs as long as they are not too many to be scored here.
@@ -135,7 +135,7 @@ def lab_source(
             decimals=lab.decimals,
             untested=f"{UNTESTED}; runs are tested at the end of the lab" if lab.private else "",
             privacy=" ".join(
-                (protection(lab, width_of(lab, chance[0].select(topics))), spent_budget(lab, found))
+                (protection(lab, width_of(lab, chance[0].select(topics))), spent_budget(lab, submissions))
             ).strip(),
         )
     files = {f"{each.name}, version {each.version}": each.sha256 for each in current}

@@ -41,23 +41,23 @@ def lab_faults(lab: Lab) -> list[str]:
     journal.catch_up()
     lost, faults = journal.lost()
     events = [*journal.events, *lost]
-    found = from_events(events, lab.folder)
+    submissions = from_events(events, lab.folder)
     bench = lab.task()
     faults += [wrong] if (wrong := others_may_read(lab)) else []
-    if lab.baseline and not any(each.name == lab.baseline for each in found):
+    if lab.baseline and not any(each.name == lab.baseline for each in submissions):
         faults.append(f"baseline {lab.baseline!r} was not submitted yet")
     stored = not lab.private or (lab.folder / PRIVATE).is_dir()
-    if found and not stored:
+    if submissions and not stored:
         faults.append(
             f"{lab.folder / PRIVATE}: no such folder, exact scores are not checked; only the organisers have them"
         )
     topics = None
     with gather(faults):
         topics = public_and_held_out(lab, events, bench.scorer.qrels.topics)[0] if stored else None
-    for each in track(found, "checking submissions"):
+    for each in track(submissions, "checking submissions"):
         with gather(faults):
-            _check_one(lab, each, bench, stored, topics, events, found)
-    return [*faults, *_changed_entries(lab, events), *_unknown_folders(lab, found, faults)]
+            _check_one(lab, each, bench, stored, topics, events, submissions)
+    return [*faults, *_changed_entries(lab, events), *_unknown_folders(lab, submissions, faults)]
 
 
 def _check_one(
@@ -67,7 +67,7 @@ def _check_one(
     stored: bool,
     topics: frozenset[str] | None,
     events: Sequence[Event],
-    found: Sequence[Submission],
+    submissions: Sequence[Submission],
 ) -> None:
     """Raises HarnessError if files of a submission changed, or its run has other scores.
 
@@ -75,7 +75,7 @@ def _check_one(
     ----------
     stored : whether scores are here.
     topics : the topics whose means are public; None if unknown, then means are not checked.
-    events, found : of the lab's journal.
+    events, submissions : of the lab's journal.
     """
     folder, checksum = place_of_scores(lab, submission)
     refuse(file_faults(submission.run.parent, submission.checksum))
@@ -91,7 +91,7 @@ def _check_one(
             raise HarnessError(f"{folder / SCORES}: the run now has other scores; check whether the collection changed")
     recorded = {name: None if math.isnan(mean) else mean for name, mean in submission.means.items()}
     if topics is not None:
-        kept, before = scores.select(topics), shown_before(lab, found[: submission.place], submission.team)
+        kept, before = scores.select(topics), shown_before(lab, submissions[: submission.place], submission.team)
         expected = shown_means(lab, events, kept, submission.team, submission.sha256, before)
         if recorded != expected and not _is_of_earlier_version(lab, events, kept, recorded, before):
             raise HarnessError(f"{submission.title}: the means in the journal differ from those of its scores")
@@ -127,9 +127,9 @@ def _changed_entries(lab: Lab, events: Sequence[Event]) -> Iterator[str]:
                     yield f"{path}: differs from the journal"
 
 
-def _unknown_folders(lab: Lab, found: Sequence[Submission], faults: Sequence[str]) -> Iterator[str]:
+def _unknown_folders(lab: Lab, submissions: Sequence[Submission], faults: Sequence[str]) -> Iterator[str]:
     """Yields a line for each folder without an entry in the journal that no fault names yet."""
-    known = {each.folder for each in found}
+    known = {each.folder for each in submissions}
     for root in (SUBMISSIONS, PRIVATE):
         for folder in sorted((lab.folder / root).glob("[!.]*/*")):
             named = any(fault.startswith(f"{folder}: ") for fault in faults)

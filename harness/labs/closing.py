@@ -34,10 +34,10 @@ def is_frozen(events: Sequence[Event]) -> bool:
 
 def refuse_if_frozen(lab: Lab, events: Sequence[Event]) -> None:
     """Raises HarnessError if the lab is frozen."""
-    if (found := frozen(events)) is not None:
-        reason = f" ({found.reason})" if found.reason else ""
+    if (since := frozen(events)) is not None:
+        reason = f" ({since.reason})" if since.reason else ""
         raise HarnessError(
-            f"the lab is frozen by the organisers since {found.at}{reason}; nothing can be changed until they reopen it"
+            f"the lab is frozen by the organisers since {since.at}{reason}; nothing can be changed until they reopen it"
         )
 
 
@@ -82,8 +82,8 @@ def freeze(lab: Lab, reason: str = "", *, now: datetime | None = None) -> Frozen
     """
     event = Frozen(normalised_reason(reason), stamp(now))
     with changed(lab) as journal:
-        if (found := frozen(journal.events)) is not None:
-            raise HarnessError(f"{lab.folder}: is frozen already, since {found.at}")
+        if (earlier := frozen(journal.events)) is not None:
+            raise HarnessError(f"{lab.folder}: is frozen already, since {earlier.at}")
         journal.append(event)
     return event
 
@@ -157,9 +157,9 @@ def extend(lab: Lab, deadline: datetime, reason: str = "", *, now: datetime | No
 def _with_deadline(data: bytes, deadline: str, path: str) -> bytes:
     """Returns the content of `lab.yaml` with another deadline; a commented key is uncommented, a missing one added."""
     lines = data.decode("utf-8").splitlines(keepends=True)
-    found = [at for at, line in enumerate(lines) if _LINE.fullmatch(line)]
+    places = [at for at, line in enumerate(lines) if _LINE.fullmatch(line)]
     # A commented key counts only if there is no other.
-    at = next((at for at in found if not lines[at].startswith("#")), found[0] if found else None)
+    at = next((at for at in places if not lines[at].startswith("#")), places[0] if places else None)
     if at is None:
         end = "" if not lines or lines[-1].endswith("\n") else "\n"
         lines.append(f"{end}deadline: '{deadline}'\n")

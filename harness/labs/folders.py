@@ -18,9 +18,9 @@ PLACE = "place"  # file of a staging folder: where the submission belongs
 def lab_around(folder: Path) -> Path | None:
     """Returns the lab that a folder is, or in which it is or would be, wherever links lead; None outside of labs."""
     real = Path(os.path.realpath(folder))
-    found = next((each for each in (real, *real.parents) if (each / LAB).is_file()), None)
+    lab = next((each for each in (real, *real.parents) if (each / LAB).is_file()), None)
     # As it was named, if it was.
-    return next((each for each in (folder, *folder.parents) if found == Path(os.path.realpath(each))), found)
+    return next((each for each in (folder, *folder.parents) if lab == Path(os.path.realpath(each))), lab)
 
 
 def is_kept(folder: Path) -> bool:
@@ -38,17 +38,17 @@ def folder_of(team: str, label: str, version: int) -> str:
 
 def places(lab: Path) -> set[str]:
     """Returns the folders below `submissions/` of the lab in a folder, as `folder_of` names them."""
-    found = (lab / SUBMISSIONS).glob("[!.]*/[!.]*")
-    return {path.relative_to(lab / SUBMISSIONS).as_posix() for path in found if path.is_dir()}
+    folders = (lab / SUBMISSIONS).glob("[!.]*/[!.]*")
+    return {path.relative_to(lab / SUBMISSIONS).as_posix() for path in folders if path.is_dir()}
 
 
 def unfinished(lab: Path) -> set[str]:
     """Returns the folders of submissions that are being made, or whose process was killed."""
-    found = set()
+    names = set()
     for path in (lab / STAGING).glob(f"*/{PLACE}"):
         with suppress(OSError, ValueError):
-            found.add(path.read_text(encoding="utf-8"))
-    return found
+            names.add(path.read_text(encoding="utf-8"))
+    return names
 
 
 def fault(lab: Path, place: str, checksum: str) -> str:

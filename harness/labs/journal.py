@@ -274,7 +274,7 @@ def submitted(events: Sequence[Event]) -> set[str]:
 
 def entry_text(event: Submitted) -> str:
     """Formats the copy of an event in the folder of its submission."""
-    return _text(asdict(event)) + "\n"
+    return _canonical_json(asdict(event)) + "\n"
 
 
 class Journal:
@@ -309,11 +309,11 @@ class Journal:
             raise format_error(self.path, 0, f"cannot be read: {error.strerror or error}") from None
         whole = data.rfind(b"\n") + 1
         for line in data[:whole].splitlines(keepends=True):
-            self.events.append(self._event(line))
+            self.events.append(self._parse_event(line))
             self._end += len(line)
         self._tail = data[whole:]
 
-    def _event(self, line: bytes) -> Event:
+    def _parse_event(self, line: bytes) -> Event:
         try:
             body = json.loads(line)
             check = body.pop("check")
@@ -341,12 +341,12 @@ class Journal:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
             self.catch_up()
-            found, lines = self._lost()
+            events, lines = self._lost()
         except OSError:  # another process has the lock
             return [], []
         finally:
             os.close(handle)
-        return found, [line.format("is added by the next command that changes the lab") for line in lines]
+        return events, [line.format("is added by the next command that changes the lab") for line in lines]
 
     def _lost(self) -> tuple[list[Event], list[str]]:
         """Returns what `lost` does; requires a lock. The lines have a place for what becomes of the event."""
@@ -356,20 +356,20 @@ class Journal:
         whole = self._whole_tail()
         read = {place: self._entry(place, whole) for place in places}
         entries = {place: each for place, each in read.items() if isinstance(each, Submitted)}
-        found: list[Event] = []
+        events: list[Event] = []
         versions = {(each.team, each.label): each.version for each in self.events if isinstance(each, Submitted)}
         for place, event in sorted(entries.items(), key=lambda each: (each[1].at, each[1].version, each[0])):
             if event.version == versions.get((event.team, event.label), 0) + 1:
                 versions[event.team, event.label] = event.version
-                found.append(event)
+                events.append(event)
             else:
                 read[place] = "an earlier version has no entry either"
-        explained = not self._tail or any(self._is_cut(event) for event in found)
+        explained = not self._tail or any(self._is_cut(event) for event in events)
         if not explained and whole is not None and not isinstance(whole, Submitted):
-            found.append(whole)
+            events.append(whole)
             explained = True
         cut = "the last line is cut off" if self._tail else "the last lines are missing"
-        lines = [f"{_escaped(self.path)}: {cut}; {_escaped(_named(event))} {{}}" for event in found]
+        lines = [f"{_escaped(self.path)}: {cut}; {_escaped(_named(event))} {{}}" for event in events]
         for place, reason in read.items():
             if isinstance(reason, str):
                 where = _escaped(self.folder / SUBMISSIONS / place)
@@ -377,7 +377,7 @@ class Journal:
         if not explained:
             said = shortened(self._tail.decode("utf-8", "replace"), 120)
             lines.append(f"{_escaped(self.path)}: the last line is cut off, and what it said is lost: {_escaped(said)}")
-        return found, lines
+        return events, lines
 
     def _whole_tail(self) -> Event | None:
         """Returns the event of a last line that lost nothing but its checksum, or a part of it; else None."""
@@ -390,7 +390,7 @@ class Journal:
 
     def _is_cut(self, event: Event) -> bool:
         """Returns whether the last line is the beginning of an event's."""
-        text = _text(asdict(event)).encode()[:-1]
+        text = _canonical_json(asdict(event)).encode()[:-1]
         return text.startswith(self._tail[: len(text)])
 
     def _entry(self, place: str, whole: Event | None) -> Submitted | str:
@@ -432,7 +432,7 @@ class Journal:
     def _mend(self) -> None:
         """Reads new lines, keeps a line that is cut short aside, and appends the events that are lost."""
         self.catch_up()
-        found, lines = self._lost()
+        events, lines = self._lost()
         torn = self._tail
         if torn:
             with os_errors(self.folder / TORN, "written"), (self.folder / TORN).open("ab") as stream:
@@ -440,7 +440,7 @@ class Journal:
                 stream.flush()
                 os.fsync(stream.fileno())
             self.undo()
-        for event in found:
+        for event in events:
             self.append(event)
         kept = f"; the cut line is kept in {self.folder / TORN}" if torn else ""
         for line in lines:
@@ -461,14 +461,14 @@ class Journal:
             done = os.write(self._handle, line) == len(line)
             os.fsync(self._handle)
         except OSError as error:
-            self._undo()
+            self._cut_off_unfinished()
             raise HarnessError(f"{self.path}: cannot be written: {error.strerror or error}") from None
         if not done:
-            self._undo()
+            self._cut_off_unfinished()
             raise HarnessError(f"{self.path}: cannot be written: the disk is full")
         self.catch_up()
 
-    def _undo(self) -> None:
+    def _cut_off_unfinished(self) -> None:
         os.ftruncate(self._handle, self._end)
 
 
@@ -484,12 +484,12 @@ def _escaped(text: object) -> str:
     return str(text).replace("{", "{{").replace("}", "}}")
 
 
-def _text(body: Mapping[str, Any]) -> str:
+def _canonical_json(body: Mapping[str, Any]) -> str:
     return json.dumps(body, allow_nan=False, sort_keys=True)
 
 
 def _line(body: Mapping[str, Any], before: str) -> bytes:
     """Formats a line with the checksum of itself and the line before it."""
-    text = _text(body)
+    text = _canonical_json(body)
     check = sha256(f"{before}\n{text}".encode())[:16]
     return f'{text[:-1]}, "check": "{check}"}}\n'.encode()

@@ -149,25 +149,25 @@ def read_lab(folder: Path) -> Lab:
     if not path.is_file():
         hint = "; check the path, or create a lab with 'harness lab new'" if not folder.exists() else ""
         raise HarnessError(f"{folder}: not a lab: the file {FILE} is missing{hint}")
-    return _lab(folder, config.parse(read_bytes(path, most=1 << 20), str(path)), str(path))
+    return _lab_from_settings(folder, config.parse(read_bytes(path, most=1 << 20), str(path)), str(path))
 
 
-def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
+def _lab_from_settings(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
     faults: list[str] = []
     with gather(faults):
-        found = typed(LabFile, mapping, where)
+        file = typed(LabFile, mapping, where)
     refuse(faults)
-    collection = load_collection(found.collection)
+    collection = load_collection(file.collection)
     with gather(faults):
-        edition = collection.edition(found.edition)
+        edition = collection.edition(file.edition)
     refuse([f"{where}: {fault}" for fault in faults])
-    private = found.private or edition.private
-    if found.baseline is not None and found.baseline.count(" / ") != 1:
-        faults.append(f"{where}: key 'baseline' is {found.baseline!r}, expected a submission as 'team / label'")
-    protocol = load_protocol(found.protocol or collection.protocol)
-    measures = found.measures or tuple(str(each) for each in parse_measures(protocol.measures))
-    if (found.least_results or 1) > (found.results or math.inf):
-        faults.append(f"{where}: key 'least_results' is {found.least_results}, above 'results', {found.results}")
+    private = file.private or edition.private
+    if file.baseline is not None and file.baseline.count(" / ") != 1:
+        faults.append(f"{where}: key 'baseline' is {file.baseline!r}, expected a submission as 'team / label'")
+    protocol = load_protocol(file.protocol or collection.protocol)
+    measures = file.measures or tuple(str(each) for each in parse_measures(protocol.measures))
+    if (file.least_results or 1) > (file.results or math.inf):
+        faults.append(f"{where}: key 'least_results' is {file.least_results}, above 'results', {file.results}")
     if not private:
         if any((folder / PRIVATE).glob("*/*/scores.json")):
             # Scores from private judgments would become public.
@@ -176,13 +176,13 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
         faults += [
             f"{where}: key {key!r} needs private judgments; set private: true (--private), or remove it"
             for key in ("feedback", "noise", "step", "ladder", "held_out")
-            if getattr(found, key) not in (None, False)
+            if getattr(file, key) not in (None, False)
         ]
     if private:
-        faults += [f"{where}: {fault}" for fault in _faults_of_privacy(found, protocol)]
+        faults += [f"{where}: {fault}" for fault in _faults_of_privacy(file, protocol)]
         measures = tuple(without_private(measures))
-    per_topic = (not private) if found.per_topic is None else found.per_topic
-    if found.topic_pages and not per_topic:
+    per_topic = (not private) if file.per_topic is None else file.per_topic
+    if file.topic_pages and not per_topic:
         reason = "but participants do not see scores per topic; set per_topic: true as well"
         faults.append(f"{where}: key 'topic_pages' is true, {reason}")
     refuse(faults)
@@ -190,47 +190,47 @@ def _lab(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
         "edition": edition.name,
         "protocol": protocol.name,
         "measures": measures,
-        "baseline": found.baseline or "",
-        "least_results": found.least_results or (min(LEAST_RESULTS, found.results or LEAST_RESULTS) if private else 1),
-        "most_bytes": found.most_bytes or MOST_BYTES,
-        "decimals": _decimals_shown(found, private),
+        "baseline": file.baseline or "",
+        "least_results": file.least_results or (min(LEAST_RESULTS, file.results or LEAST_RESULTS) if private else 1),
+        "most_bytes": file.most_bytes or MOST_BYTES,
+        "decimals": _decimals_shown(file, private),
         "private": private,
         # A mean over many documents tells how many of them are relevant, whatever its noise.
-        "feedback": found.feedback or ("noisy" if found.ladder else "none"),
-        "noise": found.noise or 0.0,
-        "step": found.step or 0.0,
+        "feedback": file.feedback or ("noisy" if file.ladder else "none"),
+        "noise": file.noise or 0.0,
+        "step": file.step or 0.0,
         "per_topic": per_topic,
-        "topic_pages": (per_topic and not private) if found.topic_pages is None else found.topic_pages,
-        "about": found.about or "",
-        "contact": found.contact or "",
+        "topic_pages": (per_topic and not private) if file.topic_pages is None else file.topic_pages,
+        "about": file.about or "",
+        "contact": file.contact or "",
     }
-    return Lab(folder, **{**vars(found), **given})
+    return Lab(folder, **{**vars(file), **given})
 
 
-def _decimals_shown(found: LabFile, private: bool) -> int:
+def _decimals_shown(settings: LabFile, private: bool) -> int:
     if not private:
-        return found.decimals or 4
-    if found.decimals or not found.noise:
-        return found.decimals or (decimals_of(found.step) if found.step else 2)
-    return max(1, math.ceil(-math.log10(found.noise / 5)))  # more would be noise
+        return settings.decimals or 4
+    if settings.decimals or not settings.noise:
+        return settings.decimals or (decimals_of(settings.step) if settings.step else 2)
+    return max(1, math.ceil(-math.log10(settings.noise / 5)))  # more would be noise
 
 
-def _faults_of_privacy(found: LabFile, protocol: Protocol) -> Iterator[str]:
+def _faults_of_privacy(settings: LabFile, protocol: Protocol) -> Iterator[str]:
     """Yields a line for each setting that would reveal private judgments."""
-    if found.cap is None:
+    if settings.cap is None:
         reason = "the judgments are private, and unlimited submissions would reveal them"
         yield f"key 'cap' is missing: {reason}; set the number of submissions per team (--cap N)"
-    if found.held_out and found.per_topic:
+    if settings.held_out and settings.per_topic:
         yield "keys 'held_out' and 'per_topic' exclude each other: scores per topic reveal judgments"
-    if found.ladder and found.feedback == "none":
+    if settings.ladder and settings.feedback == "none":
         yield "keys 'ladder' and 'feedback' exclude each other: without feedback, no mean is shown"
-    if found.ladder and found.per_topic:
+    if settings.ladder and settings.per_topic:
         yield "keys 'ladder' and 'per_topic' exclude each other: scores per topic reveal judgments"
     if reason := telling(protocol):
         yield reason
-    for measure in (each for each in found.measures or () if parse_measure(each).private):
+    for measure in (each for each in settings.measures or () if parse_measure(each).private):
         yield f"measure {measure}: declares no sensitivity to one judgment, and the judgments are private; remove it"
-    if not found.measures and not without_private(protocol.measures):
+    if not settings.measures and not without_private(protocol.measures):
         yield f"protocol {protocol.name}: no measure may be shown with private judgments; set key 'measures'"
 
 
@@ -258,7 +258,7 @@ def new_lab(
     if folder.exists() or folder.is_symlink():
         raise HarnessError(f"{folder}: exists already; choose another folder")
     given = {key: value for key, value in settings.items() if value not in (None, ())}
-    lab = _lab(folder, given, f"{folder / FILE}")
+    lab = _lab_from_settings(folder, given, f"{folder / FILE}")
     bench = lab.task()
     key, committed = commitment or ((key := new_key()), _commitment(lab, key))
     if lab.private:
@@ -267,7 +267,7 @@ def new_lab(
             reason = f"expected at least {least:g}: a narrower one shows one document's change"
             raise HarnessError(f"{folder / FILE}: key 'noise' is {lab.noise:g}, {reason}")
         given = {**given, "noise": max(least, lab.noise)}
-        lab = _lab(folder, given, f"{folder / FILE}")
+        lab = _lab_from_settings(folder, given, f"{folder / FILE}")
     making = None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -203,7 +203,7 @@ def leaderboard(entries: Sequence[LeaderboardEntry], settings: LeaderboardSettin
             first=None if position is None or spread is None else float(spread.first[position]),
             group="" if position is None else groups.letters.get(entries[i].name, ""),
             missing=None if how.private else len(scores[i].missing),
-            judgments=None if how.private else _judgments(scores[i]),
+            judgments=None if how.private else _judgments_of(scores[i]),
             ties=None if position is None else ties[position],
         )
     return Leaderboard(
@@ -240,24 +240,25 @@ def _aligned(scores: Scores, measure: str) -> Floats:
     return scores.column(measure)[np.argsort(np.array(scores.topics))]
 
 
-def _clusters(scores: Scores, how: LeaderboardSettings) -> Index | None:
+def _cluster_numbers(scores: Scores, how: LeaderboardSettings) -> Index | None:
     return None if how.clusters is None else numbers_of_names([how.clusters[topic] for topic in sorted(scores.topics)])
 
 
 def _rank_intervals(scores: Sequence[Scores], main: str, how: LeaderboardSettings) -> RankIntervals:
     """Computes bootstrap intervals of the runs' ranks."""
     values = np.stack([_aligned(each, main) for each in scores])
-    clusters = _clusters(scores[0], how)
+    clusters = _cluster_numbers(scores[0], how)
     return rank_intervals(values, clusters, resamples=how.resamples, seed=how.seed, confidence=how.confidence)
 
 
 def _rounded(value: float, how: LeaderboardSettings) -> float | None:
+    """Returns a value rounded if the judgments are private; None for NaN."""
     if math.isnan(value):
         return None
     return rounded_to_step(value, how.step_of_means) if how.private else value
 
 
-def _defined(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
@@ -275,19 +276,19 @@ def _means(
     if how.private:
         return [
             tuple(
-                Mean(name, _rounded(each.aggregate(name), how) if told is None else _defined(told[name]))
+                Mean(name, _rounded(each.aggregate(name), how) if told is None else _none_if_nan(told[name]))
                 for name in measures
             )
             for each, told in zip(scores, shown, strict=True)
         ]
-    clusters = _clusters(scores[0], how)
+    clusters = _cluster_numbers(scores[0], how)
     by_measure = []
     for name in measures:
         measure = parse_measure(name)
         ends = mean_intervals(np.stack([_aligned(each, name) for each in scores]), clusters, how.confidence)
-        found = zip(scores, *(end.tolist() for end in ends), strict=True)
+        columns = zip(scores, *(end.tolist() for end in ends), strict=True)
         of_runs = []
-        for each, *interval in found:
+        for each, *interval in columns:
             low, high = (_rounded(measure.of_mean(end, each.n(name)), how) for end in interval)
             of_runs.append(Mean(name, _rounded(each.aggregate(name), how), low, high, each.n(name)))
         by_measure.append(of_runs)
@@ -313,9 +314,9 @@ def _groups(scores: Sequence[Scores], main: str, how: LeaderboardSettings) -> _G
     names = [each.run for each in scores]
     different = [(row.a, row.b) for row in made.rows if verdict(row, how.correction).significant]
     undefined = tuple((row.a, row.b) for row in made.rows if row.p is None)
-    found = compact_letters(names, different, MOST_LETTERS) if made.baseline is None else {}
-    if found:
-        return _Groups("letters", found, _detectable(made, how), undefined=undefined)
+    letters = compact_letters(names, different, MOST_LETTERS) if made.baseline is None else {}
+    if letters:
+        return _Groups("letters", letters, _detectable(made, how), undefined=undefined)
     apart = {run for pair in different if names[0] in pair for run in pair if run != names[0]}
     alike = {name: "a" for name in names if name not in apart}
     return _Groups("best", alike, _detectable(made, how), undefined=undefined)
@@ -324,22 +325,22 @@ def _groups(scores: Sequence[Scores], main: str, how: LeaderboardSettings) -> _G
 def _detectable(comparison: Comparison, how: LeaderboardSettings) -> Detectable | None:
     name = "detectable" if how.correction == "none" else "detectable_corrected"
     vary = [row for row in comparison.rows if row.sd]
-    found = [value for row in vary if (value := getattr(row, name)) is not None]
+    differences = [value for row in vary if (value := getattr(row, name)) is not None]
     if not vary:
         return None
     n = [row.n for row in vary]
     return Detectable(
-        min(found, default=None),
-        statistics.median(found) if found else None,
-        max(found, default=None),
+        min(differences, default=None),
+        statistics.median(differences) if differences else None,
+        max(differences, default=None),
         min(n),
         max(n),
         len(vary),
-        len(vary) - len(found),
+        len(vary) - len(differences),
     )
 
 
-def _judgments(scores: Scores) -> Judgments | None:
+def _judgments_of(scores: Scores) -> Judgments | None:
     cuts = {}
     for name in scores.measures:
         measure = parse_measure(name)
@@ -364,13 +365,13 @@ def _expected(scores: Scores, k: int, judged: str) -> float | None:
         return None
     share, precision = scores.column(judged), scores.column(f"P@{k}")
     counted = ~np.isnan(precision)
-    found = counted & ~np.isnan(share)
-    total = float(np.count_nonzero(found) if scores.protocol.prime else share[found].sum())
+    known = counted & ~np.isnan(share)
+    total = float(np.count_nonzero(known) if scores.protocol.prime else share[known].sum())
     # Prime P@k also covers judged results below rank k; if it is 0 too, possibly nothing is judged.
-    if not total or not (share[found].any() or precision[found].any()):
+    if not total or not (share[known].any() or precision[known].any()):
         return None
-    unjudged = float((1.0 - share[found]).sum()) / np.count_nonzero(counted)
-    return unjudged * min(1.0, float(precision[found].sum()) / total)
+    unjudged = float((1.0 - share[known]).sum()) / np.count_nonzero(counted)
+    return unjudged * min(1.0, float(precision[known].sum()) / total)
 
 
 def _ties(entries: Sequence[LeaderboardEntry], main: str, means: Floats) -> list[Ties | None]:

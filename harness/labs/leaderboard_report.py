@@ -59,18 +59,18 @@ def leaderboard_report(
         if len(boards) > 1:
             sections.append(Section(conditions_text(board), (Prose((f"{leaderboard_headline(board)}.",)),)))
         sections += [
-            _standings(board, end, level),
-            _reading(board, level),
+            _standings_section(board, end, level),
+            _interpretation_section(board, level),
             *(
                 section
                 for section in (_judgments_section(board, end, level), _ties_section(board, end, level))
                 if section is not None
             ),
-            _data_and_protocol(board, remarks, level),
+            _data_and_protocol_section(board, remarks, level),
         ]
     sections.append(provenance_section(provenance))
     name = ", ".join(dict.fromkeys(board.collection for board in boards))
-    found = (
+    parts = (
         leaderboard_headline(boards[0])
         if len(boards) == 1
         else f"{len(boards)} leaderboards, one for each edition and protocol"
@@ -78,7 +78,7 @@ def leaderboard_report(
     rows = tuple(row for board in boards for row in board.rows())
     return Report(
         title or f"Leaderboard of {name}",
-        found,
+        parts,
         tuple(sections),
         data={"leaderboards": [leaderboard_to_json(board) for board in boards]},
         records={"leaderboard": Records(boards[0].columns(), rows)},
@@ -132,8 +132,8 @@ def higher_unranked(board: Leaderboard, measure: str) -> tuple[LeaderboardRow, .
     known = [value for each in board.ranked if (value := each.mean(measure).value) is not None]
     if not known:
         return ()
-    found = [(each, each.mean(measure).value) for each in board.others]
-    above = [(each, value) for each, value in found if value is not None and value > max(known)]
+    means = [(each, each.mean(measure).value) for each in board.others]
+    above = [(each, value) for each, value in means if value is not None and value > max(known)]
     return tuple(each for each, _ in sorted(above, key=lambda pair: (-pair[1], pair[0].name)))
 
 
@@ -158,16 +158,16 @@ def like_the_best(board: Leaderboard) -> set[str]:
 
 def incomplete(board: Leaderboard) -> tuple[str, ...]:
     """Returns a sentence for each ranked run that does not answer all topics; none where judgments are private."""
-    found = [each for each in board.ranked if each.missing]
+    rows = [each for each in board.ranked if each.missing]
     if board.protocol.topics == "all":
         effect = "unanswered topics count 0"
     else:
         effect = "its means cover only these and are not comparable with those of runs that answer more"
     said = [
         f"{each.name} answers {board.topics - (each.missing or 0)} of {board.topics} topics; {effect}."
-        for each in found[:MOST_INCOMPLETE]
+        for each in rows[:MOST_INCOMPLETE]
     ]
-    if more := len(found) - len(said):
+    if more := len(rows) - len(said):
         said.append(
             f"{more} more run{'s do' if more > 1 else ' does'} not answer all topics: see the column 'topics missing'."
         )
@@ -227,23 +227,23 @@ def clustered_sentence(cluster: str) -> str:
     )
 
 
-def _detectable(board: Leaderboard, found: Detectable) -> str:
+def _detectable(board: Leaderboard, least: Detectable) -> str:
     """Returns the smallest difference that the tests detect, with the number of topics of the tests."""
     label = board.protocol.label(board.main)
     corrected = board.correction != "none" and board.family > 1
     level = f"{board.alpha:g} / {board.family:,}" if corrected else f"{board.alpha:g}"
-    n = [board.topics] if found.n_low is None or found.n_high is None else sorted({found.n_low, found.n_high})
+    n = [board.topics] if least.n_low is None or least.n_high is None else sorted({least.n_low, least.n_high})
     units = f"groups of topics ({board.clusters})" if board.clusters else "topics"
     power = f"with a power of 0.8 at alpha {level}"
     of_tests = f"the {' to '.join(map(str, n))} {units} of the tests"
-    if found.low is None or found.median is None or found.high is None:
+    if least.low is None or least.median is None or least.high is None:
         return f"In {label}, {of_tests} detect no difference {power}, however large."
     spread = (
-        f" (median over the pairs tested, from {found.low:.3f} to {found.high:.3f})" if found.low < found.high else ""
+        f" (median over the pairs tested, from {least.low:.3f} to {least.high:.3f})" if least.low < least.high else ""
     )
-    said = f"The smallest difference in {label} that {of_tests} can detect {power}: {found.median:.3f}{spread}"
-    if found.undetectable:
-        said += f"; {found.undetectable:,} of {found.tests:,} tests detect none, however large"
+    said = f"The smallest difference in {label} that {of_tests} can detect {power}: {least.median:.3f}{spread}"
+    if least.undetectable:
+        said += f"; {least.undetectable:,} of {least.tests:,} tests detect none, however large"
     return f"{said}."
 
 
@@ -259,7 +259,7 @@ def _mean_cell(mean: Mean, board: Leaderboard, marks: tuple[str, ...] = ()) -> C
     return Cell(shown, mean.value, marks, values=(mean.value, mean.low, mean.high))
 
 
-def _whole(value: int | None) -> Cell:
+def _count_cell(value: int | None) -> Cell:
     return Cell("") if value is None else Cell(f"{value:,}", value)
 
 
@@ -281,12 +281,12 @@ def _table(board: Leaderboard, standings: Sequence[LeaderboardRow], name: str, c
                 marks = ("best",) if value.value is not None and value.value == best[value.measure] else ()
                 return _mean_cell(value, board, marks)
             case Span():
-                return _span(value.low, value.high)
+                return _span_cell(value.low, value.high)
             case str():
                 return Cell(value)
             case float():
                 return number_cell(value)
-        return _whole(value if isinstance(value, int) else None)
+        return _count_cell(value if isinstance(value, int) else None)
 
     def heading(column: BoardColumn) -> Column:
         match column.value(standings[0]):
@@ -313,13 +313,13 @@ def _table(board: Leaderboard, standings: Sequence[LeaderboardRow], name: str, c
     return Table(name, caption, (Column("run"), *map(heading, columns)), tuple(rows), notes)
 
 
-def _span(low: int | None, high: int | None) -> Cell:
+def _span_cell(low: int | None, high: int | None) -> Cell:
     if low is None or high is None:
         return Cell("")
     return Cell(f"{low}" if low == high else f"{low} to {high}", values=(low, high))
 
 
-def _standings(board: Leaderboard, end: str, level: int) -> Section:
+def _standings_section(board: Leaderboard, end: str, level: int) -> Section:
     label = board.protocol.label(board.main)
     caption = f"Runs ranked by {label}"
     blocks: list[Block] = (
@@ -341,7 +341,7 @@ def leaderboard_means_figure(board: Leaderboard, end: str = "") -> Figure:
     drawn, alike = [], like_the_best(board)
     for each in board.ranked[: figures.MOST_ROWS]:
         mean = each.mean(board.main)
-        value, low, high = (math.nan if found is None else found for found in (mean.value, mean.low, mean.high))
+        value, low, high = (math.nan if bound is None else bound for bound in (mean.value, mean.low, mean.high))
         drawn.append((each.name, value, low, high, each.name in alike))
     said = "; diamonds: not significantly different from the best" if board.grouping != "none" else ""
     some = f", the first {figures.MOST_ROWS}" if len(board.ranked) > figures.MOST_ROWS else ""
@@ -350,22 +350,22 @@ def leaderboard_means_figure(board: Leaderboard, end: str = "") -> Figure:
     return Figure(f"means{end}", f"{label} of the runs{some}{said}", svg)
 
 
-def _reading(board: Leaderboard, level: int) -> Section:
+def _interpretation_section(board: Leaderboard, level: int) -> Section:
     return Section("Interpretation", (Prose(reading(board)),), level)
 
 
 def _judgments_section(board: Leaderboard, end: str, level: int) -> Section | None:
     """Returns the share of judged results of each run."""
-    found = [(each, each.judgments) for each in (*board.ranked, *board.others) if each.judgments is not None]
-    if not found:
+    shares = [(each, each.judgments) for each in (*board.ranked, *board.others) if each.judgments is not None]
+    if not shares:
         return None
-    k, depth = found[0][1].k, found[0][1].depth
-    estimated = any(judged.expected is not None for _, judged in found)
+    k, depth = shares[0][1].k, shares[0][1].depth
+    estimated = any(judged.expected is not None for _, judged in shares)
     columns = [Column("run"), Column(f"Judged@{k}", kind="number"), Column(f"unjudged@{k}", kind="number")]
     columns += [Column(f"expected bias of P@{k}", kind="number")] if estimated else []
     columns += [Column(f"Judged@{depth}", kind="number")] if depth is not None else []
     rows = []
-    for each, judged in found:
+    for each, judged in shares:
         row = [Cell(each.name), number_cell(judged.judged, 3), number_cell(1 - judged.judged, 3)]
         row += [number_cell(math.nan if judged.expected is None else judged.expected, 3)] if estimated else []
         row += [number_cell(math.nan if judged.covered is None else judged.covered, 3)] if depth is not None else []
@@ -383,18 +383,18 @@ def _ties_section(board: Leaderboard, end: str, level: int) -> Section | None:
     if board.private:
         return None
     label = board.protocol.label(board.main)
-    found = [(each, each.ties) for each in board.ranked if each.ties is not None and each.ties.tied]
+    tied = [(each, each.ties) for each in board.ranked if each.ties is not None and each.ties.tied]
     rule = " ".join(word for word in board.protocol.in_words()[: 2 if board.protocol.deduplicate else 1])
-    if not found:
+    if not tied:
         return Section("Ties", (Prose((f"No run has tied results. {rule}",)),), level)
     rows = []
-    for each, ties in found:
+    for each, ties in tied:
         known = ties.low is not None and ties.high is not None
         ends = dict.fromkeys(f"{end:.4f}" for end in (ties.low, ties.high) if end is not None)
         span = " to ".join(ends) if known else "not known"
         values = (ties.low or 0.0, ties.high or 0.0) if known else ()
-        ranks = _span(ties.best, ties.worst) if ties.best is not None else Cell("not known")
-        rows.append((Cell(each.name), _whole(each.rank), _whole(ties.tied), Cell(span, values=values), ranks))
+        ranks = _span_cell(ties.best, ties.worst) if ties.best is not None else Cell("not known")
+        rows.append((Cell(each.name), _count_cell(each.rank), _count_cell(ties.tied), Cell(span, values=values), ranks))
     columns = (
         Column("run"),
         Column("rank", kind="number"),
@@ -407,7 +407,7 @@ def _ties_section(board: Leaderboard, end: str, level: int) -> Section | None:
     return Section("Ties", (Prose((rule,)), Table(f"ties{end}", caption, columns, tuple(rows), (note,))), level)
 
 
-def _data_and_protocol(board: Leaderboard, remarks: Sequence[str], level: int) -> Section:
+def _data_and_protocol_section(board: Leaderboard, remarks: Sequence[str], level: int) -> Section:
     judged = f"SHA-256 of the judgments: {board.qrels_sha256[:12]}." if board.qrels_sha256 else ""
     head = f"Collection {board.collection}, edition {board.edition}: {board.topics} topics. {judged}".strip()
     return Section("Data and protocol", (Prose((head, *remarks)), protocol_text(board.protocol)), level)

@@ -54,13 +54,13 @@ def beside(path: Path, run: Run) -> tuple[Mapping[str, Any], str]:
         `harness run` has written, or any other ir_metadata file.
     """
     try:
-        found, file = metadata_of(path, MOST_BYTES)
+        metadata, file = metadata_of(path, MOST_BYTES)
     except HarnessError as error:
         return {}, f"{error.lines[0]}; ignored"
-    if file is not None and "harness" in found and sidecar.claimed(file)[1] != run.sha256:
+    if file is not None and "harness" in metadata and sidecar.claimed(file)[1] != run.sha256:
         return {}, f"{file}: belongs to another run, or the run was changed; ignored"
-    taken = {name: found[name] for name in _TAKEN if isinstance(found.get(name), Mapping)}
-    if file is not None and "harness" in found and (costs := _costs(found["harness"])):
+    taken = {name: metadata[name] for name in _TAKEN if isinstance(metadata.get(name), Mapping)}
+    if file is not None and "harness" in metadata and (costs := _costs(metadata["harness"])):
         taken["resources"] = {**costs, **taken.get("resources", {})}
     if _left(taken, MOST_TAKEN) < 0:
         return {}, f"{file or path}: {', '.join(taken)}: more than {MOST_TAKEN:,} characters; ignored"
@@ -82,11 +82,11 @@ def _left(value: object, most: int) -> int:
 
 def _costs(part: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the costs of a run that the harness made; latencies of topics as their mean."""
-    found = {name: part[name] for name in _COSTS if isinstance(part.get(name), int)}
+    costs = {name: part[name] for name in _COSTS if isinstance(part.get(name), int)}
     latency = part.get(cost.LATENCY)
     if isinstance(latency, Mapping) and latency:
-        found["latency"] = {"mean": f"{math.fsum(latency.values()) / len(latency):.6f} s"}
-    return found
+        costs["latency"] = {"mean": f"{math.fsum(latency.values()) / len(latency):.6f} s"}
+    return costs
 
 
 def of_judged_alone(path: Path, run: Run) -> bool:
@@ -106,22 +106,22 @@ def text(lab: Lab, details: Details, run: Run, made: Mapping[str, Any]) -> str:
     run : in canonical form.
     made : provenance from `beside`.
     """
-    found = {name: dict(made.get(name, {})) for name in _TAKEN}
+    content = {name: dict(made.get(name, {})) for name in _TAKEN}
     if lab.private:
-        found["data"].pop("training data", None)  # a checksum of judgments would confirm guesses
-    found["method"]["automatic"] = details.kind == "automatic"
-    found["data"]["test collection"] = {"name": lab.collection, "edition": lab.edition}
+        content["data"].pop("training data", None)  # a checksum of judgments would confirm guesses
+    content["method"]["automatic"] = details.kind == "automatic"
+    content["data"]["test collection"] = {"name": lab.collection, "edition": lab.edition}
     if details.external_data:
-        found["data"]["external data"] = details.external_data
+        content["data"]["external data"] = details.external_data
     if details.code:
-        source = found["implementation"].get("source")
-        found["implementation"]["source"] = {
+        source = content["implementation"].get("source")
+        content["implementation"]["source"] = {
             **(source if isinstance(source, Mapping) else {}),
             "repository": details.code,
         }
     document = {
         "tag": details.tag,
-        **{name: part for name, part in found.items() if part},
+        **{name: part for name, part in content.items() if part},
         "actor": {"team": details.team},
         "lab": {
             "title": lab.title,

@@ -53,10 +53,10 @@ def normalised_reason(reason: str) -> str:
     HarnessError
         It is unprintable or too long.
     """
-    found = " ".join(nfc(reason).split())
-    if not found.isprintable() or len(found) > LONGEST_REASON:
+    line = " ".join(nfc(reason).split())
+    if not line.isprintable() or len(line) > LONGEST_REASON:
         raise HarnessError(f"reason: expected printable text of at most {LONGEST_REASON:,} characters")
-    return found
+    return line
 
 
 def zoned(time: datetime) -> str:

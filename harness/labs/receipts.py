@@ -93,9 +93,9 @@ def team_receipt(lab: Lab, receipt: Receipt) -> Shown:
         shown_means_of(lab, submission),
         receipt.notes,
         scores,
-        "" if standing is None else _ranked(submission, standing, label(standing.measure)),
-        () if standing is None else _against(lab, standing, label(standing.measure)),
-        "" if standing is None else _tests(standing),
+        "" if standing is None else _rank_text(submission, standing, label(standing.measure)),
+        () if standing is None else _comparison_rows(lab, standing, label(standing.measure)),
+        "" if standing is None else _tests_text(standing),
         _remark(lab, receipt),
         lab.cap,
         None if standing is None else standing.rank,
@@ -118,7 +118,7 @@ def shown_means_of(lab: Lab, submission: Submission) -> dict[str, float | None]:
     return {measure: None if math.isnan(mean) else float(lab.text(mean, measure)) for measure, mean in means}
 
 
-def _ranked(submission: Submission, standing: SubmissionStanding, label: str) -> str:
+def _rank_text(submission: Submission, standing: SubmissionStanding, label: str) -> str:
     place = f"{standing.rank} of {standing.runs} by {label}"
     if standing.ranked:
         return f"rank {place}"
@@ -127,7 +127,7 @@ def _ranked(submission: Submission, standing: SubmissionStanding, label: str) ->
     return f"not ranked, since another run is the team's primary run; as the primary run its rank would be {place}"
 
 
-def _against(lab: Lab, standing: SubmissionStanding, named: str) -> Rows:
+def _comparison_rows(lab: Lab, standing: SubmissionStanding, named: str) -> Rows:
     if not standing.rows:
         return ()
     rows: list[tuple[str, ...]] = [("against", "it is", named, "difference", *(() if lab.private else ("p",)))]
@@ -140,7 +140,7 @@ def _against(lab: Lab, standing: SubmissionStanding, named: str) -> Rows:
     return tuple(rows)
 
 
-def _tests(standing: SubmissionStanding) -> str:
+def _tests_text(standing: SubmissionStanding) -> str:
     omitted = counted_text(standing.omitted, "earlier run is", "earlier runs are")
     more = f"; {omitted} not compared" if standing.omitted else ""
     return f"{standing.tests}{more}".removeprefix("; ") if standing.rows else ""

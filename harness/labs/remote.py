@@ -52,17 +52,17 @@ def submit_to(server: str, token: str, offer: Offer) -> Shown:
     key = secrets.token_urlsafe(18)
     body = _Form(offer)
     headers = {"content-type": body.kind, "content-length": str(len(body)), "idempotency-key": key}
-    found = _answer(server, token, "POST", "/api/v1/submissions", body, headers)
-    while found.get("state") in ("queued", "running"):
+    answer = _answer(server, token, "POST", "/api/v1/submissions", body, headers)
+    while answer.get("state") in ("queued", "running"):
         time.sleep(POLL)
-        found = _answer(server, token, "GET", f"/api/v1/submissions/{quote(str(found.get('id')), safe='')}")
-    if found.get("state") != "done":
-        lines = _lines(found, "the server gave no reason")
+        answer = _answer(server, token, "GET", f"/api/v1/submissions/{quote(str(answer.get('id')), safe='')}")
+    if answer.get("state") != "done":
+        lines = _error_lines(answer, "the server gave no reason")
         # The server knows the file by its name alone.
         raise HarnessError(
-            *(re.sub(rf"^{re.escape(str(found.get('file')))}(?=:)", str(offer.run), line) for line in lines)
+            *(re.sub(rf"^{re.escape(str(answer.get('file')))}(?=:)", str(offer.run), line) for line in lines)
         )
-    receipt = found.get("receipt")
+    receipt = answer.get("receipt")
     return typed(Shown, receipt if isinstance(receipt, dict) else {}, f"{server}: receipt")
 
 
@@ -105,15 +105,15 @@ class _Form:
         self._parts: list[bytes | Path] = []
         for name, text in texts.items():
             if text is not None:
-                self._parts += [self._head(name), str(text).encode(), b"\r\n"]
+                self._parts += [self._part_head(name), str(text).encode(), b"\r\n"]
         run, metadata = files_in(offer.run) if offer.run.is_dir() else (offer.run, None)
         for name, path in {"run": run, "metadata": metadata or metadata_file(offer.run)}.items():
             if path is not None:
                 content = path if path.is_file() else _piped(path)
-                self._parts += [self._head(name, path.name), content, b"\r\n"]
+                self._parts += [self._part_head(name, path.name), content, b"\r\n"]
         self._parts.append(f"--{self._mark}--\r\n".encode())
 
-    def _head(self, name: str, file: str | None = None) -> bytes:
+    def _part_head(self, name: str, file: str | None = None) -> bytes:
         line = f'--{self._mark}\r\nContent-Disposition: form-data; name="{name}"'
         if file is not None:
             safe = re.sub(r"[^A-Za-z0-9._+=-]", "_", file)
@@ -155,18 +155,18 @@ def _answer(
         raise HarnessError(f"--server {server}: would send the token unencrypted; use https")
     for last in range(TRIES):
         try:
-            status, data = _exchange(server, token, method, path, body, headers or {})
+            status, data = _send_request(server, token, method, path, body, headers or {})
         except (OSError, http.client.HTTPException) as error:
             if isinstance(error, ssl.SSLError) or last + 1 == TRIES:
                 raise HarnessError(f"{server}: cannot be reached: {reason_of(error)}") from None
         else:
             if status not in (429, 502, 503, 504) or last + 1 == TRIES:
-                return _content(server, status, data)
+                return _parse_answer(server, status, data)
         time.sleep(min(2.0**last, 8.0))
     raise AssertionError
 
 
-def _exchange(
+def _send_request(
     server: str, token: str, method: str, path: str, body: _Form | bytes | None, headers: Mapping[str, str]
 ) -> tuple[int, bytes]:
     address = urlsplit(server)
@@ -186,18 +186,18 @@ def _exchange(
         connection.close()
 
 
-def _content(server: str, status: int, data: bytes) -> dict[str, Any]:
+def _parse_answer(server: str, status: int, data: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(data)
+        content = json.loads(data)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        content = None
+    if not isinstance(content, dict):
         raise HarnessError(f"{server}: is not a lab's server, or is out of order (status {status})")
     if status >= 400:
-        raise HarnessError(*_lines(found, f"{server}: status {status}"))
-    return found
+        raise HarnessError(*_error_lines(content, f"{server}: status {status}"))
+    return content
 
 
-def _lines(found: Mapping[str, Any], otherwise: str) -> list[str]:
-    given = found.get("errors")
+def _error_lines(content: Mapping[str, Any], otherwise: str) -> list[str]:
+    given = content.get("errors")
     return [str(line) for line in given] if isinstance(given, list) and given else [otherwise]

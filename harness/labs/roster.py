@@ -30,13 +30,13 @@ NAMES = ".names.json"  # pseudonym -> name, in the private folder
 
 def roster(events: Sequence[Event]) -> dict[str, str]:
     """Returns the teams on the roster: team -> SHA-256 of its token."""
-    found: dict[str, str] = {}
+    token_of: dict[str, str] = {}
     for event in events:
         if isinstance(event, TeamJoined):
-            found[event.team] = event.token
+            token_of[event.team] = event.token
         elif isinstance(event, Revoked):
-            found.pop(event.team, None)
-    return found
+            token_of.pop(event.team, None)
+    return token_of
 
 
 def has_roster(lab: Lab, events: Sequence[Event]) -> bool:
@@ -65,10 +65,10 @@ def team_of(lab: Lab, token: str) -> str:
     HarnessError
         No team on the roster has this token.
     """
-    found = team_with(events(lab), token)
-    if found is None:
+    team = team_with(events(lab), token)
+    if team is None:
         raise HarnessError(f"{lab.folder}: the token is unknown or was revoked; the organisers can issue another")
-    return found
+    return team
 
 
 def team_with(given: Sequence[Event], token: str) -> str | None:
@@ -76,8 +76,8 @@ def team_with(given: Sequence[Event], token: str) -> str | None:
     # Bytes of the environment that are no UTF-8 are surrogates here; such a token is unknown, as others are.
     digest = sha256(token.strip().encode("utf-8", "surrogatepass"))
     # Every hash is compared in constant time, so that the time tells nothing about a token.
-    found = [team for team, known in roster(given).items() if hmac.compare_digest(known, digest)]
-    return found[0] if found else None
+    teams = [team for team, known in roster(given).items() if hmac.compare_digest(known, digest)]
+    return teams[0] if teams else None
 
 
 def add_team(lab: Lab, name: str, *, new: bool = False, now: datetime | None = None) -> tuple[str, str]:
@@ -109,7 +109,7 @@ def add_team(lab: Lab, name: str, *, new: bool = False, now: datetime | None = N
     with changed(lab) as journal:
         names = real_names(lab)
         taken = roster(journal.events)
-        team = _known_as(names, given)
+        team = _pseudonym_of(names, given)
         there = {event.team for event in journal.events if isinstance(event, TeamJoined | Submitted)}
         if new and team in there:
             raise HarnessError(f"team {given}: is in the lab already; choose another name, or ask its organisers")
@@ -147,7 +147,7 @@ def check_name(lab: Lab, events: Sequence[Event], name: str, *, hide: bool = Fal
     """
     given, names = nfc(name), real_names(lab)
     check_form(given)
-    team = _known_as(names, given)
+    team = _pseudonym_of(names, given)
     there = {event.team for event in events if isinstance(event, TeamJoined | Submitted)}
     for other in {BASELINE, *there, *names.values()} - {given, team, names.get(team)}:
         if alike := confusable(given, other):
@@ -189,21 +189,21 @@ def real_names(lab: Lab) -> dict[str, str]:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(read_bytes(path, most=1 << 20))
+        names = json.loads(read_bytes(path, most=1 << 20))
     except ValueError:
-        found = None
-    right = isinstance(found, dict) and all(isinstance(name, str) and is_name(name) for name in found.values())
-    if not isinstance(found, dict) or not right:
+        names = None
+    right = isinstance(names, dict) and all(isinstance(name, str) and is_name(name) for name in names.values())
+    if not isinstance(names, dict) or not right:
         raise format_error(path, 0, "damaged: expected pseudonyms and names; restore it from a copy")
-    return found
+    return names
 
 
 def known_as(lab: Lab, team: str) -> str:
     """Returns the name of a team in the lab: its pseudonym if it has one, else the name itself, in NFC."""
-    return _known_as(real_names(lab), nfc(team))
+    return _pseudonym_of(real_names(lab), nfc(team))
 
 
-def _known_as(names: Mapping[str, str], team: str) -> str:
+def _pseudonym_of(names: Mapping[str, str], team: str) -> str:
     return team if team in names else next((pseudonym for pseudonym, real in names.items() if real == team), team)
 
 

@@ -41,48 +41,48 @@ def moment(key: str, value: object) -> datetime:
     """Parses a date and time with its time zone, such as `2026-09-01T23:59:59+02:00`; raises HarnessError otherwise."""
     expected = "expected date, time and time zone such as 2026-09-01T23:59:59+02:00 (Z for UTC, -12:00 for AoE)"
     try:
-        found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+        time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
     except ValueError:
         raise HarnessError(f"key {key!r} is {value!r}, {expected}") from None
-    if found.tzinfo is None:
+    if time.tzinfo is None:
         raise HarnessError(f"key {key!r} is {str(value)!r}, which has no time zone; {expected}")
-    return found
+    return time
 
 
-def _measures(key: str, value: object) -> tuple[str, ...]:
+def _checked_measures(key: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not value:
         raise HarnessError(f"key {key!r} is {value!r}, expected a list such as [nDCG, AP, P@10]")
     with_names = parse_measures(str(each) for each in value)
     return tuple(str(measure) for measure in with_names)
 
 
-def _decimals(key: str, value: object) -> int:
+def _checked_decimals(key: str, value: object) -> int:
     if check_whole_number(key, value, low=1) > 6:
         raise HarnessError(f"key {key!r} is {value!r}, expected a whole number from 1 to 6")
     return int(str(value))
 
 
-def _positive(key: str, value: object, *, high: float = math.inf) -> float:
+def _checked_positive(key: str, value: object, *, high: float = math.inf) -> float:
     """Returns a number above 0."""
     with suppress(HarnessError):
-        if found := check_number(key, value, high=high):
-            return found
+        if number := check_number(key, value, high=high):
+            return number
     most = f", at most {high:g}" if math.isfinite(high) else ""
     raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0{most}")
 
 
-def _address(key: str, value: object) -> str:
+def _checked_address(key: str, value: object) -> str:
     if not isinstance(value, str) or not is_address(value):
         raise HarnessError(f"key {key!r} is {value!r}, expected an address such as https://example.org/lab/")
     return server_of(value) if key == "server" else value
 
 
-def _step(key: str, value: object) -> float:
+def _checked_step(key: str, value: object) -> float:
     """Returns a step of rounding."""
     with suppress(HarnessError):
-        found = _positive(key, value, high=1.0)
-        if math.isclose(found, round(found, 4)):
-            return found
+        step = _checked_positive(key, value, high=1.0)
+        if math.isclose(step, round(step, 4)):
+            return step
     raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0, at most 1, with at most 4 decimals")
 
 
@@ -108,9 +108,9 @@ class LabFile:
     edition: Words | None = None
     corpus: Annotated[str, _known] | None = None
     protocol: Annotated[str, _known] | None = None
-    measures: Annotated[tuple[str, ...], _measures] | None = None
+    measures: Annotated[tuple[str, ...], _checked_measures] | None = None
     baseline: str | None = None
-    alpha: Annotated[float, partial(_positive, high=0.5)] = 0.05
+    alpha: Annotated[float, partial(_checked_positive, high=0.5)] = 0.05
     correction: Correction = "holm"
     family: _Count | None = None
     deadline: Annotated[datetime, moment] | None = None
@@ -120,11 +120,11 @@ class LabFile:
     results: _Count | None = None
     least_results: _Count | None = None
     most_bytes: _Count | None = None
-    decimals: Annotated[int, _decimals] | None = None
+    decimals: Annotated[int, _checked_decimals] | None = None
     private: bool = False
     feedback: Feedback | None = None
-    noise: Annotated[float, _positive] | None = None
-    step: Annotated[float, _step] | None = None
+    noise: Annotated[float, _checked_positive] | None = None
+    step: Annotated[float, _checked_step] | None = None
     ladder: bool = False
     held_out: bool = False
     pseudonyms_until: Annotated[datetime, moment] | None = None
@@ -134,8 +134,8 @@ class LabFile:
     about: Words | None = None
     rules: tuple[Words, ...] = ()
     contact: Words | None = None
-    address: Annotated[str, _address] = ""
-    server: Annotated[str, _address] = ""
+    address: Annotated[str, _checked_address] = ""
+    server: Annotated[str, _checked_address] = ""
 
 
 _KEYS = Path(__file__).with_name("keys.txt")  # keys in the order of new files, with their comments

@@ -86,9 +86,9 @@ def shown_means(
     return out
 
 
-def shown_before(lab: Lab, found: Sequence[Submission], team: str) -> dict[str, float | None]:
+def shown_before(lab: Lab, submissions: Sequence[Submission], team: str) -> dict[str, float | None]:
     """Returns the means that the ladder shows of a team: those of its latest submission, as they never fall."""
-    mine = [each.means for each in found if each.team == team] if lab.ladder else []
+    mine = [each.means for each in submissions if each.team == team] if lab.ladder else []
     return {name: None if math.isnan(mean) else mean for name, mean in mine[-1].items()} if mine else {}
 
 
@@ -107,12 +107,12 @@ def protection(lab: Lab, width: float) -> str:
     )
 
 
-def spent_budget(lab: Lab, found: Sequence[Submission]) -> str:
+def spent_budget(lab: Lab, sent: Sequence[Submission]) -> str:
     """Returns how much of the budget of submissions is spent, in words; empty if the judgments are public."""
     if not lab.private or lab.feedback == "none":
         return ""
-    made = Counter(each.team for each in found).values()  # a refund does not take back the mean that was shown
-    return f"Budget spent: at most {max(made, default=0)} of {lab.cap} submissions by one team, {len(found)} by all."
+    made = Counter(each.team for each in sent).values()  # a refund does not take back the mean that was shown
+    return f"Budget spent: at most {max(made, default=0)} of {lab.cap} submissions by one team, {len(sent)} by all."
 
 
 def concealed(scores: Scores, topics: Iterable[str], measures: Sequence[str]) -> Scores:
@@ -131,7 +131,7 @@ def commitment(events: Sequence[Event]) -> Committed | None:
     return next((each for each in events[:1] if isinstance(each, Committed)), None)
 
 
-def _stored(lab: Lab) -> str:
+def _read_key(lab: Lab) -> str:
     path = lab.folder / PRIVATE / SEED
     return read_bytes(path, most=1 << 10).decode("utf-8", "replace").strip() if path.is_file() else ""
 
@@ -159,9 +159,9 @@ def stored_key(lab: Lab, events: Sequence[Event]) -> str:
     HarnessError
         It is missing, or not the one that the lab committed to.
     """
-    committed, stored = commitment(events), _stored(lab)
+    committed, stored = commitment(events), _read_key(lab)
     if committed is None or committed.seed_sha256 not in (sha256(stored.encode()), sha256(seed_from(stored).encode())):
-        raise _unknown(lab, committed)
+        raise _key_error(lab, committed)
     return stored
 
 
@@ -181,14 +181,14 @@ def seed_of(lab: Lab, events: Sequence[Event]) -> str:
     if revealed and sha256(revealed.encode()) != committed.seed_sha256:
         reason = f"the revealed seed is not that of the commitment (SHA-256 {committed.seed_sha256})"
         raise HarnessError(f"{lab.folder / JOURNAL}: {reason}; restore the journal from a copy")
-    stored = _stored(lab)
+    stored = _read_key(lab)
     for seed in (revealed, seed_from(stored), stored):
         if seed and sha256(seed.encode()) == committed.seed_sha256:
             return seed
-    raise _unknown(lab, committed)
+    raise _key_error(lab, committed)
 
 
-def _unknown(lab: Lab, committed: Committed | None) -> HarnessError:
+def _key_error(lab: Lab, committed: Committed | None) -> HarnessError:
     path = lab.folder / PRIVATE / SEED
     if not path.is_file():
         return HarnessError(f"{path}: missing: only the organisers have it; restore it from a copy")
@@ -212,10 +212,10 @@ def final_runs(lab: Lab, events: Sequence[Event]) -> tuple[Submission, ...]:
         raise HarnessError(f"{lab.folder}: {reason}")
     before = [*events[:at], *(event for event in events[at:] if not isinstance(event, PrimaryRunChosen | Withdrawn))]
     gone = {each.place for each in from_events(events, lab.folder) if each.withdrawn}
-    found = from_events(before, lab.folder)
+    submissions = from_events(before, lab.folder)
     return tuple(
         each
-        for each in found
+        for each in submissions
         if each.current and (each.primary or each.name == lab.baseline) and each.place not in gone
     )
 
@@ -244,5 +244,5 @@ def public_and_held_out(
     with lab.guarded():
         clusters = load_collection(lab.collection).clusters()
     seed = seed_of(lab, events)
-    found = drawn(seed, listed, clusters)
-    return found, listed - found
+    public = drawn(seed, listed, clusters)
+    return public, listed - public

@@ -76,7 +76,7 @@ def standing(
     submission: Submission,
     scores: Scores,
     bench: Task,
-    found: Sequence[Submission],
+    submissions: Sequence[Submission],
 ) -> SubmissionStanding:
     """Ranks a submission and compares it with the baseline, the best ranked run and its team's earlier runs.
 
@@ -84,7 +84,7 @@ def standing(
     ----------
     scores : of this submission; those of others are read from the lab.
     bench : the lab's task.
-    found : all submissions up to this one.
+    submissions : all submissions up to this one.
 
     Raises
     ------
@@ -92,18 +92,18 @@ def standing(
         Stored scores are damaged, or runs cannot be compared.
     """
     measure = scores.measures[0]
-    beside = _ranked_beside(lab, submission, found)
+    beside = _ranked_beside(lab, submission, submissions)
     rank = int(ranks_of_means(np.array([each.means[measure] for each in (submission, *beside)]))[0])
-    roles, omitted = _others(lab, submission, measure, found)
+    roles, omitted = _others(lab, submission, measure, submissions)
     ranked = submission.primary or submission.name == lab.baseline
     rows: tuple[SubmissionComparison, ...] = ()
     tests = ""
-    others = [found[place] for place in roles]
+    others = [submissions[place] for place in roles]
     if lab.private:  # one judgment may decide whether a test is significant
         rows = tuple(_against(submission, other, roles[other.place], None, None, measure) for other in others)
     elif others:
         clusters, unread = bench.collection.clusters(), False
-        in_order = sorted((submission, *beside), key=lambda each: (-_or(each.means[measure]), each.title))
+        in_order = sorted((submission, *beside), key=lambda each: (-_mean_or_least(each.means[measure]), each.title))
         family = in_order if ranked and {each.place for each in others} & {each.place for each in beside} else []
         known = {each.place: scores_of(lab, each) for each in others}
         known[submission.place] = scores
@@ -137,7 +137,7 @@ def standing(
     return SubmissionStanding(measure, rank, 1 + len(beside), ranked, rows, tests, omitted)
 
 
-def _or(mean: float) -> float:
+def _mean_or_least(mean: float) -> float:
     return -math.inf if math.isnan(mean) else mean
 
 
@@ -152,23 +152,25 @@ def _tests(lab: Lab, rows: Sequence[SubmissionComparison], family: int, *, unrea
     return f"{said}; not corrected, since not ranked: {', '.join(alone)}" if alone else said
 
 
-def _ranked_beside(lab: Lab, submission: Submission, found: Sequence[Submission]) -> list[Submission]:
+def _ranked_beside(lab: Lab, submission: Submission, submissions: Sequence[Submission]) -> list[Submission]:
     """Returns the other runs that the leaderboard ranks, without a primary run that the submission would replace."""
     is_baseline = submission.name == lab.baseline
     return [
         each
-        for each in found
+        for each in submissions
         if each.current and each.place != submission.place
         if each.name == lab.baseline or (each.primary and (is_baseline or each.team != submission.team))
     ]
 
 
 def _others(
-    lab: Lab, submission: Submission, measure: str, found: Sequence[Submission]
+    lab: Lab, submission: Submission, measure: str, submissions: Sequence[Submission]
 ) -> tuple[dict[int, tuple[str, ...]], int]:
     """Selects submissions to compare with; returns place in the journal -> roles, and the number of omitted runs."""
     roles: dict[int, tuple[str, ...]] = {}
-    known = [each for each in found if each.place != submission.place and not (each.withdrawn or each.disqualified)]
+    known = [
+        each for each in submissions if each.place != submission.place and not (each.withdrawn or each.disqualified)
+    ]
     baseline = baseline_of(lab, known)
     ranked = [each for each in known if each.current and (each.primary or each.name == lab.baseline)]
     ranked = [each for each in ranked if not math.isnan(each.means[measure])]
@@ -209,11 +211,11 @@ def _against(
     )
 
 
-def refuse_if_changed(lab: Lab, scores: Scores, found: Sequence[Submission]) -> None:
+def refuse_if_changed(lab: Lab, scores: Scores, submissions: Sequence[Submission]) -> None:
     """Raises HarnessError if judgments, protocol or measures changed since the first submission, or a mean is lost."""
-    if not found:
+    if not submissions:
         return
-    first = scores_of(lab, found[0])
+    first = scores_of(lab, submissions[0])
     keys = {
         "collection": "collection",
         "edition": "edition",
@@ -225,7 +227,7 @@ def refuse_if_changed(lab: Lab, scores: Scores, found: Sequence[Submission]) -> 
     if changed:
         reason = f"{' and '.join(changed)} changed since the first submission; scores would not be comparable"
         raise HarnessError(f"{lab.folder}: {reason}; undo the change, or create another lab")
-    for each in found:
+    for each in submissions:
         if lacking := [measure for measure in lab.measures if measure not in each.means]:
             reason = f"damaged: {each.title} has no mean of {lacking[0]}; restore the journal from a copy"
             raise HarnessError(f"{lab.folder / JOURNAL}: {reason}")

@@ -98,10 +98,10 @@ def staged(lab: Lab, files: SubmissionFiles) -> Iterator[Path]:
     """
     folder, handle = _locked_folder(lab.folder / STAGING)
     try:
-        _write(folder / SUBMISSIONS, files.public)
+        _write_files(folder / SUBMISSIONS, files.public)
         if lab.private:
             private_folder(lab)
-            _write(_private(lab, folder), files.private)
+            _write_files(_private(lab, folder), files.private)
         yield folder
     finally:
         _delete(lab, folder)
@@ -134,7 +134,7 @@ def _locked_folder(root: Path) -> tuple[Path, int]:
     raise AssertionError
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> None:
+def _write_files(folder: Path, files: Mapping[str, str]) -> None:
     write_all({folder / name: content for name, content in files.items()})
 
 
@@ -155,14 +155,14 @@ def commit(lab: Lab, journal: Journal, folder: Path, event: Submitted) -> None:
     """
     place = folder_of(event.team, event.label, event.version)
     try:
-        for root in _roots(lab):
+        for root in _stored_folders(lab):
             if (root / place).exists():
                 raise HarnessError(f"{root / place}: exists without an entry in the journal; move it elsewhere")
         write_atomic(folder / SUBMISSIONS / ENTRY, entry_text(event))
         write_atomic(folder / PLACE, place)
         if lab.private:
-            _move(_private(lab, folder), lab.folder / PRIVATE / place)
-        _move(folder / SUBMISSIONS, lab.folder / SUBMISSIONS / place)
+            _move_durably(_private(lab, folder), lab.folder / PRIVATE / place)
+        _move_durably(folder / SUBMISSIONS, lab.folder / SUBMISSIONS / place)
         journal.append(event)
     except BaseException as error:
         journal.undo()
@@ -172,11 +172,11 @@ def commit(lab: Lab, journal: Journal, folder: Path, event: Submitted) -> None:
         raise
 
 
-def _roots(lab: Lab) -> tuple[Path, ...]:
+def _stored_folders(lab: Lab) -> tuple[Path, ...]:
     return (lab.folder / SUBMISSIONS, *((lab.folder / PRIVATE,) if lab.private else ()))
 
 
-def _move(source: Path, target: Path) -> None:
+def _move_durably(source: Path, target: Path) -> None:
     target.parent.mkdir(exist_ok=True)
     source.rename(target)
     sync(target, target.parent)
@@ -189,14 +189,14 @@ def settle(lab: Lab, journal: Journal, folder: Path) -> None:
     except (OSError, ValueError):
         return  # nothing was moved yet
     if _PLACE.fullmatch(place) and place not in submitted(journal.events):
-        for root in _roots(lab):
+        for root in _stored_folders(lab):
             shutil.rmtree(root / place, ignore_errors=True)
     (folder / PLACE).unlink(missing_ok=True)
 
 
 def clear(lab: Lab, journal: Journal) -> None:
     """Deletes staging folders of killed processes; requires the journal's lock. Running processes lock theirs."""
-    for folder in _listed(lab.folder / STAGING):
+    for folder in _list_folder(lab.folder / STAGING):
         try:
             handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -211,7 +211,7 @@ def clear(lab: Lab, journal: Journal) -> None:
             os.close(handle)
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list_folder(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError:

@@ -159,7 +159,7 @@ def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
         elif isinstance(event, Submitted):
             at = (event.team, event.label, event.version)
             if event.version != versions.get(at[:2], 0) + 1:
-                raise _inconsistency(
+                raise _damaged_journal_error(
                     folder, number, f"version {event.version} of {event.team} / {event.label} is out of order"
                 )
             versions[at[:2]] = event.version
@@ -170,7 +170,7 @@ def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
         elif isinstance(event, Act):
             at = (event.team, event.label, event.version)
             if at not in made or not _allowed(acts[at], event):
-                raise _inconsistency(
+                raise _damaged_journal_error(
                     folder, number, f"{event.event} {folder_of(*at)}, which does not exist or is in no such state"
                 )
             acts[at][event.event] = event.reason
@@ -213,11 +213,11 @@ def _allowed(done: Mapping[str, str], act: Act) -> bool:
     return act.event not in done
 
 
-def _inconsistency(folder: Path, number: int, reason: str) -> FormatError:
+def _damaged_journal_error(folder: Path, number: int, reason: str) -> FormatError:
     return format_error(Journal(folder).path, number, f"damaged: {reason}; restore the journal from a copy")
 
 
-def find_submission(found: Iterable[Submission], team: str, label: str, version: int | None = None) -> Submission:
+def find_submission(among: Iterable[Submission], team: str, label: str, version: int | None = None) -> Submission:
     """Returns a version of a team's label, by default the latest one that was not withdrawn.
 
     Raises
@@ -225,7 +225,7 @@ def find_submission(found: Iterable[Submission], team: str, label: str, version:
     HarnessError
         The team, label or version does not exist, or every version was withdrawn.
     """
-    listed = tuple(found)
+    listed = tuple(among)
     teams = {each.team for each in listed}
     if team not in teams:
         raise HarnessError(f"team {team!r} has submitted nothing; {suggestion(team, teams)}")
@@ -243,9 +243,9 @@ def find_submission(found: Iterable[Submission], team: str, label: str, version:
     return versions[version - 1]
 
 
-def baseline_of(lab: Lab, found: Iterable[Submission]) -> Submission | None:
+def baseline_of(lab: Lab, among: Iterable[Submission]) -> Submission | None:
     """Returns the lab's baseline; None if the lab has none or it was not submitted yet."""
-    return next((each for each in found if each.current and each.name == lab.baseline), None)
+    return next((each for each in among if each.current and each.name == lab.baseline), None)
 
 
 # ---- integrity of stored files -----------------------------------------------------------------------------------
@@ -324,10 +324,10 @@ def scores_of(lab: Lab, submission: Submission) -> Scores:
     if lab.private and not (lab.folder / PRIVATE).is_dir():
         raise HarnessError(f"{lab.folder / PRIVATE}: missing: only the organisers have scores per topic")
     try:
-        found = scores_from_json(json.loads(verified(folder, SCORES, checksum)))
+        scores = scores_from_json(json.loads(verified(folder, SCORES, checksum)))
     except (HarnessError, ValueError) as error:
-        found = _rescored(lab, submission, error)
-    return replace(found, run=submission.name)
+        scores = _rescored(lab, submission, error)
+    return replace(scores, run=submission.name)
 
 
 def _rescored(lab: Lab, submission: Submission, error: Exception) -> Scores:
@@ -335,8 +335,8 @@ def _rescored(lab: Lab, submission: Submission, error: Exception) -> Scores:
     folder, checksum = place_of_scores(lab, submission)
     run = stored_run(submission)
     with lab.guarded():
-        found = lab.task().scorer(run)
-    text = kept_scores(replace(found, run=submission.name))
+        scores = lab.task().scorer(run)
+    text = kept_scores(replace(scores, run=submission.name))
     if lab.private:
         write_atomic(folder / SCORES, text)
         write_atomic(folder / SUMS, sums_text({SCORES: text}))
@@ -349,7 +349,7 @@ def _rescored(lab: Lab, submission: Submission, error: Exception) -> Scores:
         write_atomic(folder / SCORES, text)
     line = error.lines[0] if isinstance(error, HarnessError) else str(error)
     log_line(f"{line}; scored again from {submission.run}")
-    return found
+    return scores
 
 
 def stored_run(submission: Submission) -> Run:

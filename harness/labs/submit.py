@@ -151,8 +151,8 @@ def submit_run(lab: Lab, offer: Offer, *, bench: Task | None = None, now: dateti
         _count_invalid(lab, journal, nfc(offer.team), now)
     details = _details(lab, offer, read, faults)
     kept = None if read is None else normal(read, details.name)
-    found = from_events(journal.events, lab.folder)
-    faults += _refusals(lab, details, offer, kept and kept[0].sha256, found, journal.events, now)
+    submissions = from_events(journal.events, lab.folder)
+    faults += _refusals(lab, details, offer, kept and kept[0].sha256, submissions, journal.events, now)
     if read is None or kept is None or faults:
         raise OfferError(*dict.fromkeys(faults))
     run, text = kept
@@ -166,26 +166,26 @@ def submit_run(lab: Lab, offer: Offer, *, bench: Task | None = None, now: dateti
         raise OfferError(f"{offer.run}: answers none of the judged topics")
     with lab.guarded():
         scores = bench.scorer(run)
-    refuse_if_changed(lab, scores, found)
+    refuse_if_changed(lab, scores, submissions)
     notes += [] if lab.private else _coverage(bench, run, scores)
     made, note = metadata.beside(offer.run, read)
     notes += [note] if note else []
     public, _ = public_and_held_out(lab, journal.events, scores.topics)
     meta = metadata.text(lab, details, run, made)
     while True:
-        before = shown_before(lab, found, details.team)
+        before = shown_before(lab, submissions, details.team)
         means = shown_means(lab, journal.events, scores.select(public), details.team, run.sha256, before)
         files = files_of(lab, details, text, meta, scores, means)
         with staged(lab, files) as folder, journal.locked():
             clear(lab, journal)
             refuse_if_frozen(lab, journal.events)
             _refuse_if_closed(lab, journal.events)
-            found = from_events(journal.events, lab.folder)
-            if faults := _refusals(lab, details, offer, run.sha256, found, journal.events, now):
+            submissions = from_events(journal.events, lab.folder)
+            if faults := _refusals(lab, details, offer, run.sha256, submissions, journal.events, now):
                 raise OfferError(*dict.fromkeys(faults))
-            if shown_before(lab, found, details.team) != before:
+            if shown_before(lab, submissions, details.team) != before:
                 continue  # another run of the team came first, and the ladder shows other means
-            version = 1 + sum((each.team, each.label) == (details.team, details.label) for each in found)
+            version = 1 + sum((each.team, each.label) == (details.team, details.label) for each in submissions)
             event = Submitted(
                 **vars(details),
                 version=version,
@@ -198,11 +198,11 @@ def submit_run(lab: Lab, offer: Offer, *, bench: Task | None = None, now: dateti
                 at=stamp(now),
             )
             commit(lab, journal, folder, event)
-            found = from_events(journal.events, lab.folder)
+            submissions = from_events(journal.events, lab.folder)
             break
-    submission = next(each for each in found if (each.name, each.version) == (details.name, version))
+    submission = next(each for each in submissions if (each.name, each.version) == (details.name, version))
     said = protection(lab, width_of(lab, scores.select(public))) if lab.private else ""
-    return _receipt(lab, submission, scores, bench, found, notes, said)
+    return _receipt(lab, submission, scores, bench, submissions, notes, said)
 
 
 def _coverage(bench: Task, run: Run, scores: Scores) -> list[str]:
@@ -218,7 +218,7 @@ def _receipt(
     submission: Submission,
     scores: Scores,
     bench: Task,
-    found: Sequence[Submission],
+    submissions: Sequence[Submission],
     notes: Sequence[str],
     said: str,
 ) -> Receipt:
@@ -226,10 +226,10 @@ def _receipt(
     where = None
     try:
         if not lab.private or not math.isnan(submission.means[lab.measures[0]]):
-            where = standing(lab, submission, scores, bench, found)
+            where = standing(lab, submission, scores, bench, submissions)
     except HarnessError as error:  # the submission counts nevertheless
         notes = [*notes, *(f"not compared: {line}" for line in error.lines)]
-    mine = [each for each in found if each.team == submission.team]
+    mine = [each for each in submissions if each.team == submission.team]
     made = sum(not each.refunded for each in mine)
     if lab.private:
         return Receipt(submission, made, where, tuple(notes), said, refunded=len(mine) - made)
@@ -263,7 +263,7 @@ def withdraw_run(
         The version does not exist or was withdrawn before, the lab is frozen, or the reason is too long or unprintable.
     """
     faults: list[str] = []
-    reason = _words("reason", reason, faults)
+    reason = _checked_words("reason", reason, faults)
     refuse(faults)
     with changed(lab, by_team=True) as journal:
         chosen = find_submission(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
@@ -332,8 +332,8 @@ def _check_results(lab: Lab, run: Run) -> None:
         if wrong:
             first = counts[wrong[0]]
             many = f" ({len(wrong)} such topics)" if len(wrong) > 1 else ""
-            found = f"has {first:,} result{'s' * (first != 1)}, expected at {word} {limit:,}{many}"
-            faults.append(f"{run.source}: topic {run.topics[wrong[0]]!r} {found}")
+            problem = f"has {first:,} result{'s' * (first != 1)}, expected at {word} {limit:,}{many}"
+            faults.append(f"{run.source}: topic {run.topics[wrong[0]]!r} {problem}")
     refuse(faults)
 
 
@@ -350,9 +350,9 @@ def _details(lab: Lab, offer: Offer, run: Run | None, faults: list[str]) -> Deta
     if offer.kind not in KINDS:
         faults.append(f"kind {offer.kind!r} is unknown; {suggestion(offer.kind, KINDS)}")
     texts = {
-        "description": _words("description", offer.description, faults),
-        "code": _address(offer.code, faults),
-        "external_data": _words("external data", offer.external_data, faults),
+        "description": _checked_words("description", offer.description, faults),
+        "code": _checked_address(offer.code, faults),
+        "external_data": _checked_words("external data", offer.external_data, faults),
     }
     for key in lab.require:
         if getattr(offer, key) is None:
@@ -360,7 +360,7 @@ def _details(lab: Lab, offer: Offer, run: Run | None, faults: list[str]) -> Deta
     return Details(team, label, cast(Kind, offer.kind), **texts)
 
 
-def _words(field: str, given: str | None, faults: list[str]) -> str:
+def _checked_words(field: str, given: str | None, faults: list[str]) -> str:
     """Normalises a text to one line and appends its faults."""
     text = " ".join(nfc(given or "").split())
     if (given and not text) or (given == "" and field != "reason"):
@@ -372,7 +372,7 @@ def _words(field: str, given: str | None, faults: list[str]) -> str:
     return text
 
 
-def _address(given: str | None, faults: list[str]) -> str:
+def _checked_address(given: str | None, faults: list[str]) -> str:
     if given is None:
         return ""
     if not (_ADDRESS.fullmatch(given) and given.isprintable() and len(given) <= LONGEST_ADDRESS):
@@ -386,7 +386,7 @@ def _refusals(
     details: Details,
     offer: Offer,
     digest: str | None,
-    found: Sequence[Submission],
+    submissions: Sequence[Submission],
     events: Sequence[Event],
     now: datetime,
 ) -> list[str]:
@@ -394,12 +394,12 @@ def _refusals(
     faults = [wrong] if (wrong := roster_fault(lab, events, details.team)) else []
     if details.kind != "post-hoc" and has_ended(events):
         faults.append("the lab has ended; submit later runs with --kind post-hoc")
-    for team in {each.team for each in found} - {details.team}:
+    for team in {each.team for each in submissions} - {details.team}:
         if alike := confusable(details.team, team):
             faults.append(
                 f"team {alike[0]}: resembles the existing team {alike[1]}; use its spelling, or choose another name"
             )
-    mine = [each for each in found if each.team == details.team]
+    mine = [each for each in submissions if each.team == details.team]
     for label in {each.label for each in mine} - {details.label}:
         if alike := confusable(details.label, label):
             faults.append(
@@ -422,8 +422,8 @@ def _refusals(
     if other:
         kinds = f"version {other[-1].version} is {other[-1].kind}, this one {details.kind}"
         faults.append(f"label {details.label!r}: {kinds}; give post-hoc runs their own label")
-    faults += allowance(lab, found, events, details.team, now).faults(details.team)
-    for each in found:
+    faults += allowance(lab, submissions, events, details.team, now).faults(details.team)
+    for each in submissions:
         if each.sha256 == digest and (each.disqualified or not each.withdrawn):
             own = each.team == details.team
             whose = f"as {each.title} on {each.submitted}" if own or not lab.private else "by another team"

@@ -153,7 +153,7 @@ def read_cells(data: bytes, path: str) -> tuple[PublishedCell, ...]:
         seen: dict[PublishedCell, int] = {}
         number = rows.line_num + 1
         for row in rows:
-            cell = _cell(row, path, number)
+            cell = _parse_cell(row, path, number)
             if seen.setdefault(replace(cell, value="", std="", note=""), number) != number:
                 raise format_error(path, number, f"this cell ({cell.place}) occurs on an earlier line")
             cells.append(cell)
@@ -170,7 +170,7 @@ _NUMBER = re.compile(r"-?([0-9]+(\.[0-9]+)?|\.[0-9]+)")
 _FLAGS = {"1": True, "0": False, "": None}
 
 
-def _cell(row: Sequence[str], path: str, line: int) -> PublishedCell:
+def _parse_cell(row: Sequence[str], path: str, line: int) -> PublishedCell:
     if len(row) != len(HEADER):
         raise format_error(path, line, f"{counted_text(len(row), 'column')}, expected {len(HEADER)}")
     values: dict[str, Any] = dict(zip(HEADER, row, strict=True))

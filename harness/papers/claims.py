@@ -119,6 +119,7 @@ def _tests(collection: str, comparison: Comparison, expect: str) -> list[Test]:
 
 
 def _agrees(significant: bool | None, row: PairDifference, expect: str) -> bool | None:
+    """Returns whether a test's outcome is as a claim expects; None if its significance is not defined."""
     if significant is None:
         return None
     return not significant if expect == "no difference" else significant and row.difference > 0
@@ -170,14 +171,14 @@ def row_claims(
     HarnessError
         A claim names an unknown row, or rows without a common column.
     """
-    here = _verdicts(reproduction.paper, reproduction.verdicts)
-    there = _verdicts(reproduction.paper, () if small is None else small.verdicts)
+    here = _verdicts_by_place(reproduction.paper, reproduction.verdicts)
+    there = _verdicts_by_place(reproduction.paper, () if small is None else small.verdicts)
     return tuple(
         _row_claim(reproduction, claim, here, there, alpha) for claim in reproduction.paper.config.claims if claim.rows
     )
 
 
-def _verdicts(paper: Paper, verdicts: Sequence[CellVerdict]) -> dict[_Key, CellVerdict]:
+def _verdicts_by_place(paper: Paper, verdicts: Sequence[CellVerdict]) -> dict[_Key, CellVerdict]:
     labels = row_labels(paper)
     return {
         (f"{c.table}: {labels[c.table, c.group, c.system]}", c.collection, c.slice, c.metric): verdict

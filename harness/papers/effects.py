@@ -59,14 +59,14 @@ def columns(verdicts: Iterable[CellVerdict]) -> tuple[EffectColumn, ...]:
 
     The printed means take the place of the original run's: an effect ratio is a ratio of mean differences.
     """
-    found: dict[tuple[str, str, str, str, str], dict[str, tuple[PublishedCell, float]]] = {}
+    column_rows: dict[tuple[str, str, str, str, str], dict[str, tuple[PublishedCell, float]]] = {}
     for verdict in verdicts:
         cell = verdict.cell
         if verdict.value is not None:
             key = (cell.table, cell.collection, cell.slice, cell.metric, cell.aggregate)
-            found.setdefault(key, {})[", ".join(filter(None, (cell.group, cell.system)))] = (cell, verdict.value)
+            column_rows.setdefault(key, {})[", ".join(filter(None, (cell.group, cell.system)))] = (cell, verdict.value)
     made = []
-    for (table, collection, part, metric, _), rows in found.items():
+    for (table, collection, part, metric, _), rows in column_rows.items():
         if len(rows) < _LEAST:
             continue
         printed = {name: float(cell.value) for name, (cell, _) in rows.items()}
@@ -77,7 +77,7 @@ def columns(verdicts: Iterable[CellVerdict]) -> tuple[EffectColumn, ...]:
             continue
         cells = {name: cell for name, (cell, _) in rows.items()}
         bases = {name: baseline_of(name, cells) for name in rows}
-        effects = tuple(_effect(name, base, printed, here) for name, base in bases.items() if base)
+        effects = tuple(_effect_of(name, base, printed, here) for name, base in bases.items() if base)
         made.append(EffectColumn(table, collection, part, metric, len(rows), tau, effects))
     return tuple(made)
 
@@ -99,7 +99,7 @@ def baseline_of(row: str, cells: Mapping[str, PublishedCell]) -> str:
     return next((family[0] for family in families if len(family) == 1), "")
 
 
-def _effect(row: str, base: str, printed: Mapping[str, float], here: Mapping[str, float]) -> BaselineEffect:
+def _effect_of(row: str, base: str, printed: Mapping[str, float], here: Mapping[str, float]) -> BaselineEffect:
     means = tuple(np.array([value]) for value in (printed[row], printed[base], here[row], here[base]))
     return BaselineEffect(
         row,

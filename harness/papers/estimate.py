@@ -114,17 +114,17 @@ def estimates(paper: Paper) -> tuple[GroupEstimate, ...]:
     What several groups need is in each of them, and is obtained, made and paid once.
     """
     return tuple(
-        GroupEstimate(group, tuple(_needed(group)), work_steps(group), tuple(calls_of(group)))
+        GroupEstimate(group, tuple(_needed_by_group(group)), work_steps(group), tuple(calls_of(group)))
         for group in table_groups(paper)
     )
 
 
-def order(found: Sequence[GroupEstimate], key: str) -> tuple[str, ...]:
+def order(groups: Sequence[GroupEstimate], key: str) -> tuple[str, ...]:
     """Returns what to do, in order: manual downloads, models last, then the tables by their known hours."""
-    once: dict[str, Needed] = {each.name: each for estimate in found for each in estimate.needed}
+    once: dict[str, Needed] = {each.name: each for estimate in groups for each in estimate.needed}
     ranked = sorted(once.values(), key=lambda each: ("--from" not in each.where, each.name in data().models))
     lines = [f"get {each.name}: {each.where}" for each in ranked]
-    by_hours = sorted(found, key=lambda each: (len(each.unknown), each.hours.high))
+    by_hours = sorted(groups, key=lambda each: (len(each.unknown), each.hours.high))
     for each in by_hours:
         names = ",".join(f"'{name}'" if "." in name else name for name in each.group.tables)  # 4.10 is no number
         command = f'harness reproduce paper={key} make=true "tables=[{names}]"'
@@ -132,7 +132,7 @@ def order(found: Sequence[GroupEstimate], key: str) -> tuple[str, ...]:
     return (*lines, f"harness reproduce paper={key}")
 
 
-def to_json(found: Sequence[GroupEstimate], key: str) -> dict[str, Any]:
+def to_json(groups: Sequence[GroupEstimate], key: str) -> dict[str, Any]:
     """Returns the estimates as JSON values; what is not known is null."""
     tables = [
         {
@@ -152,17 +152,17 @@ def to_json(found: Sequence[GroupEstimate], key: str) -> dict[str, Any]:
             "steps": [{name: value for name, value in asdict(step).items() if name != "key"} for step in each.steps],
             "calls": [asdict(call) for call in each.calls],
         }
-        for each in found
+        for each in groups
     ]
-    whole = united(found)
+    whole = united(groups)
     total = {
         "hours of one core": asdict(whole.hours),
         "dollars": None if whole.dollars is None else asdict(whole.dollars),
     }
-    return {"tables": tables, "all tables": total, "prices": asdict(prices()), "order": list(order(found, key))}
+    return {"tables": tables, "all tables": total, "prices": asdict(prices()), "order": list(order(groups, key))}
 
 
-def _needed(group: TableGroup) -> Iterator[Needed]:
+def _needed_by_group(group: TableGroup) -> Iterator[Needed]:
     configurations = [part for run in group.runs for part in nested_configurations(run.configuration)]
     return needed_by(configurations, group.corpora, group.collections)
 
@@ -177,7 +177,7 @@ def calls_of(group: TableGroup) -> Iterator[EstimatedCalls]:
     runs = countable_runs(group)
     for endpoint, prompt in dict.fromkeys(_asked(group)):
         documents = int(data().corpora[runs[0].corpus].range.high) if runs else 0
-        yield _written(
+        yield _answer_calls(
             load_endpoint(endpoint), prompt, topic_and_judgment_counts(runs)[0] if prompt == "augment" else documents
         )
     seen: dict[tuple[str, str], PlannedRun] = {}
@@ -187,19 +187,19 @@ def calls_of(group: TableGroup) -> Iterator[EstimatedCalls]:
             if name in config.names("llm"):
                 seen.setdefault((name, view), run)
     for (name, view), run in seen.items():
-        yield _vectors(load_endpoint(name), view, run, topic_and_judgment_counts(runs)[0])
+        yield _vector_calls(load_endpoint(name), view, run, topic_and_judgment_counts(runs)[0])
 
 
-def _written(endpoint: Endpoint, prompt: str, count: int) -> EstimatedCalls:
+def _answer_calls(endpoint: Endpoint, prompt: str, count: int) -> EstimatedCalls:
     """Returns the calls that write one answer for each prompt, by the estimate of a dry run that has seen no call."""
-    found = data().prompts[prompt]
-    made = tokens_of(endpoint, [(found.letters, found.others)] * count, [], "")
+    size = data().prompts[prompt]
+    made = tokens_of(endpoint, [(size.letters, size.others)] * count, [], "")
     tokens_in, tokens_out = _EITHER_WAY.times(made.tokens_in), _EITHER_WAY.times(made.tokens_out)
-    origin = f"requests of {found.letters + found.others:,} characters (mean of {found.n:,}: {found.origin})"
+    origin = f"requests of {size.letters + size.others:,} characters (mean of {size.n:,}: {size.origin})"
     return _priced(endpoint, prompt, count, tokens_in, tokens_out, f"{origin}; 3.5 characters a token, 256 an answer")
 
 
-def _vectors(endpoint: Endpoint, view: str, run: PlannedRun, asked: int) -> EstimatedCalls:
+def _vector_calls(endpoint: Endpoint, view: str, run: PlannedRun, asked: int) -> EstimatedCalls:
     """Returns the calls for the vectors of documents and topics; the tokens are known of declarations alone."""
     what, counts = f"vectors of {view or 'texts'}", data().corpora[run.corpus]
     texts = int(counts.range.high)
@@ -208,10 +208,10 @@ def _vectors(endpoint: Endpoint, view: str, run: PlannedRun, asked: int) -> Esti
         return EstimatedCalls(
             endpoint.name, what, count, None, None, None, None, "the length of the texts is not known"
         )
-    found = data().prompts["statement"]
-    formal = tokens_of(endpoint, [(found.letters, found.others)] * texts, [], "").tokens_in
+    size = data().prompts["statement"]
+    formal = tokens_of(endpoint, [(size.letters, size.others)] * texts, [], "").tokens_in
     tokens = (formal if "formal" in view.split("+") else 0) + (256 * texts if "informal" in view else 0)
-    origin = f"statements of {found.letters + found.others} characters (mean of {found.n:,}), 256 tokens of prose"
+    origin = f"statements of {size.letters + size.others} characters (mean of {size.n:,}), 256 tokens of prose"
     return _priced(endpoint, what, count, _EITHER_WAY.times(tokens), NOTHING, origin)
 
 

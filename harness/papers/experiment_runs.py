@@ -54,7 +54,7 @@ def substituted(paper: Paper, run: Searched) -> str:
     return "" if paper.scored is None or rehearsal.folder() else paper.scored.substitutes.get(run.corpus, "")
 
 
-def _scores(judged: PaperCollection, run: Searched) -> bool:
+def _is_scored_by(judged: PaperCollection, run: Searched) -> bool:
     return run.collection == judged.collection and run.edition in ("", judged.edition)
 
 
@@ -65,7 +65,7 @@ def has_number(paper: Paper, experiment: str, labels: tuple[str, ...], run: Sear
         return scored is None
     return any(
         cell.table in paper.config.experiments[experiment]
-        and (not (place := scored.place(cell)) or _scores(scored.collections[place], run))
+        and (not (place := scored.place(cell)) or _is_scored_by(scored.collections[place], run))
         and any(matching_rows(cell, [labels]))
         for cell in paper.cells
     )
@@ -124,21 +124,21 @@ def runs_of_rows(paper: Paper, made: Mapping[str, Sequence[CellRun]]) -> list[Ro
     scored, known, labels = paper.scored, paper_rows(paper), row_labels(paper)
     if scored is None:
         return []
-    found: dict[tuple[str, str, str], RowRuns] = {}
+    runs_by_place: dict[tuple[str, str, str], RowRuns] = {}
     for name, runs in made.items():
         tables = paper.config.experiments[name]
         rows = tuple(dict.fromkeys(run.labels for run in runs))
         for cell in paper.cells:
             place = scored.place(cell)
             at = (cell.table, labels.get((cell.table, cell.group, cell.system), ""))
-            if cell.table not in tables or not place or at not in known or (*at, place) in found:
+            if cell.table not in tables or not place or at not in known or (*at, place) in runs_by_place:
                 continue
             judged = scored.collections[place]
             for labels_ in matching_rows(cell, rows):
-                same = [run for run in runs if run.labels == labels_ and _scores(judged, run)]
+                same = [run for run in runs if run.labels == labels_ and _is_scored_by(judged, run)]
                 by_seed = {run.seed: run for run in same if not substituted(paper, run)}
                 if by_seed:
                     row = replace(known[at], seeds=len(by_seed))
                     paths, corpora = zip(*((run.path, run.corpus) for run in by_seed.values()), strict=True)
-                    found[*at, place] = RowRuns(row, place, paths, frozenset(corpora))
-    return list(found.values())
+                    runs_by_place[*at, place] = RowRuns(row, place, paths, frozenset(corpora))
+    return list(runs_by_place.values())

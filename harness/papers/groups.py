@@ -42,16 +42,16 @@ class TableGroup:
 
 
 @cache
-def _size(collection: str, edition: str) -> tuple[int, int]:
-    found = load_collection(collection).edition(edition or None)
-    return found.topics, found.judgments
+def _topics_and_judgments(collection: str, edition: str) -> tuple[int, int]:
+    judged = load_collection(collection).edition(edition or None)
+    return judged.topics, judged.judgments
 
 
 def topic_and_judgment_counts(runs: Iterable[PlannedRun]) -> tuple[int, int]:
     """Returns the number of topics and of judgments over all tasks of some runs."""
     tasks = dict.fromkeys((run.collection, run.edition) for run in runs)
-    found = [_size(collection, edition) for collection, edition in tasks]
-    return sum(count for count, _ in found), sum(judged for _, judged in found)
+    sizes = [_topics_and_judgments(collection, edition) for collection, edition in tasks]
+    return sum(count for count, _ in sizes), sum(judged for _, judged in sizes)
 
 
 def table_groups(paper: Paper, part: Selection = EVERYTHING, scale: str = "") -> tuple[TableGroup, ...]:

@@ -103,7 +103,7 @@ def row_labels(paper: Paper) -> dict[tuple[str, str, str], str]:
     for cell in paper.cells:
         by_table.setdefault(cell.table, {})[cell.group, cell.system] = None
     return {
-        (table, *row): label for table, found in by_table.items() for row, label in rows.labels(list(found)).items()
+        (table, *row): label for table, match in by_table.items() for row, label in rows.labels(list(match)).items()
     }
 
 
@@ -159,13 +159,13 @@ def _named(places: Iterable[tuple[str, str]], used: Iterable[str]) -> dict[tuple
 
     places, taken = sorted(places), set(used)
     shared = Counter(plain(label) for _, label in places)
-    found = {}
+    names_of = {}
     for table, label in places:
         long = plain(f"{table} {label}")
         options = chain([plain(label)] if shared[plain(label)] == 1 else [], [long], (f"{long}-{n}" for n in count(2)))
-        found[table, label] = next(name for name in options if name not in taken)
-        taken.add(found[table, label])
-    return found
+        names_of[table, label] = next(name for name in options if name not in taken)
+        taken.add(names_of[table, label])
+    return names_of
 
 
 def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[RunLocation, ...], KeyColumns | None]:
@@ -181,17 +181,17 @@ def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[RunLoca
         The keys of the map itself are unknown, missing or wrong.
     """
     mapping, where = config.parse(read_bytes(path, most=_MOST_BYTES), str(path)), str(path)
-    found = typed(ArchiveMap, mapping, where)
+    archive_map = typed(ArchiveMap, mapping, where)
     numbers = {str(table) for table in mapping["tables"] if isinstance(table, float)}  # YAML reads 4.10 as 4.1
     faults += [f"{where}: tables: {table} is read as a number; put it in quotes" for table in numbers]
-    if found.paper and found.paper != paper.key:
-        faults.append(f"{where}: key 'paper' is {found.paper!r}, expected {paper.key!r}")
+    if archive_map.paper and archive_map.paper != paper.key:
+        faults.append(f"{where}: key 'paper' is {archive_map.paper!r}, expected {paper.key!r}")
     known = paper_rows(paper)
     by_table: dict[str, dict[str, PaperRow]] = {}
     for (table, label), row in known.items():
         by_table.setdefault(table, {})[label] = row
     entries: list[RunLocation] = []
-    for table, of_table in found.tables.items():
+    for table, of_table in archive_map.tables.items():
         if table in numbers:
             continue
         if table not in by_table:
@@ -212,14 +212,14 @@ def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[RunLoca
                 with gather(faults):
                     paths = _paths(files, row, path.parent, f"{at}: {name}")
                     entries.append(RunLocation(row, row.collections[name], paths, f"{at}: {name}"))
-    keys = found.keys
+    keys = archive_map.keys
     if keys is not None:
         file = _resolved(path.parent, keys.file)
         keys = KeyColumns(str(file), keys.id_column, keys.key_column)
         if not _is_file(file):
             faults.append(f"{where}: keys: {file}: no such file")
     faults += _contradictions(entries)
-    return tuple(_distinct(entries)), keys
+    return tuple(_first_locations(entries)), keys
 
 
 def _is_table(paper: Paper, table: str) -> bool:
@@ -270,11 +270,11 @@ def _contradictions(entries: Iterable[RunLocation]) -> list[str]:
     return faults
 
 
-def _distinct(entries: Iterable[RunLocation]) -> list[RunLocation]:
-    found: dict[tuple[str, str], RunLocation] = {}
+def _first_locations(entries: Iterable[RunLocation]) -> list[RunLocation]:
+    first_of: dict[tuple[str, str], RunLocation] = {}
     for entry in entries:
-        found.setdefault((entry.row.name, entry.collection), entry)
-    return list(found.values())
+        first_of.setdefault((entry.row.name, entry.collection), entry)
+    return list(first_of.values())
 
 
 def run_files(folder: Path) -> list[Path]:
@@ -285,14 +285,14 @@ def run_files(folder: Path) -> list[Path]:
     HarnessError
         There are more than 10,000 such files.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for path in folder.rglob("*"):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         if not hidden and path.is_file() and path.suffix in _ENDINGS | {""} and not path.name.endswith(sidecar.ENDING):
-            found.append(path)
-        if len(found) > _MOST_FILES:
+            paths.append(path)
+        if len(paths) > _MOST_FILES:
             raise HarnessError(f"{folder}: more than {_MOST_FILES:,} files; give a folder that contains only runs")
-    return sorted(found)
+    return sorted(paths)
 
 
 def fitting(paper: Paper, folder: Path) -> tuple[dict[Path, tuple[PaperRow, str]], list[Path]]:
@@ -328,17 +328,17 @@ def fitting(paper: Paper, folder: Path) -> tuple[dict[Path, tuple[PaperRow, str]
     for run in paper.runs:
         if run.name in first:
             last = Path(run.file.path).parts[-2:]
-            names.setdefault(_plain(_stem(Path(*last))), set()).add((run.name, run.collection))
+            names.setdefault(_plain(_without_endings(Path(*last))), set()).add((run.name, run.collection))
     files: dict[tuple[str, str], list[Path]] = {}
     everything = run_files(folder)
     for path in everything:
-        inside = Path(_stem(path.relative_to(folder)))
+        inside = Path(_without_endings(path.relative_to(folder)))
         tried = (_plain(" ".join(inside.parts[-2:])), _plain(inside.name))
-        found = next((names[words] for words in tried if words in names), set())
-        for words in () if found else tried:
-            found = found or {at for at, parts in parted if _made_of(words.split("-"), parts)}
-        if len(found) == 1:
-            files.setdefault(next(iter(found)), []).append(path)
+        rows_at = next((names[words] for words in tried if words in names), set())
+        for words in () if rows_at else tried:
+            rows_at = rows_at or {at for at, parts in parted if _made_of(words.split("-"), parts)}
+        if len(rows_at) == 1:
+            files.setdefault(next(iter(rows_at)), []).append(path)
     refuse(
         [
             f"{folder}: {' and '.join(str(path.relative_to(folder)) for path in paths)} match the same run, "
@@ -403,7 +403,7 @@ def recognised(paper: Paper) -> str:
     return f"{text}, or language (name or ISO code), translator, model and collection in any order: {example}"
 
 
-def _stem(path: Path) -> str:
+def _without_endings(path: Path) -> str:
     while path.suffix in _ENDINGS:
         path = path.with_suffix("")
     return path.as_posix()
@@ -431,9 +431,9 @@ def write_map(paper: Paper, folder: Path) -> tuple[Path, int, list[Path]]:
     known = paper_rows(paper)
     if not fits:
         row = next(iter(known.values()))
-        found = f"none of {len(rest)} files is named after" if rest else "no run file is named after"
+        fault = f"none of {len(rest)} files is named after" if rest else "no run file is named after"
         raise HarnessError(
-            f"{folder}: no {MAP}; {found} a row of paper {paper.key}; {recognised(paper)}; rename the files, or write "
+            f"{folder}: no {MAP}; {fault} a row of paper {paper.key}; {recognised(paper)}; rename the files, or write "
             f"{folder / MAP}: tables: {{{row.table!r}: {{{row.label!r}: {{{next(iter(row.collections))}: FILE}}}}}}"
         )
     tables: dict[str, dict[str, dict[str, str]]] = {}

@@ -49,18 +49,18 @@ def needed_by(
         yield Needed("the packages", where, "of each package", None, "by hand" if lacking else "here")
     for name in corpora:
         corpus = load_corpus(name)
-        yield _files("corpus", name, corpus.files(), corpus.state(), corpus.licence)
+        yield _files_needed("corpus", name, corpus.files(), corpus.state(), corpus.licence)
     for name in collections:
         collection = load_collection(name)
-        yield _files("collection", name, collection.files(), collection.state(), collection.licence)
+        yield _files_needed("collection", name, collection.files(), collection.state(), collection.licence)
     brought = by_hand(configurations)
     for name in models_of(configurations):
-        yield _key_of(name) if name in config.names("llm") else _model(name, brought)
+        yield _key_needed(name) if name in config.names("llm") else _model_needed(name, brought)
     if answers := missing_answers(configurations):
         yield Needed("answers of language models", "; ".join(answers), "the service's terms", NOTHING, "by hand")
     else:
         asked = dict.fromkeys(endpoint for part in configurations for endpoint, _ in asked_by(part))
-        yield from (_key_of(endpoint) for endpoint in asked)
+        yield from (_key_needed(endpoint) for endpoint in asked)
     for parser in dict.fromkeys(str(part["parser"]) for part in configurations if part.get("parser")):
         where = "pip install 'mathir-harness[graphs]'" if parser == "dependency" else "manual; see harness doctor"
         yield Needed(f"parser {parser}", where, UNKNOWN, None)  # its state is that of the packages
@@ -98,18 +98,18 @@ def asked_by(configuration: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield str(configuration.get("augment_llm") or configuration["llm"]), "augment"
 
 
-def _files(kind: str, name: str, files: Sequence[Any], state: str, licence: str) -> Needed:
+def _files_needed(kind: str, name: str, files: Sequence[Any], state: str, licence: str) -> Needed:
     sizes = [getattr(file, "size", None) for file in files]
     known = all(sizes)
     size = sum(each or 0 for each in sizes) / 1e6
     fetched = state == "fetchable" or state.startswith("needs the data set ")  # of a hub
-    found: State = "here" if state == "here" else "fetch" if fetched else "by hand"
+    source: State = "here" if state == "here" else "fetch" if fetched else "by hand"
     where = f"harness fetch {name}" if state in ("here", "fetchable") else state.removeprefix("needs ")
     megabytes = Range(size, size) if known else None
-    return Needed(f"{kind} {name}", where, licence or UNKNOWN, megabytes, found, "" if found == "by hand" else name)
+    return Needed(f"{kind} {name}", where, licence or UNKNOWN, megabytes, source, "" if source == "by hand" else name)
 
 
-def _model(name: str, brought: Mapping[str, str]) -> Needed:
+def _model_needed(name: str, brought: Mapping[str, str]) -> Needed:
     from harness.systems.dense import models
 
     absent = bool(models.missing(name))
@@ -127,7 +127,7 @@ def _model(name: str, brought: Mapping[str, str]) -> Needed:
     return Needed(name, where, licence, None if known is None else known.megabytes, state, "" if manual else name)
 
 
-def _key_of(name: str) -> Needed:
+def _key_needed(name: str) -> Needed:
     endpoint = load_endpoint(name)
     state: State = "by hand" if endpoint.missing() else "here"
     return Needed(f"a key for {endpoint.model}", f"set {endpoint.key}", "the service's terms", NOTHING, state)

@@ -68,7 +68,7 @@ class ArchivedFiles:
     path: Words
 
 
-def _coordinates(key: str, value: object) -> dict[str, str]:
+def _checked_coordinates(key: str, value: object) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise HarnessError(f"{key}: expected keys and values, found {value!r}")
     refuse([f"{key}: key {name!r} is unknown; {suggestion(str(name), HEADER)}" for name in value if name not in HEADER])
@@ -86,14 +86,14 @@ class Identified:
     cause : how this was found out.
     """
 
-    cell: Annotated[Mapping[str, str], _coordinates]
+    cell: Annotated[Mapping[str, str], _checked_coordinates]
     run: Words
     collection: Words
     topic: Words
     cause: Words
 
 
-def _slices(key: str, value: object) -> dict[str, dict[str, str]]:
+def _checked_slices(key: str, value: object) -> dict[str, dict[str, str]]:
     if not isinstance(value, Mapping):
         raise HarnessError(f"{key}: expected keys and values, found {value!r}")
     for name, wanted in value.items():
@@ -121,7 +121,7 @@ class ScoredRows:
     protocol: Words
     measures: Mapping[str, str]
     collections: Mapping[str, PaperCollection]
-    slices: Annotated[Mapping[str, Mapping[str, str]], _slices] = field(default_factory=dict)
+    slices: Annotated[Mapping[str, Mapping[str, str]], _checked_slices] = field(default_factory=dict)
     corpus: Words = ""
     rerank: bool = False
     substitutes: Mapping[str, Words] = field(default_factory=dict)
@@ -193,11 +193,11 @@ class Twice:
     there: _RowThere
 
 
-def _cost_column(key: str, value: object) -> str:
+def _checked_cost_column(key: str, value: object) -> str:
     return checks.choice(key, str(value), COLUMNS)
 
 
-def _link(key: str, value: object) -> str:
+def _checked_link(key: str, value: object) -> str:
     pattern, example = (
         (r"10\.[0-9]{4,9}/\S+", "a DOI such as 10.1000/182")
         if key == "doi"
@@ -218,7 +218,7 @@ class CostUnit:
     unit : one of the metric in units of the column (seconds, bytes): 60 for minutes.
     """
 
-    column: Annotated[str, _cost_column]
+    column: Annotated[str, _checked_cost_column]
     unit: float = 1
 
 
@@ -272,9 +272,9 @@ class Config:
     available: rows.Listed | None = None
     here: Here | None = None
     printed_twice: tuple[Twice, ...] = ()
-    url: Annotated[str, _link] = ""
-    doi: Annotated[str, _link] = ""
-    code: Annotated[str, _link] = ""
+    url: Annotated[str, _checked_link] = ""
+    doi: Annotated[str, _checked_link] = ""
+    code: Annotated[str, _checked_link] = ""
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,7 @@ class Paper:
         ours = {
             name: judged
             if judged.collection not in here.collections
-            else replace(judged, collection=(other := here.collection(judged.collection)), edition=_default(other))
+            else replace(judged, collection=(other := here.collection(judged.collection)), edition=_edition(other))
             for name, judged in scored.collections.items()
         }
         scored = replace(scored, collections=ours, corpus=here.corpus, substitutes={})
@@ -365,8 +365,8 @@ class Paper:
                 out += load_collection(entry.collection).files()
         if (topics := self.config.translations) is not None:
             paths = [topics.english, *(language.path for language in topics.languages.values())]
-            found = [topics.file(path, self.where) for path in paths]
-            out += [file for file in found if isinstance(file, Resource)]
+            topic_files = [topics.file(path, self.where) for path in paths]
+            out += [file for file in topic_files if isinstance(file, Resource)]
         return out
 
     def licence(self) -> str:
@@ -380,7 +380,7 @@ class Paper:
         return "fetchable" if "fetchable" in {resource_state(file) for file in self.files()} else "here"
 
 
-def _default(collection: str) -> str:
+def _edition(collection: str) -> str:
     return load_collection(collection).edition(None).name
 
 
@@ -393,28 +393,28 @@ def load_paper(key: str) -> Paper:
         The key is unknown, or the configuration or the file of cells has a fault.
     """
     mapping, where = config.load("paper", key)
-    found = checks.typed(Config, mapping, where)
-    if found.key != key:
+    parsed = checks.typed(Config, mapping, where)
+    if parsed.key != key:
         raise HarnessError(f"{where}: key 'key' is {mapping['key']!r}, expected {key!r}, the name of the file")
-    cells = _cells(key)
-    runs = () if found.archive is None else tuple(_archived_runs(found.archive, where))
-    _check_states(found, {cell.table for cell in cells}, where)
-    _check_experiments(found, {cell.table for cell in cells}, where)
-    _check_runs(found, {run.name for run in runs}, where)
-    if found.archive is not None and found.scored is not None:
+    cells = _read_cells(key)
+    runs = () if parsed.archive is None else tuple(_archived_runs(parsed.archive, where))
+    _check_states(parsed, {cell.table for cell in cells}, where)
+    _check_experiments(parsed, {cell.table for cell in cells}, where)
+    _check_runs(parsed, {run.name for run in runs}, where)
+    if parsed.archive is not None and parsed.scored is not None:
         raise HarnessError(
             f"{where}: key 'scored' conflicts with 'archive', which also says how runs are scored; remove it"
         )
     available = (
-        None if found.available is None else rows.parse(found.available, cells, f"{where}: available", found.here)
+        None if parsed.available is None else rows.parse(parsed.available, cells, f"{where}: available", parsed.here)
     )
-    printed = [(entry.there.paper, _twice(entry, cells, where)) for entry in found.printed_twice]
+    printed = [(entry.there.paper, _twice(entry, cells, where)) for entry in parsed.printed_twice]
     twice = tuple((a, b) for _, pairs in printed for a, b in pairs if a.slice == b.slice)
     same = tuple(pairs[0] for other, pairs in printed if other is None)
-    return Paper(key, found.title, cells, runs, found, where, available, twice, same)
+    return Paper(key, parsed.title, cells, runs, parsed, where, available, twice, same)
 
 
-def _cells(key: str) -> tuple[PublishedCell, ...]:
+def _read_cells(key: str) -> tuple[PublishedCell, ...]:
     path = config.names("paper")[key].parent / "cells" / f"{key}.csv"
     return read_cells(read_bytes(path), str(path))
 
@@ -433,7 +433,7 @@ def _twice(entry: Twice, cells: Sequence[PublishedCell], where: str) -> list[tup
         coordinates = {key: str(value) for key, value in wanted.items() if key != "paper"}
         return [cell for cell in among if all(getattr(cell, key) == value for key, value in coordinates.items())]
 
-    second = row(second_row, _cells(named) if named else cells)
+    second = row(second_row, _read_cells(named) if named else cells)
     pairs = [
         (a, b) for a in row(first_row, cells) for b in second if (a.metric, a.collection) == (b.metric, b.collection)
     ]
@@ -461,37 +461,37 @@ def _archived_runs(archive: Archive, where: str) -> list[ArchivedRun]:
     return out
 
 
-def _check_states(found: Config, tables: Collection[str], where: str) -> None:
+def _check_states(parsed: Config, tables: Collection[str], where: str) -> None:
     """Raises HarnessError for a fault in a paper's `state` (required without an archive) or `states` (by table)."""
-    if found.state is not None or found.archive is None:
-        checks.state(found.state, where)
-    for table, text in found.states.items():
+    if parsed.state is not None or parsed.archive is None:
+        checks.state(parsed.state, where)
+    for table, text in parsed.states.items():
         if table not in tables:
             raise HarnessError(f"{where}: states: table {table!r} is unknown; {suggestion(str(table), tables)}")
         checks.state(text, f"{where}: states: {table}")
 
 
-def _check_experiments(found: Config, tables: Collection[str], where: str) -> None:
+def _check_experiments(parsed: Config, tables: Collection[str], where: str) -> None:
     """Raises HarnessError for an unknown experiment or table in a paper's `experiments`."""
-    for name, wanted in found.experiments.items():
+    for name, wanted in parsed.experiments.items():
         checks.choice(f"{where}: experiments", name, config.names("experiment"))
         for table in wanted:
             checks.choice(f"{where}: experiments: {name}", table, tables)
 
 
-def _check_runs(found: Config, runs: Collection[str], where: str) -> None:
+def _check_runs(parsed: Config, runs: Collection[str], where: str) -> None:
     """Raises HarnessError for a run that the configuration names but the archive lacks, before anything is fetched."""
-    named = [(f"baselines: {ending}", run) for ending, run in found.baselines.items()]
-    if found.archive is not None:
-        named += [("archive: identified", entry.run) for entry in found.archive.identified]
-    if found.breakdown is not None:
-        named += [("breakdown", run) for run in found.breakdown.runs]
+    named = [(f"baselines: {ending}", run) for ending, run in parsed.baselines.items()]
+    if parsed.archive is not None:
+        named += [("archive: identified", entry.run) for entry in parsed.archive.identified]
+    if parsed.breakdown is not None:
+        named += [("breakdown", run) for run in parsed.breakdown.runs]
     for key in ("translations", "rerun"):
-        if getattr(found, key) is not None and not found.module:
+        if getattr(parsed, key) is not None and not parsed.module:
             raise HarnessError(f"{where}: {key}: needs the key 'module', such as my_package.paper")
-    if found.rerun is not None:
-        named += [("rerun", run) for run in found.rerun.runs]
-        if found.translations is None:
+    if parsed.rerun is not None:
+        named += [("rerun", run) for run in parsed.rerun.runs]
+        if parsed.translations is None:
             raise HarnessError(f"{where}: rerun: needs the key 'translations', which names the English topics")
     for key, run in named:
         if run not in runs:

@@ -14,7 +14,7 @@ from harness.sources.resource import Resource
 from harness.systems.crosslingual.authors import Script
 
 
-def _pairs(key: str, value: object) -> tuple[tuple[str, str], ...]:
+def _checked_pairs(key: str, value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, list) or not value or any(not isinstance(p, list) or len(p) != 2 for p in value):
         raise HarnessError(f"{key} is {value!r}, expected a list of pairs of runs such as [[a, b], [a, c]]")
     return tuple((str(a), str(b)) for a, b in value)
@@ -36,8 +36,8 @@ class ClaimSettings:
 
     title: Words
     expect: Literal["no difference", "first better"] = "first better"
-    pairs: Annotated[tuple[tuple[str, str], ...], _pairs] = ()
-    rows: Annotated[tuple[tuple[str, str], ...], _pairs] = ()
+    pairs: Annotated[tuple[tuple[str, str], ...], _checked_pairs] = ()
+    rows: Annotated[tuple[tuple[str, str], ...], _checked_pairs] = ()
     metrics: tuple[Words, ...] = ()
     collections: tuple[Words, ...] = ()
     slices: tuple[Words, ...] = ()

@@ -119,8 +119,8 @@ class PaperPlan:
         made, out = self.in_state("to make"), self.in_state("left out")
         rest = [replace(each, work=each.rest, calls=()) for each in made]
         absent = [need for need in self.needs if need.state != "here" and need not in self.fetchable]
-        found = total(made, self.fetchable), total((*out, *rest), absent)
-        return dict(zip(_TOTALS, (*found, found[0] + found[1]), strict=True))
+        sums = total(made, self.fetchable), total((*out, *rest), absent)
+        return dict(zip(_TOTALS, (*sums, sums[0] + sums[1]), strict=True))
 
 
 _TOTALS = ("to make", "left out", "with what is left out")
@@ -167,16 +167,16 @@ def plan_paper(
     HarnessError
         As for `steps`.
     """
-    found, left = paper_steps(paper, part, scale, seeds)
+    steps, left = paper_steps(paper, part, scale, seeds)
     if not scale:
-        to_bring = rows_to_bring(paper, found if not part else paper_steps(paper)[0])
+        to_bring = rows_to_bring(paper, steps if not part else paper_steps(paper)[0])
         left |= {row: f"needs {why}; {BRING}" for row, why in to_bring.items() if part.fits(row)}
-    if scale and not found:
+    if scale and not steps:
         raise NothingToMakeError(f"paper {paper.key}: nothing replaces its resources at the scale {scale}")
     known: dict[str, Needed] = {}
     judged: list[tuple[PlannedStep, tuple[PlannedRun, ...]]] = []
     states: dict[str, PlannedStep] = {}  # file of a run -> its step
-    for step in found:
+    for step in steps:
         there = (published and not scale and archived(paper, step)) or made(step)
         how = (known, states, scale, budget)
         judged.append((PlannedStep(step, "made"), ()) if there else _judged(paper, step, *how))
@@ -258,19 +258,21 @@ def _unprinted(paper: Paper, step: RunStep, able: Sequence[PlannedRun]) -> str:
 
 
 def _new_work(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> tuple[Work, ...]:
+    """Returns the work of a step that earlier steps, whose keys are in `seen`, do not do already; adds its keys."""
     if step.reads():  # a fusion
         return ()
-    unknown = [_uncounted(run.corpus) for run in runs if run.corpus not in data().corpora]
-    found = {work.key: work for work in (*single_steps(TableGroup((), "", runs)), *unknown) if work.key not in seen}
-    seen.update(found)
-    return together(found.values())
+    unknown = [_unknown_work(run.corpus) for run in runs if run.corpus not in data().corpora]
+    new_work = {work.key: work for work in (*single_steps(TableGroup((), "", runs)), *unknown) if work.key not in seen}
+    seen.update(new_work)
+    return together(new_work.values())
 
 
-def _uncounted(corpus: str) -> Work:
+def _unknown_work(corpus: str) -> Work:
     return Work(f"corpus {corpus}", f"the work on corpus {corpus}", NOTHING, "documents", None, UNKNOWN)
 
 
 def _new_calls(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> Iterator[EstimatedCalls]:
+    """Yields the calls of a step that earlier steps, whose keys are in `seen`, do not make already."""
     for call in () if step.reads() else calls_of(TableGroup((), "", runs)):
         key = f"{call.endpoint} {call.what}"
         if key not in seen:
@@ -310,14 +312,14 @@ def total_lines(totals: Mapping[str, Total], amount: Callable[[Range | None], st
     """Yields a line for each total; the last two only if something is left out."""
     for title, each in totals.items():
         if title == "to make" or totals["left out"] != Total():
-            yield f"{title}: {_total(each, amount)}"
+            yield f"{title}: {_total_text(each, amount)}"
 
 
 def _rows_text(rows: Sequence[PrintedRow]) -> str:
     by_table: dict[str, list[str]] = {}
     for row in rows:
         by_table.setdefault(row.table, []).append(row.label)
-    return "; ".join(f"{table}: {'; '.join(found)}" if table else "; ".join(found) for table, found in by_table.items())
+    return "; ".join(f"{table}: {'; '.join(match)}" if table else "; ".join(match) for table, match in by_table.items())
 
 
 def _work_text(each: PlannedStep, amount: Callable[[Range | None], str]) -> str:
@@ -328,15 +330,13 @@ def _work_text(each: PlannedStep, amount: Callable[[Range | None], str]) -> str:
     return "; ".join(words)
 
 
-def _total(found: Total, amount: Callable[[Range | None], str]) -> str:
-    words = [f"{amount(found.hours)} hours of one core"]
-    words += (
-        [f"without {counted_text(found.unknown, 'piece')} of work whose time is not known"] if found.unknown else []
-    )
-    words += ["hours of a GPU not known"] if found.gpu else []
-    words += [f"{amount(found.disk)} MB of disk"]
-    price = "dollars not known" if found.price is None else f"{amount(found.price)} dollars"
-    return ", ".join([*words, *([f"{found.calls:,} calls, {price}"] if found.calls else [])])
+def _total_text(sums: Total, amount: Callable[[Range | None], str]) -> str:
+    words = [f"{amount(sums.hours)} hours of one core"]
+    words += [f"without {counted_text(sums.unknown, 'piece')} of work whose time is not known"] if sums.unknown else []
+    words += ["hours of a GPU not known"] if sums.gpu else []
+    words += [f"{amount(sums.disk)} MB of disk"]
+    price = "dollars not known" if sums.price is None else f"{amount(sums.price)} dollars"
+    return ", ".join([*words, *([f"{sums.calls:,} calls, {price}"] if sums.calls else [])])
 
 
 def plan_json(plan: PaperPlan) -> dict[str, Any]:

@@ -35,12 +35,12 @@ def published_values(
         if scores is None or task is None:
             continue
         for measure in results.experiment.measures:
-            if (found := printed.get(place(outcome, scores, measure))) is None:
+            if (printed_value := printed.get(place(outcome, scores, measure))) is None:
                 continue
             complete = task.coverage is None or task.coverage.complete
             lacking = "another setting" if other else "" if complete else "partial"
             whole &= not lacking
-            rows.append(_row(scores, measure, found, lacking))
+            rows.append(_comparison_row(scores, measure, printed_value, lacking))
     if not rows:
         return []
     columns = ("table", "row", "collection", "measure", "n", "printed", "here", "verdict")
@@ -61,18 +61,18 @@ def published_values(
     return [Section("Published values", (*(() if whole else (Prose((partial,)),)), table))]
 
 
-def _row(scores: Scores, measure: str, found: Published, lacking: str) -> tuple[Cell, ...]:
+def _comparison_row(scores: Scores, measure: str, printed_value: Published, lacking: str) -> tuple[Cell, ...]:
     value = scores.aggregate(measure)
-    verdict = judge(found.value, value)
+    verdict = judge(printed_value.value, value)
     shown = Cell(lacking) if lacking else Cell(verdict, marks=(verdict,))
     n = scores.n(measure)
     return (
-        Cell(found.table),
-        Cell(", ".join(part for part in (found.group, found.system) if part)),
-        Cell(found.collection),
+        Cell(printed_value.table),
+        Cell(", ".join(part for part in (printed_value.group, printed_value.system) if part)),
+        Cell(printed_value.collection),
         Cell(scores.protocol.label(measure)),
         Cell(str(n), n),
-        Cell(found.value, float(found.value)),
+        Cell(printed_value.value, float(printed_value.value)),
         number_cell(value),
         shown,
     )

@@ -79,8 +79,8 @@ class Rate:
     @property
     def range(self) -> Range:
         """Bounds: half of the lowest measurement, twice the highest."""
-        found = [each.amount * each.times / each.of for each in self.measured]
-        return Range(min(found) / SPREAD, max(found) * SPREAD)
+        rates = [each.amount * each.times / each.of for each in self.measured]
+        return Range(min(rates) / SPREAD, max(rates) * SPREAD)
 
     @property
     def origin(self) -> str:
@@ -199,10 +199,10 @@ def data() -> Data:
     HarnessError
         A file has a fault; the line names it.
     """
-    found = {name: _read(name) for name in ("rates", "models", "counts")}
-    return checks.typed(Data, {"rates": found["rates"], "models": found["models"], **found["counts"]}, _FOLDER)
+    tables = {name: _read_table(name) for name in ("rates", "models", "counts")}
+    return checks.typed(Data, {"rates": tables["rates"], "models": tables["models"], **tables["counts"]}, _FOLDER)
 
 
-def _read(name: str) -> dict[str, object]:
+def _read_table(name: str) -> dict[str, object]:
     path = data_root() / _FOLDER / f"{name}.yaml"
     return config.parse(read_bytes(path), f"{_FOLDER}/{name}.yaml")

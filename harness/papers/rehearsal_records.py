@@ -45,10 +45,10 @@ def read(paper: str) -> tuple[Rehearsed, ...]:
     FormatError
         The file is not UTF-8 or has other columns.
     """
-    return _read(config.names("paper")[paper].parent / "rehearsed" / f"{paper}.csv")
+    return _read_records(config.names("paper")[paper].parent / "rehearsed" / f"{paper}.csv")
 
 
-def _read(path: Path) -> tuple[Rehearsed, ...]:
+def _read_records(path: Path) -> tuple[Rehearsed, ...]:
     if not path.is_file():
         return ()
     try:
@@ -68,7 +68,7 @@ def write(path: Path, rows: Iterable[Rehearsed], tried: Iterable[tuple[str, str]
     ----------
     tried : tables and label of the rows that were rehearsed.
     """
-    kept = {(row.tables, row.row): row for row in _read(path)}
+    kept = {(row.tables, row.row): row for row in _read_records(path)}
     for each in tried:
         kept.pop(each, None)
     kept |= {(row.tables, row.row): row for row in rows}
@@ -92,17 +92,17 @@ def rehearsed_version(paper: str, table: str, labels: Iterable[str]) -> str:
     labels : the names that the row may have.
     """
     known = _versions(paper)
-    found = (known.get((where, label), "") for label in labels for where in (table, ""))
-    return next(filter(None, found), "")
+    versions = (known.get((where, label), "") for label in labels for where in (table, ""))
+    return next(filter(None, versions), "")
 
 
 @cache
 def _systems() -> Mapping[str, str]:
-    found: dict[str, str] = {}
+    version_of: dict[str, str] = {}
     for paper in config.names("paper"):
         for row in read(paper):
-            found |= dict.fromkeys(row.systems.split(), row.version)
-    return found
+            version_of |= dict.fromkeys(row.systems.split(), row.version)
+    return version_of
 
 
 def of_system(name: str) -> str:

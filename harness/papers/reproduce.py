@@ -163,14 +163,14 @@ def recompute_paper(
         bounds |= {key: spans} if spans else {}
         for name, by_collection in others.items():
             also[name][key] = by_collection[source.collection](run)
-    verdicts = tuple(_verdict(paper, scored, cell, scores, brought, topics) for cell in paper.cells)
+    verdicts = tuple(_verdict_of(paper, scored, cell, scores, brought, topics) for cell in paper.cells)
     check_topics = paper.own("check_topics")
     checked = check_topics(paper, scorers) if check_topics else ()
     again = () if settings is None else paper.own("rerun")(paper, remade, scorers)
     read = {file.name: file.sha256 for file in files}
     read |= {run.source: run.run.sha256 for run in brought.runs if run.origin != "fused"}
-    found = (scores, also, bounds, topics, checked, tuple(warnings), scorers, rankings, again)
-    return PaperReproduction(paper, verdicts, *found, brought, read)
+    context = (scores, also, bounds, topics, checked, tuple(warnings), scorers, rankings, again)
+    return PaperReproduction(paper, verdicts, *context, brought, read)
 
 
 def _sources(paper: Paper, brought: Brought) -> list[Source]:
@@ -185,12 +185,12 @@ def _sources(paper: Paper, brought: Brought) -> list[Source]:
 
 def _corpora(brought: Brought) -> dict[str, str]:
     """Returns the paper's collection -> corpus that its runs searched, by the metadata file of the first one."""
-    found: dict[str, str] = {}
+    corpus_of: dict[str, str] = {}
     for run in brought.runs:
         said = sidecar.read_sidecar(sidecar.sidecar_path(Path(run.source))) if run.origin != "fused" else None
         if said is not None and said.corpus:
-            found.setdefault(run.collection, said.corpus)
-    return found
+            corpus_of.setdefault(run.collection, said.corpus)
+    return corpus_of
 
 
 def _scorer(
@@ -229,7 +229,7 @@ def _note(paper: Paper, cell: PublishedCell) -> str:
     return f"; {note}" if note else ""
 
 
-def _verdict(
+def _verdict_of(
     paper: Paper,
     scored: ScoredRows,
     cell: PublishedCell,
@@ -241,19 +241,19 @@ def _verdict(
     for entry in scored.identified if isinstance(scored, Archive) else ():
         if all(getattr(cell, key) == value for key, value in entry.cell.items()):
             names, collection, topic, cause = (entry.run,), entry.collection, entry.topic, entry.cause
-    found = [scores[collection, name] for name in names if (collection, name) in scores]
+    of_runs = [scores[collection, name] for name in names if (collection, name) in scores]
     spent = paper.config.costs.get(cell.metric)
     measure = scored.measures.get(cell.metric) if spent is None else spent.column
-    if not found or measure is None:
+    if not of_runs or measure is None:
         return _not_recomputed(paper, cell, brought.lacking.get((collection, "".join(names[:1])), ""))
-    if len(found) < len(names):
-        return _not_recomputed(paper, cell, f"{len(names)} runs, one per seed, of which {len(found)} are available")
+    if len(of_runs) < len(names):
+        return _not_recomputed(paper, cell, f"{len(names)} runs, one per seed, of which {len(of_runs)} are available")
     if (wanted := scored.slices.get(cell.slice)) is not None:
         part = {t.id for t in topics[collection] if wanted.items() <= t.attributes.items()}
-        found = [one.select(part) for one in found]
-        if not found[0].topics:
+        of_runs = [one.select(part) for one in of_runs]
+        if not of_runs[0].topics:
             return _not_recomputed(paper, cell)
-    first = found[0]
+    first = of_runs[0]
     if not topic and cell.slice in first.topics:
         topic = cell.slice
     if topic and topic not in first.topics:
@@ -268,12 +268,12 @@ def _verdict(
             gpu = " on a GPU" * measure.startswith("gpu")
             return _not_recomputed(paper, cell, f"a run that was made here{gpu} and says its {measure}")
     elif topic:
-        values, n = [float(one.column(measure)[one.topics.index(topic)]) for one in found], 1
+        values, n = [float(one.column(measure)[one.topics.index(topic)]) for one in of_runs], 1
     else:
-        values, n = [one.aggregate(measure) for one in found], first.n(measure)
+        values, n = [one.aggregate(measure) for one in of_runs], first.n(measure)
     if cell.aggregate == "best_seed":
         leading = next(iter(scored.measures.values()))
-        at = max(range(len(found)), key=lambda number: found[number].aggregate(leading))
+        at = max(range(len(of_runs)), key=lambda number: of_runs[number].aggregate(leading))
         value, ran = values[at], names[at]
     else:
         value, ran = math.fsum(values) / len(values), ", ".join(names)
@@ -292,8 +292,8 @@ def _verdict(
 
 def _spent(what: CostUnit, run: BroughtRun | None) -> float:
     """Returns what a run that was made here cost; NaN if it is unknown."""
-    found = None if run is None else COLUMNS[what.column].of([costs_of_run(Path(run.source))])
-    return math.nan if found is None else found / what.unit
+    cost = None if run is None else COLUMNS[what.column].of([costs_of_run(Path(run.source))])
+    return math.nan if cost is None else cost / what.unit
 
 
 def _printed_seeds(cell: PublishedCell) -> int:
@@ -320,7 +320,7 @@ def _runs_of(paper: Paper, cell: PublishedCell, brought: Brought) -> tuple[str, 
 
 def _fused_from(brought: Brought, collection: str, names: Sequence[str]) -> str:
     """Returns which runs a fused run was made from; empty for other runs."""
-    found = (
+    descriptions = (
         run for run in brought.runs if run.origin == "fused" and (run.collection, run.name) == (collection, *names)
     )
-    return next((f"fused here: {run.name} from {run.source}" for run in found), "")
+    return next((f"fused here: {run.name} from {run.source}" for run in descriptions), "")

@@ -131,9 +131,9 @@ class SystemRow:
 
     def state(self) -> State:
         """Returns the state; `in part` is a fusion that runs but needs some inputs from elsewhere."""
-        found = self.registered()
-        if found is not None:
-            return found[0]
+        registration = self.registered()
+        if registration is not None:
+            return registration[0]
         if self.elsewhere():
             return "in part"
         return "needs" if self.why() else "runs"
@@ -145,9 +145,9 @@ class SystemRow:
         ----------
         corpus : name of a missing corpus; empty if the corpus is available.
         """
-        found = self.registered()
-        if found is not None:
-            return "; ".join(part for part in (found[1], resources([], corpus)) if part)
+        registration = self.registered()
+        if registration is not None:
+            return "; ".join(part for part in (registration[1], resources([], corpus)) if part)
         made = [part for row in (self, *self.inputs) if row.registered() is None for part in row._parts]
         runs = ", ".join(row.short for row in self.elsewhere())
         lacking = (
@@ -219,6 +219,7 @@ class Available:
 
     @cached_property
     def _lacking(self) -> Mapping[tuple[str, str], str]:
+        """(table, label) -> why the run of an available row is missing."""
         made = [row for row in self.rows if not row.registered()]
         return {(row.table, row.label): self.why(row) or "a run; the command of its row makes it" for row in made}
 
@@ -317,11 +318,11 @@ def _retrained(configuration: Mapping[str, Any], settings: Mapping[str, Any]) ->
     ['system.training.collections=[b]']
     """
     first = configuration.get("first")
-    found = {"training": configuration.get("training")}
-    found |= {"first.training": first.get("training")} if isinstance(first, Mapping) else {}
+    tunings = {"training": configuration.get("training")}
+    tunings |= {"first.training": first.get("training")} if isinstance(first, Mapping) else {}
     return [
         f"system.{key}.{name}=[{','.join(value)}]"
-        for key, tuning in found.items()
+        for key, tuning in tunings.items()
         for name, value in settings.items()
         if isinstance(tuning, Mapping) and name in tuning
     ]
@@ -345,9 +346,9 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str, here: Here | Non
     HarnessError
         A row has no entry, an entry has no row, a key is unknown, or a named configuration does not exist.
     """
-    _known(listed.corpus, config.names("corpus"), "corpus", where)
+    _check_known(listed.corpus, config.names("corpus"), "corpus", where)
     for collection in listed.collections.values():
-        _known(collection, config.names("collection"), "collection", where)
+        _check_known(collection, config.names("collection"), "collection", where)
     entries: Entries = {}
     for table, rows in listed.tables.items():
         place = f"{where}: tables: {table}"
@@ -360,20 +361,20 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str, here: Here | Non
             raise HarnessError(f"{place}: the table {has}")
         for label, entry in rows.items():
             if printed:
-                _known(label, printed, "row", place)
+                _check_known(label, printed, "row", place)
             _check_row(entry, f"{place}: {label}")
             entries[table, label] = (entry, printed.get(label, tuple(listed.collections.values())), f"{place}: {label}")
         for label in printed:
             if (table, label) not in entries:
                 raise HarnessError(f"{place}: row {label!r} is missing; add it with a 'system' or a 'state'")
     made: dict[tuple[str, str], SystemRow] = {}
-    found = tuple(_row(key, entries, made) for key in entries)
+    system_rows = tuple(_row(key, entries, made) for key in entries)
     for collection in listed.retrained:
-        _known(collection, dict.fromkeys(listed.collections.values()), "collection", f"{where}: retrained")
-    return Available(listed.corpus, here, found, listed.retrained)
+        _check_known(collection, dict.fromkeys(listed.collections.values()), "collection", f"{where}: retrained")
+    return Available(listed.corpus, here, system_rows, listed.retrained)
 
 
-def _known(name: object, known: Mapping[str, object], kind: str, where: str) -> None:
+def _check_known(name: object, known: Mapping[str, object], kind: str, where: str) -> None:
     if name not in known:
         raise HarnessError(f"{where}: {kind} {name!r} is unknown; {suggestion(str(name), known)}")
 
@@ -385,10 +386,10 @@ def _printed(
     on: dict[tuple[str, str], dict[str, None]] = {}
     for cell in cells:
         if cell.table == table:
-            _known(cell.collection, collections, "collection", where)
+            _check_known(cell.collection, collections, "collection", where)
             on.setdefault((cell.group, cell.system), {})[collections[cell.collection]] = None
     named = labels(on)
-    return {named[row]: tuple(found) for row, found in on.items()}
+    return {named[row]: tuple(columns) for row, columns in on.items()}
 
 
 def labels(rows: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
@@ -406,8 +407,8 @@ def labels(rows: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
 def _check_row(entry: RowConfiguration, where: str) -> None:
     given = [key for key in ("system", "state", "same_as") if getattr(entry, key)]
     if len(given) != 1:
-        found = " and ".join(given) or "none of them"
-        raise HarnessError(f"{where}: expected one of the keys 'system', 'state' and 'same_as', found {found}")
+        given_keys = " and ".join(given) or "none of them"
+        raise HarnessError(f"{where}: expected one of the keys 'system', 'state' and 'same_as', found {given_keys}")
     for key in ("set", "inputs", "trained"):
         if getattr(entry, key) not in (None, False) and given != ["system"]:
             raise HarnessError(f"{where}: key {key!r} needs the key 'system'")
@@ -417,7 +418,7 @@ def _check_row(entry: RowConfiguration, where: str) -> None:
         return
     mapping, _ = config.load("system", entry.system, where)
     for key in entry.set or ():
-        _known(key, mapping, "parameter", f"{where}: set")
+        _check_known(key, mapping, "parameter", f"{where}: set")
     if ("runs" in mapping) != (entry.inputs is not None):
         has = "fuses runs; name their rows in 'inputs'" if "runs" in mapping else "fuses no runs; remove 'inputs'"
         raise HarnessError(f"{where}: system {entry.system!r} {has}")
@@ -464,8 +465,8 @@ def _system_row(key: tuple[str, str], entries: Entries, made: dict[tuple[str, st
 
 def _find(label: str, entries: Mapping[tuple[str, str], object], where: str) -> tuple[str, str]:
     """Finds the row of a label in any table."""
-    found = [key for key in entries if label in (key[1], f"{key[0]}: {key[1]}")]
-    if len(found) != 1:
-        known = suggestion(label, {key[1] for key in entries}) if not found else "it is in several tables"
+    matching = [key for key in entries if label in (key[1], f"{key[0]}: {key[1]}")]
+    if len(matching) != 1:
+        known = suggestion(label, {key[1] for key in entries}) if not matching else "it is in several tables"
         raise HarnessError(f"{where}: row {label!r} is unknown or ambiguous; {known}")
-    return found[0]
+    return matching[0]

@@ -50,10 +50,10 @@ def mark_verdicts(reproduction: PaperReproduction, alpha: float = 0.05) -> tuple
     families = Counter(v.cell.table for v in tested)
     columns: dict[tuple[str, ...], dict[str, CellVerdict]] = {}
     for v in reproduction.verdicts:
-        columns.setdefault(_column(v), {})[v.cell.row] = v
+        columns.setdefault(_column_key(v), {})[v.cell.row] = v
     made = []
     for verdict in tested:
-        column = columns[_column(verdict)]
+        column = columns[_column_key(verdict)]
         base = column.get(baseline_of(verdict.cell.row, {row: other.cell for row, other in column.items()}))
         if base is None or verdict.value is None or base.value is None or verdict.run == base.run:
             continue
@@ -71,6 +71,6 @@ def mark_verdicts(reproduction: PaperReproduction, alpha: float = 0.05) -> tuple
     return tuple(made)
 
 
-def _column(verdict: CellVerdict) -> tuple[str, ...]:
+def _column_key(verdict: CellVerdict) -> tuple[str, ...]:
     cell = verdict.cell
     return cell.table, cell.collection, cell.slice, cell.metric, cell.aggregate

@@ -54,35 +54,35 @@ def step_costs(
     estimates : name of a step -> hours of one core.
     experiments : experiment -> its finished runs, which the records of steps do not name.
     """
-    found = []
+    costs = []
     for step in steps:
         outcome = recorded(making, step)
         if outcome is None or outcome.command != step.command:  # of another scale
             continue
         made = [*map(Path, outcome.runs), *(each.path for each in experiments.get(step.experiment, ()))]
         runs = [making.work / path for path in made]
-        documents = [document for run in runs if (document := _metadata(run)) is not None]
+        documents = [document for run in runs if (document := _read_metadata(run)) is not None]
         energy = [value for document in documents for value in _joules(document)]
-        found.append(
+        costs.append(
             StepCost(
                 outcome=outcome,
-                device=", ".join(dict.fromkeys(name for document in documents if (name := _device(document)))),
+                device=", ".join(dict.fromkeys(name for document in documents if (name := _device_name(document)))),
                 joules=math.fsum(energy) if energy else None,
-                calls=sum(map(_calls, runs)),
+                calls=sum(map(_call_count, runs)),
                 dollars=recorded_cost(spent_file(making, step)),
                 estimate=estimates.get(step.name),
             )
         )
-    return tuple(found)
+    return tuple(costs)
 
 
-def _metadata(run: Path) -> dict[str, Any] | None:
+def _read_metadata(run: Path) -> dict[str, Any] | None:
     with suppress(HarnessError):
         return sidecar.read(sidecar.sidecar_path(run))
     return None
 
 
-def _device(document: Mapping[str, Any]) -> str:
+def _device_name(document: Mapping[str, Any]) -> str:
     with suppress(KeyError, TypeError, AttributeError):
         hardware = document["platform"]["hardware"]
         gpu = hardware.get("gpu") or {}
@@ -94,14 +94,14 @@ def _device(document: Mapping[str, Any]) -> str:
 def _joules(document: Mapping[str, Any]) -> list[float]:
     """Returns the energy of processors, memory and GPUs in a metadata file's resources."""
     parts = document.get("resources")
-    found = []
+    joules = []
     for part in parts.values() if isinstance(parts, Mapping) else ():
         text = part.get("energy used system", "") if isinstance(part, Mapping) else ""
         if number := re.fullmatch(r"([0-9.eE+-]+) J", str(text)):
-            found.append(float(number[1]))
-    return found
+            joules.append(float(number[1]))
+    return joules
 
 
-def _calls(run: Path) -> int:
+def _call_count(run: Path) -> int:
     notes = sidecar.costs(sidecar.sidecar_path(run)).values()
     return sum(int(note["calls"]) for note in notes if isinstance(note, Mapping) and "calls" in note)

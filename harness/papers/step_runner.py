@@ -120,17 +120,17 @@ def _wave(making: Making, wave: Sequence[RunStep]) -> Iterator[tuple[RunStep, li
         return
     if wave:
         single = [step for step in wave if not step.experiment]
-        known = {step.name: found for step in single if (found := finished(making, step)) is not None}
+        known = {step.name: x for step in single if (x := finished(making, step)) is not None}
         waiting = [step for step in single if step.name not in known]
         ended = launch.launch([_job(making, step) for step in waiting], _work, making.folder / "launched", "steps")
         made = {
             step.name: [StepOutcome(**each) for each in end.made["results"]]
             if end.state == "made"
-            else [_lost(step, end)]
+            else [_lost_outcome(step, end)]
             for step, end in zip(waiting, ended, strict=True)
         }
         for step in wave:
-            yield step, made.get(step.name) or list(results_of(making, step, _launcher_words()))
+            yield step, made.get(step.name) or list(results_of(making, step, _launcher_options()))
 
 
 def spent_file(making: Making, step: RunStep) -> Path:
@@ -169,10 +169,10 @@ def waves(steps: Sequence[RunStep]) -> list[list[RunStep]]:
     def depth(step: RunStep) -> int:
         return max((1 + depth(by_file[file]) for file in step.reads() if file in by_file), default=0)
 
-    found: dict[int, list[RunStep]] = {}
+    levels: dict[int, list[RunStep]] = {}
     for step in steps:
-        found.setdefault(depth(step), []).append(step)
-    return [found[level] for level in sorted(found)]
+        levels.setdefault(depth(step), []).append(step)
+    return [levels[level] for level in sorted(levels)]
 
 
 def results_of(making: Making, step: RunStep, more: Sequence[str] = ()) -> Iterator[StepOutcome]:
@@ -181,8 +181,8 @@ def results_of(making: Making, step: RunStep, more: Sequence[str] = ()) -> Itera
     if known is not None:
         yield known
         return
-    result = _command(making, step, more)
-    write_atomic(_record(making, step), json.dumps(asdict(result)))
+    result = _run_command(making, step, more)
+    write_atomic(_record_path(making, step), json.dumps(asdict(result)))
     yield result
     if not result.passed:
         for part in step.parts:
@@ -212,7 +212,7 @@ def _unchanged(run: Path, sha: str, corpus: str) -> bool:
 def recorded(making: Making, step: RunStep) -> StepOutcome | None:
     """Returns the last record of a step; None if there is none, or it is damaged."""
     try:
-        result = StepOutcome(**json.loads(_record(making, step).read_text(encoding="utf-8")))
+        result = StepOutcome(**json.loads(_record_path(making, step).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
     return result if isinstance(result.runs, dict) else None
@@ -229,14 +229,14 @@ def code() -> str:
     return total.hexdigest()[:16]
 
 
-def _record(making: Making, step: RunStep) -> Path:
+def _record_path(making: Making, step: RunStep) -> Path:
     return making.folder / "steps" / f"{file_name(step.name)}.json"
 
 
 # ---- one command ------------------------------------------------------------------------------------------------
 
 
-def _command(making: Making, step: RunStep, more: Sequence[str]) -> StepOutcome:
+def _run_command(making: Making, step: RunStep, more: Sequence[str]) -> StepOutcome:
     log, start = making.folder / "logs" / f"{file_name(step.name)}.txt", time.monotonic()
     log.unlink(missing_ok=True)  # a command whose caller was killed may still write to it
     with log.open("wb") as stream:
@@ -245,7 +245,7 @@ def _command(making: Making, step: RunStep, more: Sequence[str]) -> StepOutcome:
         status, usage = _waited(making, step, more, stream)
     said = log.read_text(encoding="utf-8", errors="replace")
     faults = _FAULT.findall(said)
-    fault = "" if status == 0 and not faults else (faults[0] if faults else _last(said) or f"exit code {status}")
+    fault = "" if status == 0 and not faults else (faults[0] if faults else _last_line(said) or f"exit code {status}")
     runs = {} if fault else _runs(making, said)
     if not fault and step.file and not runs:
         fault = "ended with exit code 0 and made no run"
@@ -290,7 +290,7 @@ def _runs(making: Making, said: str) -> dict[str, str]:
     return {os.path.relpath(path, making.work): sha256_file(path) for path in named}
 
 
-def _last(said: str) -> str:
+def _last_line(said: str) -> str:
     return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")[:300]
 
 
@@ -298,6 +298,7 @@ def _last(said: str) -> str:
 
 
 def _job(making: Making, step: RunStep) -> launch.Job:
+    """Returns the job of a step for a launcher, with the resources that its systems declare."""
     need = declared(step.systems(), f"step {step.name}")
     (run,) = step.runs
     alike = json.dumps([run.system, run.corpus])
@@ -308,24 +309,24 @@ def _job(making: Making, step: RunStep) -> launch.Job:
 def _work(content: Mapping[str, Any]) -> dict[str, Any]:
     """Carries out a step in a process of a launcher, whose end is that of the step's command as well."""
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _interrupted)
+        signal.signal(signal.SIGTERM, _interrupt)
     plain = content["making"]
     making = Making(**{**plain, "folder": Path(plain["folder"]), "work": Path(plain["work"])})
     name, words = content["step"]
     return {"results": [asdict(result) for result in results_of(making, RunStep(name, tuple(words), ()))]}
 
 
-def _lost(step: RunStep, end: launch.Ended) -> StepOutcome:
+def _lost_outcome(step: RunStep, end: launch.Ended) -> StepOutcome:
     log = "" if end.log is None else str(end.log)
     return StepOutcome(step.name, step.command, end.lines[0], 0.0, 0.0, 0, {}, code(), log)
 
 
-def _launcher_words() -> list[str]:
+def _launcher_options() -> list[str]:
     from hydra.core.hydra_config import HydraConfig
 
     given = HydraConfig.get().overrides.hydra
     return [word for word in given if word.startswith(("hydra/launcher=", "hydra.launcher."))]
 
 
-def _interrupted(*_: object) -> None:
+def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt

@@ -49,10 +49,10 @@ class PlannedRun:
     @cached_property
     def configuration(self) -> Mapping[str, Any]:
         """Configuration of the system with the settings of the run."""
-        found = dict(config.load("system", self.system)[0])
+        mapping = dict(config.load("system", self.system)[0])
         for key, value in self.settings:
-            found = _replaced(found, key.split("."), value)
-        return found
+            mapping = _replaced(mapping, key.split("."), value)
+        return mapping
 
     @property
     def parts(self) -> tuple[Mapping[str, Any], ...]:
@@ -143,17 +143,17 @@ class RunStep:
         Keys that only describe, such as titles and licences, are left out.
         """
         named = {
-            f"{group}/{name}": _acting(config.load(group, name)[0])
+            f"{group}/{name}": _effective(config.load(group, name)[0])
             for group, name in _choices(self.words)
             if name in config.names(group)
         }
-        content = [self.words, named, [_acting(part) for part in replace(self, seeds=()).systems()]]
+        content = [self.words, named, [_effective(part) for part in replace(self, seeds=()).systems()]]
         return sha256(json.dumps(content, sort_keys=True, default=str).encode())[:16]
 
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
         """The runs that it makes, in the order in which it makes them."""
-        return tuple(planned_run(words) for words in self._composed())
+        return tuple(planned_run(words) for words in self._overrides())
 
     def systems(self) -> Iterator[Mapping[str, Any]]:
         """Yields the configurations of its systems and of their parts, with the overrides of the command."""
@@ -183,7 +183,7 @@ class RunStep:
         """Returns the files of the runs that it fuses or learns from, below the folder of runs."""
         if self.experiment:
             return ()
-        listed = [name for word in self.words if "runs=" in word for name in _listed(word)]
+        listed = [name for word in self.words if "runs=" in word for name in _items_of_list(word)]
         return tuple(
             name.removeprefix(_RUNS) if name.endswith(".run") else f"{self.runs[0].collection}/{_run_name(name)}.run"
             for name in listed
@@ -202,13 +202,13 @@ class RunStep:
 
     def corpora(self) -> set[str]:
         """Returns the corpora and collections whose files it reads, by name."""
-        found = self.chosen("corpus") | self.chosen("collection")
+        names = self.chosen("corpus") | self.chosen("collection")
         for part in self.systems():
-            found |= {str(name) for name in (part.get("pairs") or {}) if (part.get("pairs") or {})[name] is not None}
-            found |= {str(part[key]) for key in ("posts", "unanswered") if isinstance(part.get(key), str)}
-        return found
+            names |= {str(name) for name in (part.get("pairs") or {}) if (part.get("pairs") or {})[name] is not None}
+            names |= {str(part[key]) for key in ("posts", "unanswered") if isinstance(part.get(key), str)}
+        return names
 
-    def _composed(self) -> Iterator[tuple[str, ...]]:
+    def _overrides(self) -> Iterator[tuple[str, ...]]:
         return (cell.overrides for cell in self._cells()) if self.experiment else iter((self.words,))
 
     @property
@@ -223,7 +223,8 @@ class RunStep:
                 yield cell
 
 
-def _acting(mapping: Mapping[str, Any]) -> dict[str, Any]:
+def _effective(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the keys of a configuration that affect a run, without titles, notes, licence or state."""
     return {
         key: value
         for key, value in mapping.items()
@@ -318,14 +319,14 @@ def _named(part: Selection, paper: Paper, scale: str) -> Selection:
     ours = config.names("collection")
     theirs = {} if paper.scored is None else paper.scored.collections
     here = paper.config.here if scale == HERE else None
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for given in part.collections:
         named = [given] if given in ours else [name for name in ours if name.startswith(f"{given}-")]
         named += [judged.collection for name, judged in theirs.items() if given in (name, name.partition("/")[0])]
         if not named:
             checks.choice("collections", given, {**ours, **theirs})
-        found |= {name if here is None else here.collection(name): None for name in named}
-    return replace(part, collections=tuple(found))
+        names |= {name if here is None else here.collection(name): None for name in named}
+    return replace(part, collections=tuple(names))
 
 
 def _chosen(made: Sequence[RunStep], part: Selection, paper: Paper) -> list[RunStep]:
@@ -352,7 +353,8 @@ def _chosen(made: Sequence[RunStep], part: Selection, paper: Paper) -> list[RunS
     return needed[::-1]
 
 
-def _listed(word: str) -> list[str]:
+def _items_of_list(word: str) -> list[str]:
+    """Returns the items of an override `KEY=[A,B]`."""
     return [part for part in word.partition("=")[2].strip("[]").split(",") if part]
 
 
@@ -369,10 +371,10 @@ def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[RunStep], dict[
         sharing.setdefault(row.run, []).append(row)
     made: list[RunStep] = []
     left: dict[PrintedRow, str] = {}
-    single = [found for found in sharing.values() if not found[0].inputs]
-    for found in (*single, *(found for found in sharing.values() if found[0].inputs)):
-        rows = tuple(PrintedRow(row.table, row.label) for row in found)
-        first = next((row for row in found if (row.table, row.label) == row.run), found[0])
+    single = [rows_of_run for rows_of_run in sharing.values() if not rows_of_run[0].inputs]
+    for x in (*single, *(rows_of_run for rows_of_run in sharing.values() if rows_of_run[0].inputs)):
+        rows = tuple(PrintedRow(row.table, row.label) for row in x)
+        first = next((row for row in x if (row.table, row.label) == row.run), x[0])
         if (lack := first.registered()) is not None:
             left |= dict.fromkeys(rows, f"{lack[0]}: {lack[1]}")
             continue
@@ -382,7 +384,7 @@ def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[RunStep], dict[
                 left |= dict.fromkeys(rows, "needs: fewer than two of the runs that it fuses can be made here")
                 continue
             words = tuple(shlex.split(command))[1:]
-            own_first = (first, *(row for row in found if row is not first))
+            own_first = (first, *(row for row in x if row is not first))
             printed = tuple(PrintedRow(row.table, row.label) for row in own_first if collection in row.collections)
             step = RunStep(f"{first.table} {first.label} {collection}", words, printed)
             made += [step, *(_seeded(step, seed) for seed in range(2, seeds + 1) if _trained(step.runs[0]))]
@@ -398,9 +400,9 @@ def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[RunStep], dict[
 def _trained(run: PlannedRun) -> dict[str, Mapping[str, Any]]:
     """Returns key -> settings of the trainings of a run's system and of its first stage."""
     first = run.configuration.get("first")
-    found = {"training": run.configuration.get("training")}
-    found |= {"first.training": first.get("training")} if isinstance(first, Mapping) else {}
-    return {key: how for key, how in found.items() if isinstance(how, Mapping)}
+    trainings = {"training": run.configuration.get("training")}
+    trainings |= {"first.training": first.get("training")} if isinstance(first, Mapping) else {}
+    return {key: how for key, how in trainings.items() if isinstance(how, Mapping)}
 
 
 def _seeded(step: RunStep, number: int) -> RunStep:
@@ -434,7 +436,7 @@ def _of_experiments(paper: Paper, scale: str, seeds: int | None) -> list[RunStep
         parts = tuple(
             RunStep(
                 f"{name} {condition}",
-                (*words, _only(f"{CONDITION}:[{_quoted(condition)}]", seed)),
+                (*words, _only_option(f"{CONDITION}:[{_in_quotes(condition)}]", seed)),
                 tuple(
                     dict.fromkeys(rows[experiment.row(cell.labels)] for cell in cells if cell.labels[0] == condition)
                 ),
@@ -443,16 +445,16 @@ def _of_experiments(paper: Paper, scale: str, seeds: int | None) -> list[RunStep
             )
             for condition in experiment.conditions
         )
-        whole = (*words, _only(seed)) if seed else words
+        whole = (*words, _only_option(seed)) if seed else words
         made.append(RunStep(name, whole, tuple(dict.fromkeys(rows.values())), parts, seeds=few))
     return made
 
 
-def _only(*parts: str) -> str:
+def _only_option(*parts: str) -> str:
     return f"only={{{','.join(filter(None, parts))}}}"
 
 
-def _quoted(text: str) -> str:
+def _in_quotes(text: str) -> str:
     return "'" + text.replace("'", r"\'") + "'"
 
 
@@ -466,15 +468,15 @@ def _of_systems(paper: Paper, covered: Iterable[object], scale: str) -> list[Run
         mapping, where = config.load("system", name)
         if mapping.get("paper") != paper.key or name in set(covered):
             continue
-        found = states.recipe(mapping, where)
-        if found is None or states.registered(list(states.nested_configurations(mapping)), where) is not None:
+        recipe = states.recipe(mapping, where)
+        if recipe is None or states.registered(list(states.nested_configurations(mapping)), where) is not None:
             continue
-        words = found.words(name)
+        words = recipe.words(name)
         if scale == HERE:
             if paper.config.here is None or name not in paper.config.here.systems:
                 continue
             here = paper.config.here
-            small = replace(found, corpus=here.corpus, collection=here.collection(found.collection), edition=None)
+            small = replace(recipe, corpus=here.corpus, collection=here.collection(recipe.collection), edition=None)
             words = [*small.words(name), *here.systems[name]]
         title = str(mapping.get("title", name))
         scored = [cell for cell in paper.cells if paper.scored is not None and paper.scored.place(cell)]

@@ -117,7 +117,7 @@ def bring(
     scored = paper.scored
     if scored is None and folder is None:
         return Brought()
-    scored = _scored(paper)
+    scored = _scored_rows(paper)
     entries: tuple[RunLocation, ...] = ()
     columns: KeyColumns | None = None
     faults: list[str] = []
@@ -158,24 +158,24 @@ def bring(
     if columns is not None and os.path.isfile(columns.file):  # noqa: PTH113  (Path.is_file raises for names that are too long)
         with gather(faults):
             keys = read_keys(Path(columns.file), columns.id_column, columns.key_column)
-    found: list[BroughtRun] = []
+    loaded: list[BroughtRun] = []
     for entry in (*entries, *local):
         with gather(faults):
-            found += _read(paper, entry, collections[entry.collection].known_topics())
+            loaded += _read(paper, entry, collections[entry.collection].known_topics())
     refuse(faults)
-    found = _with_other_models(paper, found) if scale == HERE else found
-    fused, absent = _fusions(paper, found, in_part=scale == HERE)
+    loaded = _with_other_models(paper, loaded) if scale == HERE else loaded
+    fused, absent = _fusions(paper, loaded, in_part=scale == HERE)
     known, labels = paper_rows(paper), row_labels(paper)
     # Costs have tables of their own, whose rows are those of another table of the experiment.
     tables = {table: (table, *of) for of in paper.config.experiments.values() for table in of}
     places = {cell: [(table, label) for table in tables.get(cell[0], cell[:1])] for cell, label in labels.items()}
     by_cell = {cell: known[at[0]] for cell, ats in places.items() if (at := [place for place in ats if place in known])}
-    counts = {run.row.name: run.row.seeds for run in found if run.origin == "made here"}
+    counts = {run.row.name: run.row.seeds for run in loaded if run.origin == "made here"}
     by_cell = {cell: replace(row, seeds=counts.get(row.name, row.seeds)) for cell, row in by_cell.items()}
-    return Brought((*found, *fused), absent, notes, keys, by_cell)
+    return Brought((*loaded, *fused), absent, notes, keys, by_cell)
 
 
-def _with_other_models(paper: Paper, found: Sequence[BroughtRun]) -> list[BroughtRun]:
+def _with_other_models(paper: Paper, runs: Sequence[BroughtRun]) -> list[BroughtRun]:
     """Returns the runs, those of another model than the row's marked as `in_part`."""
     here, known = paper.config.here, paper_rows(paper)
     others = {
@@ -186,10 +186,10 @@ def _with_other_models(paper: Paper, found: Sequence[BroughtRun]) -> list[Brough
         for table in row.table.split(", ")
         if (table, row.label) in known
     }
-    return [replace(each, in_part=each.in_part or each.row.name in others) for each in found]
+    return [replace(each, in_part=each.in_part or each.row.name in others) for each in runs]
 
 
-def _scored(paper: Paper) -> ScoredRows:
+def _scored_rows(paper: Paper) -> ScoredRows:
     if paper.scored is None:
         why = str(paper.config.state or "its numbers do not come from runs").strip()
         raise HarnessError(f"key 'brought': runs cannot be scored for paper {paper.key} ({why})")
@@ -204,7 +204,7 @@ def mapped_rows(paper: Paper, folder: Path, say: Say = lambda _: None) -> set[tu
     HarnessError
         As for `bring`.
     """
-    scored, faults = _scored(paper), list[str]()
+    scored, faults = _scored_rows(paper), list[str]()
     entries, _ = _mapped_entries(paper, folder, say, faults)
     refuse(faults)
     places = {(entry.row.name, scored.collections[entry.collection].collection) for entry in entries}
@@ -212,6 +212,7 @@ def mapped_rows(paper: Paper, folder: Path, say: Say = lambda _: None) -> set[tu
 
 
 def _place(entry: RunLocation) -> tuple[str, str]:
+    """Returns the row and the collection that identify a run."""
     return entry.row.name, entry.collection
 
 
@@ -247,7 +248,7 @@ def _shared_files(entries: Iterable[RunLocation]) -> tuple[str, ...]:
 def _read(paper: Paper, entry: RunLocation, known_topics: frozenset[str] | None) -> list[BroughtRun]:
     """Reads the runs of an entry; checks their topics, and their metadata files against the paper's corpus."""
     faults: list[str] = []
-    found = []
+    runs = []
     for name, path in zip(entry.row.runs(), entry.files, strict=False):
         with gather(faults):
             run = read_run(path, name=name, known_topics=known_topics)
@@ -256,9 +257,9 @@ def _read(paper: Paper, entry: RunLocation, known_topics: frozenset[str] | None)
             )  # which is proven
             if said is not None and said.sha256 == run.sha256 and (why := _partial(paper, said)):
                 raise HarnessError(f"{entry.where}: {path}: {why}, so its numbers cannot be the paper's")
-            found.append(BroughtRun(entry.row, entry.collection, run, entry.origin, str(path)))
+            runs.append(BroughtRun(entry.row, entry.collection, run, entry.origin, str(path)))
     refuse(faults)
-    return found
+    return runs
 
 
 def _partial(paper: Paper, said: sidecar.Said) -> str:
@@ -277,7 +278,7 @@ def _made_here(paper: Paper, runs: Path, say: Say, seeds: int | None, scale: str
         return []
     keys = {judged.collection: key for key, judged in scored.collections.items()}
     known = paper_rows(paper)
-    found: dict[tuple[str, str], RunLocation] = {}
+    locations: dict[tuple[str, str], RunLocation] = {}
     for step in paper_steps(paper, scale=scale, seeds=seeds or 1)[0]:
         path = runs / step.file
         # Fusions are computed from their inputs, and the runs of experiments have names of their own.
@@ -291,11 +292,11 @@ def _made_here(paper: Paper, runs: Path, say: Say, seeds: int | None, scale: str
             if place not in known:
                 continue
             entry = RunLocation(known[place], keys[step.runs[0].collection], (path,), str(path), "made here")
-            before = found.setdefault(_place(entry), entry)
+            before = locations.setdefault(_place(entry), entry)
             if path not in before.files:  # of another seed
                 files = (*before.files, path)
-                found[_place(entry)] = replace(before, files=files, row=replace(before.row, seeds=len(files)))
-    return list(found.values())
+                locations[_place(entry)] = replace(before, files=files, row=replace(before.row, seeds=len(files)))
+    return list(locations.values())
 
 
 def unproven(run: PaperRun, path: Path) -> str:
@@ -330,16 +331,16 @@ def _parameters(configuration: Mapping[str, Any]) -> dict[str, Any]:
     answers were requested or cached.
     """
     others = (*ABOUT, "name", "device", "mode", "cache", "budget")
-    found = {key: value for key, value in decisive(configuration).items() if key not in others}
-    if isinstance(found.get("training"), Mapping):
-        found["training"] = {key: value for key, value in found["training"].items() if key not in _OF_COLLECTIONS}
-    if isinstance(found.get("first"), Mapping):
-        found["first"] = _parameters(found["first"])
-    return found
+    kept = {key: value for key, value in decisive(configuration).items() if key not in others}
+    if isinstance(kept.get("training"), Mapping):
+        kept["training"] = {key: value for key, value in kept["training"].items() if key not in _OF_COLLECTIONS}
+    if isinstance(kept.get("first"), Mapping):
+        kept["first"] = _parameters(kept["first"])
+    return kept
 
 
 def _fusions(
-    paper: Paper, found: Sequence[BroughtRun], *, in_part: bool
+    paper: Paper, brought: Sequence[BroughtRun], *, in_part: bool
 ) -> tuple[list[BroughtRun], dict[tuple[str, str], str]]:
     """Computes rows that fuse other rows' runs; also returns the missing inputs of those that cannot be computed.
 
@@ -351,8 +352,8 @@ def _fusions(
     if available is None or scored is None:
         return [], {}
     keys = {judged.collection: key for key, judged in scored.collections.items()}
-    known, runs = paper_rows(paper), {(each.row.name, each.collection): each.run for each in reversed(found)}
-    partly = {each.row.name for each in found if each.in_part}
+    known, runs = paper_rows(paper), {(each.row.name, each.collection): each.run for each in reversed(brought)}
+    partly = {each.row.name for each in brought if each.in_part}
     fused: dict[tuple[str, str], BroughtRun] = {}
     lacking: dict[tuple[str, str], str] = {}
     for row in (row for row in available.rows if row.inputs):

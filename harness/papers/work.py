@@ -75,20 +75,20 @@ def work_steps(group: TableGroup) -> tuple[WorkStep, ...]:
 
 def single_steps(group: TableGroup) -> tuple[WorkStep, ...]:
     """Returns the work that the runs of a group take, each step once, also those of one title."""
-    found: dict[str, WorkStep] = {}
+    step_of: dict[str, WorkStep] = {}
     for run in countable_runs(group):
         if data().corpora[run.corpus].posts:
-            found.setdefault(f"read {run.corpus}", _read_posts(run))
+            step_of.setdefault(f"read {run.corpus}", _reading_of_posts(run))
         for part in nested_configurations(run.configuration):
             for step in _of_part(part)(part, run):
-                found.setdefault(step.key, step)
-    return tuple(found.values())
+                step_of.setdefault(step.key, step)
+    return tuple(step_of.values())
 
 
-def together(found: Iterable[WorkStep]) -> tuple[WorkStep, ...]:
+def together(steps: Iterable[WorkStep]) -> tuple[WorkStep, ...]:
     """Returns the steps, those of one title as one."""
     merged: dict[str, WorkStep] = {}
-    for step in found:
+    for step in steps:
         known = merged.get(step.title)
         merged[step.title] = step if known is None else known.and_(step)
     return tuple(merged.values())
@@ -103,33 +103,34 @@ def _of_part(part: Mapping[str, Any]) -> Callable[[Mapping[str, Any], PlannedRun
     """Returns the work of a part's class; of a class that does not say it, or is not installed, one unknown step."""
     with contextlib.suppress(HarnessError):
         said = getattr(system_class(part, "system"), "work", None)
-        return said if callable(said) else _WORK.get(str(said), _unknown)
-    return _unknown
+        return said if callable(said) else _WORK.get(str(said), _unknown_work)
+    return _unknown_work
 
 
-def _unknown(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
+def _unknown_work(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     kind = str(part.get("_target_", "")).rpartition(".")[2]
     count = data().corpora[run.corpus].range
     yield WorkStep(_key(kind), f"the work of {kind} ({run.system})", count, "documents", None, UNKNOWN)
 
 
-def _hours(count: Range, rate: str, factor: float = 1.0) -> Range:
+def _hours_at_rate(count: Range, rate: str, factor: float = 1.0) -> Range:
     return count.by(data().rates[rate].range).times(factor / _HOUR)
 
 
-def _key(*found: object) -> str:
-    return json.dumps(found, sort_keys=True, default=str)
+def _key(*parts: object) -> str:
+    """Returns a text that two equal steps of work share."""
+    return json.dumps(parts, sort_keys=True, default=str)
 
 
-def _read_posts(run: PlannedRun) -> WorkStep:
+def _reading_of_posts(run: PlannedRun) -> WorkStep:
     posts = data().corpora[run.corpus].posts
     count = Range(posts, posts)
     rate = "read-posts"
     key, origin = f"read {run.corpus}", data().rates[rate].origin
-    return WorkStep(key, "read the posts", count, "posts", _hours(count, rate), origin, NO_GPU)
+    return WorkStep(key, "read the posts", count, "posts", _hours_at_rate(count, rate), origin, NO_GPU)
 
 
-def _model(name: object) -> ModelRates:
+def _model_rates(name: object) -> ModelRates:
     return data().models.get(str(name)) or ModelRates("")
 
 
@@ -141,19 +142,19 @@ def _encoding(model: ModelRates, texts: str, count: Range) -> tuple[Range | None
     rate = data().rates[f"encode-{name}"]
     factor = model.layers * model.width**2 / (rate.layers * rate.width**2)
     scaled = "" if factor == 1 else f"; extrapolated by layers x width²: x {factor:.3g}"
-    return _hours(count, f"encode-{name}", factor), rate.origin + scaled
+    return _hours_at_rate(count, f"encode-{name}", factor), rate.origin + scaled
 
 
 def _memory(model: ModelRates, part: Mapping[str, Any]) -> float | None:
     """Returns the MB of a model's parameters in the precision in which it computes."""
-    found = model.parameters * (2e-6 if part.get("precision") == "bfloat16" else 4e-6)
-    return found or None
+    megabytes = model.parameters * (2e-6 if part.get("precision") == "bfloat16" else 4e-6)
+    return megabytes or None
 
 
 def _bi_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     name, counts = str(part.get("model")), data().corpora[run.corpus]
     views = part.get("parts") or {"answer": ["body"]}
-    count, model = counts.range.times(len(views)), _model(name)
+    count, model = counts.range.times(len(views)), _model_rates(name)
     tuned = part.get("training")
     if isinstance(tuned, Mapping):
         yield _tuning(name, tuned, part)
@@ -183,7 +184,7 @@ def _chroma(name: str, model: ModelRates, count: Range, view: object) -> WorkSte
         title,
         count,
         "vectors",
-        _hours(count, "build-chroma", factor) if known else None,
+        _hours_at_rate(count, "build-chroma", factor) if known else None,
         f"{rate.origin}; extrapolated by dimensions: x {factor:.3g}" if known else UNKNOWN,
         NO_GPU,
         count.by(size.range).times(_MIB * factor) if known else None,
@@ -194,7 +195,7 @@ def _tuning(name: str, training: Mapping[str, Any], part: Mapping[str, Any]) -> 
     """Returns the fine-tuning of a transformer, whose rate nobody has measured."""
     learnt = [each for each in training.get("collections") or () if each not in (training.get("validate_on") or ())]
     pairs = sum(load_collection(each).edition(None).judgments for each in learnt)
-    size = _memory(_model(name), part)
+    size = _memory(_model_rates(name), part)
     count = Range(pairs, pairs)
     key = _key("tune", name, training, part.get("first"))
     return WorkStep(
@@ -203,7 +204,7 @@ def _tuning(name: str, training: Mapping[str, Any], part: Mapping[str, Any]) -> 
 
 
 def _cross_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
-    name, model = str(part.get("model")), _model(part.get("model"))
+    name, model = str(part.get("model")), _model_rates(part.get("model"))
     tuned = part.get("training")
     if isinstance(tuned, Mapping):
         yield _tuning(name, tuned, part)
@@ -225,8 +226,8 @@ def _lexical(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     inner = [part] if "parts" not in part else list(part["parts"].values())
     key = _key("index", sorted(_key(each.get("view"), each.get("document"), each.get("smart")) for each in inner))
     # The range of the size holds that of the rate, so that the factor is not applied twice.
-    found = [each.amount / each.of for each in rate.measured]
-    hours = Range(size.low * min(found), size.high * max(found)).times(1 / _HOUR)
+    seconds_each = [each.amount / each.of for each in rate.measured]
+    hours = Range(size.low * min(seconds_each), size.high * max(seconds_each)).times(1 / _HOUR)
     title = f"index words ({run.system})"
     origin = f"{rate.origin}, size by {data().rates['index-text-size'].origin}"
     yield WorkStep(key, title, counts.range, counts.texts, hours, origin, NO_GPU, size.times(_MIB), memory * _MIB)
@@ -234,7 +235,7 @@ def _lexical(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
 
 def _structural(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     count = data().corpora[run.corpus].range
-    hours = _hours(count, "read-formulas") + _hours(count, "index-formulas")
+    hours = _hours_at_rate(count, "read-formulas") + _hours_at_rate(count, "index-formulas")
     origin = "; ".join(data().rates[name].origin for name in ("read-formulas", "index-formulas"))
     disk = count.by(data().rates["index-formulas-size"].range)
     yield WorkStep(_key("formulas"), "read and index formula trees", count, "formulas", hours, origin, NO_GPU, disk)
@@ -247,8 +248,8 @@ def _linearised(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
         _key("parse", part.get("parser")), f"parse posts ({part.get('parser')})", parsed, "posts", None, UNKNOWN
     )
     name, counts = str(part.get("model")), data().corpora[run.corpus]
-    hours, origin = _encoding(_model(name), counts.texts, counts.range)
-    title, disk = f"encode linearised graphs by {name}", counts.range.times(_model(name).width * _FLOAT)
+    hours, origin = _encoding(_model_rates(name), counts.texts, counts.range)
+    title, disk = f"encode linearised graphs by {name}", counts.range.times(_model_rates(name).width * _FLOAT)
     yield WorkStep(_key("linearised"), title, counts.range, counts.texts, hours, origin, UNKNOWN, disk)
 
 
@@ -276,7 +277,7 @@ def _graphs(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
         count, memory = Range(pairs * least, pairs * most), data().rates["memory-graphs"]
         title = f"train {run.system}"
         yield WorkStep(
-            f"train {key}", title, count, "pairs, over all epochs", _hours(count, "train-graphs"), rate.origin,
+            f"train {key}", title, count, "pairs, over all epochs", _hours_at_rate(count, "train-graphs"), rate.origin,
             memory=memory.measured[0].amount * _MIB,
         )  # fmt: skip
     vectors = counts.range.times(counts.vectors).by(data().rates["graph-vectors-size"].range).times(_MIB)
@@ -289,7 +290,7 @@ def _translation(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]
     name = str(part["translator"]["model"])
     texts = 2 * topic_and_judgment_counts([run])[0]  # title and body
     count = Range(texts, texts)
-    memory = _memory(_model(name), {})
+    memory = _memory(_model_rates(name), {})
     title = f"translate topics by {name}"
     yield WorkStep(
         _key("translate", name, run.collection, run.edition),

@@ -70,7 +70,7 @@ def read(tokens: list[str], first: int, rng: random.Random) -> Node | None:
     ----------
     first : place of its first token in the document.
     """
-    found: list[Node] = []
+    nodes: list[Node] = []
     waiting: list[tuple[str, Node]] = []  # constants before a concept
     for place, token in enumerate(tokens, first):
         low = token.lower()
@@ -79,13 +79,13 @@ def read(tokens: list[str], first: int, rng: random.Random) -> Node | None:
         elif _NUMBER.match(token):
             waiting.append((":quant", Node(_concept(token), place, constant=True)))
         elif low not in _STOP and any(sign.isalnum() for sign in token):
-            found.append(_node(token, place, rng, named=bool(found)))
+            nodes.append(_node(token, place, rng, named=bool(nodes)))
             for role, constant in dict(waiting).items():
-                found[-1].add(role, constant)
+                nodes[-1].add(role, constant)
             waiting = []
-    root = next((node for node in found if not node.formula), found[0] if found else None)
+    root = next((node for node in nodes if not node.formula), nodes[0] if nodes else None)
     joined = [root] if root is not None else []
-    for node in found:
+    for node in nodes:
         if node is not root:
             above = rng.choice([each for each in joined[-4:] if each.depth < DEEPEST] or joined[:1])
             above.add(rng.choice(_ROLES), node)
@@ -148,14 +148,14 @@ def document(sentences: list[list[str]], rng: random.Random) -> Node:
 
 def _nodes(top: Node) -> list[Node]:
     """Returns the nodes of a graph in the order of writing, each once."""
-    found, seen, waiting = [], set[int](), [top]
+    nodes, seen, waiting = [], set[int](), [top]
     while waiting:
         node = waiting.pop()
         if id(node) not in seen:
             seen.add(id(node))
-            found.append(node)
+            nodes.append(node)
             waiting.extend(each for _, each in reversed(node.edges))
-    return found
+    return nodes
 
 
 def written(top: Node, indent: int = 4, aligned: bool = True) -> str:

@@ -56,14 +56,14 @@ FORMS = {name: Form(**row) for name, row in _KNOWN["models"].items()}
 
 def named_models() -> list[str]:
     """Returns the transformer models that configurations of systems name, sorted; none of language models' servers."""
-    found: set[str] = set()
+    models: set[str] = set()
     for name in config.names("system"):
         for part in states.nested_configurations(config.load("system", name)[0]):
             training = part.get("training")
             retriever = training.get("retriever") if isinstance(training, Mapping) else None
             values = (part.get("model"), part.get("tokens"), part.get("teacher"), retriever)
-            found |= {value for value in values if isinstance(value, str)}
-    return sorted(found - set(config.names("llm")))
+            models |= {value for value in values if isinstance(value, str)}
+    return sorted(models - set(config.names("llm")))
 
 
 def make_model(name: str, folder: Path, seed: int, **keys: object) -> Path:

@@ -45,12 +45,12 @@ class JudgedAnswer:
 
 def vocabularies(topics: Topics) -> dict[str, TextVocabulary]:
     """Returns topic -> the words and formulas of its title and body."""
-    found = {}
+    vocabulary_of = {}
     for topic in topics:
         words = [word for word in f"{topic.title} {topic.body}".split() if word.isalpha()]
         latex = [formula.latex for formula in topic.formulas if 0 < len(formula.latex) < 200]
-        found[topic.id] = TextVocabulary(tuple(words) or ("what",), tuple(latex) or ("x^2",))
-    return found
+        vocabulary_of[topic.id] = TextVocabulary(tuple(words) or ("what",), tuple(latex) or ("x^2",))
+    return vocabulary_of
 
 
 def judged(qrels: Mapping[str, Mapping[str, float]], most: int, seed: int) -> list[JudgedAnswer]:
@@ -102,21 +102,21 @@ def rows(posts: int, seed: int, words: Length = LONG, collections: Sequence[str]
     for each in judged(qrels, int(posts * JUDGED_SHARE / 2), seed):
         rng = random.Random(f"{seed}:{each.answer}")
         about = known.get(each.topic, everything)
-        asked, formula = _body(rng, about, everything, 0.5, formula, words)
-        answered, formula = _body(rng, about, everything, (each.grade + 1) / 5, formula, words)
-        yield _question(rng, question, asked, _title(rng, about, everything), answers=1, accepted=each.answer)
-        yield _answer(rng, each.answer, question, answered)
+        asked, formula = _make_body(rng, about, everything, 0.5, formula, words)
+        answered, formula = _make_body(rng, about, everything, (each.grade + 1) / 5, formula, words)
+        yield _question_row(rng, question, asked, _make_title(rng, about, everything), answers=1, accepted=each.answer)
+        yield _answer_row(rng, each.answer, question, answered)
         question, left = question + 1, left - 2
     while left > 0:
         rng = random.Random(f"{seed}:{question}")
         answers = min(rng.choice((0, 1, 1, 2)), left - 1)
-        title = _title(rng, everything, everything)
-        asked, formula = _body(rng, everything, everything, 1.0, formula, words)
+        title = _make_title(rng, everything, everything)
+        asked, formula = _make_body(rng, everything, everything, 1.0, formula, words)
         first = question + 1
-        yield _question(rng, question, asked, title, answers=answers, accepted=first if answers else 0)
+        yield _question_row(rng, question, asked, title, answers=answers, accepted=first if answers else 0)
         for number in range(answers):
-            answered, formula = _body(rng, everything, everything, 1.0, formula, words)
-            yield _answer(rng, first + number, question, answered)
+            answered, formula = _make_body(rng, everything, everything, 1.0, formula, words)
+            yield _answer_row(rng, first + number, question, answered)
         question, left = first + answers, left - 1 - answers
 
 
@@ -131,19 +131,19 @@ def write(path: Path, posts: int, seed: int, words: Length = LONG) -> Path:
     part = path.with_name(f".{path.name}.part")  # an interrupted call leaves no file that looks whole
     with part.open("w", encoding="utf-8", newline="\n") as stream:
         stream.write('<?xml version="1.0" encoding="utf-8"?>\n<posts>\n')
-        found = rows(posts, seed, words)
-        while block := list(islice(found, 1000)):
+        remaining = rows(posts, seed, words)
+        while block := list(islice(remaining, 1000)):
             stream.write("".join(f"  {row}\n" for row in block))
         stream.write("</posts>\n")
     return part.replace(path)
 
 
-def _title(rng: random.Random, about: TextVocabulary, everything: TextVocabulary) -> str:
+def _make_title(rng: random.Random, about: TextVocabulary, everything: TextVocabulary) -> str:
     words = [rng.choice((about if rng.random() < 0.7 else everything).words) for _ in range(rng.randint(4, 10))]
     return " ".join([*words, f"${rng.choice(about.formulas)}$" if rng.random() < 0.4 else "?"])
 
 
-def _body(
+def _make_body(
     rng: random.Random, about: TextVocabulary, everything: TextVocabulary, share: float, formula: int, words: Length
 ) -> tuple[str, int]:
     """Returns the HTML of a post, and the number of the next formula.
@@ -168,18 +168,18 @@ def _body(
     return "\n\n".join(paragraphs), formula
 
 
-def _question(rng: random.Random, post: int, body: str, title: str, *, answers: int, accepted: int) -> str:
+def _question_row(rng: random.Random, post: int, body: str, title: str, *, answers: int, accepted: int) -> str:
     tags = "".join(f"<{tag}>" for tag in rng.sample(_TAGS, rng.randint(1, 3)))
     more = {"AcceptedAnswerId": accepted} if accepted and rng.random() < 0.6 else {}
     return _row(
-        Id=post, PostTypeId=1, **more, CreationDate=_date(rng), Score=_votes(rng), ViewCount=rng.randint(10, 5000),
+        Id=post, PostTypeId=1, **more, CreationDate=_draw_date(rng), Score=_votes(rng), ViewCount=rng.randint(10, 5000),
         Body=body, OwnerUserId=rng.randint(1, 9999), Title=title, Tags=tags, AnswerCount=answers, CommentCount=0,
     )  # fmt: skip
 
 
-def _answer(rng: random.Random, post: int, question: int, body: str) -> str:
+def _answer_row(rng: random.Random, post: int, question: int, body: str) -> str:
     return _row(
-        Id=post, PostTypeId=2, ParentId=question, CreationDate=_date(rng), Score=_votes(rng), Body=body,
+        Id=post, PostTypeId=2, ParentId=question, CreationDate=_draw_date(rng), Score=_votes(rng), Body=body,
         OwnerUserId=rng.randint(1, 9999), CommentCount=0,
     )  # fmt: skip
 
@@ -189,7 +189,7 @@ def _votes(rng: random.Random) -> int:
     return int(rng.paretovariate(0.4)) - 1 if rng.random() < 0.9 else -rng.randint(0, 3)
 
 
-def _date(rng: random.Random) -> str:
+def _draw_date(rng: random.Random) -> str:
     return (
         f"{rng.randint(2010, 2018)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}T{rng.randint(0, 23):02}:00:00.000"
     )
@@ -197,9 +197,9 @@ def _date(rng: random.Random) -> str:
 
 def _row(**attributes: object) -> str:
     """Returns a row of the file; line breaks are written as the dump has them."""
-    said = (f'{name}="{_escaped(str(value))}"' for name, value in attributes.items())
+    said = (f'{name}="{_escape_attribute(str(value))}"' for name, value in attributes.items())
     return f"<row {' '.join(said)} />"
 
 
-def _escaped(text: str) -> str:
+def _escape_attribute(text: str) -> str:
     return html.escape(text, quote=True).replace("&#x27;", "'").replace("\n", "&#xA;")

@@ -37,8 +37,8 @@ def documents(count: int, seed: int) -> Iterator[dict[str, object]]:
         rng = random.Random(f"document:{seed}:{number}")
         yield {
             "id": f"d{number}",
-            "problem": _text(rng, rng.randint(8, 40)),
-            "solution": _text(rng, rng.randint(200, 400) if rng.random() < 0.05 else rng.randint(10, 80)),
+            "problem": _make_text(rng, rng.randint(8, 40)),
+            "solution": _make_text(rng, rng.randint(200, 400) if rng.random() < 0.05 else rng.randint(10, 80)),
         }
 
 
@@ -49,8 +49,8 @@ def queries(count: int, seed: int) -> Iterator[dict[str, object]]:
         candidates = rng.sample(range(count), CANDIDATES)
         yield {
             "id": f"q{number}",
-            "problem": _text(rng, rng.randint(8, 40)),
-            "solution": _text(rng, rng.randint(10, 80)),
+            "problem": _make_text(rng, rng.randint(8, 40)),
+            "solution": _make_text(rng, rng.randint(10, 80)),
             "domains": rng.sample(_DOMAINS, rng.randint(1, 2)),
             "candidates": [f"d{candidate}" for candidate in candidates],
             "relevance_scores": [round(min(5.0, rng.expovariate(1.0)), 3) for _ in candidates],
@@ -70,16 +70,16 @@ def write(folder: Path, count: int, seed: int) -> tuple[Path, Path]:
         ("documents", documents),
     )
     for name, generate in rows:
-        found = list(generate(count, seed))
+        generated = list(generate(count, seed))
         made.append(folder / f"{name}.jsonl")
-        write_atomic(made[-1], "".join(json.dumps(row) + "\n" for row in found))
+        write_atomic(made[-1], "".join(json.dumps(row) + "\n" for row in generated))
         try:
             from pyarrow import Table, parquet
         except ImportError:
             continue
-        parquet.write_table(Table.from_pylist(found), folder / f"{name}.parquet")
+        parquet.write_table(Table.from_pylist(generated), folder / f"{name}.parquet")
     return made[0], made[1]
 
 
-def _text(rng: random.Random, words: int) -> str:
+def _make_text(rng: random.Random, words: int) -> str:
     return " ".join(f"${rng.choice(_FORMULAS)}$" if rng.random() < 0.1 else rng.choice(_WORDS) for _ in range(words))

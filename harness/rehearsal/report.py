@@ -38,14 +38,11 @@ def rehearsal_report(
     return Report(
         f"Rehearsal of {paper.title}",
         rehearsal_headline(paper, rows, left),
-        (
-            Section("Rows", (Prose((said,)), _rows(rows, left))),
-            Section("Commands", (_commands(results),)),
-        ),
+        (Section("Rows", (Prose((said,)), _rows_table(rows, left))), Section("Commands", (_commands_table(results),))),
     )
 
 
-def _rows(rows: Mapping[PrintedRow, StepOutcome], left: Mapping[PrintedRow, str]) -> Table:
+def _rows_table(rows: Mapping[PrintedRow, StepOutcome], left: Mapping[PrintedRow, str]) -> Table:
     shown = [
         (Cell(row.table), Cell(row.label), Cell("passes" if result.passed else "fails"), Cell(result.fault))
         for row, result in rows.items()
@@ -55,14 +52,14 @@ def _rows(rows: Mapping[PrintedRow, StepOutcome], left: Mapping[PrintedRow, str]
     return Table("rows", "Rows of the paper's tables", columns, tuple(shown), row_headers=2)
 
 
-def _commands(results: Sequence[StepOutcome]) -> Table:
+def _commands_table(results: Sequence[StepOutcome]) -> Table:
     shown = tuple(
         (
             Cell(result.command),
             Cell("passes" if result.passed else "fails"),
-            _number(result.seconds, 1),
-            _number(result.cpu, 1),
-            _number(result.memory / _MB, 0),
+            _rounded_cell(result.seconds, 1),
+            _rounded_cell(result.cpu, 1),
+            _rounded_cell(result.memory / _MB, 0),
             Cell(str(len(result.runs)), len(result.runs)),
         )
         for result in results
@@ -72,5 +69,5 @@ def _commands(results: Sequence[StepOutcome]) -> Table:
     return Table("commands", "Commands in the order in which they ran", columns, shown)
 
 
-def _number(value: float, digits: int) -> Cell:
+def _rounded_cell(value: float, digits: int) -> Cell:
     return Cell(f"{value:,.{digits}f}", value)

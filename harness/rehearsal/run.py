@@ -35,15 +35,15 @@ def rehearse_steps(made: World, paper: str, words: Sequence[str]) -> int:
     HarnessError
         A stand-in is refused.
     """
-    with _services(made):
+    with _serving_stand_ins(made):
         for source, paths in made.given.items():
             for path in paths:
-                if code := _harness(made, "fetch", source, "--from", str(path)):
+                if code := _run_harness(made, "fetch", source, "--from", str(path)):
                     raise HarnessError(f"rehearse: harness fetch {source} --from {path} ended with exit code {code}")
-        return _harness(made, "reproduce", f"paper={paper}", "make=true", *words)
+        return _run_harness(made, "reproduce", f"paper={paper}", "make=true", *words)
 
 
-def _harness(made: World, *words: str) -> int:
+def _run_harness(made: World, *words: str) -> int:
     command = [sys.executable, "-P", "-m", "harness", *words]
     printed = sys.stderr if words[0] == "fetch" else None
     process = subprocess.Popen(command, cwd=made.work, env=made.environment(os.environ), stdout=printed)
@@ -70,8 +70,8 @@ def step_results(
         lost = StepOutcome(step.name, step.command, "was not carried out", 0.0, 0.0, 0, {}, "")
         whole = recorded(making, step) or lost
         parts = [result for part in step.parts if (result := recorded(making, part)) is not None]
-        found = [whole, *parts]
-        results += found
+        outcomes = [whole, *parts]
+        results += outcomes
         blamed = dict.fromkeys(step.rows, whole)
         if not whole.passed and any(not part.passed for part in parts):
             by_name = {part.step: part for part in parts}
@@ -97,26 +97,26 @@ def passed(steps: Sequence[RunStep], rows: Mapping[PrintedRow, StepOutcome], sca
 
 def row_digests(steps: Sequence[RunStep]) -> dict[PrintedRow, str]:
     """Returns row -> digest of its commands and their configurations."""
-    found: dict[PrintedRow, list[str]] = {}
+    digests_of: dict[PrintedRow, list[str]] = {}
     for step in steps:
         digest = step.digest() if step.rows else ""
         for row in step.rows:
-            found.setdefault(row, []).append(digest)
-    return {row: artefacts.key({"commands": digests})[:16] for row, digests in found.items()}
+            digests_of.setdefault(row, []).append(digest)
+    return {row: artefacts.key({"commands": digests})[:16] for row, digests in digests_of.items()}
 
 
 def row_systems(steps: Sequence[RunStep]) -> dict[PrintedRow, set[str]]:
     """Returns row -> names of the systems that its commands run."""
-    found: dict[PrintedRow, set[str]] = {}
+    systems_of: dict[PrintedRow, set[str]] = {}
     for step in steps:
         for part in step.parts or (step,):
             for row in part.rows:
-                found.setdefault(row, set()).update(part.chosen("system"))
-    return found
+                systems_of.setdefault(row, set()).update(part.chosen("system"))
+    return systems_of
 
 
 @contextmanager
-def _services(made: World) -> Iterator[None]:
+def _serving_stand_ins(made: World) -> Iterator[None]:
     with services.serving(made.seed) if made.services else nullcontext("") as url:
         if url:
             world.overlay_services(made, url)

@@ -117,7 +117,7 @@ def serving(seed: int) -> Iterator[str]:
     ----------
     seed : decides all vectors and answers.
     """
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(seed))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_class(seed))
     server.daemon_threads = True
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="rehearsal services")
     thread.start()
@@ -142,12 +142,13 @@ def overlay(url: str) -> dict[str, str]:
 
 
 def _moved(endpoint: Mapping[str, Any], url: str) -> str:
+    """Returns the YAML of an endpoint at another address, without its address and limits."""
     dropped = ("url", "requests_per_minute", "tokens_per_minute")
     kept = {key: value for key, value in endpoint.items() if key not in dropped}
     return yaml.safe_dump({"url": url, **kept}, sort_keys=False, allow_unicode=True)
 
 
-def _handler(seed: int) -> type[BaseHTTPRequestHandler]:
+def _handler_class(seed: int) -> type[BaseHTTPRequestHandler]:
     routes = {"/v1/embeddings": embeddings, "/v1/chat/completions": chat}
 
     class Handler(BaseHTTPRequestHandler):
@@ -162,7 +163,7 @@ def _handler(seed: int) -> type[BaseHTTPRequestHandler]:
                     raise RefusedCallError(404, f"Invalid URL ({self.command} {self.path})")
                 if not self.headers.get("authorization", "").removeprefix("Bearer").strip():
                     raise RefusedCallError(401, "You didn't provide an API key.", "invalid_api_key")
-                self._send(200, routes[self.path](seed, _object(data)))
+                self._send(200, routes[self.path](seed, _parse_object(data)))
             except RefusedCallError as error:
                 about = {"message": str(error), "type": "invalid_request_error", "param": None, "code": error.code}
                 self._send(error.status, {"error": about})
@@ -192,7 +193,7 @@ def embeddings(seed: int, body: Mapping[str, Any]) -> dict[str, Any]:
     RefusedCallError
         The service would refuse it.
     """
-    name, model = _model(body, _EMBEDDING, embeds=True)
+    name, model = _served_model(body, _EMBEDDING, embeds=True)
     given = body.get("input")
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):
@@ -230,7 +231,7 @@ def chat(seed: int, body: Mapping[str, Any]) -> dict[str, Any]:
     RefusedCallError
         The service would refuse it.
     """
-    name, model = _model(body, _CHAT, embeds=False)
+    name, model = _served_model(body, _CHAT, embeds=False)
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
         raise RefusedCallError(400, "'messages': expected a list of one message or more.")
@@ -265,21 +266,23 @@ def answer(contents: Sequence[str], rng: random.Random, held: bool) -> str:
     """Returns what a model says to messages; unless it is `held` to JSON, some answers are fenced or broken."""
     said = next((each for each in contents if each.startswith(("The declaration `", "Query:"))), contents[-1])
     named = re.match("The declaration `(.*?)`", said)  # in the prompt `informalise`; the other prompt is `augment`
-    value = _informal(named[1], said, rng) if named else _augmented(said, rng)
+    value = _informal_answer(named[1], said, rng) if named else _augmented_answer(said, rng)
     written = json.dumps(value, ensure_ascii=False)
     if not held and rng.random() < FAULTY:
         return written[:-1]
     return f"```json\n{written}\n```" if not held and rng.random() < FENCED else written
 
 
-def _informal(name: str, said: str, rng: random.Random) -> dict[str, str]:
+def _informal_answer(name: str, said: str, rng: random.Random) -> dict[str, str]:
+    """Returns what the stand-in of a model answers to the prompt `informalise`: name and statement."""
     words = [part.lower() for part in _IDENTIFIER.findall(name)] or ["statement"]
     about = " ".join(rng.choices(sorted(set(_WORD.findall(said))), k=12))
     statement = f"Let $x$ be given. Then the {' '.join(words)} holds: {about}, that is $x = x$."
     return {"name": " ".join(words).capitalize(), "statement": statement}
 
 
-def _augmented(said: str, rng: random.Random) -> dict[str, str]:
+def _augmented_answer(said: str, rng: random.Random) -> dict[str, str]:
+    """Returns what the stand-in of a model answers to the prompt `augment`: name, statement and Lean for a query."""
     query = said.split("\n\nAnswer with", 1)[0].removeprefix("Query:").removesuffix("Answer:").strip()
     words = re.findall("[a-z]{3,}", query.lower())[:5] or ["identity"]
     proof = " := by\n  rfl" if rng.random() < FENCED else ""  # the prompt forbids one; models give it all the same
@@ -288,7 +291,7 @@ def _augmented(said: str, rng: random.Random) -> dict[str, str]:
     return {"name": " ".join(words).capitalize(), "statement": statement, "lean": lean}
 
 
-def _object(data: bytes) -> dict[str, Any]:
+def _parse_object(data: bytes) -> dict[str, Any]:
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
@@ -298,7 +301,7 @@ def _object(data: bytes) -> dict[str, Any]:
     return body
 
 
-def _model(body: Mapping[str, Any], known: frozenset[str], embeds: bool) -> tuple[str, ServedModel]:
+def _served_model(body: Mapping[str, Any], known: frozenset[str], embeds: bool) -> tuple[str, ServedModel]:
     name = body.get("model")
     model = MODELS.get(name) if isinstance(name, str) else None
     if not isinstance(name, str) or model is None or bool(model.dimensions) != embeds:

@@ -176,11 +176,11 @@ def _check_folder(folder: Path, scale: StandInSizes, seed: int, real: Sequence[s
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise HarnessError(f"{folder}: is not empty and holds no rehearsal; name another folder")
         return
-    found = config.parse(about.read_bytes(), str(about))
+    noted = config.parse(about.read_bytes(), str(about))
     wanted = {"made by": f"mathir-harness {__version__}", "scale": asdict(scale), "seed": seed, "real": sorted(real)}
     for key, value in wanted.items():
-        if found.get(key) != value:
-            raise HarnessError(f"{about}: key {key!r} is {found.get(key)!r}, expected {value!r}; name another folder")
+        if noted.get(key) != value:
+            raise HarnessError(f"{about}: key {key!r} is {noted.get(key)!r}, expected {value!r}; name another folder")
 
 
 def _check_real(real: Sequence[str], known: Iterable[str]) -> None:
@@ -191,9 +191,9 @@ def _check_real(real: Sequence[str], known: Iterable[str]) -> None:
 
 def models_of(parts: Iterable[Mapping[str, object]]) -> set[str]:
     """Returns the models in files that systems read, by all keys that name one."""
-    found = list(parts)
-    names = set(states.needed_models(found))
-    names |= {str(part[key]) for part in found for key in ("tokens", "teacher") if isinstance(part.get(key), str)}
+    mappings = list(parts)
+    names = set(states.needed_models(mappings))
+    names |= {str(part[key]) for part in mappings for key in ("tokens", "teacher") if isinstance(part.get(key), str)}
     return names - set(config.names("llm"))
 
 
@@ -244,18 +244,18 @@ def _overlay_model(folder: Path, name: str, place: Path) -> None:
         "model": {"engine": "transformers", "folder": name},
         "files": files,
     }
-    _write(folder, name, mapping)
+    _write_source(folder, name, mapping)
 
 
 def _overlay_source(folder: Path, name: str, given: Sequence[Path], above: str) -> None:
     files = {f"{above}/{path.name}": {"sha256": sha256_file(path), "size": path.stat().st_size} for path in given}
     how = "harness rehearse makes it"
-    _write(
+    _write_source(
         folder, name, {"title": f"stand-in for {name}", "licence": "none: generated", "by_hand": how, "files": files}
     )
 
 
-def _write(folder: Path, name: str, mapping: Mapping[str, object]) -> None:
+def _write_source(folder: Path, name: str, mapping: Mapping[str, object]) -> None:
     write_atomic(folder / "conf" / "source" / f"{name}.yaml", yaml.safe_dump(dict(mapping), sort_keys=False))
 
 

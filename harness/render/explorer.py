@@ -36,7 +36,7 @@ def to_json(block: Explorer) -> str:
     formulas = _Formulas()
     data = {
         "pair": [visible(run) for run in block.pair],
-        "collections": [_collection(collection, formulas) for collection in block.collections],
+        "collections": [_collection_json(collection, formulas) for collection in block.collections],
         "documents": {
             visible(doc): [formulas.text(title), formulas.text(body)]
             for doc, (title, body) in sorted(block.documents.items())
@@ -48,10 +48,10 @@ def to_json(block: Explorer) -> str:
     return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def _collection(pages: TopicPages, formulas: _Formulas) -> dict[str, object]:
-    found = [rank for page in pages.topics for ranks in page.ranks for rank in ranks]
-    found += [rank for page in pages.topics for first in page.judged_firsts for _, rank in first]
-    highest = max((*found, *(len(page.docs) for page in pages.topics)), default=0)
+def _collection_json(pages: TopicPages, formulas: _Formulas) -> dict[str, object]:
+    ranks_shown = [rank for page in pages.topics for ranks in page.ranks for rank in ranks]
+    ranks_shown += [rank for page in pages.topics for first in page.judged_firsts for _, rank in first]
+    highest = max((*ranks_shown, *(len(page.docs) for page in pages.topics)), default=0)
     width = 2 if highest < len(_DIGITS) ** 2 else 4
     # Ids that are plain numbers, such as those of posts, take half the space as base-64 numbers.
     numbers = all(_PLAIN.fullmatch(doc) for page in pages.topics for doc in page.docs)
@@ -65,7 +65,7 @@ def _collection(pages: TopicPages, formulas: _Formulas) -> dict[str, object]:
         "link": visible(pages.link),
         "language": visible(pages.language),
         "direction": pages.direction,
-        "versions": [_version(version) for version in pages.versions],
+        "versions": [_version_json(version) for version in pages.versions],
         "width": width,
         "topics": [
             _topic(page, pages.versions, width, numbers, formulas) for page in track(pages.topics, "pages of topics")
@@ -73,7 +73,7 @@ def _collection(pages: TopicPages, formulas: _Formulas) -> dict[str, object]:
     }
 
 
-def _version(version: TopicVersion) -> dict[str, object]:
+def _version_json(version: TopicVersion) -> dict[str, object]:
     return {
         "name": visible(version.name),
         "runs": [visible(run) for run in version.runs],
@@ -87,6 +87,7 @@ def _version(version: TopicVersion) -> dict[str, object]:
 def _topic(
     page: TopicPage, versions: Sequence[TopicVersion], width: int, numbers: bool, formulas: _Formulas
 ) -> dict[str, object]:
+    """Returns a topic as JSON values, with rankings and grades as strings of digits."""
     place = {grade: index for index, (grade, _) in enumerate(page.judged)}
     broad = 1 if len(place) < len(_DIGITS) else 2
     return {
@@ -128,13 +129,13 @@ def _digits(numbers: Sequence[int], width: int) -> str:
 
 def _written(text: str, placeholder: str) -> list[object]:
     """Returns a literal text as strings, and lists of one string for parts that read left to right."""
-    found = [(start, end) for start, end, _ in located(text)]
+    spans = [(start, end) for start, end, _ in located(text)]
     if placeholder:
         marks = re.finditer(rf"{re.escape(placeholder)}\d+", text, re.ASCII)
-        found += [mark.span() for mark in marks if not any(a < mark.end() and mark.start() < b for a, b in found)]
+        spans += [mark.span() for mark in marks if not any(a < mark.end() and mark.start() < b for a, b in spans)]
     out: list[object] = []
     at = 0
-    for start, end in sorted(found):
+    for start, end in sorted(spans):
         out += [visible(text[at:start]), [visible(text[start:end])]]
         at = end
     return [part for part in (*out, visible(text[at:])) if part]
@@ -152,7 +153,7 @@ class _Formulas:
 
     def text(self, text: str) -> list[str | int]:
         """Returns a text as strings and indices of formulas."""
-        return [visible(part) if isinstance(part, str) else self._place(part) for part in segments(text)]
+        return [visible(part) if isinstance(part, str) else self._index_of(part) for part in segments(text)]
 
     def placed(self, texts: tuple[str, str], placeholder: str | None) -> int:
         """Returns the index of a title and body in `texts`; with a prefix of placeholders they are shown literally."""
@@ -162,15 +163,15 @@ class _Formulas:
             self.texts.append([self.text(t) if placeholder is None else _written(t, placeholder) for t in texts])
         return self._placed[key]
 
-    def _place(self, formula: RenderedFormula) -> int:
+    def _index_of(self, formula: RenderedFormula) -> int:
         if formula not in self._known:
             self._known[formula] = len(self.made)
             element = to_mathml(formula.latex, formula.display)
-            tree = [] if element is None else [self._tree(element)]
+            tree = [] if element is None else [self._as_lists(element)]
             self.made.append([visible(formula.latex), int(formula.display), *tree])
         return self._known[formula]
 
-    def _tree(self, element: Element) -> list[object]:
+    def _as_lists(self, element: Element) -> list[object]:
         kind = (element.tag, *chain.from_iterable(element.items()))
         place = self.kinds.setdefault(kind, len(self.kinds))
-        return [place, *([element.text] if element.text else []), *[self._tree(child) for child in element]]
+        return [place, *([element.text] if element.text else []), *[self._as_lists(child) for child in element]]

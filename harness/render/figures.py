@@ -67,17 +67,17 @@ def dot_interval(
     body += svg_line(scale(0.0), 10, scale(0.0), bottom, "zero") if shown and zero else ""
     body += "".join(svg_line(scale(bound), 10, scale(bound), bottom, "margin") for bound in bounds)
     for index, (label, mean, low, high, highlighted) in enumerate(rows):
-        y, strong, series = _middle(heights, index), "big" if highlighted else "", 1 if highlighted else 0
+        y, strong, series = _row_middle(heights, index), "big" if highlighted else "", 1 if highlighted else 0
         body += lines_of_text(left - 12, y, names[index], "end", strong)
         ends = [end for end in (low, high) if drawable(end)]
         if len(ends) == 2:
             body += svg_line(scale(low), y, scale(high), y, f"s{series}")
             body += "".join(svg_line(scale(end), y - 4, scale(end), y + 4, f"s{series}") for end in ends)
         if drawable(mean):
-            hint = tip(f"{label}: {_spread(mean, low, high, decimals)}")
+            hint = tip(f"{label}: {_mean_text(mean, low, high, decimals)}")
             body += diamond(scale(mean), y, 6.5, "f1", hint) if highlighted else disc(scale(mean), y, 4.5, "f0", hint)
-        body += svg_text(WIDTH - 6, y + 4.5, _spread(mean, low, high, decimals), "end", strong or "soft")
-    description = "; ".join(f"{row[0]}: {_spread(row[1], row[2], row[3], decimals)}" for row in rows)
+        body += svg_text(WIDTH - 6, y + 4.5, _mean_text(mean, low, high, decimals), "end", strong or "soft")
+    description = "; ".join(f"{row[0]}: {_mean_text(row[1], row[2], row[3], decimals)}" for row in rows)
     return svg_document(bottom + 46, title or xlabel, description, body)
 
 
@@ -90,7 +90,7 @@ def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", 
     body += svg_text(WIDTH - 6, bottom + 37, "median / mean", "end", "soft")
     spoken = []
     for index, (label, values, total) in enumerate(clean):
-        y = _middle(heights, index)
+        y = _row_middle(heights, index)
         body += lines_of_text(left - 12, y, names[index], "end")
         if not values:
             body += svg_text(left + 8, y + 4.5, "n/a", "", "soft")
@@ -104,14 +104,14 @@ def distribution(rows: Sequence[tuple[str, Sequence[float]]], xlabel: str = "", 
         body += svg_line(scale(values[0]), y, scale(low), y, "s0") + svg_line(
             scale(high), y, scale(values[-1]), y, "s0"
         )
-        summary = f"n {len(values)}, quartiles {_show(low)}, {_show(middle)}, {_show(high)}, mean {_show(mean)}"
+        summary = f"n {len(values)}, quartiles {_fixed(low)}, {_fixed(middle)}, {_fixed(high)}, mean {_fixed(mean)}"
         summary += f", n/a {total - len(values)}" if total > len(values) else ""
         width = scale(high) - scale(low)
         body += element(
             "rect", tip(f"{label}: {summary}"), x=scale(low), y=y - 9, width=width, height=18.0, class_="box"
         )
         body += svg_line(scale(middle), y - 9, scale(middle), y + 9, "zero") + diamond(scale(mean), y, 5.5, "f1")
-        body += svg_text(WIDTH - 6, y + 4.5, f"{_show(middle)} / {_show(mean)}", "end", "soft")
+        body += svg_text(WIDTH - 6, y + 4.5, f"{_fixed(middle)} / {_fixed(mean)}", "end", "soft")
         spoken.append(f"{label}: {summary}")
     legend = "box: quartiles; line: median; diamond: mean; dots: single values"
     body += svg_text(6, bottom + 60, legend, "", "soft")
@@ -155,11 +155,11 @@ def grouped_bars(
                 body += _upright("n/a", x + step / 2, scale(0.0) - 6)
                 continue
             high, low = sorted((scale(value), scale(0.0)))
-            hint = tip(f"{group}, {name}: {_show(value)}")
+            hint = tip(f"{group}, {name}: {_fixed(value)}")
             place = {"x": x + step * 0.06, "y": high, "width": step * 0.88, "height": low - high}
             body += element("rect", hint, **place, **_fill(s))
             if step >= 36:
-                body += svg_text(x + step / 2, high - 4, _show(value), "middle", "soft")
+                body += svg_text(x + step / 2, high - 4, _fixed(value), "middle", "soft")
         middle = left + pitch * (g + 0.5)
         if upright:
             body += _upright(names[g], middle + 4.5, bottom + 8, "end")
@@ -168,7 +168,7 @@ def grouped_bars(
                 body += svg_text(middle, bottom + 20 + LINE * index, part, "middle")
     body += svg_line(left, scale(0.0), right, scale(0.0), "zero")
     description = "; ".join(
-        f"{group}: " + ", ".join(f"{name} {_show(row[s])}" for s, name in enumerate(series))
+        f"{group}: " + ", ".join(f"{name} {_fixed(row[s])}" for s, name in enumerate(series))
         for group, row in zip(groups, values, strict=True)
     )
     return svg_document(bottom + 16 + room, title or ylabel, description, body, hatched=True)
@@ -216,7 +216,7 @@ def p_value_matrix(names: Sequence[str], p: Sequence[Sequence[float]], title: st
             body += element("rect", x=x, y=bottom, width=16.0, height=14.0, **fills[level])
             body += svg_text(x + 22, bottom + 12, label, "", "soft")
             x += 96
-    return svg_document(bottom + 24, title, _first(low, 20) or "no p value below .05", under + body, hatched=True)
+    return svg_document(bottom + 24, title, _first_texts(low, 20) or "no p value below .05", under + body, hatched=True)
 
 
 def scatter(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str, title: str = "") -> str:
@@ -292,7 +292,7 @@ def curves(
             hint = tip(f"{name + ': ' if name else ''}{xlabel} {x:.4g}, {ylabel} {y:.4g}")
             body += _marker(index, x_scale(x), y_scale(y), hint)
     description = "; ".join(
-        f"{name or ylabel}: " + _first([f"{x:.4g} {_show(y)}" for x, y in points], 20) for name, points in drawn
+        f"{name or ylabel}: " + _first_texts([f"{x:.4g} {_fixed(y)}" for x, y in points], 20) for name, points in drawn
     )
     body += svg_text(right, bottom + 37, f"n/a: {missing}", "end", "soft") if missing else ""
     return svg_document(bottom + 46, title or f"{ylabel} against {xlabel}", description, body)
@@ -316,7 +316,7 @@ def stars(points: Sequence[tuple[str, str, str, float, float]], title: str) -> s
     bottom = top + 470
     xs, ys = ([float(point[at]) for point in drawn] or [0.0] for at in (3, 4))
     x_scale, y_scale = (
-        _linear(min(of), max(of) if max(of) > min(of) else min(of) + max(1.0, abs(min(of))), *area)
+        _linear_scale(min(of), max(of) if max(of) > min(of) else min(of) + max(1.0, abs(min(of))), *area)
         for of, area in ((xs, (26, WIDTH - 26)), (ys, (bottom - 16, top + 16)))
     )
     places: dict[str, list[tuple[float, float]]] = {}
@@ -335,7 +335,7 @@ def stars(points: Sequence[tuple[str, str, str, float, float]], title: str) -> s
     spoken = [f"{name}: {len(at)} points" for name, at in places.items()]
     missing = f"n/a: {len(points) - len(drawn)}" if len(drawn) < len(points) else ""
     names += svg_text(WIDTH - 14, bottom + 4, missing, "end", "soft") if missing else ""
-    return svg_document(bottom + 10, title, _first(spoken, 40), legend + lines + marks + names)
+    return svg_document(bottom + 10, title, _first_texts(spoken, 40), legend + lines + marks + names)
 
 
 def _marker(series: int, x: float, y: float, hint: str = "") -> str:
@@ -344,16 +344,17 @@ def _marker(series: int, x: float, y: float, hint: str = "") -> str:
     return shape if series < 3 else shape.replace(f'class="f{series}"', f'class="paper s{series}"', 1)
 
 
-def _show(value: float, decimals: int = 3) -> str:
+def _fixed(value: float, decimals: int = 3) -> str:
+    """Returns a number with a fixed number of decimals and a true minus sign."""
     return f"{value:.{decimals}f}".replace("-", "−") if drawable(value) else "n/a"
 
 
-def _spread(mean: float, low: float, high: float, decimals: int) -> str:
-    ends = f" [{_show(low, decimals)}, {_show(high, decimals)}]" if drawable(low) or drawable(high) else ""
-    return f"{_show(mean, decimals)}{ends}"
+def _mean_text(mean: float, low: float, high: float, decimals: int) -> str:
+    ends = f" [{_fixed(low, decimals)}, {_fixed(high, decimals)}]" if drawable(low) or drawable(high) else ""
+    return f"{_fixed(mean, decimals)}{ends}"
 
 
-def _first(parts: Sequence[str], most: int) -> str:
+def _first_texts(parts: Sequence[str], most: int) -> str:
     rest = len(parts) - most
     return "; ".join(parts[:most]) + (f"; and {rest} more" if rest > 0 else "")
 
@@ -385,7 +386,7 @@ def _fitting(values: Sequence[float], width: float, whole: bool) -> Sequence[flo
     return marks
 
 
-def _linear(low: float, high: float, start: float, end: float) -> Scale:
+def _linear_scale(low: float, high: float, start: float, end: float) -> Scale:
     return lambda value: start + (value - low) / (high - low) * (end - start)
 
 
@@ -393,7 +394,7 @@ def _x_axis(values: Sequence[float], label: str, area: Area, whole: bool = False
     """Returns the horizontal scale that covers the values, and its grid, numbers and label as markup."""
     left, right, top, bottom = area
     marks = _fitting(values, right - left, whole)
-    scale = _linear(marks[0], marks[-1], left, right)
+    scale = _linear_scale(marks[0], marks[-1], left, right)
     body = "".join(
         svg_line(scale(mark), top, scale(mark), bottom, "rule")
         + svg_text(scale(mark), bottom + 17, tick_label(mark, marks), "middle", "soft")
@@ -407,7 +408,7 @@ def _y_axis(values: Sequence[float], label: str, area: Area) -> tuple[Scale, str
     """Returns the vertical scale that covers the values, and its grid, numbers and label as markup."""
     left, right, top, bottom = area
     marks = ticks(min(values, default=0.0), max(values, default=1.0))
-    scale = _linear(marks[0], marks[-1], bottom, top)
+    scale = _linear_scale(marks[0], marks[-1], bottom, top)
     body = "".join(
         svg_line(left, scale(mark), right, scale(mark), "rule")
         + svg_text(left - 7, scale(mark) + 4.5, tick_label(mark, marks), "end", "soft")
@@ -448,7 +449,7 @@ def _row_labels(labels: Sequence[str], row: float, strong: bool = False) -> tupl
     return left, lines, [max(row, LINE * len(of) + 6) if len(of) > 1 else row for of in lines]
 
 
-def _middle(heights: Sequence[float], index: int) -> float:
+def _row_middle(heights: Sequence[float], index: int) -> float:
     return 10 + sum(heights[:index]) + heights[index] / 2
 
 

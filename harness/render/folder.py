@@ -65,7 +65,7 @@ class BuildFolder:
             os.close(self._handle)
             raise HarnessError(f"{self.root}: another build is writing this folder; wait until it ends") from None
         try:
-            self._owned = {**_partial(self.root / PARTIAL), **_manifest(self.root / MANIFEST)}
+            self._owned = {**_partial(self.root / PARTIAL), **_read_manifest(self.root / MANIFEST)}
         except BaseException:
             os.close(self._handle)
             raise
@@ -128,17 +128,17 @@ class BuildFolder:
 def _partial(path: Path) -> dict[str, str]:
     """Returns the paths that a killed build may have written."""
     lines = path.read_text("utf-8", "replace").splitlines()
-    return {line: "" for line in lines if _usable(line)}
+    return {line: "" for line in lines if _is_valid_path(line)}
 
 
-def _manifest(path: Path) -> dict[str, str]:
+def _read_manifest(path: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     try:
         document = json.loads(path.read_text("utf-8"))
         files = document["files"]
         right = (document["schema"], document["version"]) == (SCHEMA, VERSION)
-        right = right and all(_usable(name) and _SHA.fullmatch(digest) for name, digest in files.items())
+        right = right and all(_is_valid_path(name) and _SHA.fullmatch(digest) for name, digest in files.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         right = False
     if not right:
@@ -146,7 +146,8 @@ def _manifest(path: Path) -> dict[str, str]:
     return dict(files)
 
 
-def _usable(path: object) -> bool:
+def _is_valid_path(path: object) -> bool:
+    """Returns whether a value is a path that a manifest may name."""
     try:
         return isinstance(path, str) and bool(check_path(path))
     except HarnessError:

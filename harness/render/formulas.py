@@ -146,15 +146,15 @@ def _formula(text: str, opening: re.Match[str], absent: set[str]) -> tuple[Rende
     begin = opening.end()
     if opening[1]:
         closing = f"\\end{{{opening[1]}{opening[2]}}}"
-        end = _find(text, closing, begin, absent)
+        end = _find_or_note(text, closing, begin, absent)
         whole = text[opening.start() : end + len(closing)]
         return (RenderedFormula(whole, True), end + len(closing)) if end >= 0 else (None, begin)
     if opening[0] in _BRACKETS:
         closing, display = _BRACKETS[opening[0]]
-        end = _find(text, closing, begin, absent)
+        end = _find_or_note(text, closing, begin, absent)
     elif opening[0] in ("$", "$$"):
         closing, display = opening[0], opening[0] == "$$"
-        end = -1 if closing in absent else _dollar(text, closing, begin, absent)
+        end = -1 if closing in absent else _closing_dollar(text, closing, begin, absent)
         if end >= 0 and text[end + len(closing) : end + len(closing) + 1].isdigit() and not display:
             return None, begin
     else:
@@ -163,23 +163,23 @@ def _formula(text: str, opening: re.Match[str], absent: set[str]) -> tuple[Rende
     return (RenderedFormula(latex, display), end + len(closing)) if end >= 0 and latex else (None, begin)
 
 
-def _find(text: str, closing: str, begin: int, absent: set[str]) -> int:
+def _find_or_note(text: str, closing: str, begin: int, absent: set[str]) -> int:
     end = -1 if closing in absent else text.find(closing, begin)
     if end < 0:
         absent.add(closing)
     return end
 
 
-def _dollar(text: str, closing: str, begin: int, absent: set[str]) -> int:
+def _closing_dollar(text: str, closing: str, begin: int, absent: set[str]) -> int:
     """Returns the position of the closing dollar signs: the first outside braces, else the first, else -1."""
     depth, first = 0, -1
-    for found in _TOKEN.finditer(text, begin):
-        if found[0] == "$" and text.startswith(closing, found.start()):
-            first = found.start() if first < 0 else first
+    for token in _TOKEN.finditer(text, begin):
+        if token[0] == "$" and text.startswith(closing, token.start()):
+            first = token.start() if first < 0 else first
             if depth <= 0 or "{" in absent:
-                return found.start()
-        elif found[0] in ("{", "}"):
-            depth += 1 if found[0] == "{" else -1
+                return token.start()
+        elif token[0] in ("{", "}"):
+            depth += 1 if token[0] == "{" else -1
     # Unclosed braces are searched only once.
     absent.add("{" if first >= 0 else closing)
     return first
@@ -194,12 +194,12 @@ def to_mathml(latex: str, display: bool = False) -> Element | None:
     from latex2mathml.converter import convert_to_element
 
     openings = latex.count("{") + latex.count("\\")  # nothing is nested deeper
-    if len(latex) > LONGEST or (openings > DEEPEST and _depth(latex) > DEEPEST):
+    if len(latex) > LONGEST or (openings > DEEPEST and _nesting_depth(latex) > DEEPEST):
         return None
     try:
         source = _convertible(_ROW.sub(r"\1 ", _NO_PART.sub(" ", visible(latex))), display)
         limits = _LIMITS.sub(r"\1\\limits", source) if display else source
-        element = _read(convert_to_element(limits, display="block" if display else "inline"))
+        element = _read_as_xml(convert_to_element(limits, display="block" if display else "inline"))
     except Exception:
         # The converter may fail in any way on arbitrary LaTeX; the page then shows the LaTeX itself.
         return None
@@ -213,12 +213,12 @@ def _convertible(latex: str, display: bool) -> str:
     """Replaces environments and fractions that the converter does not know by others that look the same."""
     out: list[str] = []
     at = 0
-    for found in _ENVIRONMENT.finditer(latex):
-        kind, name = found[1], found[2]
-        if name not in _REPLACED or found.start() < at:
+    for match in _ENVIRONMENT.finditer(latex):
+        kind, name = match[1], match[2]
+        if name not in _REPLACED or match.start() < at:
             continue
-        out.append(latex[at : found.start()])
-        at = found.end()
+        out.append(latex[at : match.start()])
+        at = match.end()
         begin, end = _REPLACED[name]
         out.append(begin if kind == "begin" else end)
         if kind == "end":
@@ -232,7 +232,7 @@ def _convertible(latex: str, display: bool) -> str:
         if begin == _ARRAY[0]:
             named = _NO_COLUMN.sub("", columns[1].lower().replace("p", "l")) if columns else "rcl"
             out.append(f"{{{named or 'c'}}}")
-    return _GENERAL_FRACTION.sub(lambda found: _fraction(found, display), "".join((*out, latex[at:])))
+    return _GENERAL_FRACTION.sub(lambda match: _fraction(match, display), "".join((*out, latex[at:])))
 
 
 def _fraction(match: re.Match[str], display: bool) -> str:
@@ -242,7 +242,7 @@ def _fraction(match: re.Match[str], display: bool) -> str:
     return rf"\genfrac{left}{right}{{{line}}}{{{match[6] or int(not display)}}}"
 
 
-def _read(made: Element) -> Element | None:
+def _read_as_xml(made: Element) -> Element | None:
     """Returns a tree of the converter as it reads in XML; None if it has a comment or an instruction.
 
     The converter's texts are XML: `&#x02032;` is a prime. Nearly all are letters or single characters by their code,
@@ -276,13 +276,13 @@ def _as_read(text: str) -> str | None:
     # XML may refuse other codes.
     if not _PLAIN.fullmatch(text) or not all(0x20 <= code < 0xD800 or 0x10000 <= code < 0x20000 for code in codes):
         return None
-    return _CODE.sub(lambda found: chr(int(found[1], 16)), text)
+    return _CODE.sub(lambda match: chr(int(match[1], 16)), text)
 
 
-def _depth(latex: str) -> int:
+def _nesting_depth(latex: str) -> int:
     deepest = depth = 0
-    for found in _NESTING.finditer(latex):
-        depth += bool(found[1]) - bool(found[2])
+    for match in _NESTING.finditer(latex):
+        depth += bool(match[1]) - bool(match[2])
         deepest = max(deepest, depth)
     return deepest
 
@@ -300,7 +300,7 @@ def _clean(root: Element) -> bool:
             element.text = visible(_styled(element.text, element.get("mathvariant", "")))
         element.tail = None
         if attributes := element.items():
-            element.attrib = {name: value for name, value in attributes if _allowed(name, value)}
+            element.attrib = {name: value for name, value in attributes if _is_allowed(name, value)}
     for element in root.iter():
         for index, child in enumerate(element):
             if child.tag == "mrow":
@@ -336,7 +336,7 @@ def _space(row: Element) -> None:
             core.attrib = {"lspace": _THIN if before else "0", "rspace": _THIN if after else "0"}
 
 
-def _allowed(name: str, value: str) -> bool:
+def _is_allowed(name: str, value: str) -> bool:
     return value in _CHOICES.get(name, ()) or (name in _LENGTHS and _LENGTH.fullmatch(value) is not None)
 
 
@@ -355,11 +355,11 @@ _OLD_STYLES = {"double-struck": "DOUBLE-STRUCK", "script": "SCRIPT", "fraktur": 
 
 def _styled(text: str, variant: str) -> str:
     """Converts letters to a mathematical alphabet, since browsers no longer support `mathvariant`."""
-    return "".join(_letter(letter, variant) for letter in text) if variant in _STYLES else text
+    return "".join(_styled_letter(letter, variant) for letter in text) if variant in _STYLES else text
 
 
 @lru_cache(maxsize=2_000)
-def _letter(letter: str, variant: str) -> str:
+def _styled_letter(letter: str, variant: str) -> str:
     name = unicodedata.name(letter, "")
     kind = re.fullmatch(r"(?:LATIN|GREEK|DIGIT) ?(CAPITAL|SMALL)?(?: LETTER)? ?([A-Z]+)", name)
     if kind is None:

@@ -86,7 +86,7 @@ def render_html(report: Content, *, csv: bool = False) -> str:
 
 def render_html_table(table: Table, label: str = "Table 1") -> str:
     """Renders one table as in a report, without the rest of the page."""
-    drawn: str = template("table.html.j2").module.table(_table(table, label))  # type: ignore[attr-defined]
+    drawn: str = template("table.html.j2").module.table(_table_data(table, label))  # type: ignore[attr-defined]
     return drawn
 
 
@@ -156,7 +156,7 @@ def block(content: Block, labels: dict[str, str]) -> dict[str, Any]:
         case Facts(items):
             return {"kind": "facts", "items": [(*item, bool(_ADDRESS.fullmatch(item[1]))) for item in items]}
         case Table():
-            return {"kind": "table", "table": _table(content, labels[content.id])}
+            return {"kind": "table", "table": _table_data(content, labels[content.id])}
         case Explorer():
             return {
                 "kind": "explorer",
@@ -173,11 +173,11 @@ def block(content: Block, labels: dict[str, str]) -> dict[str, Any]:
                 "label": label,
                 "caption": content.caption,
                 "svg": Markup(svg.check(content.svg, content.id)),  # noqa: S704 - checked element by element
-                "table": None if content.table is None else _table(content.table, f"Numbers of {label}"),
+                "table": None if content.table is None else _table_data(content.table, f"Numbers of {label}"),
             }
 
 
-def _table(table: Table, label: str) -> dict[str, Any]:
+def _table_data(table: Table, label: str) -> dict[str, Any]:
     notes = footnotes(table)
     room = [_room(table, index) for index in range(len(table.columns))]
     rows = [[_cell(table, index, cell, notes, room[index]) for index, cell in enumerate(row)] for row in table.rows]
@@ -228,6 +228,7 @@ def _heads(table: Table) -> list[list[dict[str, Any]]]:
 
 
 def _cell(table: Table, index: int, cell: Cell, notes: dict[str, str], room: int) -> dict[str, Any]:
+    """Returns the data of the template for a cell."""
     is_text = table.columns[index].kind == "text"
     classes = ["t"] if is_text else []
     if is_text and len(cell.text) > _HALF_TEXT:

@@ -114,7 +114,7 @@ def render_latex(report: Content) -> str:
     for section in report.sections:
         parts.append(f"\\{_HEADINGS[section.level]}{{{escape_latex(section.title)}}}")
         for block in section.blocks:
-            parts += _block(block, labels)
+            parts += _render_block(block, labels)
     return "\n\n".join([*parts, "\\end{document}\n"])
 
 
@@ -124,7 +124,7 @@ def render_table(table: Table) -> str:
     The table has its natural width, is neither scaled nor split, and words are not broken.
     """
     letters = footnotes(table)
-    shares = _prose(table).items()
+    shares = _prose_shares(table).items()
     prose = {index: share for index, share in shares if any(" " in row[index].text for row in table.rows)}
     body = _tabular(table, letters, prose, escape_unbroken)
     needed = [package for package, commands in _PACKAGES.items() if re.search(commands, body)]
@@ -153,10 +153,10 @@ def _escaped(text: str, longest: int) -> str:
     if _LITERAL.fullmatch(text):
         return text
     shown = spelled(unicodedata.normalize("NFC", visible(text)), lambda char: _char(char) is not None)
-    return " ".join(_word(word, longest) for word in shown.split(" "))
+    return " ".join(_breakable_word(word, longest) for word in shown.split(" "))
 
 
-def _word(word: str, longest: int) -> str:
+def _breakable_word(word: str, longest: int) -> str:
     parts: list[str] = []
     for index, char in enumerate(word):
         # Checksums and paths must be breakable; doubled, these characters would form a ligature.
@@ -186,7 +186,7 @@ def _char(char: str) -> str | None:
     return None
 
 
-def _block(block: Block, labels: dict[str, str]) -> list[str]:
+def _render_block(block: Block, labels: dict[str, str]) -> list[str]:
     match block:
         case Prose(paragraphs):
             return [escape_latex(paragraph) for paragraph in paragraphs]
@@ -194,9 +194,9 @@ def _block(block: Block, labels: dict[str, str]) -> list[str]:
             lines = [f"\\item[{{{escape_latex(name)}}}] {escape_latex(value)}" for name, value in items]
             return ["\n".join([r"{\raggedright\begin{description}", *lines, r"\end{description}}"])] if lines else []
         case Table():
-            return [_table(block)]
+            return [_render_table(block)]
         case Explorer():
-            return [_table(table) for table in block.tables] or [escape_latex(ON_THE_PAGE)]
+            return [_render_table(table) for table in block.tables] or [escape_latex(ON_THE_PAGE)]
         case Figure():
             return [_figure(block, labels[block.id])]
 
@@ -209,41 +209,41 @@ def _figure(figure: Figure, label: str) -> str:
         r"\begin{inplace}{figure}",
         f"\\IfFileExists{{{drawing}}}{{\\fit{{\\includegraphics[width=\\linewidth]{{{drawing}}}}}}}"
         f"{{\\fbox{{\\parbox{{.8\\linewidth}}{{\\centering {escape_latex(missing)}}}}}}}",
-        f"\\par\\nopagebreak\\caption{{{_sentence(escape_latex(figure.caption))}}}",
+        f"\\par\\nopagebreak\\caption{{{_ended_sentence(escape_latex(figure.caption))}}}",
         f"\\label{{fig:{figure.id}}}",
         r"\end{inplace}",
     ]
     if figure.table is not None:
         caption = f"\\parbox{{\\linewidth}}{{Numbers of {label}. {_caption(figure.table, escape_latex)}}}"
         lines += ["", r"\begin{inplace}{table}", caption, _tabulars(figure.table), r"\end{inplace}"]
-        lines += _footnotes(figure.table)
+        lines += _render_footnotes(figure.table)
     return "\n".join(lines)
 
 
-def _table(table: Table) -> str:
+def _render_table(table: Table) -> str:
     caption = f"\\caption{{{_caption(table, escape_latex)}}}"
     if table.label:  # LaTeX would number it
         caption = f"\\parbox{{\\linewidth}}{{{escape_latex(table.label)}. {_caption(table, escape_latex)}}}"
     head = [r"\begin{inplace}{table}", caption, f"\\label{{tab:{table.id}}}"]
-    return "\n".join([*head, _tabulars(table), r"\end{inplace}", *_footnotes(table)])
+    return "\n".join([*head, _tabulars(table), r"\end{inplace}", *_render_footnotes(table)])
 
 
 def _caption(table: Table, write: Write) -> str:
     """Returns the caption, the legend of the marks used, and the notes, as sentences."""
-    legend = [f"{_symbol(name)}: {MARKS[name].meaning}" for name in marks_used(table)]
+    legend = [f"{_mark_symbol(name)}: {MARKS[name].meaning}" for name in marks_used(table)]
     sentences = [write(table.caption), "; ".join(legend), *(write(note) for note in table.notes)]
-    return " ".join(_sentence(sentence) for sentence in sentences if sentence)
+    return " ".join(_ended_sentence(sentence) for sentence in sentences if sentence)
 
 
-def _sentence(text: str) -> str:
+def _ended_sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def _symbol(mark: str) -> str:
+def _mark_symbol(mark: str) -> str:
     return f"$^{{{_SYMBOLS[mark]}}}$" if mark in _SYMBOLS else r"\textbf{bold}"
 
 
-def _footnotes(table: Table) -> list[str]:
+def _render_footnotes(table: Table) -> list[str]:
     notes = [f"\\textsuperscript{{{letter}}}\\,{escape_latex(note)}" for note, letter in footnotes(table).items()]
     return [f"\n{{\\footnotesize {'; '.join(notes)}\\par}}"] if notes else []
 
@@ -257,14 +257,14 @@ def _tabulars(table: Table) -> str:
             said = "more rows" if rows else "more columns" if columns else ""
             above = f"\\par\\medskip{{\\small ({said})}}" if said else ""
             parts.append(
-                f"{above}\\par\\nopagebreak\n\\fit{{%\n{_tabular(some, letters, _prose(part), escape_latex)}}}"
+                f"{above}\\par\\nopagebreak\n\\fit{{%\n{_tabular(some, letters, _prose_shares(part), escape_latex)}}}"
             )
     return "\n".join(parts)
 
 
 def _pages(table: Table) -> list[Table]:
     """Splits a table between rows, so that no part is higher than a page."""
-    widths, prose = _widths(table), _prose(table)
+    widths, prose = _widths(table), _prose_shares(table)
     most = _PAGE * max(1.0, sum(widths) / _LINE)  # a wide table is scaled down
     groups: list[list[tuple[Cell, ...]]] = [[]]
     used = 0
@@ -279,8 +279,9 @@ def _pages(table: Table) -> list[Table]:
 
 
 def _tabular(table: Table, letters: dict[str, str], prose: Mapping[int, float], write: Write) -> str:
-    head = f"\\begin{{tabular}}{{{_spec(table, prose)}}}\n\\toprule\n{_heads(table, write)}\n\\midrule"
-    return "\n".join([head, *_rows(table, letters, write), r"\bottomrule", r"\end{tabular}"])
+    """Returns a table's `tabular` environment with its head and rows."""
+    head = f"\\begin{{tabular}}{{{_column_spec(table, prose)}}}\n\\toprule\n{_render_heads(table, write)}\n\\midrule"
+    return "\n".join([head, *_render_rows(table, letters, write), r"\bottomrule", r"\end{tabular}"])
 
 
 def _parts(table: Table) -> list[Table]:
@@ -311,18 +312,18 @@ def _parts(table: Table) -> list[Table]:
     ]
 
 
-def _longest(table: Table, index: int) -> int:
+def _longest_cell(table: Table, index: int) -> int:
     cells = (len(visible(row[index].text)) for row in table.rows)
     return max(len(visible(table.columns[index].title)), max(cells, default=0))
 
 
-def _prose(table: Table) -> dict[int, float]:
+def _prose_shares(table: Table) -> dict[int, float]:
     """Returns the text columns that are set as paragraphs: index -> share of the line's width.
 
     They share what the others leave, at least half a line, by the square roots of their mean lengths; none gets less
     than its longest unbreakable word, or more than its longest text.
     """
-    longest = [_longest(table, index) for index in range(len(table.columns))]
+    longest = [_longest_cell(table, index) for index in range(len(table.columns))]
     prose = [at for at, column in enumerate(table.columns) if column.kind == "text" and longest[at] > _LONG_TEXT]
     left = max(_LINE / 2, _LINE - sum(size + 2 for at, size in enumerate(longest) if at not in prose))
     texts = {at: [visible(row[at].text) for row in table.rows] for at in prose}
@@ -338,9 +339,9 @@ def _prose(table: Table) -> dict[int, float]:
 
 def _widths(table: Table) -> list[float]:
     """Returns the width of each column, in characters."""
-    prose = _prose(table)
+    prose = _prose_shares(table)
     return [
-        prose[index] * _LINE if index in prose else _longest(table, index) + 2 + 0.7 * _room(table, index)
+        prose[index] * _LINE if index in prose else _longest_cell(table, index) + 2 + 0.7 * _room(table, index)
         for index in range(len(table.columns))
     ]
 
@@ -352,7 +353,7 @@ def _room(table: Table, index: int) -> int:
     return max((len(symbols(row[index])) + bool(row[index].note) for row in table.rows), default=0)
 
 
-def _spec(table: Table, prose: Mapping[int, float]) -> str:
+def _column_spec(table: Table, prose: Mapping[int, float]) -> str:
     spec = []
     for index, column in enumerate(table.columns):
         room = _room(table, index)
@@ -365,7 +366,7 @@ def _spec(table: Table, prose: Mapping[int, float]) -> str:
     return "".join(spec)
 
 
-def _heads(table: Table, write: Write) -> str:
+def _render_heads(table: Table, write: Write) -> str:
     titles = " & ".join(write(column.title) for column in table.columns) + r" \\"
     if not any(column.group for column in table.columns):
         return titles
@@ -378,7 +379,7 @@ def _heads(table: Table, write: Write) -> str:
     return f"{' & '.join(spans)} \\\\\n{' '.join(rules)}\n{titles}"
 
 
-def _rows(table: Table, letters: dict[str, str], write: Write) -> list[str]:
+def _render_rows(table: Table, letters: dict[str, str], write: Write) -> list[str]:
     columns = table.columns
     return [
         " & ".join(_cell(cell, column, letters, write) for cell, column in zip(row, columns, strict=True)) + r" \\"
@@ -387,6 +388,7 @@ def _rows(table: Table, letters: dict[str, str], write: Write) -> list[str]:
 
 
 def _cell(cell: Cell, column: Column, letters: dict[str, str], write: Write) -> str:
+    """Returns a cell as LaTeX, with its marks and the letter of its note."""
     is_number = column.kind == "number"
     text = write(numeral(cell, column))
     if "best" in cell.marks:

@@ -39,7 +39,7 @@ def render_markdown(report: Content) -> str:
     for section in report.sections:
         parts.append(f"{'#' * section.level} {escape_markdown(section.title)}")
         for block in section.blocks:
-            parts += _block(block, labels)
+            parts += _render_block(block, labels)
     return "\n\n".join(parts) + "\n"
 
 
@@ -47,15 +47,15 @@ def escape_markdown(text: str) -> str:
     """Escapes plain text within a line, so that no character is markup."""
     shown = visible(text).strip()
     parts, start = [], 0
-    for found in _ADDRESS.finditer(shown):
-        parts += [_escaped(shown[start : found.start()]), f"`{found[0]}`"]
-        start = found.end()
+    for match in _ADDRESS.finditer(shown):
+        parts += [_escaped(shown[start : match.start()]), f"`{match[0]}`"]
+        start = match.end()
     return "".join([*parts, _escaped(shown[start:])])
 
 
 def _escaped(text: str) -> str:
-    shown = _SPECIAL.sub(lambda found: f"\\{found[0]}", text)
-    return re.sub("[&<>|]", lambda found: _ENTITIES[found[0]], shown)
+    shown = _SPECIAL.sub(lambda match: f"\\{match[0]}", text)
+    return re.sub("[&<>|]", lambda match: _ENTITIES[match[0]], shown)
 
 
 def _fact(value: str) -> str:
@@ -72,7 +72,7 @@ def _paragraph(text: str) -> str:
     )
 
 
-def _block(block: Block, labels: dict[str, str]) -> list[str]:
+def _render_block(block: Block, labels: dict[str, str]) -> list[str]:
     match block:
         case Prose(paragraphs):
             return [_paragraph(paragraph) for paragraph in paragraphs]
@@ -81,22 +81,22 @@ def _block(block: Block, labels: dict[str, str]) -> list[str]:
                 ["\n".join(f"- **{escape_markdown(name)}:** {_fact(value)}" for name, value in items)] if items else []
             )
         case Table():
-            return _table(block, labels[block.id])
+            return _render_table(block, labels[block.id])
         case Explorer():
-            parts = [part for table in block.tables for part in _table(table, labels[table.id])]
+            parts = [part for table in block.tables for part in _render_table(table, labels[table.id])]
             return parts or [escape_markdown(ON_THE_PAGE)]
         case Figure():
             label, caption = labels[block.id], escape_markdown(block.caption)
             drawing = [f"![{label}. {caption}](figures/{block.id}.svg)", f"**{label}.** {caption}"]
-            return drawing if block.table is None else drawing + _table(block.table, f"Numbers of {label}")
+            return drawing if block.table is None else drawing + _render_table(block.table, f"Numbers of {label}")
 
 
-def _table(table: Table, label: str) -> list[str]:
+def _render_table(table: Table, label: str) -> list[str]:
     letters = footnotes(table)
     rows = [
-        _row([escape_markdown(column.full_title) for column in table.columns]),
-        _row([_rule(column) for column in table.columns]),
-        *(_row([_cell(cell, letters) for cell in row]) for row in table.rows),
+        _render_row([escape_markdown(column.full_title) for column in table.columns]),
+        _render_row([_alignment(column) for column in table.columns]),
+        *(_render_row([_render_cell(cell, letters) for cell in row]) for row in table.rows),
     ]
     parts = [f"**{label}.** {escape_markdown(table.caption)}", "\n".join(rows)]
     legend = [
@@ -110,15 +110,15 @@ def _table(table: Table, label: str) -> list[str]:
     return parts
 
 
-def _row(cells: list[str]) -> str:
+def _render_row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _rule(column: Column) -> str:
+def _alignment(column: Column) -> str:
     return "---:" if column.kind == "number" else ":---"
 
 
-def _cell(cell: Cell, letters: dict[str, str]) -> str:
+def _render_cell(cell: Cell, letters: dict[str, str]) -> str:
     text = escape_markdown(cell.text)
     shown = f"**{text}**" if "best" in cell.marks and text else text
     marks = "".join(escape_markdown(MARKS[name].symbol) for name in symbols(cell))

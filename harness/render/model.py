@@ -63,7 +63,7 @@ _HIDDEN = re.compile(
 def visible(text: str) -> str:
     """Puts a text on one line and shows characters that are invisible or reverse text as codes like `[U+202E]`."""
     # Nearly all texts are printable, and none of these characters is.
-    return text if text.isprintable() else _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", _BREAK.sub(" ", text))
+    return text if text.isprintable() else _HIDDEN.sub(lambda match: f"[U+{ord(match[0]):04X}]", _BREAK.sub(" ", text))
 
 
 def slug(text: str) -> str:
@@ -491,9 +491,9 @@ def footnotes(table: Table) -> dict[str, str]:
     for row in table.rows:
         for cell in row:
             if cell.note and cell.note not in notes:
-                notes[cell.note] = _letter(len(notes))
+                notes[cell.note] = _note_letter(len(notes))
     return notes
 
 
-def _letter(index: int) -> str:
-    return (_letter(index // 26 - 1) if index >= 26 else "") + chr(ord("a") + index % 26)
+def _note_letter(index: int) -> str:
+    return (_note_letter(index // 26 - 1) if index >= 26 else "") + chr(ord("a") + index % 26)

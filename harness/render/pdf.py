@@ -62,14 +62,14 @@ def render_pdf(drawing: str, name: str, form: str = "pdf") -> bytes:
     figure = json.dumps(_parts(svg.check(drawing, name), name))
     try:
         given: dict[str, Any] = {"format": form, "ppi": _DENSITY} if form == "png" else {}
-        made = typst.compile(_TEMPLATE.read_bytes(), font_paths=_fonts(), sys_inputs={"figure": figure}, **given)
+        made = typst.compile(_TEMPLATE.read_bytes(), font_paths=_own_fonts(), sys_inputs={"figure": figure}, **given)
     except typst.TypstError as error:
         raise HarnessError(f"figure {name}: Typst cannot draw it: {error}") from None
     return bytes(made)
 
 
 @cache
-def _fonts() -> Any:  # noqa: ANN401 - typst.Fonts, of an optional library
+def _own_fonts() -> Any:  # noqa: ANN401 - typst.Fonts, of an optional library
     import typst
 
     return typst.Fonts(include_system_fonts=False, include_embedded_fonts=True)
@@ -78,18 +78,18 @@ def _fonts() -> Any:  # noqa: ANN401 - typst.Fonts, of an optional library
 def _parts(drawing: str, name: str) -> dict[str, object]:
     """Returns the template's variables: the drawing in plain colours without labels, and the labels."""
     root = ET.fromstring(drawing)  # noqa: S314 - checked element by element
-    texts = {_tag(node): node.text or "" for node in root if _tag(node) in ("title", "desc")}
-    patterns = {node.attrib["id"] for node in root.iter() if _tag(node) == "pattern"}
+    texts = {_tag_name(node): node.text or "" for node in root if _tag_name(node) in ("title", "desc")}
+    patterns = {node.attrib["id"] for node in root.iter() if _tag_name(node) == "pattern"}
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     labels = []
     for node in list(root):
-        if _tag(node) == "text":
+        if _tag_name(node) == "text":
             labels.append(_label(node, name))
             root.remove(node)
-        elif _tag(node) == "style":
+        elif _tag_name(node) == "style":
             node.text = svg.LIGHT_STYLE
     for node in root.iter():
-        if _tag(node) == "text":
+        if _tag_name(node) == "text":
             raise HarnessError(f"figure {name}: text inside a group, which PDF would leave out")
         fill = re.fullmatch(r"url\(#(.+)\)", node.attrib.get("fill", ""))
         if fill and fill[1] not in patterns:
@@ -131,5 +131,5 @@ def _label(node: ET.Element, name: str) -> dict[str, object]:
     }
 
 
-def _tag(node: ET.Element) -> str:
+def _tag_name(node: ET.Element) -> str:
     return node.tag.rpartition("}")[2]

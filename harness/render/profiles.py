@@ -32,8 +32,8 @@ def profile(rows: Sequence[tuple[str, float, float, float, float]], label: str, 
     Rows (topic, value, lower quartile, median, upper quartile) are drawn in the given order; a value that is not finite
     is not drawn. A thin line joins the value and the median.
     """
-    found = [number for _, *numbers in rows for number in numbers if drawable(number)]
-    marks = ticks(min([0.0, *found]), max([1e-9, *found]))
+    drawn = [number for _, *numbers in rows for number in numbers if drawable(number)]
+    marks = ticks(min([0.0, *drawn]), max([1e-9, *drawn]))
     left, right, top, bottom = 56.0, WIDTH - 8, 34.0, 34.0 + _HEIGHT
 
     def y(value: float) -> float:
@@ -50,7 +50,7 @@ def profile(rows: Sequence[tuple[str, float, float, float, float]], label: str, 
         x = left + step * index
         if not drawable(middle):
             continue
-        hint = tip(f"{topic}: {_shown(value)}; quartiles {_shown(low)}, {_shown(middle)}, {_shown(high)}")
+        hint = tip(f"{topic}: {_fixed(value)}; quartiles {_fixed(low)}, {_fixed(middle)}, {_fixed(high)}")
         band = {"x": x + step * 0.1, "width": step * 0.8, "y": y(high), "height": max(0.6, y(low) - y(high))}
         body += element("rect", hint, **band, class_="l1")
         body += svg_line(x + step * 0.1, y(middle), x + step * 0.9, y(middle), "s0")
@@ -108,7 +108,7 @@ def frontier(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: st
     taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in places]
     names = ""
     for (label, cost, value), (x, y) in zip(drawn, places, strict=True):
-        hint = tip(f"{label}: {xlabel} {cost:.4g}, {ylabel} {_shown(value)}")
+        hint = tip(f"{label}: {xlabel} {cost:.4g}, {ylabel} {_fixed(value)}")
         if label in best:
             outline = f"M{num(x - 6.5)} {num(y)}l6.5 -6.5 6.5 6.5 -6.5 6.5z"
             body += element("path", hint, d=outline, class_="f1")
@@ -128,7 +128,7 @@ def frontier(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: st
                 names += svg_text(start, base, shown, "", "halo")
                 taken.append(box)
                 break
-    described = "; ".join(f"{label}: {cost:.4g}, {_shown(value)}" for label, cost, value in drawn)
+    described = "; ".join(f"{label}: {cost:.4g}, {_fixed(value)}" for label, cost, value in drawn)
     return svg_document(bottom + 46, title or f"{ylabel} against {xlabel}", described, body + names)
 
 
@@ -161,7 +161,7 @@ def timeline(points: Sequence[tuple[str, datetime, float]], ylabel: str, title: 
     best, steps, dots = -math.inf, [], ""
     for time, below, label in drawn:
         x, y = at(time, -below)
-        hint = tip(f"{label}: {ylabel} {_shown(-below)}, {time.strftime('%Y-%m-%d %H:%M')}")
+        hint = tip(f"{label}: {ylabel} {_fixed(-below)}, {time.strftime('%Y-%m-%d %H:%M')}")
         if -below > best:
             steps.append((x, y))
             best = -below
@@ -172,9 +172,10 @@ def timeline(points: Sequence[tuple[str, datetime, float]], ylabel: str, title: 
     if steps:
         path = f"M{num(steps[0][0])} {num(steps[0][1])}" + "".join(f"H{num(x)}V{num(y)}" for x, y in steps[1:])
         body += element("path", d=f"{path}H{num(right)}", class_="s1", fill="none")
-    described = "; ".join(f"{label}: {time.strftime('%Y-%m-%d')}, {_shown(-below)}" for time, below, label in drawn)
+    described = "; ".join(f"{label}: {time.strftime('%Y-%m-%d')}, {_fixed(-below)}" for time, below, label in drawn)
     return svg_document(bottom + 46, title or f"{ylabel} by time of submission", described, body + dots)
 
 
-def _shown(value: float) -> str:
+def _fixed(value: float) -> str:
+    """Returns a number with three decimals and a true minus sign."""
     return f"{value:.3f}".replace("-", "−") if drawable(value) else "n/a"

@@ -47,15 +47,15 @@ def sarif(results: Sequence[SarifFinding], rules: Sequence[SarifRule], tool: str
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": tool, "version": version, "rules": [_rule(rule) for rule in rules]}},
+                "tool": {"driver": {"name": tool, "version": version, "rules": [_rule_object(rule) for rule in rules]}},
                 "columnKind": "unicodeCodePoints",
-                "results": [_result(each, rules[places[each.rule]], places[each.rule]) for each in results],
+                "results": [_result_object(each, rules[places[each.rule]], places[each.rule]) for each in results],
             }
         ],
     }
 
 
-def _rule(rule: SarifRule) -> dict[str, Any]:
+def _rule_object(rule: SarifRule) -> dict[str, Any]:
     return {
         "id": rule.name,
         "shortDescription": {"text": rule.title},
@@ -64,7 +64,7 @@ def _rule(rule: SarifRule) -> dict[str, Any]:
     }
 
 
-def _result(each: SarifFinding, rule: SarifRule, place: int) -> dict[str, Any]:
+def _result_object(each: SarifFinding, rule: SarifRule, place: int) -> dict[str, Any]:
     location: dict[str, Any] = {"artifactLocation": {"uri": uri(each.path)}}
     if each.line:
         location["region"] = {"startLine": each.line}

@@ -66,7 +66,7 @@ def render_page(page: Page) -> str:
     blocks = list(page.blocks())
     scripts = ["site.js", *(["pairs.js"] if any(isinstance(block, RunValues) for block in blocks) else [])]
     labels = _labels(blocks)
-    style, code = _style(), [html.read_template(name) for name in ("report.js", *scripts)]
+    style, code = _styles(), [html.read_template(name) for name in ("report.js", *scripts)]
     return html.template("site.html.j2").render(
         page=page,
         parts=[
@@ -78,7 +78,7 @@ def render_page(page: Page) -> str:
             )
             for at, part in enumerate(page.parts)
         ],
-        link=lambda link: _link(link, page.path),
+        link=lambda link: _link_data(link, page.path),
         address=lambda address: href(address, page.path),
         maths=mathematics,
         version=__version__,
@@ -91,7 +91,7 @@ def render_page(page: Page) -> str:
 
 
 @cache
-def _style() -> str:
+def _styles() -> str:
     return "".join(html.read_template(name) for name in ("report.css", "explorer.css", "site.css"))
 
 
@@ -118,7 +118,7 @@ def _late(part: PageSection) -> bool:
     return any(isinstance(block, Listing) and len(block.lines) > _LONG for block in part.blocks)
 
 
-def _link(link: Link, path: str) -> dict[str, str]:
+def _link_data(link: Link, path: str) -> dict[str, str]:
     return {"text": link.text, "href": href(link.address, path)}
 
 
@@ -154,12 +154,12 @@ def mathematics(text: str) -> Markup:
         if isinstance(part, str):
             out.append(str(escape(visible(part))))
         else:
-            out.append(_formula(part.latex, part.display))
+            out.append(_formula_html(part.latex, part.display))
     return Markup("".join(out))  # noqa: S704 - each part was escaped, or checked element by element
 
 
 @lru_cache(maxsize=50_000)
-def _formula(latex: str, display: bool) -> str:
+def _formula_html(latex: str, display: bool) -> str:
     from markupsafe import escape
 
     element = to_mathml(latex, display)
@@ -179,7 +179,7 @@ def _block(block: Block, page: Page, labels: dict[str, str]) -> dict[str, Any]:
         case Prose() | Facts() | Table() | Figure():
             return html.block(block, labels)
         case Rich(parts):
-            shown = [part if isinstance(part, str) else _link(part, path) for part in parts]
+            shown = [part if isinstance(part, str) else _link_data(part, path) for part in parts]
             return {"kind": "rich", "parts": shown}
         case QuotedText():
             paragraphs = [mathematics(part) for part in _PARAGRAPH.split(block.text.strip()) if part.strip()]
@@ -192,14 +192,14 @@ def _block(block: Block, page: Page, labels: dict[str, str]) -> dict[str, Any]:
         case Folded():
             return {"kind": "folded", "folded": block, "blocks": [_block(b, page, labels) for b in block.blocks]}
         case Listing():
-            return {"kind": "listing", **_listing(block, path, labels[block.id])}
+            return {"kind": "listing", **_listing_data(block, path, labels[block.id])}
         case RunValues():
             titles = [mathematics(title) for _, title, _ in block.topics]
-            data = Markup(_script(_pairs(block, path)))  # noqa: S704 - escaped for a script
+            data = Markup(_script(_pairs_data(block, path)))  # noqa: S704 - escaped for a script
             return {"kind": "pairs", "titles": titles, "data": data}
 
 
-def _listing(block: Listing, path: str, label: str) -> dict[str, Any]:
+def _listing_data(block: Listing, path: str, label: str) -> dict[str, Any]:
     from markupsafe import Markup
 
     lookup = None
@@ -213,11 +213,11 @@ def _listing(block: Listing, path: str, label: str) -> dict[str, Any]:
         "wide": sum(head.shown for head in block.heads) > _WIDE,
         "hidden": any(not head.shown for head in block.heads),
         "lookup": lookup,
-        "rows": [_row(line, block, path) for line in block.lines],
+        "rows": [_row_data(line, block, path) for line in block.lines],
     }
 
 
-def _row(line: ListingLine, block: Listing, path: str) -> dict[str, Any]:
+def _row_data(line: ListingLine, block: Listing, path: str) -> dict[str, Any]:
     return {
         "facets": " ".join(
             f"{number}:{facet.values.index(value)}"
@@ -226,13 +226,13 @@ def _row(line: ListingLine, block: Listing, path: str) -> dict[str, Any]:
             if value in facet.values
         ),
         "cells": [
-            _cell(item, head.kind == "text", head.shown, index, path)
+            _cell_data(item, head.kind == "text", head.shown, index, path)
             for index, (item, head) in enumerate(zip(line.items, block.heads, strict=True))
         ],
     }
 
 
-def _cell(item: Item, is_text: bool, shown: bool, index: int, path: str) -> dict[str, Any]:
+def _cell_data(item: Item, is_text: bool, shown: bool, index: int, path: str) -> dict[str, Any]:
     exact = "" if item.value is None or not math.isfinite(item.value) else repr(float(item.value)).removesuffix(".0")
     return {
         "item": item,
@@ -259,7 +259,7 @@ def _isolated(text: str) -> Markup:
     return shown if shown.isascii() else Markup("<bdi>{}</bdi>").format(shown)
 
 
-def _pairs(block: RunValues, path: str) -> dict[str, Any]:
+def _pairs_data(block: RunValues, path: str) -> dict[str, Any]:
     return {
         "runs": [[visible(name), key, href(address, path)] for name, key, address in block.runs],
         "topics": [[visible(name), href(address, path)] for name, _, address in block.topics],

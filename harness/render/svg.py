@@ -65,7 +65,7 @@ _MARKUP = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"}
 
 def escape(text: str) -> str:
     """Escapes plain text for the content of an element or an attribute in double quotes."""
-    return re.sub('[&<>"]', lambda found: _MARKUP[found[0]], visible(text))
+    return re.sub('[&<>"]', lambda match: _MARKUP[match[0]], visible(text))
 
 
 def num(value: float) -> str:

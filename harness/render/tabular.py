@@ -48,7 +48,7 @@ def render_json(report: Content) -> str:
                 "id": section.id,
                 "title": section.title,
                 "level": section.level,
-                "blocks": [_block(block) for block in section.blocks],
+                "blocks": [_block_json(block) for block in section.blocks],
             }
             for section in report.sections
         ],
@@ -56,29 +56,29 @@ def render_json(report: Content) -> str:
         "data": report.data,
     }
     text = json.dumps(_plain(document, ""), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _ESCAPED.sub(_escape, text) + "\n"
+    return _ESCAPED.sub(_json_escape, text) + "\n"
 
 
-def _escape(match: re.Match[str]) -> str:
+def _json_escape(match: re.Match[str]) -> str:
     return json.dumps(match[0])[1:-1]
 
 
-def _block(block: Block) -> dict[str, object]:
+def _block_json(block: Block) -> dict[str, object]:
     match block:
         case Prose(paragraphs):
             return {"type": "text", "paragraphs": paragraphs}
         case Facts(items):
             return {"type": "facts", "items": [{"name": name, "value": value} for name, value in items]}
         case Table():
-            return {"type": "table", **_table(block)}
+            return {"type": "table", **_table_json(block)}
         case Explorer():
-            return {"type": "explorer", "id": block.id, "tables": [_table(table) for table in block.tables]}
+            return {"type": "explorer", "id": block.id, "tables": [_table_json(table) for table in block.tables]}
         case Figure():
-            table = None if block.table is None else _table(block.table)
+            table = None if block.table is None else _table_json(block.table)
             return {"type": "figure", "id": block.id, "caption": block.caption, "table": table}
 
 
-def _table(table: Table) -> dict[str, object]:
+def _table_json(table: Table) -> dict[str, object]:
     return {
         "id": table.id,
         "caption": table.caption,
@@ -104,7 +104,7 @@ def _cell(cell: Cell) -> dict[str, object]:
 def _plain(value: object, where: str) -> object:
     """Converts a value to types that strict JSON can represent."""
     if isinstance(value, str):
-        return _SURROGATE.sub(lambda found: visible(found[0]), value)
+        return _SURROGATE.sub(lambda match: visible(match[0]), value)
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
@@ -131,7 +131,7 @@ def tables_csv(report: Content) -> dict[str, str]:
     A cell with a finite value gives the value at full precision, a cell with several numbers one field each, any other
     cell its text. Headers are ASCII. Text that a spreadsheet would run as a formula is prefixed with an apostrophe.
     """
-    return {f"{table.id}.csv": _csv(table) for table in report.tables()}
+    return {f"{table.id}.csv": _table_csv(table) for table in report.tables()}
 
 
 def records_csv(report: Content) -> dict[str, str]:
@@ -141,10 +141,10 @@ def records_csv(report: Content) -> dict[str, str]:
 
 def record_csv(records: Records) -> str:
     """Returns records as CSV: numbers at full precision, an empty field without a value."""
-    return _lines([records.columns, *(map(_plain_field, row) for row in records.rows)])
+    return _csv_lines([records.columns, *(map(_plain_field, row) for row in records.rows)])
 
 
-def _lines(rows: Iterable[Iterable[str]]) -> str:
+def _csv_lines(rows: Iterable[Iterable[str]]) -> str:
     stream = io.StringIO(newline="")
     csv.writer(stream, lineterminator="\r\n").writerows(rows)
     return stream.getvalue()
@@ -152,26 +152,26 @@ def _lines(rows: Iterable[Iterable[str]]) -> str:
 
 def _plain_field(value: str | float | bool | None) -> str:
     if isinstance(value, str):
-        return _field(value)
+        return _text_field(value)
     if value is None or isinstance(value, bool):
         return "" if value is None else str(value).lower()
     return _decimal(value) if math.isfinite(value) else ""
 
 
-def _csv(table: Table) -> str:
+def _table_csv(table: Table) -> str:
     heads = _ascii([title for c in table.columns for title in (c.parts or (c.full_title,))])
     rows = [
         [field for cell, column in zip(row, table.columns, strict=True) for field in _fields(cell, len(column.parts))]
         for row in table.rows
     ]
-    return _lines([map(_field, heads), *rows])
+    return _csv_lines([map(_text_field, heads), *rows])
 
 
 def _fields(cell: Cell, parts: int) -> list[str]:
     """Returns the fields of a cell: one, or one for each part of its column, empty if the cell has no numbers."""
     if parts:
         return [_plain_field(value) for value in cell.values] or [""] * parts
-    return [_field(cell.text) if cell.number is None else _decimal(cell.number)]
+    return [_text_field(cell.text) if cell.number is None else _decimal(cell.number)]
 
 
 _SIGNS = {"′": "'", "−": "-", "–": "-", "—": "-", "…": "..."}
@@ -192,7 +192,7 @@ def _ascii(titles: Sequence[str]) -> list[str]:
 
 
 @lru_cache(maxsize=1 << 14)  # names of runs, topics and measures are repeated in each row
-def _field(text: str) -> str:
+def _text_field(text: str) -> str:
     shown = visible(text)
     if shown.lstrip().startswith(_FORMULA) and not _NUMBER.fullmatch(shown.strip()):
         return f"'{shown}"

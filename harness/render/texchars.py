@@ -133,13 +133,13 @@ def spelled(text: str, known: Callable[[str], bool]) -> str:
     """Replaces characters that a font lacks by their codes, or a longer passage by script, length and hash."""
     kinds = "".join(" " if char == " " else "." if known(char) else "?" for char in text)
     parts, start = [], 0
-    for found in re.finditer(r"\?(?: *\?)*", kinds):
-        parts += [text[start : found.start()], _codes(text[found.start() : found.end()].replace(" ", ""))]
-        start = found.end()
+    for gap in re.finditer(r"\?(?: *\?)*", kinds):
+        parts += [text[start : gap.start()], _code_points(text[gap.start() : gap.end()].replace(" ", ""))]
+        start = gap.end()
     return "".join([*parts, text[start:]])
 
 
-def _codes(chars: str) -> str:
+def _code_points(chars: str) -> str:
     if len(chars) <= 3:
         return f"[{' '.join(f'U+{ord(char):04X}' for char in chars)}]"
     script = f"{unicodedata.name(chars[0]).partition(' ')[0].capitalize()}, " if chars[0].isalpha() else ""

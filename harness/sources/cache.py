@@ -43,13 +43,13 @@ def is_cached(resource: Resource, warn: Progress) -> bool:
             stamp = stamp_of(resource)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        if not resource.sha256 or stamp in VERIFIED or (found := sha256_file(path)) == resource.sha256:
+        if not resource.sha256 or stamp in VERIFIED or (digest := sha256_file(path)) == resource.sha256:
             VERIFIED.add(stamp)
             return True
         if resource.by_hand:
-            raise mismatch(resource, f"sha256 {resource.sha256}", found, str(path), "it was left there")
+            raise mismatch(resource, f"sha256 {resource.sha256}", digest, str(path), "it was left there")
         path.unlink(missing_ok=True)
-    warn(f"{resource.name}: the cached file was damaged (sha256 {found}), getting it again")
+    warn(f"{resource.name}: the cached file was damaged (sha256 {digest}), getting it again")
     return False
 
 
@@ -93,10 +93,10 @@ def mirrored(resource: Resource | RepositoryFolder) -> tuple[Path | None, Path |
 
 
 def mismatch(
-    resource: Resource | RepositoryFolder, expected: str, found: str, source: str, after: str = "nothing was kept"
+    resource: Resource | RepositoryFolder, expected: str, actual: str, source: str, after: str = "nothing was kept"
 ) -> HarnessError:
     """Returns the error for content that differs from its declaration."""
-    return HarnessError(f"{resource.name}: expected {expected}, found {found} in {source}; {after}")
+    return HarnessError(f"{resource.name}: expected {expected}, found {actual} in {source}; {after}")
 
 
 def unavailable(resource: Resource | RepositoryFolder, reason: str) -> HarnessError:

@@ -115,7 +115,7 @@ def located(mapping: object, where: str, folder: Path | None = None) -> Located:
     """Returns the file found by `resource`, or all files of a source for `{source: NAME}` without a path."""
     if isinstance(mapping, Mapping) and set(mapping) == {"source"}:
         name = typed(_Whole, mapping, where).source
-        _source(name, where)  # so that an unknown name is reported with the place where it is used
+        _load_source(name, where)  # so that an unknown name is reported with the place where it is used
         return tuple(source_files(name))
     return resource(mapping, where, folder)
 
@@ -142,7 +142,7 @@ def resource(mapping: object, where: str, folder: Path | None = None) -> Resourc
     if not mapping:
         raise HarnessError(f"{where}: names no file; expected 'file', or 'source' and 'path', or 'embedded'")
     wanted = typed(_OfSource, mapping, where)
-    source, source_path = _source(wanted.source, where)
+    source, source_path = _load_source(wanted.source, where)
     if wanted.path not in source.files:
         known = suggestion(wanted.path, source.files)
         raise HarnessError(f"{where}: {wanted.path!r} is not a file of source {wanted.source!r}; {known}")
@@ -159,7 +159,7 @@ def _listed(source: SourceFile, source_path: str, path: str) -> Resource:
         raise HarnessError(f"{source_path}: {error}") from None
 
 
-def _source(name: str, where: str = "") -> tuple[SourceFile, str]:
+def _load_source(name: str, where: str = "") -> tuple[SourceFile, str]:
     source, path = config.load("source", name, where)
     return typed(SourceFile, source, path), path
 
@@ -175,18 +175,18 @@ def _beside(path: Path, folder: Path | None) -> Path:
 
 def source_files(name: str) -> list[Resource]:
     """Returns all files of a source."""
-    source, source_path = _source(name)
+    source, source_path = _load_source(name)
     return [_listed(source, source_path, path) for path in source.files]
 
 
 def terms(name: str) -> str:
     """Returns the terms of use that a user must accept before a source's files are fetched; usually empty."""
-    return _source(name)[0].terms
+    return _load_source(name)[0].terms
 
 
 def joined(name: str) -> JoinedFiles | None:
     """Returns the file formed by the parts of a source; usually None."""
-    return _source(name)[0].joined
+    return _load_source(name)[0].joined
 
 
 def model_names() -> list[str]:
@@ -202,7 +202,7 @@ def source_model(name: str) -> SourceModel:
     HarnessError
         There is no such source, or it holds no model.
     """
-    source, path = _source(name)
+    source, path = _load_source(name)
     if source.model is None:
         raise HarnessError(f"{path}: source {name!r} holds no model; {suggestion(name, model_names())}")
     return source.model

@@ -82,10 +82,10 @@ class Checkout:
             There is no file.
         """
         root = self.root
-        found = [path for part in self.parts or ("",) for path in _below(root / part, self.suffix)]
-        if not found:
+        paths = [path for part in self.parts or ("",) for path in _files_below(root / part, self.suffix)]
+        if not paths:
             raise format_error(root, 0, f"no {self.suffix} file below {', '.join(self.parts) or 'it'}")
-        return sorted(found, key=lambda path: path.relative_to(root).parts)
+        return sorted(paths, key=lambda path: path.relative_to(root).parts)
 
     def checksums(self) -> dict[Path, str]:
         """Returns the SHA-256 of each file."""
@@ -102,7 +102,7 @@ class Checkout:
         return Path(named).expanduser() if named else self.place
 
 
-def _below(folder: Path, suffix: str) -> Iterator[Path]:
+def _files_below(folder: Path, suffix: str) -> Iterator[Path]:
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(here) / name for name in sorted(files) if name.endswith(suffix))

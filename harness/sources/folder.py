@@ -45,16 +45,16 @@ def _is_cached_folder(folder: RepositoryFolder, warn: cache.Progress) -> bool:
     if cache.stamp_of(folder) in cache.VERIFIED:
         return True
     inside = (path for path in folder.cached.rglob("*") if not path.is_dir())
-    found = _digest({path.relative_to(folder.cached).as_posix(): sha256_file(path) for path in inside})
-    if found == folder.sha256:
+    digest = _checksum_of({path.relative_to(folder.cached).as_posix(): sha256_file(path) for path in inside})
+    if digest == folder.sha256:
         cache.VERIFIED.add(cache.stamp_of(folder))
         return True
     shutil.rmtree(folder.cached)
-    warn(f"{folder.name}: the cached folder was damaged (sha256 {found}), getting it again")
+    warn(f"{folder.name}: the cached folder was damaged (sha256 {digest}), getting it again")
     return False
 
 
-def _digest(checksums: Mapping[str, str]) -> str:
+def _checksum_of(checksums: Mapping[str, str]) -> str:
     listed = sorted(path.encode() + b"\0" + sha256.encode() + b"\n" for path, sha256 in checksums.items())
     return hashlib.sha256(b"".join(listed)).hexdigest()
 
@@ -75,8 +75,8 @@ def _unpack(folder: RepositoryFolder, archive: Path, source: str) -> None:
                 inside = name.removeprefix(folder._member)
                 checksums[inside] = _write(temporary / inside, archives.content(tar, member, source))
                 shown.add()
-        if (found := _digest(checksums)) != folder.sha256:
-            said = f"{len(checksums)} files with sha256 {found}"
+        if (digest := _checksum_of(checksums)) != folder.sha256:
+            said = f"{len(checksums)} files with sha256 {digest}"
             raise cache.mismatch(folder, f"{folder.files} files with sha256 {folder.sha256}", said, source)
         temporary.replace(folder.cached)
         cache.VERIFIED.add(cache.stamp_of(folder))

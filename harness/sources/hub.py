@@ -67,7 +67,7 @@ def listed(name: str, revision: str | None = None) -> tuple[str, list[str]]:
     HarnessError
         `HARNESS_OFFLINE` is set, the hub's library is not installed, or the hub does not answer or knows no such set.
     """
-    return _asked(name, lambda: _listed(name, revision))
+    return _asked(name, lambda: _list_files(name, revision))
 
 
 def download(name: str, revision: str, chosen: Chosen) -> Path:
@@ -91,11 +91,11 @@ def download(name: str, revision: str, chosen: Chosen) -> Path:
         if not sys.stderr.isatty():
             disable_progress_bars()
         log_line(f"downloading {len(files)} files of {name} from the hub")
-        found = [
-            Path(hf_hub_download(name, file, repo_type="dataset", revision=revision, endpoint=_endpoint()))
+        cached_files = [
+            Path(hf_hub_download(name, file, repo_type="dataset", revision=revision, endpoint=_hub_address()))
             for file in files
         ]
-        return found[0].parents[len(Path(files[0]).parts) - 1]
+        return cached_files[0].parents[len(Path(files[0]).parts) - 1]
 
     return _asked(name, get)
 
@@ -119,10 +119,10 @@ def json_lines(name: str, revision: str) -> Iterator[bytes]:
         if path.suffix == ".jsonl":
             yield from (line + b"\n" for line in path.read_bytes().split(b"\n") if line.strip())
         else:
-            yield from _rows(path)
+            yield from _json_rows(path)
 
 
-def _rows(path: Path) -> Iterator[bytes]:
+def _json_rows(path: Path) -> Iterator[bytes]:
     try:
         from pyarrow import parquet
     except ImportError:
@@ -146,24 +146,24 @@ def verify(path: Path) -> None:
     if blob.parent.name != "blobs" or stamp in _VERIFIED:
         return
     if len(blob.name) == 64:
-        found = sha256_file(blob)
+        checksum = sha256_file(blob)
     else:
-        found = hashlib.sha1(b"blob %d\0" % status.st_size + blob.read_bytes(), usedforsecurity=False).hexdigest()
-    if found != blob.name:
+        checksum = hashlib.sha1(b"blob %d\0" % status.st_size + blob.read_bytes(), usedforsecurity=False).hexdigest()
+    if checksum != blob.name:
         raise HarnessError(
-            f"{path}: damaged (checksum {found[:12]}, expected {blob.name[:12]}); delete {blob}, then fetch"
+            f"{path}: damaged (checksum {checksum[:12]}, expected {blob.name[:12]}); delete {blob}, then fetch"
         )
     _VERIFIED.add(stamp)
 
 
-def _listed(name: str, revision: str | None) -> tuple[str, list[str]]:
+def _list_files(name: str, revision: str | None) -> tuple[str, list[str]]:
     from huggingface_hub import HfApi
 
-    about = HfApi(endpoint=_endpoint()).dataset_info(name, revision=revision, timeout=TIMEOUT)
+    about = HfApi(endpoint=_hub_address()).dataset_info(name, revision=revision, timeout=TIMEOUT)
     return str(about.sha), [sibling.rfilename for sibling in about.siblings or ()]
 
 
-def _endpoint() -> str | None:
+def _hub_address() -> str | None:
     return os.environ.get("HF_ENDPOINT") or None  # which the library reads when it is imported
 
 

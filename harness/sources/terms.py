@@ -12,16 +12,16 @@ from harness.sources import cache, catalogue, fetch
 
 def accepted(name: str) -> bool:
     """Returns whether the current terms of a source were accepted; true if it has none."""
-    terms, path = catalogue.terms(name), _place(name)
+    terms, path = catalogue.terms(name), _acceptance_path(name)
     return not terms or (path.is_file() and read_bytes(path) == f"{terms}\n".encode())
 
 
 def accept(name: str) -> None:
     """Records in the cache that the user has accepted the terms of a source."""
-    write_atomic(_place(name), f"{catalogue.terms(name)}\n")
+    write_atomic(_acceptance_path(name), f"{catalogue.terms(name)}\n")
 
 
-def _place(name: str) -> Path:
+def _acceptance_path(name: str) -> Path:
     return cache_root() / "accepted" / f"{name}.txt"
 
 
@@ -48,7 +48,7 @@ def whole(name: str, progress: cache.Progress | None = None) -> Path:
                 while chunk := content.read(1 << 20):
                     stream.write(chunk)
         stream.flush()
-        if (found := sha256_file(temporary)) != described.sha256:
-            raise HarnessError(f"source {name!r}: expected sha256 {described.sha256} of {path.name}, found {found}")
+        if (digest := sha256_file(temporary)) != described.sha256:
+            raise HarnessError(f"source {name!r}: expected sha256 {described.sha256} of {path.name}, found {digest}")
         temporary.rename(path)
     return path

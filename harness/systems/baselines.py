@@ -45,6 +45,7 @@ class Shuffle(checks.Checked):
         return Run.from_dict(self.name, {topic: docs for topic, docs in rankings.items() if docs})
 
     def _score(self, topic: str, doc: str) -> float:
+        """Returns a random number in [0, 1) that depends on the seed, the topic and the document alone."""
         digest = hashlib.sha256(f"{self.seed}\t{topic}\t{doc}".encode()).digest()
         # 24 bits are exact in float32, so rounding causes no ties.
         return int.from_bytes(digest[:3], "big") / 2**24
@@ -72,7 +73,7 @@ class Overlap(checks.Checked):
         weight = {word: math.log(len(documents) / df) for word, df in frequency.items()}
         rankings = {}
         for topic in queries(request.topics):
-            wanted = self._words(topic)
+            wanted = self._topic_words(topic)
             pool = request.allowed(topic)
             ids = request.left(topic, documents if pool is None else pool & documents.keys())
             shared = {doc: wanted & documents[doc] for doc in ids}
@@ -84,7 +85,8 @@ class Overlap(checks.Checked):
             rankings[topic.id] = {doc: score for score, doc in best}
         return Run.from_dict(self.name, {topic: docs for topic, docs in rankings.items() if docs})
 
-    def _words(self, topic: Topic) -> set[str]:
+    def _topic_words(self, topic: Topic) -> set[str]:
+        """Returns the distinct words of a topic's title, and of its body unless `title_only`."""
         parts = (topic.title,) if self.title_only else (topic.title, topic.body, *topic.tags)
         return set(tokens(" ".join(parts)))
 

@@ -97,10 +97,10 @@ class BlockFiles:
         self._blocks.append(_FileBlock(begin, begin, begin + len(key), self._entries, key[::_FENCE].copy()))
         self._entries += int(often.sum())
         np.add.at(self._often, key >> self._shift, often)
-        _write(self._key, key.astype(np.uint64, copy=False))
-        _write(self._count, often.astype(np.uint32))
+        _write_array(self._key, key.astype(np.uint64, copy=False))
+        _write_array(self._count, often.astype(np.uint32))
         for stream, kind, column in zip(self._columns, self._kinds, columns, strict=True):
-            _write(stream, column.astype(kind, copy=False))
+            _write_array(stream, column.astype(kind, copy=False))
 
     def merged(self, most: int) -> Iterator[Lists]:
         """Yields all lists by ascending key, once; at most `most` entries at a time if keys can be divided so.
@@ -133,7 +133,7 @@ class BlockFiles:
             entries = int(count.sum())
             to = np.arange(entries) + np.repeat(free[number] - np.cumsum(count) + count, count)
             for stream, column in zip(self._columns, out, strict=True):
-                column[to] = _read(stream, column.dtype, block.entry, entries)
+                column[to] = _read_array(stream, column.dtype, block.entry, entries)
             free[number] += count
             block.entry += entries
         return Lists(key, often, out)
@@ -143,18 +143,20 @@ class BlockFiles:
         end = block.end
         if high is not None:
             end = min(end, block.keys + _FENCE * int(np.searchsorted(block.fences, high)))
-        keys = _read(self._key, np.dtype(np.uint64), block.at, max(0, end - block.at))
+        keys = _read_array(self._key, np.dtype(np.uint64), block.at, max(0, end - block.at))
         if high is not None:
             keys = keys[: np.searchsorted(keys, high)]
-        counts = _read(self._count, np.dtype(np.uint32), block.at, len(keys)).astype(np.int64)
+        counts = _read_array(self._count, np.dtype(np.uint32), block.at, len(keys)).astype(np.int64)
         block.at += len(keys)
         return keys, counts
 
 
-def _write(stream: IO[bytes], values: Array) -> None:
+def _write_array(stream: IO[bytes], values: Array) -> None:
+    """Writes an array to a stream as raw bytes."""
     stream.write(np.ascontiguousarray(values).data)
 
 
-def _read(stream: IO[bytes], kind: np.dtype[Any], first: int, count: int) -> Array:
+def _read_array(stream: IO[bytes], kind: np.dtype[Any], first: int, count: int) -> Array:
+    """Reads `count` values of one kind from a stream, from the value with index `first` on."""
     stream.seek(first * kind.itemsize)
     return np.fromfile(stream, kind, count)

@@ -92,8 +92,8 @@ class BuiltSystem:
 
     def searches(self) -> bool:
         """Returns whether the system may read a corpus; True if it does not say."""
-        found = self._optional("searches")
-        return True if found is None else bool(found)
+        answer = self._optional("searches")
+        return True if answer is None else bool(answer)
 
     def __call__(self, request: Request) -> Run:
         """Runs the system and returns its run; indexes are built in a quarter of the memory that it declares.
@@ -113,8 +113,8 @@ class BuiltSystem:
 
     def _optional(self, method: str) -> Any:  # noqa: ANN401
         """Calls a method of the system if it has it, else returns None."""
-        found = getattr(self.system, method, None)
-        return None if found is None else guarded(f"system {self.name}: {method}", found)
+        call = getattr(self.system, method, None)
+        return None if call is None else guarded(f"system {self.name}: {method}", call)
 
 
 def _uncallable(made: object) -> str:
@@ -261,7 +261,7 @@ def system_class(mapping: Mapping[str, Any], where: str) -> Callable[..., Any]:
     if not all(part.isidentifier() for part in target.split(".")) or not module:
         raise HarnessError(f"{where}: key '_target_' is {target!r}, expected a class such as {OVERLAP}")
     try:
-        found = getattr(guarded(f"{where}: {target}", lambda: importlib.import_module(module)), name)
+        named = getattr(guarded(f"{where}: {target}", lambda: importlib.import_module(module)), name)
     except SystemRaisedError as fault:
         if not isinstance(error := fault.__cause__, ModuleNotFoundError):
             raise
@@ -271,9 +271,9 @@ def system_class(mapping: Mapping[str, Any], where: str) -> Callable[..., Any]:
         raise HarnessError(f"{where}: {target} cannot be loaded: {why}") from None
     except AttributeError:
         raise HarnessError(f"{where}: key '_target_': {module} has no {name!r}{_moved(module, name)}") from None
-    if not callable(found) or inspect.isbuiltin(found) or (inspect.isclass(found) and issubclass(found, BaseException)):
+    if not callable(named) or inspect.isbuiltin(named) or (inspect.isclass(named) and issubclass(named, BaseException)):
         raise HarnessError(f"{where}: key '_target_': {target} is not a class of a system")
-    factory: Callable[..., Any] = found
+    factory: Callable[..., Any] = named
     return factory
 
 

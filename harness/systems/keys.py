@@ -114,7 +114,7 @@ def unlisted(configuration: Mapping[str, Any], key: str, where: str) -> Unlisted
                 first = Unlisted(".".join(names[:end]) if kept else "", kept)
         else:
             value = (node or {})[name]
-        inner = Resources if end == 1 and name == RESOURCES else _nested(factory, name)
+        inner = Resources if end == 1 and name == RESOURCES else _inner_class_of(factory, name)
         factory, node = _class_of(value, inner), value
     return first
 
@@ -133,15 +133,15 @@ def inner_classes(configuration: Mapping[str, Any], factory: Factory | None = No
     [('view', 'view')]
     """
     factory = _class_of(configuration, factory)
-    found: dict[str, Factory] = {}
+    class_of: dict[str, Factory] = {}
     for key in {**configuration, **getattr(factory, "nested", {})}:
         value = configuration.get(key)
-        inner = _class_of(value, _nested(factory, key))
+        inner = _class_of(value, _inner_class_of(factory, key))
         if inner is not None:
-            found[key] = inner
+            class_of[key] = inner
             below = inner_classes(value if isinstance(value, Mapping) else {}, inner)
-            found |= {f"{key}.{name}": each for name, each in below.items()}
-    return found
+            class_of |= {f"{key}.{name}": each for name, each in below.items()}
+    return class_of
 
 
 def decisive(configuration: Mapping[str, Any], factory: Factory | None = None) -> dict[str, Any]:
@@ -160,13 +160,13 @@ def decisive(configuration: Mapping[str, Any], factory: Factory | None = None) -
     """
     factory = _class_of(configuration, factory, any_package=True)
     known = (defaults(factory) if factory is not None else None) or {}
-    found = {}
+    kept = {}
     for key, value in configuration.items():
-        inner = _nested(factory, key)
-        reduced, default = _reduced(value, inner), _reduced(known.get(key, MISSING), inner)
+        inner = _inner_class_of(factory, key)
+        reduced, default = _decisive_value(value, inner), _decisive_value(known.get(key, MISSING), inner)
         if default is MISSING or not _same(reduced, default):
-            found[key] = reduced
-    return found
+            kept[key] = reduced
+    return kept
 
 
 def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
@@ -193,20 +193,21 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]
 
 def _flat(configuration: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Returns the values of a configuration and of its inner mappings by dotted key."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in configuration.items():
         if isinstance(value, Mapping) and value:
-            found |= _flat(value, f"{above}{key}.")
+            values |= _flat(value, f"{above}{key}.")
         else:
-            found[f"{above}{key}"] = _reduced(value, None)
-    return found
+            values[f"{above}{key}"] = _decisive_value(value, None)
+    return values
 
 
-def _reduced(value: Any, factory: Factory | None) -> Any:  # noqa: ANN401
+def _decisive_value(value: Any, factory: Factory | None) -> Any:  # noqa: ANN401
+    """Returns a value as it counts in a run's key: mappings without defaults, whole floats as integers."""
     if isinstance(value, Mapping):
         return decisive(value, factory)
     if isinstance(value, list | tuple):
-        return [_reduced(each, None) for each in value]
+        return [_decisive_value(each, None) for each in value]
     # 2 and 2.0 are one number, and JSON writes two.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -222,9 +223,9 @@ def _same(one: object, other: object) -> bool:
     return isinstance(one, str | int | float | None) and one == other
 
 
-def _nested(factory: Factory | None, key: str) -> Factory | None:
-    found: Factory | None = getattr(factory, "nested", {}).get(key)
-    return found
+def _inner_class_of(factory: Factory | None, key: str) -> Factory | None:
+    inner_class: Factory | None = getattr(factory, "nested", {}).get(key)
+    return inner_class
 
 
 def _class_of(value: object, otherwise: Factory | None, *, any_package: bool = False) -> Factory | None:
@@ -236,7 +237,7 @@ def _class_of(value: object, otherwise: Factory | None, *, any_package: bool = F
     if not any_package and module.partition(".")[0] != OURS:
         return None
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        factory = getattr(importlib.import_module(module), name, None)
     except Exception:  # `build_system` reports the error
         return None
-    return found if callable(found) else None
+    return factory if callable(factory) else None

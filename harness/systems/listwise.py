@@ -80,12 +80,12 @@ def windows(count: int, window: int, step: int) -> list[tuple[int, int]]:
     >>> windows(3, 10, 5)
     [(0, 3)]
     """
-    found = []
+    bounds = []
     begin = max(count - window, 0)
     while begin > 0:
-        found.append((begin, begin + window))
+        bounds.append((begin, begin + window))
         begin -= step
-    return [*found, (0, min(window, count))] if count else []
+    return [*bounds, (0, min(window, count))] if count else []
 
 
 @dataclass(frozen=True)
@@ -145,15 +145,17 @@ class Listwise(asking.TopicTexts, heads.OverFirst):
                 f"key 'step' is {self.step}, expected at most the window, {self.window}: documents between would be "
                 "skipped"
             )
-        self._endpoint, self._folder  # noqa: B018  (validates them at once)
+        self._endpoint, self._answer_folder  # noqa: B018  (validates them at once)
 
     def _reads(self) -> dict[str, Any]:
+        """Returns what a run depends on besides the configuration: the language model and its prompt."""
         one = self._endpoint
         model = {"model": one.model, "parameters": dict(one.parameters), "prompt": prompts.digest(PROMPT)}
-        kept = {} if self._folder is None else {"answers": answers_digest(self._folder)}
+        kept = {} if self._answer_folder is None else {"answers": answers_digest(self._answer_folder)}
         return {**model, **kept}
 
     def _notes(self) -> tuple[str, ...]:
+        """Returns sentences for a run's metadata."""
         return (f"The first {self.k} documents are ordered by {self._endpoint.model}, by a prompt of this harness.",)
 
     def __call__(self, request: Request) -> Run:
@@ -168,11 +170,11 @@ class Listwise(asking.TopicTexts, heads.OverFirst):
         corpus = request.corpus_for(self.name)
         run = heads.first(cast(BuiltSystem, self._first), request)
         with phase("read documents"):
-            run, text = heads.read(self.name, run, corpus, self.k, self._text)
+            run, text = heads.read(self.name, run, corpus, self.k, self._document_text)
         worded = self._worded(request.topics)
         self._note_cut(list(text.values()))
         rows = heads.ranked(run)
-        query = {topic.id: found for topic, found in worded if topic.id in rows}
+        query = {topic.id: topic_text for topic, topic_text in worded if topic.id in rows}
         order = {topic: run.doc[rows[topic][: self.k]].tolist() for topic in query}
         with phase("language model"):
             self._ordered(order, query, text)
@@ -184,26 +186,26 @@ class Listwise(asking.TopicTexts, heads.OverFirst):
 
     def _ordered(self, order: dict[str, list[bytes]], query: Mapping[str, str], text: Mapping[bytes, str]) -> None:
         """Orders the documents of all topics in place, window by window; topics are asked at the same time."""
-        client = self._client
+        client = self._new_client
         ahead = {topic: windows(len(docs), self.window, self.step) for topic, docs in order.items()}
         ahead = {topic: [one for one in left if one[1] - one[0] > 1] for topic, left in ahead.items()}
         if self.mode == "dry":
-            client.ask([self._ask(query[name], order[name][a:b], text) for name in ahead for a, b in ahead[name]])
+            client.ask([self._request(query[name], order[name][a:b], text) for name in ahead for a, b in ahead[name]])
             cost = client.estimates.get("chat")
             raise DryRunError(f"system {self.name}: dry run, nothing is ranked: {cost}; run it with system.mode=live")
         counts = dict.fromkeys(("windows", "failed", "repaired", *Order._fields[1:]), 0)
         while some := {topic: left.pop(0) for topic, left in ahead.items() if left}:
-            asks = [self._ask(query[topic], order[topic][a:b], text) for topic, (a, b) in some.items()]
+            asks = [self._request(query[topic], order[topic][a:b], text) for topic, (a, b) in some.items()]
             for (topic, (a, b)), answer in zip(some.items(), client.ask(asks), strict=True):
                 counts["windows"] += 1
                 if answer.failed:
                     counts["failed"] += 1
                     continue
-                found = permutation(answer.text, b - a)
-                order[topic][a:b] = [order[topic][a + place] for place in found.places]
-                counts["repaired"] += any(found[1:])
+                reply = permutation(answer.text, b - a)
+                order[topic][a:b] = [order[topic][a + place] for place in reply.places]
+                counts["repaired"] += any(reply[1:])
                 for name in Order._fields[1:]:
-                    counts[name] += getattr(found, name)
+                    counts[name] += getattr(reply, name)
         spent = client.spent
         used = {"model": client.endpoint.model, "mode": self.mode, "calls": spent.calls, "tokens": spent.tokens}
         note(f"{self.name}: permutations", {**counts, **used, "cost": spent.cost})
@@ -213,7 +215,7 @@ class Listwise(asking.TopicTexts, heads.OverFirst):
                 f"{counts['repaired']:,} were no permutation and are repaired"
             )
 
-    def _ask(self, query: str, docs: Sequence[bytes], text: Mapping[bytes, str]) -> Ask:
+    def _request(self, query: str, docs: Sequence[bytes], text: Mapping[bytes, str]) -> Ask:
         # Lines of a document are joined: a line break could look like the end of a passage.
         passages = [" ".join(text[doc][: self.characters].split()) for doc in docs]
         return Ask(prompts.messages(PROMPT, query=query, passages=passages))
@@ -222,23 +224,23 @@ class Listwise(asking.TopicTexts, heads.OverFirst):
         cut = sum(len(text) > self.characters for text in read)
         asking.note_cut(self.name, "documents", cut, len(read), {"characters": self.characters})
 
-    def _text(self, document: Document) -> str:
+    def _document_text(self, document: Document) -> str:
         return documents.text_of(document, self.document, self.view)
 
     @property
-    def _client(self) -> Client:
+    def _new_client(self) -> Client:
         fill = "the same command with system.mode=live asks for them"
-        return Client(self._endpoint, self.mode, self.budget, self._folder, fill)
+        return Client(self._endpoint, self.mode, self.budget, self._answer_folder, fill)
 
     @cached_property
     def _endpoint(self) -> Endpoint:
         return load_endpoint(self.llm)
 
     @cached_property
-    def _folder(self) -> Path | None:
+    def _answer_folder(self) -> Path | None:
         if self.cache is None:
             return None
-        found = catalogue.resource(self.cache, "key 'cache'")
-        if not isinstance(found, Path):
+        folder = catalogue.resource(self.cache, "key 'cache'")
+        if not isinstance(folder, Path):
             raise HarnessError(f"key 'cache' is {self.cache!r}, expected {{file: FOLDER}} or {{embedded: FOLDER}}")
-        return found
+        return folder

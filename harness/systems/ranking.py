@@ -113,21 +113,21 @@ def rank(
     """
     ranker = Ranker(ids, depth)
     among = None if request.excluded is None else request.excluded.among(ids)
-    found = {}
+    rankings = {}
     left_out = 0
     for topic in queries(request.topics):
         pool = request.allowed(topic)
         if best is not None and pool is None and among is None:
-            found[topic.id] = ranker.named(*best(topic, ranker))
+            rankings[topic.id] = ranker.named(*best(topic, ranker))
             continue
         scored, out = score(topic), None if among is None else among(topic.id)
         left_out += 0 if out is None else int(np.count_nonzero(out & (scored[0] > 0)))
-        found[topic.id] = ranker.best(scored, pool, out)
+        rankings[topic.id] = ranker.best(scored, pool, out)
     if among is not None:
         note(f"{name}: excluded documents left out before the depth cut", left_out)
-    if not any(found.values()):
+    if not any(rankings.values()):
         raise HarnessError(f"system {name}: no topic shares {shared} with the corpus")
-    return Run.from_dict(name, {topic: docs for topic, docs in found.items() if docs})
+    return Run.from_dict(name, {topic: docs for topic, docs in rankings.items() if docs})
 
 
 def within(run: Run, pool: Pool) -> Run:

@@ -58,8 +58,8 @@ def declared(configurations: Iterable[Mapping[str, Any]], where: str) -> Resourc
     >>> declared([{"resources": {"gpus": 1}}, {"k1": 0.9}], "system")
     Resources(cpus=None, gpus=1, memory=None, time=None)
     """
-    found = Resources()
+    most = Resources()
     for mapping in configurations:
         if mapping.get(RESOURCES) is not None:
-            found = found.most(typed(Resources, mapping[RESOURCES], f"{where}: {RESOURCES}"))
-    return found
+            most = most.most(typed(Resources, mapping[RESOURCES], f"{where}: {RESOURCES}"))
+    return most

@@ -105,13 +105,13 @@ def nested_configurations(mapping: Mapping[str, Any], above: tuple[str, ...] = (
 
 def needed_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     """Returns the distinct models that systems need, given all `parts` of a system."""
-    found: dict[str, None] = {}
+    models: dict[str, None] = {}
     for part in configurations:
         training = part.get("training")
         retriever = training.get("retriever") if isinstance(training, Mapping) else None
         if str(part.get("_target_", "")).startswith(_WITH_MODELS):
-            found |= {name: None for name in (part.get("model"), retriever) if isinstance(name, str)}
-    return list(found)
+            models |= {name: None for name in (part.get("model"), retriever) if isinstance(name, str)}
+    return list(models)
 
 
 def missing_models(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -146,7 +146,7 @@ def missing_answers(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     """Returns what is missing to call the language models of systems; empty if they use cached answers."""
     from harness.store.llm.endpoint import load_endpoint
 
-    found: dict[str, None] = {}
+    missing: dict[str, None] = {}
     for part in configurations:
         first = part.get("llm")
         if not isinstance(first, str) or part.get("cache"):
@@ -155,8 +155,8 @@ def missing_answers(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
         asked = ([first] if part.get("view") != "formal" else []) + ([second] if part.get("augment") else [])
         for name in asked:
             lacking = load_endpoint(name).missing()
-            found |= {f"answers of {name} ({'; '.join(lacking)})": None} if lacking else {}
-    return list(found)
+            missing |= {f"answers of {name} ({'; '.join(lacking)})": None} if lacking else {}
+    return list(missing)
 
 
 def missing_modules(configurations: Iterable[Mapping[str, Any]]) -> str:
@@ -183,12 +183,12 @@ def by_language(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
     The answers come from a function `by_language` of our own modules that the key `needs` names.
     """
-    found: dict[str, str] = {}
+    lacking: dict[str, str] = {}
     for name in _needed(configurations):
         if name.startswith("harness.") and installed(name):
             function = getattr(importlib.import_module(name), "by_language", None)
-            found |= {} if function is None else function()
-    return found
+            lacking |= {} if function is None else function()
+    return lacking
 
 
 def _needed(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -198,6 +198,7 @@ def _needed(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _lacking(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:
+    """Returns what a module or file that a system needs lacks on this machine, a line each."""
     if "/" in name:
         return () if Path(name).expanduser().exists() else (f"{name}: no such file",)
     if not installed(name):
@@ -254,10 +255,10 @@ def resources(absent: Sequence[str], corpus: str = "", brought: Mapping[str, str
         if model in config.names("llm"):
             place = "; ".join(load_endpoint(model).missing()) or "endpoint"
         places.setdefault(place, []).append(model)
-    found = [f"{' and '.join(named)} ({place})" for place, named in places.items()]
-    if not found:
+    groups = [f"{' and '.join(named)} ({place})" for place, named in places.items()]
+    if not groups:
         return f"the corpus {corpus}" if corpus else ""
-    return f"the model{'s' * (len(absent) > 1)} {' and '.join(found)}" + (f" and corpus {corpus}" if corpus else "")
+    return f"the model{'s' * (len(absent) > 1)} {' and '.join(groups)}" + (f" and corpus {corpus}" if corpus else "")
 
 
 def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
@@ -275,9 +276,9 @@ def system_state(mapping: Mapping[str, Any], name: str) -> tuple[Kind, str]:
     """
     where = f"system {name}"
     configurations = list(nested_configurations(mapping))
-    found, made = registered(configurations, where), recipe(mapping, where)
-    if found is not None:
-        kind, why = found
+    fixed, made = registered(configurations, where), recipe(mapping, where)
+    if fixed is not None:
+        kind, why = fixed
         return kind, f"needs {why}" if kind == "needs" else f"{kind}: {why}"
     for part in configurations:
         module = str(part.get("_target_", "")).rpartition(".")[0]
@@ -312,7 +313,7 @@ def check_registered(mapping: Mapping[str, Any], where: str) -> None:
     """Raises HarnessError, with the system's state, if a configuration only registers a system, or is invalid."""
     if "state" not in mapping:
         return
-    found = checks.typed(_Registered, mapping, where)
-    kind, why = checks.state(found.state, where)
+    checked = checks.typed(_Registered, mapping, where)
+    kind, why = checks.state(checked.state, where)
     reason = f"needs {why}" if kind == "needs" else f"is {kind}: {why}"
-    raise HarnessError(f"{where}: {found.title} {reason}")
+    raise HarnessError(f"{where}: {checked.title} {reason}")

@@ -44,9 +44,9 @@ def derived(name: str) -> str:
     at = 0
     while at < len(pieces):
         for length in range(_LONGEST, 1, -1):
-            found = _run(pieces, at, length)
-            if found is not None:
-                whole, at = found
+            translated = _run(pieces, at, length)
+            if translated is not None:
+                whole, at = translated
                 out.append(whole)
                 break
         else:
@@ -97,21 +97,21 @@ def targets(asked: Iterable[tuple[str, str]]) -> dict[str, str]:
     >>> targets([("MulHom", "AddHom"), ("MulHom.map_mul", ""), ("Finset.prod_comm", ""), ("A.b", "c")])
     {'A.b': 'A.c', 'Finset.prod_comm': 'Finset.sum_comm', 'MulHom': 'AddHom', 'MulHom.map_mul': 'AddHom.map_add'}
     """
-    found: dict[str, str] = {}
+    additive: dict[str, str] = {}
     for name, given in sorted(asked, key=lambda pair: (pair[0].count("."), pair)):
         parts = name.split(".")
-        space = _mapped(parts[:-1], found).split(".") if parts[:-1] else []
+        space = _mapped(parts[:-1], additive).split(".") if parts[:-1] else []
         if given.startswith("_root_."):
-            found[name] = join_name_parts(given)
+            additive[name] = join_name_parts(given)
         else:
             kept = space[: len(space) - given.count(".")] if given else space
-            found[name] = join_name_parts(".".join(kept), given or derived(parts[-1]))
-    return dict(sorted(found.items()))
+            additive[name] = join_name_parts(".".join(kept), given or derived(parts[-1]))
+    return dict(sorted(additive.items()))
 
 
-def _mapped(parts: list[str], found: Mapping[str, str]) -> str:
+def _mapped(parts: list[str], additive: Mapping[str, str]) -> str:
     """Returns a namespace with its longest translated beginning replaced."""
     for length in range(len(parts), 0, -1):
-        if (new := found.get(".".join(parts[:length]))) is not None:
+        if (new := additive.get(".".join(parts[:length]))) is not None:
             return join_name_parts(new, *parts[length:])
     return ".".join(parts)

@@ -55,14 +55,14 @@ def arqmath_rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _
     from xml.parsers import expat
 
     parser = expat.ParserCreate()
-    found: list[Row] = []
+    parsed: list[Row] = []
     fed = begun = 0  # bytes passed to the parser in total, and before the last tag
 
     def start(name: str, attributes: dict[str, str]) -> None:
         nonlocal begun
         begun = fed
         if name == "row" and wanted(attributes):
-            found.append((parser.CurrentLineNumber, attributes))
+            parsed.append((parser.CurrentLineNumber, attributes))
 
     def refuse(*_: object) -> None:
         raise format_error(path, parser.CurrentLineNumber, "DOCTYPE is not allowed in a file of posts")
@@ -77,14 +77,14 @@ def arqmath_rows(path: Path, wanted: Callable[[dict[str, str]], bool] = lambda _
                 fed += len(block)
                 if fed - begun > LONGEST_LINE:
                     raise format_error(path, parser.CurrentLineNumber, f"a post of more than {LONGEST_LINE} bytes")
-                yield from found
-                found.clear()
+                yield from parsed
+                parsed.clear()
             parser.Parse(b"", True)
         except (LookupError, ValueError) as error:
             raise format_error(path, 1, f"encoding that is not known here: {error}; expected UTF-8") from None
         except expat.ExpatError as error:
             raise format_error(path, error.lineno, f"not valid XML: {expat.ErrorString(error.code)}") from None
-    yield from found
+    yield from parsed
 
 
 def number(attributes: dict[str, str], key: str, path: Path, line: int) -> int:
@@ -156,7 +156,7 @@ class Questions:
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
     """Yields the answers in file order, with the columns that the corpus keeps.
 
-    An answer whose question is missing has an empty `question` and is not accepted.
+    An answer whose question is missing is kept, with an empty `question` and `no` as `accepted`.
 
     Raises
     ------
@@ -170,12 +170,12 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
     questions = _questions(path, remarks, corpus.keep)
     for line, attributes in arqmath_rows(path, lambda row: row.get("PostTypeId") == ANSWER):
         parent = number(attributes, "ParentId", path, line)
-        found = questions.get(parent)
-        if found is None:
+        question = questions.get(parent)
+        if question is None:
             remarks["answers without their question"] += 1
         if "Body" not in attributes:
             raise format_error(path, line, f"post {attributes['Id']} has no Body")
-        yield (path, line), _document(attributes, parent, found or Question("", ""), corpus.keep, remarks)
+        yield (path, line), _document(attributes, parent, question or Question("", ""), corpus.keep, remarks)
 
 
 def unanswered(corpus: Corpus, remarks: Remarks) -> Documents:
@@ -197,11 +197,11 @@ def unanswered(corpus: Corpus, remarks: Remarks) -> Documents:
         remarks["questions without an answer"] += 1
         remarks.update(head.remarks())
         remarks.update(body.remarks())
-        words = _tags(row.get("Tags", ""))
+        words = _parse_tags(row.get("Tags", ""))
         yield (path, line), Document(str(post), head.text, body.text, words, head.formulas + body.formulas)
 
 
-def _tags(text: str) -> tuple[str, ...]:
+def _parse_tags(text: str) -> tuple[str, ...]:
     return tuple(text.translate(_BRACKETS).split())
 
 
@@ -219,7 +219,7 @@ def _document(
         remarks["accepted answers"] += accepted
     for part in (head, asked, body):
         remarks.update(part.remarks())
-    words = _tags(question.tags)
+    words = _parse_tags(question.tags)
     known = {"question": asked.text, "question_id": str(parent), "accepted": "yes" if accepted else "no"}
     known |= {"score": attributes.get("Score", ""), "html": attributes["Body"]}
     return Document(answer, head.text, body.text, words, formulas, {column: known[column] for column in keep})

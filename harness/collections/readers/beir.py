@@ -81,7 +81,7 @@ def find_beir_files(
     >>> find_beir_files(names, "scifact")["qrels"]
     ('qrels/test.tsv',)
     """
-    found: dict[str, dict[tuple[str, str], list[str]]] = {part: {} for part in PARTS}
+    candidates: dict[str, dict[tuple[str, str], list[str]]] = {part: {} for part in PARTS}
     there = set(names)
     for name in sorted(there):
         inner = _within(name, subset)
@@ -93,19 +93,19 @@ def find_beir_files(
         parts = PurePosixPath(inner).parts
         for part, called in PARTS.items():
             if len(parts) == 1 and group in called:
-                found[part].setdefault((ending, ""), []).append(name)
+                candidates[part].setdefault((ending, ""), []).append(name)
             elif len(parts) == 2 and (parts[0] in called or (part == "qrels" and parts[0] in _UNNAMED)):
-                found[part].setdefault((ending, group), []).append(name)
+                candidates[part].setdefault((ending, group), []).append(name)
     of = f" of subset {subset!r}" if subset else ""
     out: dict[str, tuple[str, ...]] = {}
-    for part, groups in found.items():
+    for part, groups in candidates.items():
         if not groups and part == "excluded":
             out[part] = ()
             continue
         if not groups:
             expected = f"qrels/{split}.tsv" if part == "qrels" else f"{PARTS[part][0]}.jsonl"
             raise HarnessError(f"{where}: no {part}{of}; expected {expected}, or one of the other forms of BEIR's sets")
-        group = _chosen(part, {group for _, group in groups}, split, where)
+        group = _chosen_group(part, {group for _, group in groups}, split, where)
         ending = next(form for form in FORMS if (form, group) in groups)
         out[part] = tuple(groups[ending, group])
         _check_shards(out[part], where)
@@ -133,7 +133,7 @@ def _unpacked(name: str) -> str:
     return next((name.removesuffix(packed) for packed in _PACKED if name.endswith(packed)), name)
 
 
-def _chosen(part: str, groups: set[str], split: str, where: str) -> str:
+def _chosen_group(part: str, groups: set[str], split: str, where: str) -> str:
     if part == "qrels":
         wanted = [split] if split != SPLIT else [split, ""]  # a data set with one split need not name it
     else:
@@ -161,8 +161,8 @@ def in_folder(folder: Path, where: str, split: str = SPLIT, subset: str = "") ->
         raise HarnessError(f"{folder}: no such folder")
     below = [folder / subset] if subset and (folder / subset).is_dir() else [folder]
     entries = [path for base in below for path in (*base.iterdir(), *base.glob("*/*")) if path.is_file()]
-    found = find_beir_files((path.relative_to(folder).as_posix() for path in entries), where, split, subset)
-    return BeirFiles(**{part: tuple(folder / name for name in names) for part, names in found.items()})
+    parts = find_beir_files((path.relative_to(folder).as_posix() for path in entries), where, split, subset)
+    return BeirFiles(**{part: tuple(folder / name for name in names) for part, names in parts.items()})
 
 
 # ---- contents ---------------------------------------------------------------------------------------------------
@@ -181,10 +181,10 @@ def rows(paths: Sequence[Path]) -> Rows:
         if form is None:
             raise format_error(path, 0, f"its name ends in none of {', '.join(FORMS)}")
         if form[1] == ".parquet":
-            found = parquet_rows(path, path)
+            numbered = parquet_rows(path, path)
         else:
-            found = json_lines(numbered_lines(path), path) if form[1] == ".jsonl" else _table_rows(path)
-        for number, row in found:
+            numbered = json_lines(numbered_lines(path), path) if form[1] == ".jsonl" else _table_rows(path)
+        for number, row in numbered:
             yield path, number, row
 
 
@@ -205,7 +205,7 @@ def _table_rows(path: Path) -> Iterator[tuple[int, Row]]:
             yield number, dict(zip(header, fields, strict=True))
 
 
-def _documents(corpus: Corpus, _: Remarks) -> Documents:
+def _read_documents(corpus: Corpus, _: Remarks) -> Documents:
     paths = corpus.paths
     empty = True
     for path, number, row in rows(paths):
@@ -220,7 +220,7 @@ def _documents(corpus: Corpus, _: Remarks) -> Documents:
         raise format_error(paths[0], 0, "holds no documents")
 
 
-DOCUMENTS = CorpusReader("beir", _documents, version=2, dollars="pandoc")
+DOCUMENTS = CorpusReader("beir", _read_documents, version=2, dollars="pandoc")
 
 
 def topics(files: BeirFiles, judged: Iterable[str], language: str = "eng", dollars: Dollars = "pandoc") -> Topics:
@@ -232,7 +232,7 @@ def topics(files: BeirFiles, judged: Iterable[str], language: str = "eng", dolla
         A row is damaged, an id is invalid or occurs twice, or a judged query is missing; the message names the line.
     """
     wanted, others = set(judged), False
-    found = []
+    numbered = []
     for path, number, row in rows(files.queries):
         name = text_of_columns(row, ID + TOPIC, path, number)
         if name not in wanted:
@@ -241,8 +241,8 @@ def topics(files: BeirFiles, judged: Iterable[str], language: str = "eng", dolla
             continue
         text = text_of_columns(row, TEXT, path, number)
         formulas = numbered_formulas(f"{name}.", text, dollars=dollars)
-        found.append((number, Topic(name, text, "", (), formulas, language, dollars=dollars)))
-    out = topic_files.unique(found, str(files.queries[0])) if found or not others else Topics(())
+        numbered.append((number, Topic(name, text, "", (), formulas, language, dollars=dollars)))
+    out = topic_files.unique(numbered, str(files.queries[0])) if numbered or not others else Topics(())
     if lacking := sorted(wanted - out.ids()):
         many = f"{len(lacking):,} such queries"
         raise format_error(files.qrels[0], 0, f"query {lacking[0]!r} is not in {files.queries[0].name} ({many})")

@@ -56,7 +56,7 @@ def without_comments(text: str) -> str:
     'a 100\\% \nb'
     """
     if "verbatim" in text:
-        text = _VERBATIM.sub(lambda found: found[1] + "\n" * found[2].count("\n") + found[3], text)
+        text = _VERBATIM.sub(lambda match: match[1] + "\n" * match[2].count("\n") + match[3], text)
     return _COMMENT.sub(r"\1", text)
 
 
@@ -70,8 +70,8 @@ def definitions(preamble: str) -> dict[str, str]:
     >>> definitions("\\def\\Spec{\\mathop{\\mathrm{Spec}}}\n\\def\\QCoh{\\mathit{QCoh}}")
     {'Spec': '\\operatorname{Spec}', 'QCoh': '\\mathit{QCoh}'}
     """
-    found = _DEFINITION.findall(without_comments(preamble))
-    return {name: _OPERATOR.sub(r"\\operatorname{\1}", body) for name, body in found if name not in _KNOWN}
+    macros = _DEFINITION.findall(without_comments(preamble))
+    return {name: _OPERATOR.sub(r"\\operatorname{\1}", body) for name, body in macros if name not in _KNOWN}
 
 
 def expander(macros: Macros) -> Expand:
@@ -87,9 +87,9 @@ def expander(macros: Macros) -> Expand:
     names = "|".join(sorted(macros, key=len, reverse=True))
     pattern = re.compile(rf"([_^]?)\\({names})(?![A-Za-z])")
 
-    def meant(found: re.Match[str]) -> str:
-        body = macros[found[2]]
-        return f"{found[1]}{{{body}}}" if found[1] and not body.startswith("{") else found[1] + body
+    def meant(match: re.Match[str]) -> str:
+        body = macros[match[2]]
+        return f"{match[1]}{{{body}}}" if match[1] and not body.startswith("{") else match[1] + body
 
     return lambda text: pattern.sub(meant, text)
 
@@ -104,30 +104,30 @@ def latex_to_text(source: str, expand: Expand = str) -> str:
     'Let $X$ be nice, see Lemma. étale'
     """
     held: list[str] = []
-    text = _FORMULA.sub(partial(_hold, held), expand(source))
+    text = _FORMULA.sub(partial(_hold_formula, held), expand(source))
     text = _REFERENCE.sub("", _LABEL.sub("", text))
     text = _FOOTNOTE.sub(r" (\1)", text)
-    text = _ACCENT.sub(_accented, _ESCAPED.sub(r"\1", _LINK.sub("", text)))
-    text = _COMMAND.sub(" ", _SIGN.sub(lambda found: _SIGNS[found[1]], _ENVIRONMENT.sub(" ", text)))
+    text = _ACCENT.sub(_accented_letter, _ESCAPED.sub(r"\1", _LINK.sub("", text)))
+    text = _COMMAND.sub(" ", _SIGN.sub(lambda match: _SIGNS[match[1]], _ENVIRONMENT.sub(" ", text)))
     text = text.replace("~", " ").replace("``", '"').replace("''", '"').replace("{", "").replace("}", "")
     text = _SPACE_BEFORE.sub("", _BLANKS.sub(" ", text)).strip()
-    return _HELD.sub(lambda found: held[int(found[1])], text)
+    return _HELD.sub(lambda match: held[int(match[1])], text)
 
 
-def _hold(held: list[str], found: re.Match[str]) -> str:
+def _hold_formula(held: list[str], match: re.Match[str]) -> str:
     """Cleans a formula and adds it to `held`; returns its placeholder for processing the prose."""
-    inner = next(found[name] for name in ("display", "inline", "square", "round", "inner") if found[name] is not None)
+    inner = next(match[name] for name in ("display", "inline", "square", "round", "inner") if match[name] is not None)
     inner = _BLANKS.sub(" ", _REFERENCE.sub("", _LABEL.sub("", inner))).strip()
     if not inner:
         return " "
-    name = found["name"]
+    name = match["name"]
     if name and not name.startswith("equation"):
         inner = f"\\begin{{{name}}} {inner} \\end{{{name}}}"
-    sign = "$" if found["inline"] is not None or found["round"] is not None else "$$"
+    sign = "$" if match["inline"] is not None or match["round"] is not None else "$$"
     held.append(f"{sign}{inner}{sign}")
     return f"\x00{len(held) - 1}\x00"
 
 
-def _accented(found: re.Match[str]) -> str:
-    mark = _MARKS.get(found[1] or "") or _LETTER_MARKS[found[2]]
-    return unicodedata.normalize("NFC", (found[3] or found[4] or found[5]) + mark)
+def _accented_letter(match: re.Match[str]) -> str:
+    mark = _MARKS.get(match[1] or "") or _LETTER_MARKS[match[2]]
+    return unicodedata.normalize("NFC", (match[3] or match[4] or match[5]) + mark)

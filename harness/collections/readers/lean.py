@@ -61,8 +61,8 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
     declared: set[str] = set()
     asked: list[tuple[str, str]] = []
     for folder in folders:
-        remarks.update(_left(folder))
-        for _, one in _rows(folder):
+        remarks.update(_left_out_counts(folder))
+        for _, one in _read_rows(folder):
             if not one.private:
                 declared.add(one.name)
             if one.additive is not None:
@@ -71,19 +71,19 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
     known = declared | set(targets.values())
     seen: set[str] = set()
     for folder in folders:
-        for place, one in _rows(folder):
+        for place, one in _read_rows(folder):
             if one.private:
                 remarks["private declarations (left out)"] += 1
                 continue
-            found = [_document(one, place, known, corpus.keep)]
+            documents = [_document(one, place, known, corpus.keep)]
             if one.additive is not None and one.additive.made and one.kind not in _MAPPED:
                 if targets[one.name] in declared:
                     remarks["names of to_additive that are declared as well"] += 1
                 else:
                     remarks["made by to_additive"] += 1
                     remarks["made by to_additive, their names derived"] += not one.additive.target
-                    found.append(_generated(one, one.additive, place, known, targets, corpus.keep))
-            for document in found:
+                    documents.append(_generated(one, one.additive, place, known, targets, corpus.keep))
+            for document in documents:
                 if document.id in seen or document.id.split() != [document.id]:
                     remarks["names that come again or hold blanks (left out)"] += 1
                     continue
@@ -106,21 +106,21 @@ def referenced(one: Declaration, known: AbstractSet[str]) -> list[str]:
     ['A.d', 'A.B.E.f', 'O.h']
     """
     aliases = dict(one.aliases)
-    found: dict[str, None] = {}
+    referenced_names: dict[str, None] = {}
     for name in one.names:
         whole = aliases.get(name, name)
         while whole:
             if (full := _resolved(whole, one, known)) is not None:
-                found[full] = None
+                referenced_names[full] = None
                 break
             whole = whole.rpartition(".")[0]
-    found.pop(one.name, None)
-    return list(found)
+    referenced_names.pop(one.name, None)
+    return list(referenced_names)
 
 
 def _resolved(name: str, one: Declaration, known: AbstractSet[str]) -> str | None:
     """Resolves an identifier to a full name, or None."""
-    spaces = list(_outwards(one.namespace))
+    spaces = list(_outer_namespaces(one.namespace))
     for space in spaces:
         if (full := join_name_parts(space, name)) in known:
             return full
@@ -131,7 +131,7 @@ def _resolved(name: str, one: Declaration, known: AbstractSet[str]) -> str | Non
     return None
 
 
-def _outwards(namespace: str) -> Iterator[str]:
+def _outer_namespaces(namespace: str) -> Iterator[str]:
     while namespace:
         yield namespace
         namespace = namespace.rpartition(".")[0]
@@ -152,7 +152,7 @@ def _document(one: Declaration, place: str, known: AbstractSet[str], keep: Seque
         "references": " ".join(referenced(one, known)),
         "generated": "",
     }
-    return _of_columns(columns, keep)
+    return _document_of_columns(columns, keep)
 
 
 def _generated(
@@ -175,10 +175,10 @@ def _generated(
         "references": " ".join(targets.get(other, other) for other in referenced(one, known)),
         "generated": one.name,
     }
-    return _of_columns(columns, keep)
+    return _document_of_columns(columns, keep)
 
 
-def _of_columns(columns: Mapping[str, str], keep: Sequence[str]) -> Document:
+def _document_of_columns(columns: Mapping[str, str], keep: Sequence[str]) -> Document:
     body = " ".join(text for text in (columns["doc"], columns["signature"]) if text)
     tags = (columns["kind"], columns["module"])
     return Document(columns["name"], columns["name"], body, tags, (), {column: columns[column] for column in keep})
@@ -203,26 +203,26 @@ def _kept(checkout: Checkout) -> list[Path]:
     for path, checksum in checkout.checksums().items():
         of_folder.setdefault(path.parent.relative_to(root).as_posix(), {})[path] = checksum
     version = code.of(declarations.__module__)
-    return [_artefact(root, files, version) for files in of_folder.values()]
+    return [_stored_declarations(root, files, version) for files in of_folder.values()]
 
 
-def _artefact(root: Path, files: Mapping[Path, str], version: str) -> Path:
+def _stored_declarations(root: Path, files: Mapping[Path, str], version: str) -> Path:
     spec = {"files": [[path.relative_to(root).as_posix(), sha] for path, sha in files.items()], "code": version}
 
     def build(folder: Path) -> None:
         left: Counter[str] = Counter()
         with (folder / _FILE).open("w", encoding="utf-8") as out:
             for path in files:
-                found, more = declarations(_source(path), path)
+                declared, more = declarations(_read_source(path), path)
                 left.update(more)
                 place = path.relative_to(root).as_posix()
-                out.writelines(json.dumps([place, asdict(one)], ensure_ascii=False) + "\n" for one in found)
+                out.writelines(json.dumps([place, asdict(one)], ensure_ascii=False) + "\n" for one in declared)
         (folder / "left.json").write_text(json.dumps(left), encoding="utf-8")
 
     return artefacts.get_or_build(KIND, spec, build)
 
 
-def _source(path: Path) -> str:
+def _read_source(path: Path) -> str:
     source = decoded(read_bytes(path), path, encoding="utf-8-sig").replace("\r\n", "\n")
     if "\r" in source:  # a line comment would extend to the end of the file
         line = source.count("\n", 0, source.index("\r")) + 1
@@ -230,18 +230,18 @@ def _source(path: Path) -> str:
     return source
 
 
-def _left(folder: Path) -> dict[str, int]:
+def _left_out_counts(folder: Path) -> dict[str, int]:
     return {f"{what} (left out)": int(n) for what, n in json.loads((folder / "left.json").read_text()).items()}
 
 
-def _rows(folder: Path) -> Iterator[_Row]:
+def _read_rows(folder: Path) -> Iterator[_Row]:
     with (folder / _FILE).open(encoding="utf-8") as lines:
         for line in lines:
             place, fields = json.loads(line)
-            yield place, _declaration(fields)
+            yield place, _parse_declaration(fields)
 
 
-def _declaration(fields: dict[str, Any]) -> Declaration:
+def _parse_declaration(fields: dict[str, Any]) -> Declaration:
     asked = fields.pop("additive")
     names, opens = tuple(fields.pop("names")), tuple(fields.pop("opens"))
     aliases = tuple((new, old) for new, old in fields.pop("aliases"))

@@ -111,7 +111,7 @@ class _Reading:
                 at, forced = at + 1, False
                 continue
             end = self._next(word + 1)
-            before = self._before(at, word)
+            before = self._read_modifiers(at, word)
             stop = self._command(before, word, end)
             forced = stop < end  # `open A in` on the same line as its command
             at = stop
@@ -141,20 +141,21 @@ class _Reading:
                 return at
         return len(self.stream)
 
-    def _before(self, at: int, word: int) -> Before:
-        found = Before()
+    def _read_modifiers(self, at: int, word: int) -> Before:
+        """Returns attributes, doc string and modifiers between `at` and the declaration's word."""
+        before = Before()
         while at < word:
             token = self.stream[at]
             if token.text == ATTRIBUTES:
                 last = closing(self.stream, at)
-                found.attributes += tuple(attributes(self.stream[at + 1 : last]))
+                before.attributes += tuple(attributes(self.stream[at + 1 : last]))
                 at = last
             elif token.kind == DOC:
-                found.doc = lean_text.doc_text(token.text)
+                before.doc = lean_text.doc_text(token.text)
             else:
-                found.modifiers += (token.text,)
+                before.modifiers += (token.text,)
             at += 1
-        return found
+        return before
 
     def _command(self, before: Before, at: int, end: int) -> int:
         """Reads one command; returns the index after it."""
@@ -174,12 +175,12 @@ class _Reading:
             case "namespace" | "section":
                 label = self.stream[at + 1] if at + 1 < end else None
                 named = label.text if label is not None and label.kind == NAME and label.column < 0 else ""
-                self._open(word, named)
+                self._open_scope(word, named)
             case "mutual":
                 self.outer.append(("", self.scope))
             case "end":
                 label = self.stream[at + 1] if at + 1 < end else None
-                self._close(label.text if label is not None and label.kind == NAME and label.column < 0 else "")
+                self._close_scope(label.text if label is not None and label.kind == NAME and label.column < 0 else "")
             case "alias":
                 self._alias(before, here, at, end)
             case "add_decl_doc":
@@ -187,7 +188,7 @@ class _Reading:
             case "example":
                 self.left["examples"] += 1
             case _ if word in TYPES or word in PLAIN:
-                self._declaration(before, here, at, end)
+                self._add_declaration(before, here, at, end)
         return end
 
     def _in(self, at: int, end: int) -> int:
@@ -196,13 +197,13 @@ class _Reading:
         inside = (n for n in range(at + 1, end) if self.stream[n].text == "in" and self.stream[n].depth <= depth)
         return next(inside, end)
 
-    def _open(self, word: str, label: str) -> None:
+    def _open_scope(self, word: str, label: str) -> None:
         for part in lean_text.NAME_OF_PART.findall(label) or [""]:
             self.outer.append((part, self.scope))
             if word == "namespace":
                 self.scope = replace(self.scope, namespace=join_name_parts(self.scope.namespace, part))
 
-    def _close(self, label: str) -> None:
+    def _close_scope(self, label: str) -> None:
         for part in reversed(lean_text.NAME_OF_PART.findall(label) or [""]):
             if not self.outer:
                 self.left["`end` that closes nothing"] += 1
@@ -249,7 +250,7 @@ class _Reading:
 
     # ---- declarations -------------------------------------------------------------------------------------------
 
-    def _declaration(self, before: Before, scope: Scope, word: int, end: int) -> None:
+    def _add_declaration(self, before: Before, scope: Scope, word: int, end: int) -> None:
         stream, kind, at = self.stream, self.stream[word].text, word + 1
         if kind == "class" and at < end and stream[at].text in ("inductive", "abbrev"):
             kind, at = f"class {stream[at].text}", at + 1
@@ -294,7 +295,7 @@ class _Reading:
         return at
 
     def _signature_end(self, begin: int, end: int, *, cases: bool = False) -> int:
-        """Returns the start of a declaration's value, cases or fields; with `cases`, any bar starts a case."""
+        """Returns where a declaration's value, cases or fields begin, or `end`; with `cases`, any bar begins a case."""
         stream, locals_ = self.stream, 0
         level = stream[begin].depth if begin < end else 0
         for at in range(begin, end):
@@ -338,7 +339,7 @@ class _Reading:
             doc = lean_text.doc_text(docs[-1].text) if docs else doc
             if at < there:  # else the doc string is on a line before its field
                 private = any(token.text == "private" for token in self.stream[here:at])
-                self._field(replace(of, private=of.private or private), header, outer, doc, at, there)
+                self._add_fields(replace(of, private=of.private or private), header, outer, doc, at, there)
                 doc = ""
 
     def _field_starts(self, begin: int, end: int) -> list[int]:
@@ -375,16 +376,17 @@ class _Reading:
                 break
         return min(at, end)
 
-    def _field(self, of: Declaration, header: str, outer: Sequence[Binder], doc: str, at: int, end: int) -> None:
+    def _add_fields(self, of: Declaration, header: str, outer: Sequence[Binder], doc: str, at: int, end: int) -> None:
+        """Adds the declarations of a structure's fields between `at` and `end`."""
         stream = self.stream
         if at >= end or stream[at].text in ("deriving", "extends"):
             return
         if stream[at].text in OPENING:  # `(a b : T) (c : T)`; unnamed instances are skipped
             last = closing(stream, at)
             if stream[at].text != "[" or any(token.text == ":" for token in stream[at:last]):
-                self._field(of, header, outer, doc, at + 1, last)
+                self._add_fields(of, header, outer, doc, at + 1, last)
             if last + 1 < end:
-                self._field(of, header, outer, "", last + 1, end)
+                self._add_fields(of, header, outer, "", last + 1, end)
             return
         names = self._field_names(at, end)
         at += len(names)
@@ -392,7 +394,7 @@ class _Reading:
             return
         stop = self._signature_end(at, end)
         for name in names:
-            self._part(of, "field", name, header, outer, doc, at, stop)
+            self._add_part(of, "field", name, header, outer, doc, at, stop)
 
     def _constructors(self, of: Declaration, header: str, outer: Sequence[Binder], begin: int, end: int) -> None:
         """Adds the constructors of an inductive type: `| name binders : type`, with their doc strings."""
@@ -412,9 +414,9 @@ class _Reading:
                 docs.insert(0, stream[at - 1])
             doc = lean_text.doc_text(docs[-1].text) if docs else ""
             stop = next((n for n in range(name_at, there) if stream[n].text == "deriving"), there)
-            self._part(of, "constructor", stream[name_at], header, outer, doc, name_at + 1, stop)
+            self._add_part(of, "constructor", stream[name_at], header, outer, doc, name_at + 1, stop)
 
-    def _part(
+    def _add_part(
         self,
         of: Declaration,
         kind: str,
@@ -425,6 +427,7 @@ class _Reading:
         at: int,
         stop: int,
     ) -> None:
+        """Adds the declaration of a field or constructor, whose signature is between `at` and `stop`."""
         stream = self.stream
         bound = binders_in(stream, at, after_binders(stream, at, stop))
         full = join_name_parts(of.name, name.text)

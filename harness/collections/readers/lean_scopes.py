@@ -48,10 +48,10 @@ class Scope:
     included: frozenset[str] = frozenset()
     omitted: frozenset[str] = frozenset()
 
-    def with_binders(self, found: Iterable[Binder]) -> Scope:
+    def with_binders(self, additions: Iterable[Binder]) -> Scope:
         """Returns the scope after `variable`; a binder without a type changes the bracket of an existing variable."""
         binders = list(self.binders)
-        for new in found:
+        for new in additions:
             known = [n for n, old in enumerate(binders) if old.name and old.name == new.name]
             if new.name and not new.type and known:
                 binders[known[-1]] = replace(binders[known[-1]], bracket=new.bracket)
@@ -94,25 +94,25 @@ def mentioned(stream: Iterable[Token]) -> list[str]:
 
     A name `x.y` also gives `x`, because `x` may be a variable.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for token in stream:
         if token.kind == NAME:
-            found[token.text] = None
+            names[token.text] = None
             head, dot, _ = token.text.partition(".")
             if dot:
-                found[head] = None
-    return list(found)
+                names[head] = None
+    return list(names)
 
 
 def binders_in(stream: Sequence[Token], begin: int, end: int) -> list[Binder]:
     """Returns the binders of consecutive brackets starting at `begin`."""
-    found: list[Binder] = []
+    binders: list[Binder] = []
     at = begin
     while at < end and stream[at].text in OPENING and stream[at].text != "⟨":
         last = closing(stream, at)
-        found += _of_bracket(stream[at].text, stream[at + 1 : last])
+        binders += _binders_of_bracket(stream[at].text, stream[at + 1 : last])
         at = last + 1
-    return found
+    return binders
 
 
 def after_binders(stream: Sequence[Token], begin: int, end: int) -> int:
@@ -123,9 +123,9 @@ def after_binders(stream: Sequence[Token], begin: int, end: int) -> int:
     return min(at, end)
 
 
-def _of_bracket(bracket: str, inside: Sequence[Token]) -> list[Binder]:
+def _binders_of_bracket(bracket: str, inside: Sequence[Token]) -> list[Binder]:
     if bracket == "{" and inside and inside[0].text == "{":  # `{{x : T}}` is `⦃x : T⦄`
-        return _of_bracket("⦃", inside[1:-1])
+        return _binders_of_bracket("⦃", inside[1:-1])
     level = inside[0].depth if inside else 0
     colon = next((n for n, token in enumerate(inside) if token.text == ":" and token.depth == level), None)
     names = [token.text for token in (inside if colon is None else inside[:colon]) if token.kind == NAME]

@@ -83,11 +83,11 @@ def tokens(source: str, path: object) -> list[Token]:
     at, line, begin, fresh, depth, size = 0, 1, 0, True, 0, len(source)
     match = _TOKEN.match
     while at < size:
-        found = match(source, at)
-        kind = found.lastgroup if found is not None else None
-        if found is None or kind is None:  # every character is at least a symbol
+        matched = match(source, at)
+        kind = matched.lastgroup if matched is not None else None
+        if matched is None or kind is None:  # every character is at least a symbol
             raise format_error(path, line, f"unexpected character {source[at]!r}")
-        end = found.end()
+        end = matched.end()
         if kind == "line":
             line, begin, fresh = line + 1, end, True
         elif kind == "block":
@@ -101,7 +101,7 @@ def tokens(source: str, path: object) -> list[Token]:
         elif kind == "open":
             raise format_error(path, line, 'the string that begins here has no end (")')
         elif kind not in ("blank", "comment"):
-            text = found.group()
+            text = matched.group()
             column = at - begin if fresh else -1
             if text[-1] in OPENING and kind == "symbol":
                 out.append(Token(SYMBOL, text, at, end, line, column, depth))
@@ -131,11 +131,11 @@ def _block(source: str, at: int, line: int, path: object) -> int:
     if here == at + 3:
         return at + 4
     while depth:
-        found = _ENDS.search(source, here)
-        if found is None:
+        delimiter = _ENDS.search(source, here)
+        if delimiter is None:
             raise format_error(path, line, "the comment that begins here has no end (-/)")
-        depth += 1 if found.group() == "/-" else -1
-        here = found.end()
+        depth += 1 if delimiter.group() == "/-" else -1
+        here = delimiter.end()
     return here
 
 
@@ -151,12 +151,12 @@ def _interpolated(source: str, at: int, line: int, path: object) -> int:
             elif sign == "{":
                 braces[-1] = 1
             continue
-        found = _TOKEN.match(source, here)
-        if found is None or found.lastgroup == "open":
+        matched = _TOKEN.match(source, here)
+        if matched is None or matched.lastgroup == "open":
             break
-        text, begin, here = found.group(), here, found.end()
+        text, begin, here = matched.group(), here, matched.end()
         braces[-1] += (text == "{") - (text == "}")
-        if found.lastgroup == "block":
+        if matched.lastgroup == "block":
             here = _block(source, begin, line + source.count("\n", at, begin), path)
         elif text[-1] == "!" and source.startswith('"', here):
             braces.append(0)

@@ -36,30 +36,30 @@ def qr_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 
     All queries of an item have the same gold declaration, so significance tests use `item` as cluster.
     """
-    found = []
-    for line, row in _qr(data, path):
+    numbered = []
+    for line, row in _valid_rows(data, path):
         known = {key: str(row[key]) for key in ("kind", "difficulty") if row.get(key)}
         for column, style in STYLES.items():
             if query := str(row[column]).strip():
                 name = f"{row['id']}.{style}"
                 attributes = {"style": style, **known, "item": str(row["id"])}
-                found.append(
+                numbered.append(
                     (line, Topic(name, query, "", (), numbered_formulas(f"{name}.", query), language, attributes))
                 )
-    return topic_files.unique(found, path)
+    return topic_files.unique(numbered, path)
 
 
 def qr_qrels(data: bytes, path: str, edition: str) -> Qrels:
     """Returns judgments with grade 1 for the gold declaration of each query."""
     judgments: dict[str, dict[str, float]] = {}
-    for _, row in _qr(data, path):
+    for _, row in _valid_rows(data, path):
         for column, style in STYLES.items():
             if str(row[column]).strip():
                 judgments[f"{row['id']}.{style}"] = {str(row["full_name"]): 1.0}
     return replace(Qrels.from_dict(edition, judgments), sha256=sha256(data))
 
 
-def _qr(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _valid_rows(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     for line, row in json_items(data, path):
         for key in ("id", "full_name", *STYLES):
             if not isinstance(row.get(key), str):
@@ -74,14 +74,14 @@ def names_topics(data: bytes, path: str, language: str = "eng") -> Topics:
 
     The section of the name in its list, if any, is not part of the query.
     """
-    found = []
+    numbered = []
     for line, name, row in _names(data, path):
         attributes = {"list": row["source"]}
         if not row["source"].isdigit():
             attributes["section"] = row["path_or_id"].split(" / ")[0]
         query = row["query"]
-        found.append((line, Topic(name, query, "", (), numbered_formulas(f"{name}.", query), language, attributes)))
-    return topic_files.unique(found, path)
+        numbered.append((line, Topic(name, query, "", (), numbered_formulas(f"{name}.", query), language, attributes)))
+    return topic_files.unique(numbered, path)
 
 
 def names_qrels(data: bytes, path: str, edition: str) -> Qrels:
@@ -110,11 +110,11 @@ def _names(data: bytes, path: str) -> Iterator[tuple[int, str, dict[str, str]]]:
         yield line, f"{row['source']}-{count[row['source']]:03d}", row
 
 
-def _of_items(first: First) -> bool:
+def _are_items(first: First) -> bool:
     return isinstance(first, Mapping) and "full_name" in first
 
 
 READERS = (
-    FileForm("mathlib-qr", qr_topics, qr_qrels, first=_of_items),
+    FileForm("mathlib-qr", qr_topics, qr_qrels, first=_are_items),
     FileForm("mathlib-names", names_topics, names_qrels, first=lambda first: set(NAMES) <= set(first)),
 )

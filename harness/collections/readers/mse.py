@@ -46,7 +46,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
     """
     corpus.check_kept(COLUMNS)
     for question, answer, path in _pages(corpus):
-        yield (path, 0), _document(path, question, answer, "html" in corpus.keep, remarks)
+        yield (path, 0), _read_document(path, question, answer, "html" in corpus.keep, remarks)
 
 
 def read_ids(corpus: Corpus, _: Remarks) -> Documents:
@@ -97,20 +97,20 @@ def _occurrences(path: Path, question: str, answer: str, remarks: Remarks) -> It
     """Yields (post id, formula) for each formula of a page."""
     parts = _parts(path, question, answer)
     for part, of_question in _HOLDERS:
-        found = read_markup(parts[part])
-        remarks["formulas with repaired entities"] += found.repaired
-        for formula in found.formulas:
+        marked = read_markup(parts[part])
+        remarks["formulas with repaired entities"] += marked.repaired
+        for formula in marked.formulas:
             yield question if of_question else answer, formula
 
 
-def _document(path: Path, question: str, answer: str, raw: bool, remarks: Remarks) -> Document:
+def _read_document(path: Path, question: str, answer: str, raw: bool, remarks: Remarks) -> Document:
     parts = _parts(path, question, answer)
     title, asked, body = (read_markup(parts[part]) for part in ("question-title", "question", "answer"))
     formulas = title.formulas + asked.formulas + body.formulas
     remarks["answers"] += 1
     remarks["answers with formula spans around others"] += bool(body.nested)
-    for found in (title, asked, body):
-        remarks.update(found.remarks())
+    for marked in (title, asked, body):
+        remarks.update(marked.remarks())
     remarks["formulas without a visual id"] += sum(not formula.visual_id for formula in formulas)
     remarks["formulas with tags of HTML in their LaTeX"] += sum(bool(_TAG.search(f.latex)) for f in formulas)
     tags = tuple(read_markup(parts["tags"]).text.split())

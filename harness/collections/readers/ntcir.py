@@ -22,7 +22,7 @@ VERSION = 2
 
 def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
     """Returns the topics, each with its formula as title; attribute `kind`: concrete or wildcard."""
-    found = []
+    numbered = []
     for number, line in topic_files.numbered_lines(data, path):
         name, tab, latex = line.partition("\t")
         if not tab or not latex.strip():
@@ -30,10 +30,10 @@ def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
         latex = markup.trimmed(latex)
         kind = "wildcard" if "\\qvar" in latex else "concrete"
         formula = Formula(name, latex)
-        found.append(
+        numbered.append(
             (number, Topic(name, f"${latex}$", formulas=(formula,), language=language, attributes={"kind": kind}))
         )
-    return topic_files.unique(found, path)
+    return topic_files.unique(numbered, path)
 
 
 def read(corpus: Corpus, remarks: Remarks) -> Documents:
@@ -64,8 +64,8 @@ def check(path: Path) -> None:
 FORMULAS = CorpusReader("ntcir-12", read, VERSION)
 
 
-def _first(first: First) -> bool:
+def _is_row(first: First) -> bool:
     return not isinstance(first, Mapping) and len(first) == 2 and first[0].startswith("NTCIR")
 
 
-READERS = (FileForm(FORMULAS.name, read_topics, documents=FORMULAS, first=_first, source="ntcir-12", check=check),)
+READERS = (FileForm(FORMULAS.name, read_topics, documents=FORMULAS, first=_is_row, source="ntcir-12", check=check),)

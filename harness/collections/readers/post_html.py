@@ -74,10 +74,10 @@ def as_typed(latex: str) -> str:
     latex = _COLOUR.sub(lambda m: rf"\color{{{_COLOURS[m[1]]}}}", latex)
     latex = _BEFORE.sub("", latex)
 
-    def script(found: re.Match[str]) -> str:
+    def script(match: re.Match[str]) -> str:
         """Removes the braces; adds a blank where two letters or digits would become adjacent."""
-        after = latex[found.end() : found.end() + 1]
-        together = after.isalnum() and found[2][-1].isalnum()
-        return f"{found[1]}{found[2]}{' ' if together else ''}"
+        after = latex[match.end() : match.end() + 1]
+        together = after.isalnum() and match[2][-1].isalnum()
+        return f"{match[1]}{match[2]}{' ' if together else ''}"
 
     return _SCRIPT.sub(script, latex)

@@ -43,7 +43,7 @@ def statements(corpus: Corpus, remarks: Remarks) -> Documents:
     remarks.update(book.remarks)
     for one in book.statements:
         columns = {name: COLUMNS[name](book, one) for name in corpus.keep}
-        title, body = _texts(book, one)
+        title, body = _title_and_text(book, one)
         formulas = numbered_formulas(f"{one.tag}.", title, body)
         remarks["statements"] += 1
         remarks["statements with a proof"] += bool(one.proofs)
@@ -56,7 +56,7 @@ def _folder(corpus: Corpus) -> Path:
     return corpus.path.parent
 
 
-def _aside(name: str) -> Callable[[Book, Statement], str]:
+def _aside_column(name: str) -> Callable[[Book, Statement], str]:
     return lambda book, one: book.plain(one.asides.get(name, ""))
 
 
@@ -65,8 +65,8 @@ COLUMNS: Mapping[str, Callable[[Book, Statement], str]] = {
     "chapter": lambda book, one: book.plain(book.chapters[one.chapter]),
     "section": lambda book, one: book.plain(one.section),
     "label": lambda _, one: one.label,
-    "slogan": _aside("slogan"),
-    "history": _aside("history"),
+    "slogan": _aside_column("slogan"),
+    "history": _aside_column("history"),
     "cites": lambda book, one: " ".join(book.cited(one.chapter, one.text)),  # in the statement itself
     "proof": lambda book, one: " ".join(book.plain(proof.source) for proof in one.proofs),
 }
@@ -74,7 +74,7 @@ COLUMNS: Mapping[str, Callable[[Book, Statement], str]] = {
 
 # Columns for a corpus of training pairs: the proved statement as a question, and the chapter.
 OF_PROOFS: Mapping[str, Callable[[Book, Statement], str]] = {
-    "question": lambda book, one: " ".join(_texts(book, one)).strip(),
+    "question": lambda book, one: " ".join(_title_and_text(book, one)).strip(),
     "question_id": lambda _, one: one.tag,
     "chapter": lambda _, one: one.chapter,
 }
@@ -104,20 +104,20 @@ def proof_ids(one: Statement) -> tuple[str, ...]:
 def proofs_topics(_: bytes, path: str, language: str = "eng") -> Topics:
     """Returns the statements with a proof as topics; attributes `chapter`, `kind` and `split`."""
     book = read_book(Path(path))
-    return _topics(book, [one for one in book.statements if one.proofs], language)
+    return _as_topics(book, [one for one in book.statements if one.proofs], language)
 
 
 def premises_topics(_: bytes, path: str, language: str = "eng") -> Topics:
     """Returns the statements whose proofs cite earlier ones as topics; attributes as in `proofs_topics`."""
     book = read_book(Path(path))
-    found = _premises(book)
-    return _topics(book, [one for one in book.statements if one.tag in found], language)
+    premises = _premises(book)
+    return _as_topics(book, [one for one in book.statements if one.tag in premises], language)
 
 
 def proofs_qrels(_: bytes, path: str, edition: str) -> Qrels:
     """Returns judgments with grade 1 for each proof of a statement in the edition's chapters."""
     book = read_book(Path(path))
-    chapters = _chapters(book, edition)
+    chapters = _chapters_of(book, edition)
     of = {one.tag: dict.fromkeys(proof_ids(one), 1.0) for one in book.statements if one.chapter in chapters}
     return Qrels.from_dict(edition, {tag: docs for tag, docs in of.items() if docs})
 
@@ -130,11 +130,11 @@ def premises_qrels(_: bytes, path: str, edition: str) -> Qrels:
     The edition `learn` is `train` without cited statements in test chapters.
     """
     book = read_book(Path(path))
-    chapters, found = _chapters(book, edition), _premises(book)
+    chapters, premises = _chapters_of(book, edition), _premises(book)
     of = {one.tag: one.chapter for one in book.statements}
     kept = {
         tag: {doc: 1.0 for doc in docs if edition != "learn" or of[doc] in chapters}
-        for tag, docs in found.items()
+        for tag, docs in premises.items()
         if of[tag] in chapters
     }
     return Qrels.from_dict(edition, {tag: docs for tag, docs in kept.items() if docs})
@@ -156,18 +156,18 @@ def _premises(book: Book) -> dict[str, tuple[str, ...]]:
     return out
 
 
-def _chapters(book: Book, edition: str) -> frozenset[str]:
+def _chapters_of(book: Book, edition: str) -> frozenset[str]:
     if edition not in SPLITS:
         raise HarnessError(f"the Stacks project: edition {edition!r} is unknown; {suggestion(edition, SPLITS)}")
     wanted = "train" if edition == "learn" else edition
     return frozenset(name for name, split in split_of(book).items() if wanted in ("all", split))
 
 
-def _topics(book: Book, found: list[Statement], language: str) -> Topics:
+def _as_topics(book: Book, chosen: list[Statement], language: str) -> Topics:
     split = split_of(book)
     topics = []
-    for one in found:
-        title, body = _texts(book, one)
+    for one in chosen:
+        title, body = _title_and_text(book, one)
         attributes = {"chapter": one.chapter, "kind": one.kind, "split": split[one.chapter]}
         topics.append(
             Topic(one.tag, title, body, (), numbered_formulas(f"{one.tag}.", title, body), language, attributes)
@@ -175,7 +175,7 @@ def _topics(book: Book, found: list[Statement], language: str) -> Topics:
     return Topics(tuple(topics))
 
 
-def _texts(book: Book, one: Statement) -> tuple[str, str]:
+def _title_and_text(book: Book, one: Statement) -> tuple[str, str]:
     return book.plain(one.title), book.plain(one.text.source)
 
 
@@ -183,7 +183,7 @@ STATEMENTS = CorpusReader("stacks", statements)
 PROOFS = CorpusReader("stacks-proofs", proofs)
 
 
-def _places(_: bytes, path: str) -> dict[str, float]:
+def _book_order(_: bytes, path: str) -> dict[str, float]:
     return {name: float(place) for place, name in enumerate(order(path))}
 
 
@@ -191,5 +191,5 @@ READERS = (
     FileForm(STATEMENTS.name, documents=STATEMENTS, folder=True),
     FileForm(PROOFS.name, proofs_topics, proofs_qrels, PROOFS, folder=True),
     FileForm("stacks-premises", premises_topics, premises_qrels, folder=True),
-    FileForm("stacks-order", places=_places, folder=True),
+    FileForm("stacks-order", places=_book_order, folder=True),
 )

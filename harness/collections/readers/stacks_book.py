@@ -114,22 +114,22 @@ def read_book(folder: Path) -> Book:
         A file cannot be read or is not UTF-8, the order or a tag is malformed, or environments of a chapter are not
         properly nested; the message names the line.
     """
-    chapters = [folder / f"{name}.tex" for name in _order(folder / MAKEFILE)]
+    chapters = [folder / f"{name}.tex" for name in _chapter_order(folder / MAKEFILE)]
     files = (folder / MAKEFILE, folder / PREAMBLE, folder / TAGS, *chapters)
-    return _read(folder, tuple(_stamp(path) for path in files))
+    return _read_book(folder, tuple(_time_and_size(path) for path in files))
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def _time_and_size(path: Path) -> tuple[int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise format_error(path, 0, f"cannot be read: {error.strerror or error}") from None
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 @lru_cache(maxsize=1)
-def _read(folder: Path, _: object) -> Book:
-    order = _order(folder / MAKEFILE)
+def _read_book(folder: Path, _: object) -> Book:
+    order = _chapter_order(folder / MAKEFILE)
     tags = _tags(folder / TAGS)
     expand = latex_text.expander(latex_text.definitions(_text(folder / PREAMBLE)))
     remarks: Counter[str] = Counter()
@@ -142,7 +142,7 @@ def _read(folder: Path, _: object) -> Book:
         chapter = _Chapter(folder / f"{name}.tex")
         titles[name] = chapter.title
         remarks["proofs before any statement (left out)"] += chapter.stray
-        made = [found.statement(name, tags) for found in chapter.found]
+        made = [located.statement(name, tags) for located in chapter.found]
         remarks["statements without a tag (left out)"] += sum(not one.tag for one in made)
         remarks["statements with the tag of an earlier one (left out)"] += _left_out(made, tagged)
         statements += (one for one in made if one.tag)
@@ -180,10 +180,10 @@ def _text(path: Path) -> str:
     return decoded(data, path)
 
 
-def _order(path: Path) -> tuple[str, ...]:
+def _chapter_order(path: Path) -> tuple[str, ...]:
     """Returns the names of the chapters in the order of the Makefile."""
-    found = _ORDER.search(_text(path))
-    names = found[1].replace("\\\n", " ").split() if found else []
+    match = _ORDER.search(_text(path))
+    names = match[1].replace("\\\n", " ").split() if match else []
     if not names:
         raise format_error(path, 0, "no list of chapters, expected a line such as 'LIJST = introduction conventions'")
     if len(set(names)) < len(names):
@@ -255,35 +255,36 @@ class _Chapter:
         self.stray = 0  # proofs before any statement
         self._path = path
         self._text = latex_text.without_comments(_text(path))
-        self._ends = [found.start() for found in re.finditer("\n", self._text)]
+        self._ends = [newline.start() for newline in re.finditer("\n", self._text)]
         self._stack: list[_Open] = []
         self._section = ""
         self._now: _Found | None = None  # the open statement or proof
         for event in _EVENT.finditer(self._text):
-            self._take(event[1], event[2], event)
+            self._handle_event(event[1], event[2], event)
         if self._stack:
             last = self._stack[-1]
             raise format_error(path, last.line, f"\\begin{{{last.name}}} is not closed before the end of the chapter")
 
-    def _take(self, what: str, value: str, event: re.Match[str]) -> None:
+    def _handle_event(self, what: str, value: str, event: re.Match[str]) -> None:
+        """Handles a command of the chapter's text."""
         if what == "begin":
-            self._begin(value, event)
+            self._begin_environment(value, event)
         elif what == "end":
-            self._end(value, event)
+            self._end_environment(value, event)
         elif what == "label":
-            self._label(value)
+            self._add_label(value)
         elif what == "section":
             self._section = value
         elif what == "title":
             self.title = value
         elif self._now is not None and not any(one.name in ASIDES for one in self._stack):
-            self._now.references.append(BookReference(value, self._line(event)))
+            self._now.references.append(BookReference(value, self._line_of(event)))
 
-    def _line(self, event: re.Match[str]) -> int:
+    def _line_of(self, event: re.Match[str]) -> int:
         return bisect_right(self._ends, event.start() - 1) + 1
 
-    def _begin(self, name: str, event: re.Match[str]) -> None:
-        opened = _Open(name, self._line(event), event.start(), event.end())
+    def _begin_environment(self, name: str, event: re.Match[str]) -> None:
+        opened = _Open(name, self._line_of(event), event.start(), event.end())
         self._stack.append(opened)
         if name not in KINDS and name != PROOF:
             return
@@ -295,13 +296,13 @@ class _Chapter:
             opened.inner = option.end()
         self._now = _Found(name, opened.line, self._section, option[1] if option else "")
 
-    def _end(self, name: str, event: re.Match[str]) -> None:
+    def _end_environment(self, name: str, event: re.Match[str]) -> None:
         if not self._stack or self._stack[-1].name != name:
             reason = f"\\end{{{name}}} closes nothing"
             if self._stack:
                 last = self._stack[-1]
                 reason = f"\\end{{{name}}} where \\end{{{last.name}}} should be, for \\begin of line {last.line}"
-            raise format_error(self._path, self._line(event), reason)
+            raise format_error(self._path, self._line_of(event), reason)
         opened, now = self._stack.pop(), self._now
         if now is not None and name in ASIDES:
             now.cut.append((opened.start, event.end()))
@@ -324,7 +325,7 @@ class _Chapter:
             start = right
         return "".join((*parts, self._text[start:end]))
 
-    def _label(self, name: str) -> None:
+    def _add_label(self, name: str) -> None:
         now = None if self._now is None or self._now.kind == PROOF else self._now
         self.labels.append((name, -1 if now is None else len(self.found)))
         if now is not None:

@@ -48,7 +48,7 @@ def results(path: Path) -> Iterator[TangentResult]:
             kind, *fields = line.decode("utf-8").split("\t")
         except UnicodeDecodeError:
             raise format_error(path, number, "not UTF-8 text") from None
-        if kind == "R" and len(fields) == 4 and (tree := _unquoted(fields[2])).startswith("["):
+        if kind == "R" and len(fields) == 4 and (tree := _without_quotes(fields[2])).startswith("["):
             yield TangentResult(number, topic, fields[0], tree, fields[3])
         elif kind not in ("", "Q", "E") or (kind and len(fields) != 1):
             raise format_error(path, number, "expected Q and a topic, E and a tree, or R, visual id, 0, tree, scores")
@@ -64,12 +64,12 @@ def queries(path: Path) -> dict[str, str]:
         kind, _, text = line.decode("utf-8", "replace").partition("\t")
         if kind == "Q":
             topic = text
-        elif kind == "E" and (tree := _unquoted(text)).startswith("["):
+        elif kind == "E" and (tree := _without_quotes(text)).startswith("["):
             out.setdefault(topic, tree)
     return out
 
 
-def _unquoted(tree: str) -> str:
+def _without_quotes(tree: str) -> str:
     if len(tree) > 3 and tree.startswith(QUOTE) and tree.endswith(QUOTE):
         return tree[2:-2].replace(QUOTE * 2, '"')
     return tree

@@ -20,9 +20,9 @@ _NAME = re.compile(r"<docno>\s*(.*?)\s*</docno>", re.IGNORECASE | re.DOTALL)
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 
 
-def _documents(corpus: Corpus, _: Remarks) -> Documents:
+def _read_documents(corpus: Corpus, _: Remarks) -> Documents:
     for path in corpus.paths:
-        begin, size, inside, found = 0, 0, list[bytes](), False
+        begin, size, inside, any_document = 0, 0, list[bytes](), False
         for number, line in numbered_lines(path):
             mark = line.strip().upper()
             if mark == b"<DOC>":
@@ -32,8 +32,8 @@ def _documents(corpus: Corpus, _: Remarks) -> Documents:
             elif mark == b"</DOC>":
                 if not begin:
                     raise format_error(path, number, "</DOC> without <DOC>")
-                found = True
-                yield (path, begin), _document(b"\n".join(inside), path, begin, corpus.dollars)
+                any_document = True
+                yield (path, begin), _parse_document(b"\n".join(inside), path, begin, corpus.dollars)
                 begin = 0
             elif begin:
                 inside.append(line)
@@ -46,11 +46,11 @@ def _documents(corpus: Corpus, _: Remarks) -> Documents:
                 )
         if begin:
             raise format_error(path, begin, "<DOC> has no </DOC>")
-        if not found:
+        if not any_document:
             raise format_error(path, 0, "holds no documents; expected <DOC> on a line of its own")
 
 
-def _document(data: bytes, path: object, line: int, dollars: Dollars) -> Document:
+def _parse_document(data: bytes, path: object, line: int, dollars: Dollars) -> Document:
     text = decoded(data, path, line + 1)
     name = _NAME.search(text)
     if name is None:
@@ -61,5 +61,5 @@ def _document(data: bytes, path: object, line: int, dollars: Dollars) -> Documen
     return Document(name[1], title, body, (), numbered_formulas(f"{name[1]}.", title, body, dollars=dollars))
 
 
-DOCUMENTS = CorpusReader("trec", _documents, version=2, dollars="pandoc")
+DOCUMENTS = CorpusReader("trec", _read_documents, version=2, dollars="pandoc")
 READERS = (FileForm(DOCUMENTS.name, documents=DOCUMENTS),)

@@ -55,61 +55,61 @@ _DEFAULT = """- config_name: default
 """
 
 
-def card(found: Contents, seen: Seen, form: str, folder: Path) -> str:
+def card(data: Contents, seen: Seen, form: str, folder: Path) -> str:
     """Returns the content of `README.md`; `form` is `beir`, `trec` or `mteb`, `folder` has the written files."""
-    parts = [_front(found, form), f"# {_plain(found.collection.title)}\n"]
-    if found.qrels is not None:
-        qrels = f"{found.present(seen):,} judgments of {len(found.qrels.topics):,} topics, edition {found.edition}"
+    parts = [_front_matter(data, form), f"# {_plain(data.collection.title)}\n"]
+    if data.qrels is not None:
+        qrels = f"{data.present(seen):,} judgments of {len(data.qrels.topics):,} topics, edition {data.edition}"
     else:
         qrels = "no judgments"
-    parts.append(f"{seen.documents:,} documents, {len(found.topics):,} topics, {qrels}.\n")
+    parts.append(f"{seen.documents:,} documents, {len(data.topics):,} topics, {qrels}.\n")
     files = "".join(f"| `{name}` | {says} |\n" for name, says in _FILES[form] if (folder / name).is_file())
     parts.append(f"| file | content |\n|---|---|\n{files}")
     parts.append("## Licence and sources\n")
     parts.append(
-        f"Topics and judgments: {_plain(found.collection.licence)}. Documents: {_plain(found.corpus.licence)}. "
+        f"Topics and judgments: {_plain(data.collection.licence)}. Documents: {_plain(data.corpus.licence)}. "
         "Whoever passes these files on must follow these terms, and the terms of use accepted to fetch them.\n"
     )
-    parts.append("".join(f"- {line}\n" for line in _sources(found)))
+    parts.append("".join(f"- {line}\n" for line in _source_lines(data)))
     parts.append("## Scores\n")
-    parts.append("".join(f"- {_plain(line)}\n" for line in _cautions(found, seen, form)))
+    parts.append("".join(f"- {_plain(line)}\n" for line in _caution_lines(data, seen, form)))
     parts.append(f"Exported by mathir-harness {__version__}.\n")
     return "\n".join(parts)
 
 
-def _front(found: Contents, form: str) -> str:
+def _front_matter(data: Contents, form: str) -> str:
     """Returns the YAML at the beginning, which `datasets` reads."""
-    codes = sorted({topic.language for topic in found.topics})
+    codes = sorted({topic.language for topic in data.topics})
     listed = "".join(f"- {json.dumps(code)}\n" for code in codes)
-    configs = _CONFIGS + ("" if found.qrels is None else _DEFAULT) if form == "mteb" else ""
+    configs = _CONFIGS + ("" if data.qrels is None else _DEFAULT) if form == "mteb" else ""
     return f"---\nlanguage:\n{listed}task_categories:\n- text-retrieval\n{configs}---\n"
 
 
-def _cautions(found: Contents, seen: Seen, form: str) -> Iterator[str]:
-    protocol = found.protocol
+def _caution_lines(data: Contents, seen: Seen, form: str) -> Iterator[str]:
+    protocol = data.protocol
     yield (
         f"The collection's own protocol is `{protocol.name}` ({', '.join(protocol.measures)}); scores of other "
         "programs follow other rules for depth, ties, unjudged documents and missing topics, and are not comparable."
     )
-    if found.qrels is not None and (lacking := len(found.qrels) - found.present(seen)):
+    if data.qrels is not None and (lacking := len(data.qrels) - data.present(seen)):
         yield (
-            f"{lacking:,} of {len(found.qrels):,} judgments are of documents that corpus {found.corpus.name} lacks; "
+            f"{lacking:,} of {len(data.qrels):,} judgments are of documents that corpus {data.corpus.name} lacks; "
             "they are left out."
         )
-    if found.keyed:
+    if data.keyed:
         yield (
             "Formulas are judged by their visual id (key): `qrels.txt` names keys, `keys.tsv` maps documents to them."
             if form == "trec"
             else "Formulas are judged by their visual id: each formula of a judged one has its grade, and rankings "
             "are not de-duplicated as the protocol demands."
         )
-    if found.collection.cluster:
-        yield f"Topics that share their {found.collection.cluster} depend on each other."
-    yield from (*found.collection.notes, *found.corpus.notes)
+    if data.collection.cluster:
+        yield f"Topics that share their {data.collection.cluster} depend on each other."
+    yield from (*data.collection.notes, *data.corpus.notes)
 
 
-def _sources(found: Contents) -> Iterator[str]:
-    lines = [*_of_collection(found.collection, found.edition, found.qrels is not None), *_of_corpus(found.corpus)]
+def _source_lines(data: Contents) -> Iterator[str]:
+    lines = [*_of_collection(data.collection, data.edition, data.qrels is not None), *_of_corpus(data.corpus)]
     yield from dict.fromkeys(lines)
 
 

@@ -83,14 +83,14 @@ class Contents:
         out: dict[str, dict[str, int]] = {}
         if self.qrels is None:
             return out
-        for topic, name, grade in _rows(self.qrels):
+        for topic, name, grade in _judgment_rows(self.qrels):
             for doc in seen.judged.get(name, ()):
                 out.setdefault(topic, {})[doc] = grade
         return out
 
     def present(self, seen: Seen) -> int:
         """Returns how many of the judgments are of exported documents."""
-        return 0 if self.qrels is None else sum(name in seen.judged for _, name, _ in _rows(self.qrels))
+        return 0 if self.qrels is None else sum(name in seen.judged for _, name, _ in _judgment_rows(self.qrels))
 
     def query(self, topic: Topic) -> str:
         """Returns a topic as one text: the query formula in formula search, else title and body."""
@@ -99,7 +99,7 @@ class Contents:
         return "\n".join(filter(None, (topic.title, topic.body)))
 
 
-def _rows(qrels: Qrels) -> Iterator[tuple[str, str, int]]:
+def _judgment_rows(qrels: Qrels) -> Iterator[tuple[str, str, int]]:
     columns = zip(qrels.topic.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True)
     return ((qrels.topics[topic], doc.decode(), int(grade)) for topic, doc, grade in columns)
 
@@ -122,7 +122,7 @@ def document_metadata(document: Document) -> dict[str, Any]:
     """Returns what a title and a text do not hold: tags, formulas with their ids, further columns."""
     out: dict[str, Any] = {"tags": list(document.tags)} if document.tags else {}
     if document.formulas:
-        out["formulas"] = [_formula(formula.id, formula.latex, formula.visual_id) for formula in document.formulas]
+        out["formulas"] = [_as_json(formula.id, formula.latex, formula.visual_id) for formula in document.formulas]
     return {**out, **({"columns": dict(document.columns)} if document.columns else {})}
 
 
@@ -132,11 +132,11 @@ def topic_metadata(topic: Topic) -> dict[str, Any]:
     if topic.tags:
         out["tags"] = list(topic.tags)
     if topic.formulas:
-        out["formulas"] = [_formula(formula.id, formula.latex, formula.visual_id) for formula in topic.formulas]
+        out["formulas"] = [_as_json(formula.id, formula.latex, formula.visual_id) for formula in topic.formulas]
     return {**out, **({"attributes": dict(topic.attributes)} if topic.attributes else {})}
 
 
-def _formula(name: str, latex: str, visual_id: str) -> dict[str, str]:
+def _as_json(name: str, latex: str, visual_id: str) -> dict[str, str]:
     return {"id": name, "latex": latex, **({"visual_id": visual_id} if visual_id else {})}
 
 
@@ -170,7 +170,7 @@ def contents(
             f"collection {collection.name}: its topics are those of the private judgments and are never exported"
         )
     protocol = load_protocol(collection.protocol)
-    qrels = _whole(collection.qrels(chosen.name), collection, rounded) if judgments else None
+    qrels = _with_whole_grades(collection.qrels(chosen.name), collection, rounded) if judgments else None
     excluded = collection.listed(chosen) if judgments else None
     return Contents(collection, corpus, chosen.name, collection.topics(), qrels, protocol, excluded)
 
@@ -179,16 +179,16 @@ def _check_documents(corpus: Corpus) -> None:
     """Raises HarnessError for a corpus of the documents that a private edition judges: their ids would reveal it."""
     for entry in corpus.part.collections if isinstance(corpus.part, JudgedBy) else ():
         name, _, only = entry.partition("/")
-        found = load_collection(name)
-        for edition in (only,) if only else found.editions:
-            if found.edition(edition).private:
+        collection = load_collection(name)
+        for edition in (only,) if only else collection.editions:
+            if collection.edition(edition).private:
                 raise HarnessError(
                     f"corpus {corpus.name}: holds the documents that {name}, edition {edition}, judges, which is "
                     "private; name another corpus with --corpus"
                 )
 
 
-def _whole(qrels: Qrels, collection: Collection, rounded: bool) -> Qrels:
+def _with_whole_grades(qrels: Qrels, collection: Collection, rounded: bool) -> Qrels:
     grades = np.floor(qrels.grade + 0.5)
     broken = grades != qrels.grade
     if broken.any() and not rounded:

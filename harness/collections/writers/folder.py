@@ -59,19 +59,19 @@ def export(
         raise HarnessError(f"--as {form}: no such form; {suggestion(form, FORMS)}")
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):
         raise HarnessError(f"{folder}: exists already, and is left as it is; name another folder")
-    found = contents(collection, corpus, edition, judgments=judgments, rounded=rounded)
+    data = contents(collection, corpus, edition, judgments=judgments, rounded=rounded)
     with os_errors(folder, "written"):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with staging_names.folder(folder.name, folder.parent) as made:
-            seen = FORMS[form](found, made)
-            if found.qrels is not None and not seen.judged:
+            seen = FORMS[form](data, made)
+            if data.qrels is not None and not seen.judged:
                 raise HarnessError(
                     f"corpus {corpus.name}: holds none of the documents judged by {collection.name}; name the corpus "
                     "of the judgments with --corpus"
                 )
-            (made / "README.md").write_text(card(found, seen, form, made), encoding="utf-8")
+            (made / "README.md").write_text(card(data, seen, form, made), encoding="utf-8")
             staging_names.share(made)
             if folder.is_dir():
                 folder.rmdir()
             made.rename(folder)
-    return ExportCounts(seen.documents, len(found.topics), None if found.qrels is None else found.present(seen))
+    return ExportCounts(seen.documents, len(data.topics), None if data.qrels is None else data.present(seen))

@@ -22,16 +22,16 @@ _SCRIPTS = {
 }
 
 
-def write(found: Contents, folder: Path) -> Seen:
+def write(data: Contents, folder: Path) -> Seen:
     """Writes BEIR's files without metadata, and `task.py` with its data in `task.json`; returns what was written."""
-    seen = beir.write(found, folder, metadata=False)
+    seen = beir.write(data, folder, metadata=False)
     files = sorted(path for path in folder.rglob("*.jsonl"))
     lines = (f"{path.relative_to(folder).as_posix()} {sha256_file(path)}" for path in files)
     task = {
-        "name": task_name(found.collection.name),
-        "description": found.collection.title,
+        "name": task_name(data.collection.name),
+        "description": data.collection.title,
         "revision": sha256("\n".join(lines).encode())[:40],
-        "eval_langs": languages(found),
+        "eval_langs": languages(data),
         "main_score": "ndcg_at_10",
     }
     text = json.dumps(task, ensure_ascii=False, indent=1)
@@ -50,9 +50,9 @@ def task_name(collection: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in re.split(r"[^A-Za-z0-9]+", collection))
 
 
-def languages(found: Contents) -> list[str]:
+def languages(data: Contents) -> list[str]:
     """Returns the languages of the topics with their scripts, such as `eng-Latn`."""
-    return sorted(script_of(code) for code in {topic.language for topic in found.topics})
+    return sorted(script_of(code) for code in {topic.language for topic in data.topics})
 
 
 def script_of(language: str) -> str:

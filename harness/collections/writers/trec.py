@@ -17,7 +17,7 @@ _MARK = re.compile(r"</?(top|num|title|desc|narr|head|dom|smry|con|fac|nat|def|t
 _LABEL = re.compile(r"Topic:", re.IGNORECASE)
 
 
-def write(found: Contents, folder: Path) -> Seen:
+def write(data: Contents, folder: Path) -> Seen:
     """Writes all files; returns what was written.
 
     Raises
@@ -26,29 +26,29 @@ def write(found: Contents, folder: Path) -> Seen:
         A topic has a text that the form cannot hold.
     """
     seen = Seen()
-    write_lines(folder / "documents.trec", _documents(found, seen))
-    write_lines(folder / "topics.trec", (_topic(topic) for topic in found.topics))
-    write_lines(folder / "topics.tsv", (f"{topic.id}\t{_flat(found.query(topic))}\n" for topic in found.topics))
-    if found.qrels is not None:
-        write_lines(folder / "qrels.txt", _judgments(found, seen))
-    if found.keyed:
+    write_lines(folder / "documents.trec", _document_elements(data, seen))
+    write_lines(folder / "topics.trec", (_topic_element(topic) for topic in data.topics))
+    write_lines(folder / "topics.tsv", (f"{topic.id}\t{_in_one_line(data.query(topic))}\n" for topic in data.topics))
+    if data.qrels is not None:
+        write_lines(folder / "qrels.txt", _judgment_lines(data, seen))
+    if data.keyed:
         keys = (f"{doc}\t{key}\n" for doc, key in seen.keys.items())
         write_lines(folder / "keys.tsv", ["id\tkey\n", *keys])
-    if found.excluded is not None:
-        rows = ({"query-id": name, "excluded-ids": sorted(docs)} for name, docs in sorted(found.excluded.items()))
+    if data.excluded is not None:
+        rows = ({"query-id": name, "excluded-ids": sorted(docs)} for name, docs in sorted(data.excluded.items()))
         write_lines(folder / "excluded_ids.jsonl", map(json_line, rows))
     return seen
 
 
-def _documents(found: Contents, seen: Seen) -> Iterator[str]:
-    for document in found.documents(seen):
-        title = f"<TITLE>\n{escape(_flat(document.title), quote=False)}\n</TITLE>\n" if document.title else ""
+def _document_elements(data: Contents, seen: Seen) -> Iterator[str]:
+    for document in data.documents(seen):
+        title = f"<TITLE>\n{escape(_in_one_line(document.title), quote=False)}\n</TITLE>\n" if document.title else ""
         text = escape(body(document), quote=False).replace("\r\n", "\n").replace("\r", "\n")
         yield f"<DOC>\n<DOCNO>{document.id}</DOCNO>\n{title}<TEXT>\n{text}\n</TEXT>\n</DOC>\n"
 
 
-def _topic(topic: Topic) -> str:
-    title, description = _flat(topic.title), _flat(topic.body)
+def _topic_element(topic: Topic) -> str:
+    title, description = _in_one_line(topic.title), _in_one_line(topic.body)
     if not title:  # which the form requires
         title, description = description, ""
     if mark := _MARK.search(f"{title} {description}"):
@@ -60,14 +60,14 @@ def _topic(topic: Topic) -> str:
     )
 
 
-def _judgments(found: Contents, seen: Seen) -> Iterator[str]:
+def _judgment_lines(data: Contents, seen: Seen) -> Iterator[str]:
     """Yields four columns; judgments by key stay as they are, with `keys.tsv` beside them."""
-    qrels = found.qrels
+    qrels = data.qrels
     assert qrels is not None  # noqa: S101  (for mypy)
     for topic, doc, grade in zip(qrels.topic.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True):
         if (name := doc.decode()) in seen.judged:
             yield f"{qrels.topics[topic]} 0 {name} {int(grade)}\n"
 
 
-def _flat(text: str) -> str:
+def _in_one_line(text: str) -> str:
     return " ".join(text.split())

@@ -95,13 +95,13 @@ class Operators:
 
     def __call__(self, element: Element[ContentNode], above: list[Element[ContentNode]]) -> ContentNode:
         """Converts an element; `above` are the enclosing elements."""
-        node = _shared(element, above, self.known) if element.name == "share" else _operator(element, above)
+        node = _shared(element, above, self.known) if element.name == "share" else _operator_node(element, above)
         if "id" in element.attributes and (name := element.attribute("id") or element.attribute("xml:id")):
             self.known.setdefault(name, ContentNode(node.label, node.parts))
         return node
 
 
-def _operator(element: Element[ContentNode], above: list[Element[ContentNode]]) -> ContentNode:
+def _operator_node(element: Element[ContentNode], above: list[Element[ContentNode]]) -> ContentNode:
     name, parts = element.name, element.parts
     if name == "cn":
         return _number(element)
@@ -113,7 +113,7 @@ def _operator(element: Element[ContentNode], above: list[Element[ContentNode]]) 
     if name in ("apply", "bind"):
         return _applied(element)
     if name == "csymbol":
-        return ContentNode(_symbol(clean(element.text).lower(), element.attribute("cd")))
+        return ContentNode(_symbol_label(clean(element.text).lower(), element.attribute("cd")))
     if name in _COLLECTIONS:
         return ContentNode(f"M!{_COLLECTIONS[name]}-{len(parts)}", parts)
     if name == "interval":
@@ -131,7 +131,7 @@ def _operator(element: Element[ContentNode], above: list[Element[ContentNode]]) 
     if name == "cerror":
         return _halved(ContentNode(ERROR, _words(parts)))
     if name == "math":
-        return _whole(element)
+        return _whole_formula(element)
     if name == "semantics":
         return _meant(element)
     if name == "annotation-xml":
@@ -199,7 +199,7 @@ def _operator_name(name: str) -> str:
     return f"C!{name}" if name in _CONSTANTS else f"O!{name}"
 
 
-def _symbol(name: str, dictionary: str) -> str:
+def _symbol_label(name: str, dictionary: str) -> str:
     if name.startswith("delimited-"):
         # Tangent-S removes the first character of the delimiter after it was escaped as `&lsqb;`.
         return "M!D-" + (name[10:].replace("[", "lsqb;", 1) if name[10:11] == "[" else name[11:])
@@ -222,7 +222,7 @@ def _applied(element: Element[ContentNode]) -> ContentNode:
         base = head.parts[0].label if head.label in ("O!SUB", "O!SUP") else ""
         return _halved(ContentNode(f"+!{base}", [head, *arguments]))
     if head.label == "O!root":
-        arguments = _root(element, arguments)
+        arguments = _root_arguments(element, arguments)
     elif head.label == "O!int" and len(arguments) == 1:
         # Empty arguments for the interval and the variable, which LaTeXML never provides.
         arguments += [ContentNode(BLANK), ContentNode(BLANK)]
@@ -230,7 +230,7 @@ def _applied(element: Element[ContentNode]) -> ContentNode:
     return _halved(head)
 
 
-def _root(element: Element[ContentNode], arguments: list[ContentNode]) -> list[ContentNode]:
+def _root_arguments(element: Element[ContentNode], arguments: list[ContentNode]) -> list[ContentNode]:
     degrees = [part.parts[0] for part in arguments if part.label == "$!degree" and part.parts]
     operands = [part for part in arguments if part.label != "$!degree"]
     if len(operands) != 1 or len(degrees) > 1:
@@ -295,7 +295,8 @@ def _meant(element: Element[ContentNode]) -> ContentNode:
     return element.parts[0] if element.parts else ContentNode(BLANK)
 
 
-def _whole(element: Element[ContentNode]) -> ContentNode:
+def _whole_formula(element: Element[ContentNode]) -> ContentNode:
+    """Returns the formula of an element; an error node unless it has exactly one."""
     if len(element.parts) == 1:
         return element.parts[0]
     element.reason = element.reason or ("more than one formula" if element.parts else "no formula")

@@ -196,10 +196,10 @@ def missing() -> list[str]:
 
 def version() -> str:
     """Returns LaTeXML's version, such as 0.8.7. Raises HarnessError if it is not installed."""
-    found = _version(shutil.which("perl"), os.environ.get("PERL5LIB"))
-    if not found:
+    installed_version = _version(shutil.which("perl"), os.environ.get("PERL5LIB"))
+    if not installed_version:
         raise HarnessError(f"LaTeXML is not installed: {INSTALL}")
-    return found
+    return installed_version
 
 
 @cache

@@ -25,7 +25,7 @@ _SCRIPTS = {"msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munder
 def read_presentation(markup: str) -> ParsedFormula:
     """Parses Presentation MathML to a symbol layout tree; never raises an exception."""
     try:
-        row, reason = walk(markup, _layout)
+        row, reason = walk(markup, _layout_row)
     except Fault as fault:
         return failed(str(fault))
     return ParsedFormula(rows.tree(row), reason) if row else failed(reason or EMPTY)
@@ -41,7 +41,7 @@ def read_content(markup: str) -> ParsedFormula:
     return ParsedFormula(tree, reason) if tree else failed("references that repeat themselves")
 
 
-def _layout(element: Element[Row], above: list[Element[Row]]) -> Row:
+def _layout_row(element: Element[Row], above: list[Element[Row]]) -> Row:
     name, parts = element.name, element.parts
     if name in _LEAVES:
         return [rows.leaf(_LEAVES[name], element.text)]
@@ -50,7 +50,7 @@ def _layout(element: Element[Row], above: list[Element[Row]]) -> Row:
     if name in _ROWS:
         return rows.fenced([part for part in parts if not rows.ignored(part)])
     if name in _SCRIPTS and len(parts) == _SCRIPTS[name]:
-        return _scripts(name, parts)
+        return _structure_row(name, parts)
     if name == "msqrt":
         return [Symbol("O!root", {"w": row})] if (row := _joined(parts)) else [Symbol("O!root" if parts else BLANK)]
     if name == "mtd":
@@ -62,7 +62,7 @@ def _layout(element: Element[Row], above: list[Element[Row]]) -> Row:
     if name in _BLANKS:
         return [Symbol(BLANK)]
     if name == "mfenced":
-        return _fenced(element)
+        return _fenced_row(element)
     if name == "menclose":
         row = _joined(parts)
         return [Symbol(element.attribute("notation", "longdiv"), {"w": row} if row else None)]
@@ -83,10 +83,12 @@ def _layout(element: Element[Row], above: list[Element[Row]]) -> Row:
 
 
 def _joined(parts: list[Row]) -> Row:
+    """Returns the symbols of all rows as one row."""
     return [symbol for part in parts for symbol in part]
 
 
-def _scripts(name: str, parts: list[Row]) -> Row:
+def _structure_row(name: str, parts: list[Row]) -> Row:
+    """Returns a fraction, a root, or a base with scripts or with marks above and below it."""
     base = parts[0]
     if name == "mfrac":
         return [Symbol("O!divide", {edge: row for edge, row in zip("ou", parts, strict=True) if row})]
@@ -107,7 +109,7 @@ def _cells(kind: str, part: Row) -> list[Row]:
     return part[0].cells or [] if kind in ("mtr", "mlabeledtr") else [part]
 
 
-def _fenced(element: Element[Row]) -> Row:
+def _fenced_row(element: Element[Row]) -> Row:
     separators = element.attribute("separators", ",").split() or [""]
     row: list[Row] = [[Symbol(rows.clean(element.attribute("open", "(")))]]
     for number, part in enumerate(part for part in element.parts if not rows.ignored(part)):

@@ -22,8 +22,8 @@ _FUNCTIONS = frozenset((Role.FUNCTION, Role.TRIGONOMETRIC, Role.OPERATOR))
 def fenced(bracket: str, row: Rows, close: str, before: int) -> tuple[Item, str]:
     """Parses a row in brackets after an item of role `before` (-1: none); returns the item and reasons of failures."""
     if before in _FUNCTIONS:
-        found, reason = _arguments(row)
-        return (Role.ARGUMENTS.value, ("", found)), reason
+        arguments, reason = _arguments(row)
+        return (Role.ARGUMENTS.value, ("", arguments)), reason
     fences = bracket + close
     if not row:
         return (Role.FENCED.value, leaf("M!L-0")), ""
@@ -46,22 +46,22 @@ def fenced(bracket: str, row: Rows, close: str, before: int) -> tuple[Item, str]
 
 def _collected(bracket: str, row: Rows, close: str) -> tuple[Node, str]:
     """Returns a set, interval, vector or list of elements separated by commas; a single element stands for itself."""
-    found, reason = _elements(row)
-    if len(found) == 1:
+    elements, reason = _elements(row)
+    if len(elements) == 1:
         fences = bracket + close
         if fences == "()":
-            return found[0], reason
-        if fences == "||" and found[0][0].startswith("M!M-"):
-            return ("F!det", found), reason
+            return elements[0], reason
+        if fences == "||" and elements[0][0].startswith("M!M-"):
+            return ("F!det", elements), reason
         # Tangent-S drops the first character of the names of other brackets, for `[` that of its escape `&lsqb;`.
         other = "M!D-" + ("lsqb;" if bracket == "[" else "") + close
-        return (_FENCES.get(fences, other), found), reason
+        return (_FENCES.get(fences, other), elements), reason
     kind = bracket + next(item[1][0][2:] for item in row if item[0] == Role.PUNCTUATION) + close
     if kind == "{,}":
-        return (f"M!S-{len(found)}", found), reason
-    if len(found) == 2:
-        return (_PAIRS.get(kind, "M!L-2"), found), reason
-    return (f"M!{'V' if kind == '(,)' else 'L'}-{len(found)}", found), reason
+        return (f"M!S-{len(elements)}", elements), reason
+    if len(elements) == 2:
+        return (_PAIRS.get(kind, "M!L-2"), elements), reason
+    return (f"M!{'V' if kind == '(,)' else 'L'}-{len(elements)}", elements), reason
 
 
 def _elements(items: Rows) -> tuple[list[Node], str]:
@@ -69,25 +69,25 @@ def _elements(items: Rows) -> tuple[list[Node], str]:
     items = without_end(items)
     if len(items) > 1 and any(item[0] == Role.PUNCTUATION for item in items):
         row = Grammar(items)
-        found = row.expressions()
-        if row.at == row.end and found:
-            return found, row.reason
+        elements = row.expressions()
+        if row.at == row.end and elements:
+            return elements, row.reason
     node, reason = read_row(items)
     return [node], reason
 
 
 def _arguments(items: Rows) -> tuple[list[Node], str]:
     """Returns the arguments of a function: the parts of its brackets separated by punctuation."""
-    found: list[Node] = []
+    arguments: list[Node] = []
     fault = ""
     start = 0
     for place, item in enumerate([*without_end(items), (Role.PUNCTUATION.value, ABSENT)]):
         if item[0] == Role.PUNCTUATION:
             node, reason = read_row(items[start:place])
-            found.append(node)
+            arguments.append(node)
             fault = fault or reason
             start = place + 1
-    return found, fault
+    return arguments, fault
 
 
 def _conditional_set(items: Rows) -> tuple[Node, str] | None:
@@ -120,6 +120,6 @@ def _inner_product(row: Rows) -> tuple[Node, str] | None:
             parts[-1].append(item)
     if len(parts) not in (2, 3) or not all(parts):
         return None
-    found = [read_row(part) for part in parts]
+    parsed = [read_row(part) for part in parts]
     label = "O!inner-product" if len(parts) == 2 else "O!quantum-operator-product"
-    return (label, [node for node, _ in found]), next((reason for _, reason in found if reason), "")
+    return (label, [node for node, _ in parsed]), next((reason for _, reason in parsed if reason), "")

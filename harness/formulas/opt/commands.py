@@ -37,13 +37,13 @@ _NO_LINE = re.compile(r"0*\.?0*\s*[a-z]*")  # the thickness of a fraction withou
 _WITH_COLUMNS = _ARRAYS | {"alignat", "alignat*", "alignedat"}
 
 
-def _add(row: Rows, node: Node, role: int = _ATOM) -> None:
+def _add_node(row: Rows, node: Node, role: int = _ATOM) -> None:
     row.append((role, node))
 
 
-def _fraction(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _read_fraction(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     above = reader.argument(depth, style)
-    _add(row, ("O!binomial" if unit.endswith("binom") else "O!divide", [above, reader.argument(depth, style)]))
+    _add_node(row, ("O!binomial" if unit.endswith("binom") else "O!divide", [above, reader.argument(depth, style)]))
 
 
 def _general_fraction(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
@@ -52,7 +52,7 @@ def _general_fraction(reader: TokenReader, unit: str, row: Rows, depth: int, sty
     above = reader.argument(depth, style)
     stacked = "O!binomial" if opening + closing == "()" else "F!FRACOP"
     label = stacked if thickness and _NO_LINE.fullmatch(thickness) else "O!divide"
-    _add(row, (label, [above, reader.argument(depth, style)]))
+    _add_node(row, (label, [above, reader.argument(depth, style)]))
 
 
 def _side_scripts(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
@@ -60,40 +60,42 @@ def _side_scripts(reader: TokenReader, unit: str, row: Rows, depth: int, style: 
     before, after = reader.items(depth, style), reader.items(depth, style)
     scripts = [node for role, node in before[::-1] + after if role == Role.FLOAT]
     base = reader.argument(depth, style)
-    _add(row, scripted(base, [(label, arguments[0]) for label, arguments in scripts]))
+    _add_node(row, scripted(base, [(label, arguments[0]) for label, arguments in scripts]))
 
 
-def _continued(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _read_continued_fraction(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     reader.skip_optional()
     above = reader.argument(depth, style)
-    _add(row, ("O!continued-fraction", [above, reader.argument(depth, style)]))
+    _add_node(row, ("O!continued-fraction", [above, reader.argument(depth, style)]))
 
 
-def _root(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _read_root(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     degree = reader.optional(depth)
-    _add(row, ("O!root", [reader.argument(depth, style), degree or leaf("N!2")]))
+    _add_node(row, ("O!root", [reader.argument(depth, style), degree or leaf("N!2")]))
 
 
-def _old_root(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _read_old_root(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Reads Plain TeX's root, `\\root DEGREE \\of RADICAND`."""
     degree = reader.read(reader.row("\\of", depth + 1, style))
-    _add(row, ("O!root", [reader.argument(depth, style), degree]))
+    _add_node(row, ("O!root", [reader.argument(depth, style), degree]))
 
 
-def _accent(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
-    _add(row, (ACCENTS[unit], [reader.argument(depth, style)]))
+def _read_accent(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+    _add_node(row, (ACCENTS[unit], [reader.argument(depth, style)]))
 
 
-def _style(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _read_styled(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     row += reader.items(depth, STYLES[unit])
 
 
-def _named(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
-    _add(row, reader.argument(depth, "upright"), Role.FUNCTION.value)
+def _read_operator_name(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+    _add_node(row, reader.argument(depth, "upright"), Role.FUNCTION.value)
 
 
-def _kept(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _read_argument(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+    """Reads a command whose last argument alone counts, after an optional one."""
     reader.skip_optional()
-    _add(row, reader.argument(depth, style))
+    _add_node(row, reader.argument(depth, style))
 
 
 def _operator(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
@@ -102,7 +104,7 @@ def _operator(reader: TokenReader, unit: str, row: Rows, depth: int, style: str)
     if len(items) == 1:
         row += items
     else:
-        _add(row, reader.read(items) if items else ABSENT)
+        _add_node(row, reader.read(items) if items else ABSENT)
 
 
 def _space(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
@@ -114,74 +116,74 @@ def _space(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) ->
         reader.at += 2
 
 
-def _second(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _read_second_argument(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     reader.skip_optional()
     reader.skip()
     row += reader.items(depth, style)
 
 
-def _dropped(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _skip_argument(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     reader.skip_optional()
     reader.skip()
 
 
-def _definition(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _skip_definition(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     reader.skip()
     reader.skip_optional()
     reader.skip()
 
 
-def _text(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _skip_text(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     reader.skip()
-    _add(row, ABSENT)
+    _add_node(row, ABSENT)
 
 
-def _stacked(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _read_stacked(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     script = reader.argument(depth, style)
     items = reader.items(depth, style)
     base = reader.read(items) if items else ABSENT
     role = items[0][0] if len(items) == 1 and items[0][0] <= Role.META else _ATOM
-    _add(row, (_STACKED[unit], [base, script]), role)
+    _add_node(row, (_STACKED[unit], [base, script]), role)
 
 
-def _arrow(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _read_arrow(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     below = reader.optional(depth)
     arrow: Node = ("O!SUP", [leaf("V!" + _ARROWS[unit]), reader.argument(depth, style)])
-    _add(row, ("O!SUB", [arrow, below]) if below else arrow, Role.RELATION.value)
+    _add_node(row, ("O!SUB", [arrow, below]) if below else arrow, Role.RELATION.value)
 
 
-def _modulo(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
-    _add(row, (_MODULI[unit], [reader.argument(depth, style)]), Role.MODIFIER.value)
+def _read_modulo(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+    _add_node(row, (_MODULI[unit], [reader.argument(depth, style)]), Role.MODIFIER.value)
 
 
 def _negation(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     """Parses `\\neg`: like LaTeXML, as a function only of what is in brackets."""
     called = reader.tokens[reader.at : reader.at + 1] in (["("], ["["], ["\\left"])
-    _add(row, leaf("O!not"), (Role.FUNCTION if called else Role.ATOM).value)
+    _add_node(row, leaf("O!not"), (Role.FUNCTION if called else Role.ATOM).value)
 
 
-def _related(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _read_related(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     role = Role.RELATION if unit == "\\mathrel" else Role.MULTIPLY
-    _add(row, reader.argument(depth, style), role.value)
+    _add_node(row, reader.argument(depth, style), role.value)
 
 
-def _not(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _read_negation(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     items = reader.items(depth, style)
     if len(items) != 1:
-        _add(row, ("O!not", [reader.read(items)] if items else []))
+        _add_node(row, ("O!not", [reader.read(items)] if items else []))
         return
     role, node = items[0]
     label = node[0]
     if not node[1] and role != Role.BAR:
         negated = f"{label}\u0338" if label.startswith("V!") else "O!not-" + label[2:]
         node = leaf(NEGATED.get(label, negated))
-    _add(row, node, role)
+    _add_node(row, node, role)
 
 
 # ---- environments -----------------------------------------------------------------------------------------------
 
 
-def _environment(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
+def _read_environment(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
     name = reader.skip()
     reader.skip_optional()
     if name in _WITH_COLUMNS:
@@ -189,7 +191,7 @@ def _environment(reader: TokenReader, unit: str, row: Rows, depth: int, style: s
     lines, closed = _lines(reader, "\\end", depth, style)
     if closed:
         reader.skip()
-    _add(row, _table(reader, name, lines))
+    _add_node(row, _table(reader, name, lines))
 
 
 def _plain_table(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
@@ -199,7 +201,7 @@ def _plain_table(reader: TokenReader, unit: str, row: Rows, depth: int, style: s
         return
     reader.at += 1
     lines, _ = _lines(reader, "}", depth, style)
-    _add(row, _table(reader, _TABLES[unit], lines))
+    _add_node(row, _table(reader, _TABLES[unit], lines))
 
 
 def _lines(reader: TokenReader, stop: str, depth: int, style: str) -> tuple[list[list[Rows]], bool]:
@@ -257,32 +259,32 @@ def aligned(reader: TokenReader, lines: list[Rows]) -> Node:
 
 
 _PLAIN: Mapping[Command, str] = {
-    _fraction: r"\frac \dfrac \tfrac \sfrac \nicefrac \binom \dbinom \tbinom",
-    _continued: r"\cfrac",
-    _root: r"\sqrt",
-    _old_root: r"\root",
-    _named: r"\operatorname \operatorname*",
-    _kept: r"\boxed \fbox \cancel \bcancel \xcancel \sout \bbox",
-    _second: r"\textcolor \colorbox \href \cssId \style \class \raise",
-    _dropped: r"""\tag \tag* \label \ref \eqref \color \phantom \hphantom \vphantom \cline \require
+    _read_fraction: r"\frac \dfrac \tfrac \sfrac \nicefrac \binom \dbinom \tbinom",
+    _read_continued_fraction: r"\cfrac",
+    _read_root: r"\sqrt",
+    _read_old_root: r"\root",
+    _read_operator_name: r"\operatorname \operatorname*",
+    _read_argument: r"\boxed \fbox \cancel \bcancel \xcancel \sout \bbox",
+    _read_second_argument: r"\textcolor \colorbox \href \cssId \style \class \raise",
+    _skip_argument: r"""\tag \tag* \label \ref \eqref \color \phantom \hphantom \vphantom \cline \require
         \noalign""",
     _operator: r"\mathop",
     _space: r"\hspace \hspace* \vspace \vspace* \mspace \hskip \vskip \mskip \mkern \kern",
-    _definition: r"\newcommand \renewcommand \def \DeclareMathOperator",
-    _related: r"\mathrel \mathbin",
-    _not: r"\not",
+    _skip_definition: r"\newcommand \renewcommand \def \DeclareMathOperator",
+    _read_related: r"\mathrel \mathbin",
+    _read_negation: r"\not",
     _negation: r"\neg \lnot",
-    _environment: r"\begin",
+    _read_environment: r"\begin",
     _plain_table: " ".join(_TABLES),
     _general_fraction: r"\genfrac",
     _side_scripts: r"\sideset",
 }
 COMMANDS: Mapping[str, Command] = {
     **{name: command for command, names in _PLAIN.items() for name in names.split()},
-    **dict.fromkeys(ACCENTS, _accent),
-    **dict.fromkeys((name for name in STYLES if name not in SWITCHES), _style),
-    **dict.fromkeys(tokens.TEXT, _text),
-    **dict.fromkeys(_STACKED, _stacked),
-    **dict.fromkeys(_ARROWS, _arrow),
-    **dict.fromkeys(_MODULI, _modulo),
+    **dict.fromkeys(ACCENTS, _read_accent),
+    **dict.fromkeys((name for name in STYLES if name not in SWITCHES), _read_styled),
+    **dict.fromkeys(tokens.TEXT, _skip_text),
+    **dict.fromkeys(_STACKED, _read_stacked),
+    **dict.fromkeys(_ARROWS, _read_arrow),
+    **dict.fromkeys(_MODULI, _read_modulo),
 }

@@ -105,27 +105,27 @@ class Grammar:
 
     def _operators(self) -> Node | None:
         """Parses a row of operators, or an operator with only a right side."""
-        found: list[Node] = []
+        operands: list[Node] = []
         while self.at < self.end:
             role, node = self.items[self.at]
             if not Role.ADD <= role <= Role.META and role not in (Role.MODIFY, Role.PRIME):
                 break
-            found.append(node)
+            operands.append(node)
             self.at += 1
             if self.at < self.end - 1 and self.items[self.at][0] == Role.PUNCTUATION:
                 self.at += 1
-        if len(found) == 1 and self.at < self.end:
+        if len(operands) == 1 and self.at < self.end:
             right = self._expression()
-            if found[0][0] == "V!′":
-                return found[0] if right is None else listed([found[0], right])
-            return apply(found[0], [ABSENT, right]) if right is not None else found[0]
-        if found and all(node[0].strip("′") == "V!" for node in found):
-            return leaf("V!" + "".join(node[0][2:] for node in found))
-        return listed(found) if found else None
+            if operands[0][0] == "V!′":
+                return operands[0] if right is None else listed([operands[0], right])
+            return apply(operands[0], [ABSENT, right]) if right is not None else operands[0]
+        if operands and all(node[0].strip("′") == "V!" for node in operands):
+            return leaf("V!" + "".join(node[0][2:] for node in operands))
+        return listed(operands) if operands else None
 
     def _formulas(self, first: Node) -> Node:
         """Parses the formulas that follow a first one after punctuation, or after relations between formulas."""
-        found = [first]
+        formulas = [first]
         items = self.items
         while self.at < self.end and items[self.at][0] in (Role.PUNCTUATION, Role.PERIOD):
             self.at += 1
@@ -133,21 +133,21 @@ class Grammar:
             if node is None:
                 self.at -= 1
                 break
-            found.append(node)
-        if len(found) > 1:
-            return sequence(found)
+            formulas.append(node)
+        if len(formulas) > 1:
+            return sequence(formulas)
         while self.at < self.end and items[self.at][0] == Role.META:
             operator = items[self.at][1]
             self.at += 1
             if self.at == self.end:
-                found += [operator, ABSENT]
+                formulas += [operator, ABSENT]
                 break
             node = self._formula()
             if node is None:
                 self.at -= 1
                 break
-            found += [operator, node]
-        return relations(found)
+            formulas += [operator, node]
+        return relations(formulas)
 
     def _formula(self) -> Node | None:
         """Parses an expression, expressions separated by commas, or relations between them."""
@@ -168,15 +168,15 @@ class Grammar:
         first = self._expression()
         return [] if first is None else self._behind_commas([first])
 
-    def _behind_commas(self, found: list[Node]) -> list[Node]:
-        while found and self.at < self.end and self.items[self.at][0] == Role.PUNCTUATION:
+    def _behind_commas(self, nodes: list[Node]) -> list[Node]:
+        while nodes and self.at < self.end and self.items[self.at][0] == Role.PUNCTUATION:
             self.at += 1
             node = self._expression()
             if node is None:
                 self.at -= 1
                 break
-            found.append(node)
-        return found
+            nodes.append(node)
+        return nodes
 
     def _relation_parts(self, parts: list[Node], only: bool = False) -> list[Node]:
         """Adds relations and their right sides to `parts`; with `only`, just the next one."""

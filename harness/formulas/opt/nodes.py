@@ -48,15 +48,15 @@ def relations(parts: list[Node]) -> Node:
     """Joins expressions by the relations between them: a single relation, or a conjunction of several."""
     if len(parts) == 1:
         return parts[0]
-    found = []
+    pairs = []
     for place in range(1, len(parts) - 1, 2):
         relation = parts[place]
         sides = [parts[0], parts[2]] if place == 1 else [parts[place + 1]]
         if relation[0] in REVERSED and len(parts) == 3:
             relation = leaf(REVERSED[relation[0]])
             sides.reverse()
-        found.append(apply(relation, sides))
-    return found[0] if len(found) == 1 else ("U!and", found)
+        pairs.append(apply(relation, sides))
+    return pairs[0] if len(pairs) == 1 else ("U!and", pairs)
 
 
 def listed(parts: list[Node]) -> Node:

@@ -93,19 +93,19 @@ def leaf(label: str) -> Node:
     return (label, ())
 
 
-def _items() -> dict[str, Item]:
-    found: dict[str, Item] = {}
+def _command_items() -> dict[str, Item]:
+    items: dict[str, Item] = {}
     for role in Role:
         for name, label in pairs(_TABLES.get(role.name.lower(), ())):
             command = "\\" + name if name.isalpha() and name.isascii() else name
-            found[command] = (role.value, leaf(label if label[1:2] == "!" else "V!" + label))
+            items[command] = (role.value, leaf(label if label[1:2] == "!" else "V!" + label))
     for letter in string.ascii_letters:
-        found[letter] = (Role.ATOM.value, leaf("V!" + styled(letter, "italic")))
-    return found
+        items[letter] = (Role.ATOM.value, leaf("V!" + styled(letter, "italic")))
+    return items
 
 
 _TABLES = sections(Path(__file__).with_name("symbols.txt"))
-ITEMS: Mapping[str, Item] = _items()
+ITEMS: Mapping[str, Item] = _command_items()
 ACCENTS: Mapping[str, str] = {"\\" + name: "F!" + sign for name, sign in pairs(_TABLES["accents"])}
 # Names of negated relations and quantifiers, where these are not `not-` and the name of the relation.
 NEGATED: Mapping[str, str] = dict(pairs(_TABLES["negated"]))

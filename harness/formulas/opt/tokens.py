@@ -32,8 +32,8 @@ def tokens(latex: str) -> list[str]:
     above, end, last = latex.rpartition("\n")
     if "%" in above:
         latex = _COMMENT.sub(r"\1", above + end) + last
-    found: list[str] = _TOKEN.findall(normalise_latex(latex))
-    return ["\\ldots" if unit[0] == "." and unit[-1] == "." and len(unit) > 1 else unit for unit in found if unit]
+    units: list[str] = _TOKEN.findall(normalise_latex(latex))
+    return ["\\ldots" if unit[0] == "." and unit[-1] == "." and len(unit) > 1 else unit for unit in units if unit]
 
 
 def is_text(token: str) -> bool:

@@ -120,9 +120,9 @@ def label(piece: str) -> str | None:
         return piece if operator else "V!" + piece
     from latex2mathml.symbols_parser import convert_symbol
 
-    found = convert_symbol(piece)
+    code_point = convert_symbol(piece)
     try:
-        character = chr(int(found, 16)) if found else ""
+        character = chr(int(code_point, 16)) if code_point else ""
     except ValueError:
         return None
     if not character or unicodedata.category(character) in ("Cc", "Cs", "Cf", "Zs"):

@@ -134,7 +134,7 @@ def based(frame: Frame) -> None:
     label = items[-1][0].label
     if label in PAIRS:
         items.append([Symbol(BLANK)])
-    elif label in ("!", "!!") and len(items) > 1 and _operand(items[-2]):
+    elif label in ("!", "!!") and len(items) > 1 and _is_operand(items[-2]):
         items[-2:] = [items[-2] + items[-1]]
 
 
@@ -182,11 +182,11 @@ def row_of(frame: Frame) -> Row:
     if frame.infix is None:
         return row
     brackets, above = frame.infix
-    fraction = _over(flat(above), row)
+    fraction = _fraction_symbol(flat(above), row)
     return fence(brackets[0], [[fraction]], brackets[1]) if brackets else [fraction]
 
 
-def _over(above: Row, below: Row) -> Symbol:
+def _fraction_symbol(above: Row, below: Row) -> Symbol:
     return Symbol("O!divide", {edge: row for edge, row in (("o", above), ("u", below)) if row})
 
 
@@ -265,7 +265,7 @@ def bracket(frame: Frame, name: str) -> None:
         if deeper >= 0 and fences[deeper][1] == wanted:
             del fences[deeper + 1 :]
     if fences and (fences[-1][1] == wanted or _interval(frame, name)):
-        _enclose(frame, name)
+        _close_fence(frame, name)
     else:
         append(frame, [Symbol(name)])
 
@@ -278,7 +278,7 @@ def _interval(frame: Frame, name: str) -> bool:
     return sum(len(part) == 1 and part[0].label == "," for part in frame.items[begin:]) == 1
 
 
-def _enclose(frame: Frame, name: str) -> None:
+def _close_fence(frame: Frame, name: str) -> None:
     begin, opening = frame.fences.pop()
     parts = frame.items[begin + 1 :]
     del frame.items[begin:]
@@ -292,19 +292,19 @@ def bar(frame: Frame, name: str, side: str, tokens: FormulaTokens) -> None:
     Three bars of which the first closes one, as in `|a|||b||`, are one and two.
     """
     settle(frame)
-    operand = bool(frame.items) and _operand(frame.items[-1])
+    operand = bool(frame.items) and _is_operand(frame.items[-1])
     top = frame.fences[-1][1] if frame.fences else ""
     if name == "|" and top == "||" and operand:
         # The two bars of `||x| - |y||` open one after the other.
         at, _ = frame.fences.pop()
         frame.items[at : at + 1] = [[Symbol(name)], [Symbol(name)]]
         frame.fences += [(at, name), (at + 1, name)]
-        _enclose(frame, name)
+        _close_fence(frame, name)
     elif name == "||" and top == "|" and operand:
-        _enclose(frame, "|")
+        _close_fence(frame, "|")
         bar(frame, "||" if tokens.take("|") else "|", "", tokens)
     elif top == name and side != "l" and (operand or side == "r" or frame.fences[-1][0] == len(frame.items) - 2):
-        _enclose(frame, name)
+        _close_fence(frame, name)
     else:
         mark(frame, name)
 
@@ -313,11 +313,11 @@ def separate(frame: Frame, name: str = ",") -> None:
     """Ends the search for partners of bars that follow an operand: those of `r|a, s|b` are no absolute value."""
     items, fences = frame.items, frame.fences
     if name in _SEPARATING:
-        while fences and fences[-1][1] in BARS and (at := fences[-1][0]) and _operand(items[at - 1]):
+        while fences and fences[-1][1] in BARS and (at := fences[-1][0]) and _is_operand(items[at - 1]):
             fences.pop()
 
 
-def _operand(part: Row) -> bool:
+def _is_operand(part: Row) -> bool:
     return len(part) > 1 or (bool(part) and (not rows.is_operator(part[0].label) or part[0].label in _POSTFIX))
 
 
@@ -386,15 +386,15 @@ def built(frame: Frame) -> Row:
     last = arguments[-1]
     filled = [argument or [Symbol(BLANK)] for argument in arguments[:2]]
     if name in ("\\frac", "\\dfrac", "\\tfrac", "\\cfrac"):
-        return [_over(*filled)]
+        return [_fraction_symbol(*filled)]
     if name == "\\genfrac" and frame.option:
-        return fence(frame.option[0].label, [[_over(*filled)]], frame.option[1].label)
+        return fence(frame.option[0].label, [[_fraction_symbol(*filled)]], frame.option[1].label)
     if name == "\\sideset":
         before, after = (side[0].below or {} if side else {} for side in arguments[:2])
         sides = [("d", before.get("b")), ("c", before.get("a")), ("b", after.get("b")), ("a", after.get("a"))]
         return rows.hung(last, sides)
     if name in ("\\binom", "\\dbinom", "\\tbinom"):
-        return fence("(", [[_over(*filled)]], ")")
+        return fence("(", [[_fraction_symbol(*filled)]], ")")
     if name == "\\sqrt":
         return [Symbol("O!root", {edge: row for edge, row in (("w", filled[0]), ("c", frame.option)) if row})]
     if name in ACCENTS:
@@ -414,13 +414,13 @@ def built(frame: Frame) -> Row:
     if name in ("\\pmod", "\\pod"):
         return fence("(", [[Symbol("mod")], last] if name == "\\pmod" else [last], ")")
     if name == "\\not":
-        return _negated(last)
+        return _negate_last(last)
     if name == "\\mathop" and len(last) == 1 and last[0].label.startswith("V!") and len(last[0].label) > 3:
         return [Symbol(last[0].label[2:], last[0].below)]
     return last
 
 
-def _negated(row: Row) -> Row:
+def _negate_last(row: Row) -> Row:
     if row:
         label = row[-1].label + "\u0338"
         row[-1].label = label if label[0] in "∼∣" else unicodedata.normalize("NFC", label)

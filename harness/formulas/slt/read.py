@@ -101,46 +101,46 @@ class _Reader:
             if first in "%~$" or first.isspace():
                 continue
             if first in _DIGITS or (first == "." and piece[1:2] not in ("", ".")):
-                self._number(piece)
+                self._add_number(piece)
             elif first == "\\" and len(piece) > 1:
-                self._command(piece)
+                self._read_command(piece)
             elif first == "{":
                 self._brace()
             elif first == "}":
                 self._close("{")
             elif first in "^_":
                 self._fill()
-                self._push(Frame(first, stack[-1].font, need=1))
+                self._push_frame(Frame(first, stack[-1].font, need=1))
             elif first == "'":
-                self._prime(len(piece))
+                self._add_primes(len(piece))
             elif first == "&":
                 self._cell(piece)
             elif first.isalpha() and first.isascii():
-                self._letter(piece)
+                self._add_letter(piece)
             elif first == "]" and self._closes_option():
                 self._close("[")
             else:
                 self._character(piece)
         self._fill()
         if tokens.unclosed:
-            self._fault(UNMATCHED)
+            self._note_fault(UNMATCHED)
         while len(stack) > 1:
-            self._fault(UNMATCHED)
+            self._note_fault(UNMATCHED)
             self._abandon()
         return row_of(stack[0])
 
-    def _fault(self, reason: str) -> None:
+    def _note_fault(self, reason: str) -> None:
         self.reason = self.reason or reason
 
     # ---- groups ------------------------------------------------------------------------------------------------
 
-    def _push(self, frame: Frame) -> None:
+    def _push_frame(self, frame: Frame) -> None:
         if len(self.stack) > DEPTH:
             raise Fault(DEEP)
         self.stack.append(frame)
 
-    def _open(self, kind: str, name: str = "") -> None:
-        self._push(Frame(kind, self.stack[-1].font, name))
+    def _open_frame(self, kind: str, name: str = "") -> None:
+        self._push_frame(Frame(kind, self.stack[-1].font, name))
 
     def _brace(self) -> None:
         """Opens a group in braces; a group of a single bracket, as in `\\big{(}`, is read as the bracket."""
@@ -152,7 +152,7 @@ class _Reader:
                 tokens.at += 2
                 self._character(piece)
                 return
-        self._open("{")
+        self._open_frame("{")
 
     def _fill(self) -> None:
         """Gives empty arguments to commands whose arguments are missing."""
@@ -164,14 +164,14 @@ class _Reader:
         self._fill()
         stack = self.stack
         if stack[-1].kind != kind and not any(frame.kind == kind for frame in stack):
-            self._fault(UNMATCHED)
+            self._note_fault(UNMATCHED)
             return
         while stack[-1].kind != kind:
-            self._fault(UNMATCHED)
+            self._note_fault(UNMATCHED)
             self._abandon()
         frame = stack.pop()
         if name != frame.name and kind == "env":
-            self._fault(UNMATCHED)
+            self._note_fault(UNMATCHED)
         if kind == "[":
             stack[-1].option = row_of(frame)
         elif kind == "{" and not stack[-1].need and frame.infix is None and not frame.name:
@@ -206,7 +206,7 @@ class _Reader:
                 return
             self.stack.pop()
             if frame.kind != "args":
-                self._script(frame.kind, row)
+                self._add_script(frame.kind, row)
                 return
             row = built(frame)
             if frame.name in ("\\overbrace", "\\underbrace") and not self.stack[-1].need:
@@ -226,7 +226,7 @@ class _Reader:
             based(frame)
         return frame
 
-    def _script(self, kind: str, row: Row) -> None:
+    def _add_script(self, kind: str, row: Row) -> None:
         frame = self._base()
         if kind == "_":
             if frame.below is not None and frame.carried:
@@ -243,7 +243,7 @@ class _Reader:
                 settle(frame)
             frame.above = row
 
-    def _prime(self, number: int) -> None:
+    def _add_primes(self, number: int) -> None:
         self._fill()
         frame = self._base()
         if frame.above is None:
@@ -253,7 +253,7 @@ class _Reader:
 
     # ---- characters --------------------------------------------------------------------------------------------
 
-    def _number(self, piece: str) -> None:
+    def _add_number(self, piece: str) -> None:
         frame = self.stack[-1]
         if frame.need and len(piece) > 1:
             piece = self.tokens.split_digit(piece)
@@ -266,7 +266,7 @@ class _Reader:
             more = "" if frame.need else self.tokens.more_digits()
             self._deliver([Symbol("N!" + text + more)])
 
-    def _letter(self, piece: str) -> None:
+    def _add_letter(self, piece: str) -> None:
         frame = self.stack[-1]
         font = frame.font
         text = styled(piece, font) if font else piece
@@ -289,7 +289,7 @@ class _Reader:
             return
         name = piece if piece == "||" else label(piece)
         if name is None:
-            self._fault(f"unknown command {piece[:20]}")
+            self._note_fault(f"unknown command {piece[:20]}")
             self._deliver([Symbol(ERROR)])
             return
         frame = self.stack[-1]
@@ -308,7 +308,7 @@ class _Reader:
 
     # ---- commands ----------------------------------------------------------------------------------------------
 
-    def _command(self, piece: str) -> None:
+    def _read_command(self, piece: str) -> None:
         if piece in NOTHING:
             self.stack[-1].word = -1
             if piece in ("\\\\", "\\cr", "\\crcr", "\\newline"):
@@ -318,19 +318,19 @@ class _Reader:
             return
         frame = self.stack[-1]
         if piece in ARGUMENTS:
-            self._push(Frame("args", frame.font, piece, ARGUMENTS[piece]))
+            self._push_frame(Frame("args", frame.font, piece, ARGUMENTS[piece]))
             if piece in OPTIONAL and self.tokens.take("["):
-                self._open("[")
+                self._open_frame("[")
         elif piece in FONTS:
-            self._push(Frame("args", FONTS[piece], piece, 1))
+            self._push_frame(Frame("args", FONTS[piece], piece, 1))
         elif piece in TEXTS:
-            self._text(TEXTS[piece])
+            self._read_text(TEXTS[piece])
         elif piece in SWITCHES:
             frame.font = SWITCHES[piece]
         elif piece in ("\\left", "\\right"):
-            self._delimiter(piece)
+            self._read_delimiter(piece)
         elif piece in ("\\begin", "\\end"):
-            self._environment(piece)
+            self._read_environment(piece)
         elif piece in INFIX:
             self._fill()
             frame = self.stack[-1]
@@ -341,9 +341,9 @@ class _Reader:
             self.tokens.skip_argument()
         elif piece in TABLES:
             if self.tokens.take("{"):
-                self._open("{", TABLES[piece])
+                self._open_frame("{", TABLES[piece])
             else:
-                self._fault(MISSING)
+                self._note_fault(MISSING)
         elif piece == "\\genfrac":
             self._fraction()
         elif piece in VARIED:
@@ -355,24 +355,25 @@ class _Reader:
                 settle(frame)
                 frame.brace = len(frame.items) - 1
         elif piece == "\\root":
-            self._open("root")
+            self._open_frame("root")
         elif piece == "\\of":
             self._fill()
             if self.stack[-1].kind == "root":
                 option = row_of(self.stack.pop())
-                self._push(Frame("args", self.stack[-1].font, "\\sqrt", 1))
+                self._push_frame(Frame("args", self.stack[-1].font, "\\sqrt", 1))
                 self.stack[-1].option = option
         else:
             self._character(piece)
 
-    def _text(self, font: str) -> None:
+    def _read_text(self, font: str) -> None:
+        """Reads the argument of a text command: words in a font, and formulas between dollars."""
         raw = self.tokens.raw()
         row: Row = []
         for number, part in enumerate(re.split(r"(?<!\\)\$", raw)):
             if number % 2 and self.nested < _NESTED_TEXT:
                 reader = _Reader(part, self.nested + 1)
                 row += reader.run()
-                self._fault(reader.reason)
+                self._note_fault(reader.reason)
             else:
                 text = (
                     _ESCAPED.sub(r"\1", part.replace("~", " ")).replace("``", "“").replace("''", "”").replace("'", "’")
@@ -388,36 +389,36 @@ class _Reader:
         brackets = [label(raw) if (raw := self.tokens.raw().strip()) else "" for _ in range(2)]
         self.tokens.skip_argument()
         self.tokens.skip_argument()
-        self._push(Frame("args", self.stack[-1].font, "\\genfrac", 2))
+        self._push_frame(Frame("args", self.stack[-1].font, "\\genfrac", 2))
         self.stack[-1].option = [Symbol(name or "") for name in brackets]
 
-    def _delimiter(self, piece: str) -> None:
+    def _read_delimiter(self, piece: str) -> None:
         next_ = self.tokens.peek()
         self.tokens.at += bool(next_)
         name = "" if next_ in (".", "") else _ANGLES.get(next_) or label(next_)
         if name is None:
-            self._fault(f"unknown command {next_[:20]}")
+            self._note_fault(f"unknown command {next_[:20]}")
             name = ERROR
         if piece == "\\left":
-            self._open("left", name)
+            self._open_frame("left", name)
             return
         self._fill()
         if self.stack[-1].kind != "left":
-            self._fault(UNMATCHED)
+            self._note_fault(UNMATCHED)
             self._deliver([Symbol(name or BLANK)])
             return
         frame = self.stack.pop()
         parts = settled(frame) if frame.infix is None else [row_of(frame)]
         self._deliver(fence(frame.name, parts, name))
 
-    def _environment(self, piece: str) -> None:
+    def _read_environment(self, piece: str) -> None:
         name = self.tokens.raw().strip()
         if piece == "\\end":
             self._close("env", name)
             return
         self.tokens.skip_option()
         columns = self.tokens.raw() if name in COLUMNS else ""
-        self._open("env", name)
+        self._open_frame("env", name)
         if name == "array":
             self.stack[-1].columns = len(_COLUMN.findall(columns))
 
@@ -425,7 +426,7 @@ class _Reader:
         """Ends a cell (`&`) or a row of cells."""
         self._fill()
         while self.stack[-1].kind == "left" and any(frame.is_table() for frame in self.stack):
-            self._fault(UNMATCHED)
+            self._note_fault(UNMATCHED)
             self._abandon()
         frame = self.stack[-1]
         if frame.is_table():

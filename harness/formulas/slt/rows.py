@@ -79,11 +79,11 @@ def hung(base: Row, scripts: Sequence[tuple[str, Row | None]]) -> Row:
 def fenced(parts: list[Row]) -> Row:
     """Joins parts, none of them ignored, to a row; parts in brackets become a matrix with cells separated by commas."""
     if len(parts) > 2 and parts[0][0].label in _OPENING and parts[-1][0].label in _CLOSING:
-        return [_brackets(parts[0][0].label + parts[-1][0].label, parts[1:-1])]
+        return [_bracket_symbol(parts[0][0].label + parts[-1][0].label, parts[1:-1])]
     return [symbol for part in parts for symbol in part]
 
 
-def _brackets(fences: str, parts: list[Row]) -> Symbol:
+def _bracket_symbol(fences: str, parts: list[Row]) -> Symbol:
     first = parts[0][0]
     if len(parts) == 1 and len(parts[0]) == 1 and _bare_matrix(first):
         first.label = "M!" + fences + first.label[2:]

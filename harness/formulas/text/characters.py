@@ -91,30 +91,31 @@ def normalise_latex(latex: str) -> str:
     '\\dot{x} \\not \\equiv   90^{\\circ}'
     """
     if "&" in latex:
-        latex = _ENTITY.sub(lambda found: html.unescape(found[0]), latex)
+        latex = _ENTITY.sub(lambda match: html.unescape(match[0]), latex)
     if not latex.isascii():
-        latex = _BEYOND.sub(_spelling, latex)
+        latex = _BEYOND.sub(_spelled, latex)
     if "dot" in latex:
         latex = _CENTRE_DOTS.sub(r"\\cdots ", latex)
-        latex = _DOTS.sub(lambda found: r"\cdots " if found[1] in _CENTRED else r"\ldots ", latex)
+        latex = _DOTS.sub(lambda match: r"\cdots " if match[1] in _CENTRED else r"\ldots ", latex)
     return latex + " " if latex.endswith("\\") and _ESCAPE.search(latex) else latex
 
 
-def _spelling(match: re.Match[str]) -> str:
+def _spelled(match: re.Match[str]) -> str:
+    """Returns a matched script, root, degree sign, accented character or other character as LaTeX spells it."""
     if script := match[1] or match[2]:
         plain = "".join(_SPELLINGS.get(one, one) for one in unicodedata.normalize("NFKC", script))
         return f"{'^' if match[1] else '_'}{{{plain}}}"
     if match[3]:
         under = match[4] or match[5]
-        return f"{_ROOTS[match[3]]} " if under is None else f"{_ROOTS[match[3]]}{{{_BEYOND.sub(_spelling, under)}}}"
+        return f"{_ROOTS[match[3]]} " if under is None else f"{_ROOTS[match[3]]}{{{_BEYOND.sub(_spelled, under)}}}"
     if match[6]:
         return rf"{match[6]}\circ "
     if match[7]:
-        return _accented(match[7] if match[7][0] == "\\" else _character(match[7]), match[8])
-    return match[0] if match[0][0] == "\\" else _character(match[0])
+        return _with_accents(match[7] if match[7][0] == "\\" else _spell(match[7]), match[8])
+    return match[0] if match[0][0] == "\\" else _spell(match[0])
 
 
-def _accented(symbol: str, accents: str) -> str:
+def _with_accents(symbol: str, accents: str) -> str:
     for accent in accents:
         command = _ACCENTS[accent]
         symbol = rf"\not {symbol} " if command == r"\not" else f"{command}{{{symbol}}}"
@@ -122,13 +123,13 @@ def _accented(symbol: str, accents: str) -> str:
 
 
 @lru_cache(1 << 12)
-def _character(character: str) -> str:
+def _spell(character: str) -> str:
     if character in _SPELLINGS:
         return _SPELLINGS[character]
     parts = unicodedata.normalize("NFD", character)
     letter, accents = parts[0], parts[1:]
     if accents and _ACCENTS.keys() >= {*accents}:
-        return _accented(letter if letter.isascii() else _character(letter), accents)
+        return _with_accents(letter if letter.isascii() else _spell(letter), accents)
     kind, _, _ = unicodedata.decomposition(character).rpartition(">")
     plain = unicodedata.normalize("NFKC", character)
     if not kind or (" " in plain and kind != "<noBreak") or any(unicodedata.combining(part) for part in plain):
@@ -136,7 +137,7 @@ def _character(character: str) -> str:
     if kind == "<fraction":
         above, _, below = plain.partition("⁄")
         return f"\\frac{{{above}}}{{{below}}}"
-    whole = "".join([_character(part) if not part.isascii() else part for part in plain])
+    whole = "".join([_spell(part) if not part.isascii() else part for part in plain])
     if kind != "<font":
         return whole
     name = unicodedata.name(character).removeprefix("MATHEMATICAL ")

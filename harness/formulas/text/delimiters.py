@@ -76,13 +76,13 @@ def formula_spans(text: str, dollars: Dollars = "pairs") -> list[Span]:
     """
     if "$" not in text and "\\" not in text:
         return []
-    signs = _read(text)
+    signs = _find_signs(text)
     starts, texts, _ = signs
     ends = _environments(texts)
     closing = {close: _following(signs, close) for close in ("$", "$$", r"\)", r"\]") if close in text}
     pandoc = dollars == "pandoc"
-    breaks = [found.start() for found in _BLANK_LINE.finditer(text)] if pandoc else []
-    found: list[Span] = []
+    breaks = [blank_line.start() for blank_line in _BLANK_LINE.finditer(text)] if pandoc else []
+    spans: list[Span] = []
     at, last = 0, len(texts)
     while at < last:
         sign, close, kind, width = texts[at], last, _OPENING.get(texts[at], ("environment", ""))[0], 1
@@ -98,9 +98,9 @@ def formula_spans(text: str, dollars: Dollars = "pairs") -> list[Span]:
             at += 1 if pandoc else width
             continue
         if start < stop:
-            found.append(Span(starts[at], stop + len(texts[close]) * width, kind, text[start:stop]))
+            spans.append(Span(starts[at], stop + len(texts[close]) * width, kind, text[start:stop]))
         at = close + width
-    return found
+    return spans
 
 
 def _is_money(text: str, start: int, stop: int, width: int, breaks: list[int]) -> bool:
@@ -131,10 +131,10 @@ def lone_dollars(text: str, dollars: Dollars = "pairs") -> int:
     >>> lone_dollars("It costs $5, $x$ or US$10.", "pandoc")
     2
     """
-    return sum(bool(found[1]) for prose, _ in split_formulas(text, dollars) for found in _LONE.finditer(prose))
+    return sum(bool(match[1]) for prose, _ in split_formulas(text, dollars) for match in _LONE.finditer(prose))
 
 
-def _read(text: str) -> _Signs:
+def _find_signs(text: str) -> _Signs:
     signs = _Signs([], [], {})
     starts, texts, beyond = signs
     depths = {"$": 0, r"\(": 0, r"\[": 0}
@@ -168,15 +168,15 @@ def _doubled(signs: _Signs, at: int) -> bool:
 def _following(signs: _Signs, wanted: str) -> list[int]:
     """Returns, for each sign, the next one that can close a formula of its kind; the number of signs if none can."""
     count = len(signs.texts)
-    found = [count] * (count + 2)
+    following = [count] * (count + 2)
     for at in range(count - 1, -1, -1):
         if at in signs.beyond:
-            found[at] = found[signs.beyond[at]]
+            following[at] = following[signs.beyond[at]]
         elif signs.texts[at] == wanted[:2] or (wanted == "$$" and signs.texts[at] == "$" and _doubled(signs, at)):
-            found[at] = at
+            following[at] = at
         else:
-            found[at] = found[at + 1]
-    return found
+            following[at] = following[at + 1]
+    return following
 
 
 def _environments(texts: list[str]) -> dict[int, int]:

@@ -114,7 +114,7 @@ def mask_formulas(text: str, prefix: str = PREFIX, *, blanks: bool = False, doll
         at = end + len(_DIGITS.match(text, end)[0])  # type: ignore[index]  # it matches nothing, too
         formulas.append(text[start:at])
     prose.append(text[at:])
-    used = {int(found[1]) for part in prose for found in _any_spelling(prefix).finditer(part)}
+    used = {int(placeholder[1]) for part in prose for placeholder in _any_spelling(prefix).finditer(part)}
     free = (number for number in count(1) if number not in used)
     numbers = tuple(next(free) for _ in formulas)
     pieces = [prose[0]]
@@ -155,10 +155,10 @@ def unmask_formulas(translated: str, masked: Masked, *, repair: bool = False) ->
     """
     prefix, spelling = masked.prefix, _any_spelling(masked.prefix)
     formula = dict(zip(masked.numbers, masked.formulas, strict=True))
-    found = [(match, int(match[1])) for match in spelling.finditer(translated)]
-    exact = {number for match, number in found if _exact(match, prefix)}
-    ours = [(match, number) for match, number in found if number in formula]
-    places = [(match, number) for match, number in ours if _exact(match, prefix) or number not in exact]
+    placeholders = [(match, int(match[1])) for match in spelling.finditer(translated)]
+    exact = {number for match, number in placeholders if _is_exact(match, prefix)}
+    ours = [(match, number) for match, number in placeholders if number in formula]
+    places = [(match, number) for match, number in ours if _is_exact(match, prefix) or number not in exact]
     if repair and not _in_other_letters(masked.text, prefix):
         candidates = ((match, int(match[1] or -1)) for match in _in_other_letters(translated, prefix))
         other = [(match, number) for match, number in candidates if number in formula]
@@ -167,7 +167,7 @@ def unmask_formulas(translated: str, masked: Masked, *, repair: bool = False) ->
         places = sorted((*places, *(each for each in other if seen[each[1]] == 1)), key=lambda each: each[0].start())
 
     foreign = {int(match[1]) for match in spelling.finditer(masked.text)} - formula.keys()
-    invented = [match for match, number in found if number not in formula and number not in foreign]
+    invented = [match for match, number in placeholders if number not in formula and number not in foreign]
     missing = formula.keys() - {number for _, number in places}
     if repair and len(invented) == len(missing) == 1:
         ours.append((invented[0], next(iter(missing))))
@@ -223,11 +223,11 @@ def _other_letters(prefix: str) -> re.Pattern[str]:
 
 def _in_other_letters(text: str, prefix: str) -> list[re.Match[str]]:
     """Finds variants of the prefix in other letters in a text, with or without a number."""
-    found = _other_letters(prefix).finditer(text)
-    return [match for match in found if not _any_spelling(prefix).fullmatch(match[0] + "1" * (match[1] is None))]
+    matches = _other_letters(prefix).finditer(text)
+    return [match for match in matches if not _any_spelling(prefix).fullmatch(match[0] + "1" * (match[1] is None))]
 
 
-def _exact(match: re.Match[str], prefix: str) -> bool:
+def _is_exact(match: re.Match[str], prefix: str) -> bool:
     return match[0] == f"{prefix}{int(match[1])}"
 
 

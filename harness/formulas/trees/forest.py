@@ -129,6 +129,7 @@ def _packed(
 
 
 def _start(tree: Tree) -> str:
+    """Returns the first nodes of a tree as Tangent's string, for a message."""
     return tangent_string(Tree(tree.labels[:5], tree.parents[:5], tree.edges[:5])) + " ..."
 
 
@@ -165,11 +166,11 @@ def load(folder: Path) -> Forest:
         label_names, edge_names = tuple(names["labels"]), tuple(names["edges"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise format_error(folder / NAMES, 0, f"no names of a forest: {error}") from None
-    _check(folder, len(label_names), len(edge_names), arrays)
+    _check_arrays(folder, len(label_names), len(edge_names), arrays)
     return Forest(label_names, edge_names, **arrays)
 
 
-def _check(folder: Path, labels: int, edges: int, arrays: dict[str, Any]) -> None:
+def _check_arrays(folder: Path, labels: int, edges: int, arrays: dict[str, Any]) -> None:
     offsets, nodes = arrays["offsets"], len(arrays["labels"])
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != nodes or (offsets[1:] <= offsets[:-1]).any():
         raise format_error(folder / "offsets.npy", 0, f"expected rising numbers from 0 to {nodes}")

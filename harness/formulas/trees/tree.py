@@ -94,7 +94,7 @@ def parse_tangent(text: str) -> Tree:
         edges.append(edge if edge is not None else ("n" if labels else ""))
         parents.append(above)
         above = len(labels)
-        labels.append(_UNESCAPED.sub(_character, label) if "&" in label else label)
+        labels.append(_UNESCAPED.sub(_character_of_entity, label) if "&" in label else label)
     if above >= 0 or at != len(text) or not labels:
         wanted = "expected [label,edge[child],...]"
         raise HarnessError(f"not a formula tree at character {at + 1} of {len(text)}: {text[at : at + 20]!r}; {wanted}")
@@ -102,7 +102,7 @@ def parse_tangent(text: str) -> Tree:
 
 
 def tangent_string(tree: Tree) -> str:
-    """Returns the Tangent string of a tree; `parse_tangent(show(tree)) == tree`."""
+    """Returns the Tangent string of a tree; `parse_tangent(tangent_string(tree)) == tree`."""
     out: list[str] = []
     path: list[int] = []
     for number, (label, parent, edge) in enumerate(zip(tree.labels, tree.parents, tree.edges, strict=True)):
@@ -119,14 +119,14 @@ def tangent_string(tree: Tree) -> str:
 
 def escape_label(label: str) -> str:
     """Returns a label as it stands in a Tangent string."""
-    return _ESCAPED.sub(_entity, label)
+    return _ESCAPED.sub(_entity_of_character, label)
 
 
-def _character(match: re.Match[str]) -> str:
+def _character_of_entity(match: re.Match[str]) -> str:
     return _CHARACTERS.get(match[0], "&")
 
 
-def _entity(match: re.Match[str]) -> str:
+def _entity_of_character(match: re.Match[str]) -> str:
     return _ENTITIES.get(match[0], "&amp;")
 
 

@@ -42,5 +42,5 @@ def tuples(tree: Tree, window: int | None = None, ends: bool = False) -> list[Tu
 
 def tuple_f1(tree: Tree, truth: Tree, window: int | None = None) -> float:
     """Returns the F1 score of a tree's tuples against those of the true tree."""
-    found, wanted = (Counter(tuples(each, window, ends=True)) for each in (tree, truth))
-    return 2 * (found & wanted).total() / (found.total() + wanted.total())
+    actual, wanted = (Counter(tuples(each, window, ends=True)) for each in (tree, truth))
+    return 2 * (actual & wanted).total() / (actual.total() + wanted.total())

@@ -91,10 +91,10 @@ class Accounts:
         digest = hashed(token)
         with self.database.transaction() as session:
             known = session.rows("SELECT name, hash FROM organisers")
-        found = [Caller("organiser", name) for name, hash_ in known if hmac.compare_digest(hash_, digest)]
+        holders = [Caller("organiser", name) for name, hash_ in known if hmac.compare_digest(hash_, digest)]
         team = team_with(events, token)
-        found += [Caller("team", team)] if team is not None else []
-        return found[0] if found else None
+        holders += [Caller("team", team)] if team is not None else []
+        return holders[0] if holders else None
 
     def add_organiser(self, name: str) -> str:
         """Adds an organiser, or gives one another token; returns the token, which is stored nowhere.
@@ -140,8 +140,8 @@ class Accounts:
 
     def log_in(self, token: str, events: Sequence[Event]) -> tuple[str, Caller] | None:
         """Opens a session for the holder of a token; returns its secret, which is always a new one."""
-        found = self.holder(token, events)
-        if found is None:
+        holder = self.holder(token, events)
+        if holder is None:
             return None
         secret, csrf, now = secrets.token_urlsafe(32), secrets.token_urlsafe(32), datetime.now(UTC)
         expires = (now + timedelta(hours=SESSION_HOURS)).isoformat(timespec="seconds")
@@ -149,10 +149,10 @@ class Accounts:
             session.rows("DELETE FROM sessions WHERE expires < ?", now.isoformat(timespec="seconds"))
             session.rows(
                 "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
-                *(hashed(secret), found.role, found.name, hashed(token), csrf, expires),
+                *(hashed(secret), holder.role, holder.name, hashed(token), csrf, expires),
             )
-        self.record(found.actor, "log in", {})
-        return secret, Caller(found.role, found.name, csrf)
+        self.record(holder.actor, "log in", {})
+        return secret, Caller(holder.role, holder.name, csrf)
 
     def in_session(self, secret: str, events: Sequence[Event]) -> Caller | None:
         """Returns who has a session; None if it is unknown, expired, or its token was revoked since."""
@@ -259,14 +259,14 @@ class Accounts:
         HarnessError
             It does not exist, is used, refused or expired, or waits for an organiser.
         """
-        found = self.invitation(code)
+        invitation = self.invitation(code)
         with self.database.transaction() as session:
             now = datetime.now(UTC).isoformat(timespec="seconds")
             sql = "UPDATE invitations SET state = 'used' WHERE hash = ? AND state = 'open' AND expires >= ? RETURNING 1"
             rows = session.rows(sql, hashed(code), now)
-        if found is None or not rows:
+        if invitation is None or not rows:
             raise HarnessError("the invitation does not exist, is used, or has expired; ask the organisers for another")
-        return found
+        return invitation
 
     def unuse(self, code: str) -> None:
         """Opens an invitation again whose team could not be added."""

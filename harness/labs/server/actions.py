@@ -162,15 +162,15 @@ def _invited(service: Service, given: Request) -> str:
 
 def _accept(service: Service, caller: Caller, given: Request, address: str) -> Done:
     _refuse_known(service, _invited(service, given))
-    found = service.accounts.decide(given.id, "open")
-    text = f"Your team {found.team} may join; open the link that you got when you asked, at {address}\n"
-    service.outbox.send(found.contact, f"Accepted: {service.lab().title}", text)
-    return Done(f"team {found.team}: may join")
+    invitation = service.accounts.decide(given.id, "open")
+    text = f"Your team {invitation.team} may join; open the link that you got when you asked, at {address}\n"
+    service.outbox.send(invitation.contact, f"Accepted: {service.lab().title}", text)
+    return Done(f"team {invitation.team}: may join")
 
 
 def _refuse(service: Service, caller: Caller, given: Request, _: str) -> Done:
-    found = service.accounts.decide(given.id, "refused")
-    return Done(f"team {found.team or 'without a name'}: may not join")
+    invitation = service.accounts.decide(given.id, "refused")
+    return Done(f"team {invitation.team or 'without a name'}: may not join")
 
 
 def _revoke(service: Service, caller: Caller, given: Team, _: str) -> Done:
@@ -187,17 +187,19 @@ def _reissue(service: Service, caller: Caller, given: Team, _: str) -> Done:
 
 
 def _retry(service: Service, caller: Caller, given: UploadId, _: str) -> Done:
-    found = service.queue.retry(given.id)
-    return Done(f"upload {found.file} of team {found.team}: is scored again")
+    upload = service.queue.retry(given.id)
+    return Done(f"upload {upload.file} of team {upload.team}: is scored again")
 
 
 def _discard(service: Service, caller: Caller, given: UploadId, _: str) -> Done:
     reason = normalised_reason(given.reason) or "the organisers have refused it"
-    found = service.queue.discard(given.id, f"{reason}; it could not be scored")
-    return Done(f"upload {found.file} of team {found.team}: refused and deleted")
+    upload = service.queue.discard(given.id, f"{reason}; it could not be scored")
+    return Done(f"upload {upload.file} of team {upload.team}: refused and deleted")
 
 
-def _judged(kind: type[Disqualified] | type[Reinstated] | type[Refunded], said: str) -> Function:
+def _act_on(kind: type[Disqualified] | type[Reinstated] | type[Refunded], said: str) -> Function:
+    """Returns the function of an act on a team's run; the team is told by mail."""
+
     def function(service: Service, caller: Caller, given: OfTeam, _: str) -> Done:
         if given.team == BASELINE:
             raise HarnessError(f"team {BASELINE!r}: is the organisers'; change its runs with 'harness lab'")
@@ -261,9 +263,9 @@ _ALL = (
     Action("retry", "organiser", UploadId, _retry, "Score an upload again that could not be scored."),
     Action("discard", "organiser", UploadId, _discard, "Refuse an upload that could not be scored; deletes its file."),
     Action("revoke", "organiser", Team, _revoke, "Revoke a team's token; its submissions stay."),
-    Action("disqualify", "organiser", OfTeam, _judged(Disqualified, "disqualified"), "Disqualify a run."),
-    Action("reinstate", "organiser", OfTeam, _judged(Reinstated, "reinstated"), "Lift a disqualification."),
-    Action("refund", "organiser", OfTeam, _judged(Refunded, "does not count towards the caps"), "Refund a submission."),
+    Action("disqualify", "organiser", OfTeam, _act_on(Disqualified, "disqualified"), "Disqualify a run."),
+    Action("reinstate", "organiser", OfTeam, _act_on(Reinstated, "reinstated"), "Lift a disqualification."),
+    Action("refund", "organiser", OfTeam, _act_on(Refunded, "does not count towards the caps"), "Refund a submission."),
     Action("extend", "organiser", Deadline, _extend, "Set a later deadline."),
     Action("freeze", "organiser", Reason, _freeze, "Freeze the lab: teams can change nothing."),
     Action("reopen", "organiser", Reason, _reopen, "Open a frozen lab again."),

@@ -19,7 +19,7 @@ from harness.labs.server.lab_snapshot import SITE
 from harness.labs.server.page_drawing import TEMPLATES
 from harness.labs.server.queue import State
 from harness.labs.server.service import Service, upload_json
-from harness.labs.server.web import RoleError, address_of, caller, needed, service_of, take_upload
+from harness.labs.server.web import RoleError, address_of, caller, caller_as, service_of, take_upload
 from harness.render import html
 from harness.version import __version__
 
@@ -123,14 +123,16 @@ def routes() -> list[Route]:
 
 
 def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:  # noqa: ANN401
+    """Answers with a JSON value."""
     return Response(msgspec.json.encode(content), status, headers, "application/json")
 
 
 def _lab(request: Request) -> Response:
+    """Answers with the lab: its state, and how many submissions and teams it has."""
     service = service_of(request)
-    lab, found = service.lab(), service.of_teams()
+    lab, submissions = service.lab(), service.of_teams()
     state = {"deadline": None if lab.deadline is None else lab.deadline.isoformat(), "frozen": service.frozen()}
-    counts = {"submissions": len(found), "teams": len({each.team for each in found})}
+    counts = {"submissions": len(submissions), "teams": len({each.team for each in submissions})}
     return _json(msgspec.convert({**vars(lab), **state, **counts}, LabFacts))
 
 
@@ -143,7 +145,7 @@ def _leaderboard(request: Request) -> Response:
 
 
 async def _submit(request: Request) -> Response:
-    who = await run_in_threadpool(needed, request, "team")
+    who = await run_in_threadpool(caller_as, request, "team")
     upload = await take_upload(request, who, request.headers.get("idempotency-key", ""))
     content = await run_in_threadpool(upload_json, service_of(request), upload)
     return _json(content, 202, {"location": f"{ROOT}/submissions/{upload.id}"})
@@ -158,14 +160,16 @@ def _upload(request: Request) -> Response:
 
 
 def _team(request: Request) -> Response:
-    service, who = service_of(request), needed(request, "team")
-    lab, found = service.lab(), service.allowance(who.name)
+    """Answers with what the team may still submit and its runs."""
+    service, who = service_of(request), caller_as(request, "team")
+    lab, left = service.lab(), service.allowance(who.name)
     mine = service.of_team(who.name)
     runs = [msgspec.convert({**vars(each), "means": shown_means_of(lab, each)}, RunFacts) for each in mine]
-    return _json(TeamFacts(who.name, **vars(found), runs=runs))
+    return _json(TeamFacts(who.name, **vars(left), runs=runs))
 
 
 def _run(request: Request) -> Response:
+    """Answers with the file of a run, if the caller may see it."""
     at = request.path_params
     if not service_of(request).may_see(caller(request), at["team"]):
         raise RefusedRequestError(404, "there is no such run of yours")
@@ -174,22 +178,24 @@ def _run(request: Request) -> Response:
 
 def run_file(service: Service, team: str, label: str, version: str) -> Response:
     """Returns the stored file of a run."""
-    found = service.run(team, label, version)
-    if found is None:
+    submission = service.run(team, label, version)
+    if submission is None:
         raise RefusedRequestError(404, "there is no such run of yours")
     # The name in the answer's header has no character of the team's.
-    name = f"run-{found.sha256[:12]}.txt"
-    return FileResponse(found.run, media_type="text/plain; charset=utf-8", filename=name)
+    name = f"run-{submission.sha256[:12]}.txt"
+    return FileResponse(submission.run, media_type="text/plain; charset=utf-8", filename=name)
 
 
 def _audit(request: Request) -> Response:
-    needed(request, "organiser")
+    caller_as(request, "organiser")
     return _json([AuditLine(**line) for line in service_of(request).accounts.trail(1_000)])
 
 
 def _action(action: Action) -> Any:  # noqa: ANN401
+    """Returns the endpoint of an action, which takes its fields as JSON and a token of the right role."""
+
     async def endpoint(request: Request) -> Response:
-        who = await run_in_threadpool(needed, request, action.role)
+        who = await run_in_threadpool(caller_as, request, action.role)
         if who.csrf:  # a browser sends its cookie with forms of other sites; those of our pages go to /do/
             raise RefusedRequestError(403, "the API takes tokens, not the session of a browser")
         given = parsed(action, await request.body())

@@ -32,11 +32,11 @@ class Pages(StaticFiles):
         """Returns a file."""
         if HIDDEN.search(path):
             raise HTTPException(404)
-        found = await super().get_response(path, scope)
-        found.headers["cache-control"] = "no-cache"
+        response = await super().get_response(path, scope)
+        response.headers["cache-control"] = "no-cache"
         # Each page has its own policy, by the hashes of its styles and scripts.
-        found.headers["content-security-policy"] = "frame-ancestors 'none'"
-        return found
+        response.headers["content-security-policy"] = "frame-ancestors 'none'"
+        return response
 
 
 def application(service: Service, hosts: tuple[str, ...] = ()) -> ASGIApp:
@@ -51,12 +51,12 @@ def application(service: Service, hosts: tuple[str, ...] = ()) -> ASGIApp:
     app = Starlette(
         routes=[*api.routes(), *pages.routes(), Mount("/site", Pages(directory=site, html=True))],
         exception_handlers={
-            HarnessError: _error,
-            RoleError: _error,
-            RefusedRequestError: _refused,
-            HTTPException: _http,
-            Exception: _broken,
-            **dict.fromkeys(database.errors(), _unavailable),
+            HarnessError: _service_error,
+            RoleError: _service_error,
+            RefusedRequestError: _refusal,
+            HTTPException: _http_error,
+            Exception: _server_error,
+            **dict.fromkeys(database.errors(), _database_error),
         },
     )
     app.state.service, app.state.rates, app.state.receiving = service, Rates(), Counter()
@@ -67,12 +67,13 @@ def application(service: Service, hosts: tuple[str, ...] = ()) -> ASGIApp:
 
 
 def _of_api(request: Request) -> bool:
+    """Returns whether a request is to the API, whose errors are JSON."""
     return request.url.path.startswith(API)
 
 
-def _error(request: Request, error: Exception) -> Response:
+def _service_error(request: Request, error: Exception) -> Response:
     if isinstance(error, UnavailableError):
-        return _refused(request, RefusedRequestError(503, error.lines[0]))
+        return _refusal(request, RefusedRequestError(503, error.lines[0]))
     if _of_api(request):
         return api.error(request, error)
     if isinstance(error, RoleError):
@@ -84,27 +85,27 @@ def _error(request: Request, error: Exception) -> Response:
     return message(request, "Not possible", "; ".join(lines), 422)
 
 
-def _refused(request: Request, error: Exception) -> Response:
+def _refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedRequestError)  # noqa: S101  (it is registered for this class)
     if _of_api(request) or error.status in (408, 413, 429):
         return error.response(request.url.path)
     return message(request, "Not possible", f"{error.line[:1].upper()}{error.line[1:]}.", error.status)
 
 
-def _http(request: Request, error: Exception) -> Response:
+def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101  (it is registered for this class)
     line = {404: "there is no such page", 405: "this address takes no such request"}.get(error.status_code, "")
-    return _refused(request, RefusedRequestError(error.status_code, line or str(error.detail).lower()))
+    return _refusal(request, RefusedRequestError(error.status_code, line or str(error.detail).lower()))
 
 
-def _unavailable(request: Request, error: Exception) -> Response:
+def _database_error(request: Request, error: Exception) -> Response:
     log_line(f"{request.method} {request.url.path}: database: {' '.join(str(error).split())}")
     return RefusedRequestError(503, "the server's database cannot be used at present; try again later").response(
         request.url.path
     )
 
 
-def _broken(request: Request, error: Exception) -> Response:
+def _server_error(request: Request, error: Exception) -> Response:
     import traceback
 
     log_line(f"{request.method} {request.url.path}: an error of the server")

@@ -73,7 +73,7 @@ class Rates:
             # A bucket that nobody used for a minute is full. Seldom, since a flood from many addresses leaves none.
             if len(self._buckets) >= _MOST_KEYS and now - self._pruned > 10:
                 self._pruned = now
-                self._buckets = {key: found for key, found in self._buckets.items() if now - found[1] < 60}
+                self._buckets = {key: bucket for key, bucket in self._buckets.items() if now - bucket[1] < 60}
             if cost:
                 self._buckets[key] = (left - cost, now)
             return True
@@ -170,13 +170,13 @@ def client_address(scope: Scope) -> str:
     if not client:
         return "unknown"
     try:
-        found = ipaddress.ip_address(client[0])
+        address = ipaddress.ip_address(client[0])
     except ValueError:
         return str(client[0])[:100]
-    if found.version == 4 or (found.version == 6 and found.ipv4_mapped):
-        return str(found if found.version == 4 else found.ipv4_mapped)
+    if address.version == 4 or (address.version == 6 and address.ipv4_mapped):
+        return str(address if address.version == 4 else address.ipv4_mapped)
     # Who has one address of IPv6 has all of its network.
-    return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(ipaddress.ip_network((address, 64), strict=False))
 
 
 def same_origin(request: Request) -> bool:

@@ -81,11 +81,11 @@ class Live:
         UnreadableError
             The settings are wrong.
         """
-        with self._lock, self._guarded():
-            found = _stamp(self.folder / FILE)
-            if self._lab is None or found != self._stamp:
+        with self._lock, self._unreadable_logged():
+            stamp = _stamp(self.folder / FILE)
+            if self._lab is None or stamp != self._stamp:
                 self._lab = None  # settings that were replaced may be those that told too much
-                self._lab, self._stamp = read_lab(self.folder), found
+                self._lab, self._stamp = read_lab(self.folder), stamp
             return self._lab
 
     def events(self) -> Sequence[Event]:
@@ -96,32 +96,32 @@ class Live:
         UnreadableError
             The journal is missing or damaged.
         """
-        with self._lock, self._guarded():
-            return self._read().events[:]
+        with self._lock, self._unreadable_logged():
+            return self._read_journal().events[:]
 
     def submissions(self) -> tuple[Submission, ...]:
         """Returns all submissions in the order of the journal."""
-        with self._lock, self._guarded():
-            events = self._read().events
+        with self._lock, self._unreadable_logged():
+            events = self._read_journal().events
             if self._submissions[0] != len(events):
                 self._submissions = len(events), from_events(events, self.folder)
             return self._submissions[1]
 
-    def _read(self) -> Journal:
+    def _read_journal(self) -> Journal:
         path = self.folder / JOURNAL
         with suppress(OSError):
-            found = path.stat()
+            status = path.stat()
             # A journal that was restored from a copy is read from its beginning.
-            if found.st_ino != self._inode or found.st_size < self._size:
-                self._journal, self._inode, self._submissions = None, found.st_ino, (-1, ())
-            self._size = found.st_size
+            if status.st_ino != self._inode or status.st_size < self._size:
+                self._journal, self._inode, self._submissions = None, status.st_ino, (-1, ())
+            self._size = status.st_size
         journal, self._journal = self._journal or Journal(self.folder), None
         journal.catch_up()
         self._journal = journal
         return journal
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _unreadable_logged(self) -> Iterator[None]:
         try:
             yield
         except HarnessError as error:
@@ -137,8 +137,8 @@ class Live:
 
 def _stamp(path: Path) -> tuple[int, int]:
     with suppress(OSError):
-        found = path.stat()
-        return found.st_mtime_ns, found.st_size
+        status = path.stat()
+        return status.st_mtime_ns, status.st_size
     return 0, 0
 
 
@@ -148,14 +148,14 @@ def lab_state(folder: Path) -> list[int]:
 
 
 def site_state(state: Path) -> Mapping[str, Any]:
-    """Returns of which state of the lab the pages are; see `publisher`."""
+    """Returns which state of the lab the pages show, as `set_site_state` recorded it; empty without a record."""
     with suppress(OSError, ValueError):
-        found = json.loads((state / STATE).read_text("utf-8"))
-        if isinstance(found, dict):
-            return found
+        content = json.loads((state / STATE).read_text("utf-8"))
+        if isinstance(content, dict):
+            return content
     return {}
 
 
 def set_site_state(state: Path, content: Mapping[str, Any]) -> None:
-    """Records of which state of the lab the pages are."""
+    """Records which state of the lab the pages show."""
     write_atomic(state / STATE, json.dumps(content) + os.linesep)

@@ -20,7 +20,7 @@ from harness.labs.server.accounts import Caller, Invitation
 from harness.labs.server.lab_snapshot import HIDDEN, SITE, lab_state
 from harness.labs.server.page_drawing import built, facts_of, page, plural, run_row
 from harness.labs.server.queue import Upload
-from harness.labs.server.web import needed, service_of
+from harness.labs.server.web import caller_as, service_of
 
 _MOST_ROWS = 200  # submissions and invitations that the page shows
 _FEW = 15  # submissions that need no search
@@ -29,7 +29,7 @@ _LONGEST_WANTED = 200  # characters
 
 def organise_page(request: Request) -> Response:
     """Returns the organisers' page."""
-    return organise(request, needed(request, "organiser"))
+    return organise(request, caller_as(request, "organiser"))
 
 
 def organise(
@@ -49,20 +49,20 @@ def organise(
     """
     service = service_of(request)
     lab, events, site = service.lab(), service.live.events(), service.site()
-    known, names, found = roster(events), real_names(lab), service.of_teams()
+    known, names, sent = roster(events), real_names(lab), service.of_teams()
     troubled = service.queue.troubled()
     now, invitations, waiting = datetime.now(UTC), service.accounts.invitations(), service.queue.waiting()
     teams = [
         {
             "team": team,
             "name": names.get(team, team),
-            "made": sum(each.team == team for each in found),
+            "made": sum(each.team == team for each in sent),
             "valid": team in known,
         }
-        for team in sorted({*known, *(each.team for each in found)})
+        for team in sorted({*known, *(each.team for each in sent)})
     ]
     wanted = request.query_params.get("find", "").strip()[:_LONGEST_WANTED]
-    runs = [each for each in found[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
+    runs = [each for each in sent[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
     said = f"The pages are those of {utc(site['at'])}." if site.get("at") else "The pages are not built yet."
     if not service.live.submissions():
         said = "The pages are built after the first submission."
@@ -82,11 +82,11 @@ def organise(
         secret=secret,
         kept=kept,
         counts=[
-            _count(len(requests), "request", " to join"),
-            _count(len(known), "team", " with a token"),
-            _count(len(found), "submission"),
-            _count(waiting, "upload", " waiting"),
-            *([_count(len(troubled), "upload", " not scored, see below")] if troubled else []),
+            _count_data(len(requests), "request", " to join"),
+            _count_data(len(known), "team", " with a token"),
+            _count_data(len(sent), "submission"),
+            _count_data(waiting, "upload", " waiting"),
+            *([_count_data(len(troubled), "upload", " not scored, see below")] if troubled else []),
         ],
         troubled=[_troubled(each) for each in troubled],
         facts=facts_of(service, lab),
@@ -99,14 +99,14 @@ def organise(
         early=lab.private and lab.deadline is not None and now <= lab.deadline,
         site=said,
         built=built(service),
-        requests=[_invitation(each, now) for each in requests],
-        invitations=[_invitation(each, now) for each in invitations if each not in requests][:_MOST_ROWS],
+        requests=[_invitation_data(each, now) for each in requests],
+        invitations=[_invitation_data(each, now) for each in invitations if each not in requests][:_MOST_ROWS],
         teams=teams,
         pseudonyms=any(each["team"] != each["name"] for each in teams),
         runs=[run_row(lab, each) for each in runs[:_MOST_ROWS]],
-        shown=f"{min(len(runs), _MOST_ROWS):,} of {len(found):,}",
+        shown=f"{min(len(runs), _MOST_ROWS):,} of {len(sent):,}",
         wanted=wanted,
-        searchable=len(found) > _FEW,
+        searchable=len(sent) > _FEW,
         organisers=service.accounts.organisers(),
     )
 
@@ -126,27 +126,27 @@ def _troubled(upload: Upload) -> dict[str, str]:
     }
 
 
-def _count(number: int, name: str, more: str = "") -> dict[str, object]:
+def _count_data(number: int, name: str, more: str = "") -> dict[str, object]:
     return {"number": f"{number:,}", "text": f"{plural(number, name)}{more}", "more": "", "none": False}
 
 
-def _invitation(found: Invitation, now: datetime) -> dict[str, str]:
-    state = {"asked": "request", "open": "not used yet", "used": "used", "refused": "refused"}[found.state]
-    waits = found.state in ("asked", "open")
+def _invitation_data(invitation: Invitation, now: datetime) -> dict[str, str]:
+    state = {"asked": "request", "open": "not used yet", "used": "used", "refused": "refused"}[invitation.state]
+    waits = invitation.state in ("asked", "open")
     return {
-        "id": found.id,
-        "team": found.team,
-        "contact": found.contact,
-        "state": "expired" if waits and found.expired(now) else state,
-        "created": utc(found.created),
-        "expires": utc(found.expires) if waits else "",
-        "may_refuse": "yes" if waits and not found.expired(now) else "",
+        "id": invitation.id,
+        "team": invitation.team,
+        "contact": invitation.contact,
+        "state": "expired" if waits and invitation.expired(now) else state,
+        "created": utc(invitation.created),
+        "expires": utc(invitation.expires) if waits else "",
+        "may_refuse": "yes" if waits and not invitation.expired(now) else "",
     }
 
 
 def audit_page(request: Request) -> Response:
     """Returns the page of the audit trail."""
-    who = needed(request, "organiser")
+    who = caller_as(request, "organiser")
     shown = []
     for line in service_of(request).accounts.trail():
         details = ", ".join(f"{name}: {value}" for name, value in line["details"].items() if value)
@@ -156,7 +156,7 @@ def audit_page(request: Request) -> Response:
 
 def site_zip(request: Request) -> Response:
     """Packs the pages as they are; equal pages give equal bytes."""
-    needed(request, "organiser")
+    caller_as(request, "organiser")
     root = (service_of(request).state / SITE).resolve()
     out = tempfile.NamedTemporaryFile(suffix=".zip", delete=False)  # noqa: SIM115  (deleted after the answer)
     with out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:

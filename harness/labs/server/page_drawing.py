@@ -28,7 +28,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 @cache
-def _style() -> str:
+def _styles() -> str:
     shared = "".join(html.read_template(name) for name in ("report.css", "site.css"))
     return shared + html.read_template("server.css", TEMPLATES)
 
@@ -66,7 +66,7 @@ def page(
     text = html.template(f"{template}.html.j2", TEMPLATES).render(
         title=title,
         heading=heading or title,
-        lab=_title(service),
+        lab=_lab_title(service),
         tabs=tabs,
         here=here,
         who=f"{who.role} {who.name}" if who is not None else "",
@@ -74,20 +74,20 @@ def page(
         errors=service.shown(errors),
         done=done,
         secret=secret,
-        style=Markup(_style()),  # noqa: S704 - our own files
+        style=Markup(_styles()),  # noqa: S704 - our own files
         script=Markup(code),  # noqa: S704 - our own file
         waits=waits,
         version=__version__,
         **values,
     )
     policy = (
-        f"default-src 'none'; style-src {html.source_hash(_style())}; script-src {html.source_hash(code)}; "
+        f"default-src 'none'; style-src {html.source_hash(_styles())}; script-src {html.source_hash(code)}; "
         "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
     return HTMLResponse(text, status, {"content-security-policy": policy})
 
 
-def _title(service: Service) -> str:
+def _lab_title(service: Service) -> str:
     try:
         return service.lab().title
     except UnreadableError:  # a page that says so is drawn nevertheless

@@ -32,11 +32,11 @@ from harness.labs.server.web import (
     address_of,
     attempt,
     caller,
+    caller_as,
     check_form,
     cookie_name,
     fields,
     is_secure,
-    needed,
     service_of,
     take_upload,
 )
@@ -55,7 +55,7 @@ STATES = {
 def routes() -> list[Route]:
     """Returns the routes of the pages."""
     return [
-        Route("/", _home),
+        Route("/", _home_page),
         Route("/login", _login_page),
         Route("/login", _log_in, methods=["POST"]),
         Route("/logout", _log_out, methods=["POST"]),
@@ -73,14 +73,14 @@ def routes() -> list[Route]:
         Route("/organise/audit", audit_page),
         Route("/organise/site.zip", site_zip),
         Route("/do/{action}", _back),
-        Route("/do/{action}", _do, methods=["POST"]),
+        Route("/do/{action}", _action_endpoint, methods=["POST"]),
     ]
 
 
 # ---- visitors --------------------------------------------------------------------------------------------------------
 
 
-def _home(request: Request) -> Response:
+def _home_page(request: Request) -> Response:
     from harness.labs.site.about import submit_command
 
     service, who = service_of(request), caller(request)
@@ -107,10 +107,10 @@ def _home(request: Request) -> Response:
 
 def _login_page(request: Request) -> Response:
     asking = service_of(request).settings.asking
-    return page(request, "login", "Log in", caller(request), next=_next(request.query_params), asking=asking)
+    return page(request, "login", "Log in", caller(request), next=_page_after(request.query_params), asking=asking)
 
 
-def _next(given: Mapping[str, str]) -> str:
+def _page_after(given: Mapping[str, str]) -> str:
     """Returns where to go after logging in: one of our own pages."""
     wanted = given.get("next", "")
     return wanted if wanted in ("/submit", "/team", "/organise", "/organise/audit") else ""
@@ -118,10 +118,10 @@ def _next(given: Mapping[str, str]) -> str:
 
 async def _log_in(request: Request) -> Response:
     given = await fields(request)
-    return await run_in_threadpool(_opened, request, given.get("token", ""), _next(given))
+    return await run_in_threadpool(_log_in_with_token, request, given.get("token", ""), _page_after(given))
 
 
-def _opened(request: Request, token: str, wanted: str) -> Response:
+def _log_in_with_token(request: Request, token: str, wanted: str) -> Response:
     service = service_of(request)
     attempt(request, spend=False)
     opened = service.accounts.log_in(token, service.live.events())
@@ -162,10 +162,10 @@ async def _log_out(request: Request) -> Response:
 def _ask_page(request: Request) -> Response:
     if not service_of(request).settings.asking:
         raise RefusedRequestError(404, "teams join by invitation; ask the organisers")
-    return page(request, "ask", "Ask to join", caller(request), team="", contact="", rule=_rule())
+    return page(request, "ask", "Ask to join", caller(request), team="", contact="", rule=_name_rule())
 
 
-def _rule() -> str:
+def _name_rule() -> str:
     return f"{NAME_RULE[:1].upper()}{NAME_RULE[1:]}."
 
 
@@ -173,17 +173,17 @@ async def _ask(request: Request) -> Response:
     given = await fields(request)
     if not service_of(request).settings.asking:
         raise RefusedRequestError(404, "teams join by invitation; ask the organisers")
-    return await run_in_threadpool(_asked, request, given.get("team", ""), given.get("contact", ""))
+    return await run_in_threadpool(_request_invitation, request, given.get("team", ""), given.get("contact", ""))
 
 
-def _asked(request: Request, team: str, contact: str) -> Response:
+def _request_invitation(request: Request, team: str, contact: str) -> Response:
     attempt(request)
     try:
         code = service_of(request).accounts.ask(team.strip(), contact.strip())
     except HarnessError as error:
         who, errors = known(request), tuple(error.lines)
         return page(
-            request, "ask", "Ask to join", who, status=422, errors=errors, team=team, contact=contact, rule=_rule()
+            request, "ask", "Ask to join", who, status=422, errors=errors, team=team, contact=contact, rule=_name_rule()
         )
     return RedirectResponse(f"/join/{code}", 303)
 
@@ -194,11 +194,11 @@ _JOINING = {"open": "Join the lab", "asked": "Your request waits"}
 def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") -> Response:
     service = service_of(request)
     attempt(request, spend=False)
-    found = service.accounts.invitation(request.path_params["code"])
-    if found is None:
+    invitation = service.accounts.invitation(request.path_params["code"])
+    if invitation is None:
         attempt(request)
-    state = "unknown" if found is None else found.state
-    if found is not None and state in ("asked", "open") and found.expired(datetime.now(UTC)):
+    state = "unknown" if invitation is None else invitation.state
+    if invitation is not None and state in ("asked", "open") and invitation.expired(datetime.now(UTC)):
         state = "expired"
     hidden_until = service.lab().pseudonyms_until
     return page(
@@ -206,12 +206,12 @@ def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") 
         "join",
         _JOINING.get(state, "Invitation"),
         known(request),
-        status=404 if found is None else 422 if errors else 200,
+        status=404 if invitation is None else 422 if errors else 200,
         errors=errors,
         state=state,
-        team="" if found is None else found.team,
+        team="" if invitation is None else invitation.team,
         given=given,
-        rule=_rule(),
+        rule=_name_rule(),
         path=request.url.path,
         address=f"{address_of(request)}{request.url.path}",
         pseudonyms="" if hidden_until is None or datetime.now(UTC) >= hidden_until else zoned(hidden_until),
@@ -220,23 +220,23 @@ def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") 
 
 async def _join(request: Request) -> Response:
     given = await fields(request)
-    return await run_in_threadpool(_joined, request, given.get("team", "").strip())
+    return await run_in_threadpool(_join_lab, request, given.get("team", "").strip())
 
 
-def _joined(request: Request, chosen: str) -> Response:
+def _join_lab(request: Request, chosen: str) -> Response:
     service, code = service_of(request), request.path_params["code"]
     attempt(request, spend=False)
     try:
-        found = service.accounts.use(code)
+        invitation = service.accounts.use(code)
         try:
-            team, token = add_team(service.lab(), found.team or chosen, new=True)
+            team, token = add_team(service.lab(), invitation.team or chosen, new=True)
         except BaseException:
             service.accounts.unuse(code)
             raise
     except HarnessError as error:
         attempt(request)
         return _join_page(request, tuple(error.lines), chosen)
-    service.accounts.set_contact(team, found.contact)
+    service.accounts.set_contact(team, invitation.contact)
     service.accounts.record(f"team {team}", "join", {})
     opened = service.accounts.log_in(token, service.live.events())
     who = None if opened is None else opened[1]
@@ -254,7 +254,7 @@ _EMPTY = {"label": "", "description": "", "kind": "", "code": "", "external_data
 
 def _submit_page(request: Request) -> Response:
     """Returns the form, filled in as for an earlier upload of the team if its id is given as `again`."""
-    service, who = service_of(request), needed(request, "team")
+    service, who = service_of(request), caller_as(request, "team")
     before = service.queue.find(request.query_params.get("again", ""))
     given = before.fields if before is not None and before.team == who.name else {}
     return _form(request, who, {**given, "primary": "true" if given.get("primary") else ""})
@@ -271,9 +271,9 @@ def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple
         who,
         status=422 if errors else 200,
         errors=errors,
-        counts=_counts(allowed),
+        counts=_left_to_submit(allowed),
         closed=closed(service),
-        spent=_spent(allowed, who.name),
+        spent=_spent_lines(allowed, who.name),
         frozen=service.frozen(),
         key=secrets.token_urlsafe(18),
         most=service.settings.most_upload,
@@ -283,19 +283,19 @@ def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple
     )
 
 
-def _spent(found: Allowance, team: str) -> list[str]:
+def _spent_lines(allowance: Allowance, team: str) -> list[str]:
     """Returns why a team may submit nothing more at present; empty if it may."""
-    invalid = found.invalid_cap is not None and found.invalid >= found.invalid_cap
-    more = [f"team {team}: has sent {found.invalid} of {found.invalid_cap} invalid files"] if invalid else []
-    return found.faults(team) + more
+    invalid = allowance.invalid_cap is not None and allowance.invalid >= allowance.invalid_cap
+    more = [f"team {team}: has sent {allowance.invalid} of {allowance.invalid_cap} invalid files"] if invalid else []
+    return allowance.faults(team) + more
 
 
-def _counts(found: Allowance) -> list[dict[str, object]]:
+def _left_to_submit(allowance: Allowance) -> list[dict[str, object]]:
     """Returns what a team has left: number, of what, and how many it has made."""
     rows = [
-        ("submission", "left", found.made, found.cap),
-        ("submission", "left today (UTC)", found.today, found.cap_per_day),
-        ("invalid file", "left", found.invalid, found.invalid_cap),
+        ("submission", "left", allowance.made, allowance.cap),
+        ("submission", "left today (UTC)", allowance.today, allowance.cap_per_day),
+        ("invalid file", "left", allowance.invalid, allowance.invalid_cap),
     ]
     shown: list[dict[str, object]] = []
     for name, left, made, most in rows:
@@ -304,14 +304,14 @@ def _counts(found: Allowance) -> list[dict[str, object]]:
             more = f"{made:,} of {most:,} made"
             text = f"{plural(number, name)} {left}"
             shown.append({"number": f"{number:,}", "text": text, "more": more, "none": not number})
-    if found.cap is None:
-        text = f"{plural(found.made, 'submission')} made"
-        shown.insert(0, {"number": f"{found.made:,}", "text": text, "more": "no maximum", "none": False})
+    if allowance.cap is None:
+        text = f"{plural(allowance.made, 'submission')} made"
+        shown.insert(0, {"number": f"{allowance.made:,}", "text": text, "more": "no maximum", "none": False})
     return shown
 
 
 async def _submit(request: Request) -> Response:
-    who = await run_in_threadpool(needed, request, "team")
+    who = await run_in_threadpool(caller_as, request, "team")
     try:
         upload = await take_upload(request, who)
     except FormError as error:
@@ -348,7 +348,7 @@ def _upload_page(request: Request) -> Response:
         rank=rank,
         group=group,
         own=who is not None and who.role == "team",
-        counts=_counts(service.allowance(upload.team)),
+        counts=_left_to_submit(service.allowance(upload.team)),
     )
 
 
@@ -374,10 +374,12 @@ def _upload_state(request: Request) -> Response:
 
 
 def _team_page(request: Request) -> Response:
-    return _team(request, needed(request, "team"))
+    return _draw_team(request, caller_as(request, "team"))
 
 
-def _team(request: Request, who: Caller, errors: tuple[str, ...] = (), done: str = "", status: int = 200) -> Response:
+def _draw_team(
+    request: Request, who: Caller, errors: tuple[str, ...] = (), done: str = "", status: int = 200
+) -> Response:
     service = service_of(request)
     lab = service.lab()
     frozen = service.frozen()
@@ -389,7 +391,7 @@ def _team(request: Request, who: Caller, errors: tuple[str, ...] = (), done: str
         status=status,
         errors=errors,
         done=done,
-        counts=_counts(service.allowance(who.name)),
+        counts=_left_to_submit(service.allowance(who.name)),
         closed=closed(service),
         frozen=frozen,
         measures=[load_protocol(lab.protocol).label(each) for each in lab.measures],
@@ -402,7 +404,7 @@ def _team(request: Request, who: Caller, errors: tuple[str, ...] = (), done: str
 
 
 def _team_run(request: Request) -> Response:
-    who = needed(request, "team")
+    who = caller_as(request, "team")
     at = request.path_params
     return run_file(service_of(request), who.name, at["label"], at["version"])
 
@@ -413,26 +415,26 @@ def _back(request: Request) -> Response:
     return RedirectResponse("/login" if who is None else home_of(who), 303)
 
 
-async def _do(request: Request) -> Response:
+async def _action_endpoint(request: Request) -> Response:
     action = ACTIONS.get(request.path_params["action"])
     if action is None:
         raise RefusedRequestError(404, "there is no such action")
-    who = await run_in_threadpool(needed, request, action.role)
+    who = await run_in_threadpool(caller_as, request, action.role)
     given = await fields(request)
     check_form(request, who, given)
     given.pop("csrf", None)
-    return await run_in_threadpool(_done, request, who, action.name, given)
+    return await run_in_threadpool(_perform_and_draw, request, who, action.name, given)
 
 
-def _done(request: Request, who: Caller, name: str, given: Mapping[str, str]) -> Response:
+def _perform_and_draw(request: Request, who: Caller, name: str, given: Mapping[str, str]) -> Response:
     action, service = ACTIONS[name], service_of(request)
     try:
         done = perform(service, who, action, parsed(action, given), address_of(request))
     except HarnessError as error:
         lines = tuple(error.lines)
         if who.role == "team":
-            return _team(request, who, lines, status=422)
+            return _draw_team(request, who, lines, status=422)
         return organise(request, who, lines, status=422, kept={name: given})
     if who.role == "team":
-        return _team(request, who, done=f"{done.done}.")
+        return _draw_team(request, who, done=f"{done.done}.")
     return organise(request, who, done=f"{done.done}.", secret=done.secret)

@@ -159,13 +159,13 @@ def _keep(command: list[str], environment: Mapping[str, str], stop: threading.Ev
         while process.poll() is None and not stop.wait(0.2):
             pass
         if stop.is_set():
-            _end(process)
+            _end_process(process)
             return
         log_line(f"{' '.join(command[:2])}: a process ended with code {process.returncode} and is started again")
         stop.wait(_PAUSE)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end_process(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     until = time.monotonic() + _GRACE
     while process.poll() is None and time.monotonic() < until:

@@ -58,10 +58,10 @@ def _is_first(lock: IO[bytes]) -> bool:
 def _publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], pause: float) -> None:
     failed = 0.0
     while not stopped():
-        now, found = lab_state(lab), site_state(state)
-        same = found.get("of") == now and found.get("server") == address
-        same = same and (not found.get("there", True) or _is_there(state / SITE))
-        if same and (not found.get("error") or time.monotonic() - failed < RETRY):
+        now, published = lab_state(lab), site_state(state)
+        same = published.get("of") == now and published.get("server") == address
+        same = same and (not published.get("there", True) or _is_there(state / SITE))
+        if same and (not published.get("error") or time.monotonic() - failed < RETRY):
             time.sleep(POLL)
             continue
         ended = build_pages(lab, state / SITE, address, stopped)
@@ -73,7 +73,7 @@ def _publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], 
         set_site_state(state, {"of": now, "server": address, "at": at, "error": "" if ok else said, "there": there})
         if not ok:
             failed = time.monotonic()
-            if said != found.get("error"):  # it is tried again and again
+            if said != published.get("error"):  # it is tried again and again
                 log_line(f"pages: {said}")
         until = time.monotonic() + pause
         while time.monotonic() < until and not stopped():

@@ -80,7 +80,7 @@ class Upload:
         return str(self.result.get("reason", ""))
 
 
-def _upload(row: tuple[Any, ...]) -> Upload:
+def _upload_from_row(row: tuple[Any, ...]) -> Upload:
     id_, team, key, sha256, file, fields, received, state, attempts, finished, result = row
     told = json.loads(result) if result else {}
     return Upload(id_, team, key, sha256, file, json.loads(fields), received, state, attempts, finished, told)
@@ -154,22 +154,22 @@ class Queue:
                 record_action(
                     session, f"team {team}", "upload", {"id": id_, "file": file, "label": fields.get("label", "")}
                 )
-        found = _upload(same[0]) if same else None
-        if found is None or found.id != id_:
+        stored = _upload_from_row(same[0]) if same else None
+        if stored is None or stored.id != id_:
             shutil.rmtree(self.folder / id_, ignore_errors=True)
-        if found is None:
+        if stored is None:
             many = f"{waiting + held} uploads are waiting to be scored"
             asked = f", {held} of them for the organisers; write to them" if held else "; wait until they are"
             raise HarnessError(f"team {team}: {many}{asked}")
-        if found.sha256 != sha256 or found.fields != json.loads(json.dumps(fields)):
+        if stored.sha256 != sha256 or stored.fields != json.loads(json.dumps(fields)):
             raise HarnessError(f"the idempotency key {key!r} was used for another upload; choose another key")
-        return found
+        return stored
 
     def find(self, id_: str) -> Upload | None:
         """Returns an upload; None if there is none."""
         with self.database.transaction() as session:
             rows = session.rows(f"SELECT {_COLUMNS} FROM uploads WHERE id = ?", id_) if _ID.fullmatch(id_) else []
-        return _upload(rows[0]) if rows else None
+        return _upload_from_row(rows[0]) if rows else None
 
     def of_team(self, team: str, most: int = 50) -> list[Upload]:
         """Returns the latest uploads of a team, the latest first."""
@@ -177,7 +177,7 @@ class Queue:
             rows = session.rows(
                 f"SELECT {_COLUMNS} FROM uploads WHERE team = ? ORDER BY number DESC LIMIT ?", team, most
             )
-        return [_upload(row) for row in rows]
+        return [_upload_from_row(row) for row in rows]
 
     def ahead(self, upload: Upload) -> int:
         """Returns the number of uploads that are scored before a waiting one, if teams take turns run by run."""
@@ -208,7 +208,7 @@ class Queue:
             rows = session.rows(
                 f"SELECT {_COLUMNS} FROM uploads WHERE state = 'held' OR ({_WAITING} AND result <> '') ORDER BY number"
             )
-        return [_upload(row) for row in rows]
+        return [_upload_from_row(row) for row in rows]
 
     def refuse(self, team: str, line: str) -> None:
         """Refuses all uploads of a team that wait, such as those of a stolen token."""
@@ -216,7 +216,7 @@ class Queue:
             rows = session.rows(
                 "UPDATE uploads SET state = 'refused', finished = ?, result = ? WHERE team = ? "
                 "AND state IN ('queued', 'held') RETURNING id",
-                *(_utc(), json.dumps({"lines": [line]}), team),
+                *(_now(), json.dumps({"lines": [line]}), team),
             )
         for (id_,) in rows:
             shutil.rmtree(self.folder / id_, ignore_errors=True)
@@ -231,7 +231,7 @@ class Queue:
         HarnessError
             There is no such upload.
         """
-        return self._decided(id_, "state = 'queued', attempts = 0, finished = '', result = ''")
+        return self._decide(id_, "state = 'queued', attempts = 0, finished = '', result = ''")
 
     def discard(self, id_: str, line: str) -> Upload:
         """Refuses a held upload, or one whose last attempt failed, and deletes its files.
@@ -241,12 +241,12 @@ class Queue:
         HarnessError
             There is no such upload.
         """
-        given = (_utc(), json.dumps({"lines": [line]}))
-        found = self._decided(id_, "state = 'refused', finished = ?, result = ?", *given)
-        shutil.rmtree(self.folder / found.id, ignore_errors=True)
-        return found
+        given = (_now(), json.dumps({"lines": [line]}))
+        upload = self._decide(id_, "state = 'refused', finished = ?, result = ?", *given)
+        shutil.rmtree(self.folder / upload.id, ignore_errors=True)
+        return upload
 
-    def _decided(self, id_: str, change: str, *values: str) -> Upload:
+    def _decide(self, id_: str, change: str, *values: str) -> Upload:
         with self.database.transaction() as session:
             rows = session.rows(
                 f"UPDATE uploads SET {change} WHERE id = ? AND (state = 'held' OR (state = 'queued' AND result <> '')) "
@@ -255,7 +255,7 @@ class Queue:
             )
         if not rows:
             raise HarnessError(f"upload {id_:.40}: does not exist, is being scored, or was decided already")
-        return _upload(rows[0])
+        return _upload_from_row(rows[0])
 
     # ---- workers -------------------------------------------------------------------------------------------------
 
@@ -276,7 +276,7 @@ class Queue:
             for row in sorted(first.values(), key=lambda row: float(seconds.get(row[1], 0.0))):
                 if (taken := self._take(session, row, worker)) is not None:
                     share = float(seconds.get(taken.team, 0.0))
-                    _set_share(session, _CLOCK, max(share, float(seconds.get(_CLOCK, 0.0))))
+                    _set_seconds_used(session, _CLOCK, max(share, float(seconds.get(_CLOCK, 0.0))))
                     return taken
         return None
 
@@ -299,7 +299,7 @@ class Queue:
             if attempts >= MOST_ATTEMPTS:
                 session.rows(
                     f"UPDATE uploads SET state = 'held', finished = ?, result = ? WHERE {same}",
-                    *(_utc(), json.dumps(_held(f"the worker was stopped {attempts} times")), id_, state, owner, lease),
+                    *(_now(), json.dumps(_hold(f"the worker was stopped {attempts} times")), id_, state, owner, lease),
                 )
                 return None
         rows = session.rows(
@@ -307,7 +307,7 @@ class Queue:
             f"WHERE {same} RETURNING {_COLUMNS}",
             *(worker, id_, state, owner, lease),
         )
-        return _upload(rows[0]) if rows else None
+        return _upload_from_row(rows[0]) if rows else None
 
     def renew(self, upload: Upload, worker: str) -> bool:
         """Shows that a worker is at work; returns False if another worker has the upload."""
@@ -320,7 +320,7 @@ class Queue:
 
     def give_back(self, upload: Upload, worker: str) -> None:
         """Gives an upload back to the queue as if this attempt had not begun."""
-        self._end(upload, worker, "state = 'queued', worker = '', attempts = attempts - 1", 0.0)
+        self._finish(upload, worker, "state = 'queued', worker = '', attempts = attempts - 1", 0.0)
 
     def delay(self, reason: str) -> None:
         """Records why nothing can be scored now, for organisers."""
@@ -339,10 +339,10 @@ class Queue:
         """
         if upload.attempts >= MOST_ATTEMPTS:
             change = "state = 'held', finished = ?, result = ?"
-            self._end(upload, worker, change, seconds, _utc(), json.dumps(_held(reason)))
+            self._finish(upload, worker, change, seconds, _now(), json.dumps(_hold(reason)))
         else:
             change = "state = 'queued', worker = '', result = ?"
-            self._end(upload, worker, change, seconds, json.dumps({"reason": reason}))
+            self._finish(upload, worker, change, seconds, json.dumps({"reason": reason}))
 
     def finish(
         self, upload: Upload, worker: str, state: State, result: Mapping[str, Any], seconds: float = 0.0
@@ -353,18 +353,18 @@ class Queue:
         ----------
         seconds : that the last attempt took.
         """
-        given = (state, _utc(), json.dumps(result))
-        if self._end(upload, worker, "state = ?, finished = ?, result = ?", seconds, *given):
+        given = (state, _now(), json.dumps(result))
+        if self._finish(upload, worker, "state = ?, finished = ?, result = ?", seconds, *given):
             shutil.rmtree(self.folder / upload.id, ignore_errors=True)
 
-    def _end(self, upload: Upload, worker: str, change: str, seconds: float, *values: str) -> bool:
+    def _finish(self, upload: Upload, worker: str, change: str, seconds: float, *values: str) -> bool:
         with self.database.transaction() as session:
             rows = session.rows(
                 f"UPDATE uploads SET {change} WHERE id = ? AND state = 'running' AND worker = ? RETURNING id",
                 *(*values, upload.id, worker),
             )
             if rows and seconds:
-                _set_share(session, upload.team, _share(session, upload.team) + seconds)
+                _set_seconds_used(session, upload.team, _seconds_used(session, upload.team) + seconds)
         return bool(rows)
 
     def sweep(self) -> None:
@@ -380,17 +380,18 @@ class Queue:
                         shutil.rmtree(folder)
 
 
-def _held(reason: str) -> dict[str, object]:
+def _hold(reason: str) -> dict[str, object]:
+    """Returns the result of an upload that is held until the organisers decide; `reason` is for them."""
     line = "it could not be scored, for no fault of the run; its file is kept, and the organisers decide"
     return {"lines": [line], "reason": reason}
 
 
-def _share(session: Session, team: str) -> float:
+def _seconds_used(session: Session, team: str) -> float:
     rows = session.rows("SELECT seconds FROM shares WHERE team = ?", team)
     return float(rows[0][0]) if rows else 0.0
 
 
-def _set_share(session: Session, team: str, seconds: float) -> None:
+def _set_seconds_used(session: Session, team: str, seconds: float) -> None:
     session.rows(
         "INSERT INTO shares VALUES (?, ?) ON CONFLICT (team) DO UPDATE SET seconds = excluded.seconds", team, seconds
     )
@@ -398,8 +399,8 @@ def _set_share(session: Session, team: str, seconds: float) -> None:
 
 def _enter(session: Session, team: str) -> None:
     """Lets a team whose uploads were all scored start with the seconds of the team that was served last."""
-    _set_share(session, team, max(_share(session, team), _share(session, _CLOCK)))
+    _set_seconds_used(session, team, max(_seconds_used(session, team), _seconds_used(session, _CLOCK)))
 
 
-def _utc() -> str:
+def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())

@@ -30,10 +30,10 @@ def leaders(service: Service, lab: Lab) -> list[list[str]]:
     shown = (board.ranked or board.others)[:_FIRST]
     if not shown:
         return []
-    found = shown_columns(board, "server", board.measures[:1])
-    columns = [each for each in found if each.name != "group" or any(run.group for run in shown)]
-    spans = [_interval(lab, run.mean(board.measures[0])) for run in shown]
-    rows = [[each.name for each in columns], *([_text(lab, each.value(run)) for each in columns] for run in shown)]
+    all_columns = shown_columns(board, "server", board.measures[:1])
+    columns = [each for each in all_columns if each.name != "group" or any(run.group for run in shown)]
+    spans = [_interval_text(lab, run.mean(board.measures[0])) for run in shown]
+    rows = [[each.name for each in columns], *([_cell(lab, each.value(run)) for each in columns] for run in shown)]
     names, last = ["run", *(run.name for run in shown)], ["95% interval", *spans]
     shows = any(spans)
     return [
@@ -42,11 +42,11 @@ def leaders(service: Service, lab: Lab) -> list[list[str]]:
     ]
 
 
-def _interval(lab: Lab, mean: Mean) -> str:
+def _interval_text(lab: Lab, mean: Mean) -> str:
     return "" if mean.low is None or mean.high is None else f"{lab.text(mean.low)} to {lab.text(mean.high)}"
 
 
-def _text(lab: Lab, value: str | float | Span | Mean | None) -> str:
+def _cell(lab: Lab, value: str | float | Span | Mean | None) -> str:
     match value:
         case Mean():
             return "n/a" if value.value is None else lab.text(value.value)
@@ -63,18 +63,18 @@ def final_page(service: Service) -> str:
 
 def result_page(service: Service, run: Submission) -> str:
     """Returns the address of a run's page; empty if it is not built yet."""
-    path = _path(service, run, "html")
+    path = _built_file(service, run, "html")
     inside = path.relative_to(service.state / SITE).as_posix()
     return f"/site/{quote(inside)}" if path.is_file() else ""
 
 
 def rank_and_group(service: Service, run: Submission) -> tuple[int | None, str]:
     """Returns the rank and the group of a run on the leaderboard as built; None and empty if it is not ranked."""
-    found = _json(_path(service, run, "json"))
-    return found.get("rank"), str(found.get("group", ""))
+    content = _json(_built_file(service, run, "json"))
+    return content.get("rank"), str(content.get("group", ""))
 
 
-def _path(service: Service, run: Submission, ending: str) -> Path:
+def _built_file(service: Service, run: Submission, ending: str) -> Path:
     from harness.labs.site.lab_view import submission_key
 
     return service.state / SITE / service.base / "runs" / f"{submission_key(run)}.{ending}"
@@ -83,12 +83,12 @@ def _path(service: Service, run: Submission, ending: str) -> Path:
 def _json(path: Path) -> dict[str, Any]:
     """Returns a JSON object of the site; empty if it is not there."""
     try:
-        return _read(path, path.stat().st_mtime_ns)
+        return _read_json(path, path.stat().st_mtime_ns)
     except (OSError, ValueError):
         return {}
 
 
 @lru_cache(maxsize=16)
-def _read(path: Path, _: int) -> dict[str, Any]:
-    found = json.loads(path.read_bytes())
-    return found if isinstance(found, dict) else {}
+def _read_json(path: Path, _: int) -> dict[str, Any]:
+    content = json.loads(path.read_bytes())
+    return content if isinstance(content, dict) else {}

@@ -107,8 +107,8 @@ class Service:
     def run(self, team: str, label: str, version: str) -> Submission | None:
         """Returns a version of a run, whose number may be any text; None if there is none."""
         wanted = (team, label, version)
-        found = (each for each in self.live.submissions() if (each.team, each.label, str(each.version)) == wanted)
-        return next(found, None)
+        matching = (each for each in self.live.submissions() if (each.team, each.label, str(each.version)) == wanted)
+        return next(matching, None)
 
     def frozen(self) -> bool:
         """Returns whether the lab is frozen."""
@@ -120,11 +120,11 @@ class Service:
 
     def published(self) -> bool:
         """Returns whether the results are final: the lab has ended, or is frozen to publish."""
-        found = frozen(self.live.events())
-        return self.revealed() or (found is not None and found.reason == PUBLISHED)
+        freezing = frozen(self.live.events())
+        return self.revealed() or (freezing is not None and freezing.reason == PUBLISHED)
 
     def site(self) -> Mapping[str, Any]:
-        """Returns of which state of the lab the pages are."""
+        """Returns which state of the lab the pages show."""
         return site_state(self.state)
 
     def by_token(self, token: str) -> Caller | None:

@@ -77,11 +77,11 @@ def caller(request: Request) -> Caller | None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         attempt(request, spend=False)
-        found = service.by_token(token)
-        if found is None:
+        holder = service.by_token(token)
+        if holder is None:
             attempt(request)
             raise RefusedRequestError(401, "the token is unknown or was revoked; the organisers can issue another")
-        return found
+        return holder
     secret = request.cookies.get(cookie_name(request))
     return service.by_session(secret) if secret else None
 
@@ -99,18 +99,18 @@ def attempt(request: Request, *, spend: bool = True) -> None:
         raise RefusedRequestError(429, "too many wrong tokens; wait a minute")
 
 
-def needed(request: Request, role: Role) -> Caller:
-    """Returns the caller.
+def caller_as(request: Request, role: Role) -> Caller:
+    """Returns the caller, who must have a role.
 
     Raises
     ------
     RoleError
         The caller does not have the role.
     """
-    found = caller(request)
-    if found is None or found.role != role:
-        raise RoleError(role, found)
-    return found
+    who = caller(request)
+    if who is None or who.role != role:
+        raise RoleError(role, who)
+    return who
 
 
 def check_form(request: Request, who: Caller, given: Mapping[str, Any]) -> None:
@@ -131,12 +131,12 @@ async def fields(request: Request) -> dict[str, str]:
     """Returns the fields of a form without files; of a repeated field, the last value."""
     if not same_origin(request):
         raise RefusedRequestError(403, "the form comes from another site")
-    async with _form(request, files=0, texts=30) as form:
+    async with _open_form(request, files=0, texts=30) as form:
         return {name: value for name, value in form.multi_items() if isinstance(value, str)}
 
 
 @asynccontextmanager
-async def _form(request: Request, files: int, texts: int) -> AsyncIterator[FormData]:
+async def _open_form(request: Request, files: int, texts: int) -> AsyncIterator[FormData]:
     try:
         form = await request.form(max_files=files, max_fields=texts, max_part_size=_TEXT)
     except UnicodeError:  # by the character set that the request names
@@ -181,7 +181,7 @@ async def take_upload(request: Request, who: Caller, key: str = "") -> Upload:
         The form is not from a page of the caller's session.
     """
     with upload_rate(request, who):
-        async with _form(request, files=2, texts=20) as form:
+        async with _open_form(request, files=2, texts=20) as form:
             items = form.multi_items()
             twice = [name for name, count in Counter(name for name, _ in items).items() if count > 1]
             files = {name: part for name, part in items if isinstance(part, UploadFile)}
@@ -190,27 +190,28 @@ async def take_upload(request: Request, who: Caller, key: str = "") -> Upload:
             if twice:
                 raise FormError([f"field {twice[0]!r} is sent more than once; send one run at a time"], texts)
             try:
-                return await run_in_threadpool(_taken, service_of(request), who.name, files, texts, key)
+                return await run_in_threadpool(_enter, service_of(request), who.name, files, texts, key)
             except UnavailableError:
                 raise
             except HarnessError as error:
                 raise FormError(error.lines, texts) from None
 
 
-def _taken(service: Service, team: str, files: Mapping[str, UploadFile], texts: Mapping[str, str], key: str) -> Upload:
+def _enter(service: Service, team: str, files: Mapping[str, UploadFile], texts: Mapping[str, str], key: str) -> Upload:
+    """Puts an upload of a form into the queue."""
     if unknown := sorted(files.keys() - {"run", "metadata"} | texts.keys() - {*FIELDS, "csrf", "key", "metadata"}):
         raise HarnessError(f"field {unknown[0]!r} is unknown; expected run, metadata, {', '.join(FIELDS)}")
     run, metadata = files.get("run"), files.get("metadata")
     if run is None or not run.filename:
         raise HarnessError("run: is missing; send the run file as the field 'run'")
     given: dict[str, Any] = {name: text for name, text in texts.items() if name in FIELDS and text.strip()}
-    given["primary"] = _truth(given.get("primary", "false"))
+    given["primary"] = _parse_bool(given.get("primary", "false"))
     beside = cast(IO[bytes], metadata.file) if metadata is not None and metadata.filename else None
     sent = (run.filename, cast(IO[bytes], run.file))
     return service.upload(team, sent, beside, given, key or texts.get("key", ""))
 
 
-def _truth(text: str) -> bool:
+def _parse_bool(text: str) -> bool:
     if text not in ("true", "false"):
         raise HarnessError(f"primary: is {text!r}, expected true or false")
     return text == "true"

@@ -262,12 +262,12 @@ def _submitted_before(lab: Lab, upload: Upload, offer: Offer) -> Receipt | None:
         digest = normal(parse_run(data, str(offer.run), name="run", format=offer.format), "run")[0].sha256
     except HarnessError:
         return None  # another upload of the same second was submitted
-    found = from_events(journal, lab.folder)
+    submissions = from_events(journal, lab.folder)
     for event in at:
         if event.sha256 == digest:
             version = (event.team, event.label, event.version)
-            submission = next(each for each in found if (each.team, each.label, each.version) == version)
-            made = sum(each.team == upload.team and not each.refunded for each in found)
+            submission = next(each for each in submissions if (each.team, each.label, each.version) == version)
+            made = sum(each.team == upload.team and not each.refunded for each in submissions)
             return Receipt(submission, made, None, ("the rank is on the leaderboard",))
     return None
 
@@ -288,7 +288,7 @@ def _child(parent: int, writing: int, outcome: Callable[[], Outcome], limits: Li
             os._exit(1)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent decides
-        _limit(limits)
+        _limit_process(limits)
         data = json.dumps(outcome(), allow_nan=False).encode()
         while data:
             data = data[os.write(writing, data) :]
@@ -297,7 +297,7 @@ def _child(parent: int, writing: int, outcome: Callable[[], Outcome], limits: Li
         os._exit(1)
 
 
-def _limit(limits: Limits) -> None:
+def _limit_process(limits: Limits) -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + (limits.memory << 20)
     seconds = int(limits.seconds) + 1

@@ -35,25 +35,25 @@ def about_page(field: LabView) -> SitePage:
     opening = (*([Prose((lab.about,))] if lab.about else []), *frozen_text(field))
     parts = [
         PageSection("", opening) if opening else None,
-        PageSection("Dates", (Facts(tuple(_dates(field))),)),
-        PageSection("Data", (Facts(tuple((name, value) for name, value in facts if value)), *_notes(field))),
-        PageSection("Protocol", tuple(_protocol(field))),
-        PageSection("Submission", tuple(_submission(field))),
-        PageSection("Rules", (Prose(tuple(_rules(field))),)),
-        PageSection("Contact", (_contact(lab.contact),)) if lab.contact else None,
+        PageSection("Dates", (Facts(tuple(_dates_facts(field))),)),
+        PageSection("Data", (Facts(tuple((name, value) for name, value in facts if value)), *_notes_blocks(field))),
+        PageSection("Protocol", tuple(_protocol_blocks(field))),
+        PageSection("Submission", tuple(_submission_blocks(field))),
+        PageSection("Rules", (Prose(tuple(_rule_lines(field))),)),
+        PageSection("Contact", (_contact_text(lab.contact),)) if lab.contact else None,
         PageSection("Citation", (Code("BibTeX", _bibtex(field)),)),
-        PageSection("Links", (_links(field),)),
+        PageSection("Links", (_links_text(field),)),
     ]
     page = lab_page(field, "about.html", f"About {lab.title}", "", parts, "about.html")
     return SitePage(page)
 
 
-def _notes(field: LabView) -> Iterator[Block]:
+def _notes_blocks(field: LabView) -> Iterator[Block]:
     if field.remarks:
         yield Prose(field.remarks)
 
 
-def _dates(field: LabView) -> Iterator[tuple[str, str]]:
+def _dates_facts(field: LabView) -> Iterator[tuple[str, str]]:
     deadline = field.lab.deadline
     yield ("deadline", "none" if deadline is None else f"{zoned(deadline)}; later runs are post-hoc")
     for act in field.acts:
@@ -68,7 +68,7 @@ def _dates(field: LabView) -> Iterator[tuple[str, str]]:
     yield ("latest submission", utc(max(dates)))
 
 
-def _protocol(field: LabView) -> Iterator[Block]:
+def _protocol_blocks(field: LabView) -> Iterator[Block]:
     board = field.board
     yield protocol_text(load_protocol(field.lab.protocol))
     measures = ", ".join(map(field.label, board.measures))
@@ -82,7 +82,7 @@ def _protocol(field: LabView) -> Iterator[Block]:
     )
 
 
-def _submission(field: LabView) -> Iterator[Block]:
+def _submission_blocks(field: LabView) -> Iterator[Block]:
     lab = field.lab
     required = [name.replace("_", " ") for name in lab.require]
     said = ["A run is a text file with a line per result: topic, Q0, document, rank, score, tag."]
@@ -108,7 +108,7 @@ def submit_command(lab: Lab, *where: str) -> str:
     return shlex.join(command)
 
 
-def _rules(field: LabView) -> Iterator[str]:
+def _rule_lines(field: LabView) -> Iterator[str]:
     lab = field.lab
     yield from lab.rules
     if lab.cap is not None:
@@ -140,11 +140,11 @@ def _bibtex(field: LabView) -> str:
     return f"@misc{{{field.base},\n  " + ",\n  ".join(lines) + "\n}"
 
 
-def _contact(text: str) -> Rich:
+def _contact_text(text: str) -> Rich:
     return Rich((Link(text, text),) if is_web(text) else (text,))
 
 
-def _links(field: LabView) -> Rich:
+def _links_text(field: LabView) -> Rich:
     base = field.base
     return Rich(
         (

@@ -78,7 +78,7 @@ def _pictures(field: LabView) -> Iterator[Block]:
     costs: list[Figure] = []
     for number, cost in enumerate(COSTS, 1):
         points = [
-            (run.name, run.costs[cost.name], _value(run.standing, field.main))
+            (run.name, run.costs[cost.name], _mean_or_nan(run.standing, field.main))
             for run in field.runs[: field.ranked]
             if cost.name in run.costs
         ]
@@ -91,12 +91,12 @@ def _pictures(field: LabView) -> Iterator[Block]:
         yield Folded("Further costs", tuple(costs[1:]))
     times = [(run, datetime.fromisoformat(run.submission.submitted)) for run in field.runs]
     if len({time.date() for _, time in times}) > 1:
-        dated = [(run.name, time, _value(run.standing, field.main)) for run, time in times]
+        dated = [(run.name, time, _mean_or_nan(run.standing, field.main)) for run, time in times]
         caption = f"{label} by time of submission; diamonds: better than all runs before"
         yield Folded("By time of submission", (Figure("time", caption, timeline(dated, label)),))
 
 
-def _value(standing: LeaderboardRow, measure: str) -> float:
+def _mean_or_nan(standing: LeaderboardRow, measure: str) -> float:
     value = standing.mean(measure).value
     return math.nan if value is None else value
 
@@ -110,14 +110,14 @@ def runs_listing(field: LabView) -> Listing:
     costs = [cost for cost in COSTS if any(cost.name in run.costs for run in field.runs)]
     judged = [run.standing.judgments for run in field.runs if run.standing.judgments is not None]
     best = {
-        measure: max((_value(run.standing, measure) for run in field.runs[: field.ranked]), default=math.nan)
+        measure: max((_mean_or_nan(run.standing, measure) for run in field.runs[: field.ranked]), default=math.nan)
         for measure in board.measures
     }
     columns: list[tuple[int, Head, Callable[[FieldRun], Item]]] = [
         (80, Head("resources", shown=bool(resources)), lambda run: Item(", ".join(run.resources))),
         (90, Head("date"), lambda run: Item(run.submission.submitted[:10])),
         (100, Head("team", shown=False), lambda run: Item(run.team)),
-        *((110, Head(each.name, "number", shown=False), partial(_cost, cost=each)) for each in costs),
+        *((110, Head(each.name, "number", shown=False), partial(_cost_item, cost=each)) for each in costs),
         (140, Head("description", shown=False), lambda run: Item(run.description)),
     ]
     if judged:
@@ -179,7 +179,7 @@ def _item(run: FieldRun, column: BoardColumn, board: Leaderboard, best: Mapping[
     """Returns the item of a run in a column of the leaderboard."""
     match column.value(run.standing):
         case Mean() as mean:
-            return _mean(mean, board, best[mean.measure])
+            return _mean_item(mean, board, best[mean.measure])
         case Span(low, high):
             if low is None or high is None:
                 return Item("")
@@ -192,7 +192,7 @@ def _item(run: FieldRun, column: BoardColumn, board: Leaderboard, best: Mapping[
             return Item(str(number), float(number))
 
 
-def _mean(mean: Mean, board: Leaderboard, best: float) -> Item:
+def _mean_item(mean: Mean, board: Leaderboard, best: float) -> Item:
     digits = shown_decimals(mean.measure, board.decimals)
     if mean.value is None:
         return Item("n/a")
@@ -201,12 +201,13 @@ def _mean(mean: Mean, board: Leaderboard, best: float) -> Item:
     return Item(shown, mean.value, small=half, best=mean.value == best)
 
 
-def _cost(run: FieldRun, cost: Cost) -> Item:
+def _cost_item(run: FieldRun, cost: Cost) -> Item:
     value = run.costs.get(cost.name)
     return Item("") if value is None else Item(f"{value:,.{cost.decimals}f}", value)
 
 
 def _judged(standing: LeaderboardRow) -> Item:
+    """Returns the share of judged results; empty without one."""
     return (
         Item("") if standing.judgments is None else Item(f"{standing.judgments.judged:.3f}", standing.judgments.judged)
     )

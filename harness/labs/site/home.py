@@ -83,10 +83,10 @@ def _teams(field: LabView) -> list[str]:
 def schema_files() -> Iterator[Mapping[str, str]]:
     """Yields the schemas of all JSON and CSV files, and the page that lists them."""
     folder = resources("harness.data") / "schemas"
-    found = {name: (folder / f"{name}.json").read_text(encoding="utf-8") for name in SCHEMAS}
-    yield {f"schemas/{name}.json": text for name, text in found.items()}
+    schema_texts = {name: (folder / f"{name}.json").read_text(encoding="utf-8") for name in SCHEMAS}
+    yield {f"schemas/{name}.json": text for name, text in schema_texts.items()}
     yield {"schemas/tables.json": _TABLES.read_text(encoding="utf-8")}
-    described = [(f"{name}.json", json.loads(text)) for name, text in found.items()]
+    described = [(f"{name}.json", json.loads(text)) for name, text in schema_texts.items()]
     schemas: Columns[tuple[str, dict[str, str]]] = (
         ("file", lambda each: Item(each[0], link=f"schemas/{each[0]}")),
         ("content", lambda each: Item(each[1]["title"])),

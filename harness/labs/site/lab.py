@@ -30,7 +30,7 @@ def lab_files(field: LabView) -> Iterator[Mapping[str, str]]:
     for submission in field.former:
         yield former_page(field, submission).files()
     if field.topics_shown:
-        yield from _of_topics(field)
+        yield from _topic_files(field)
     yield about_page(field).files()
     if field.final is not None:
         yield final_page(field, field.final).files()
@@ -38,7 +38,7 @@ def lab_files(field: LabView) -> Iterator[Mapping[str, str]]:
     yield {f"{field.base}/feed.xml": feed(field)}
 
 
-def _of_topics(field: LabView) -> Iterator[Mapping[str, str]]:
+def _topic_files(field: LabView) -> Iterator[Mapping[str, str]]:
     hard = difficulty(field)
     texts = _texts(field)
     for at in range(len(field.topics)):
@@ -66,17 +66,18 @@ def _texts(field: LabView) -> dict[str, tuple[str, str]]:
         if grade >= threshold
     }
     corpus = readable(field.task.corpus) or own_corpus(field.task.collection)
-    return {} if corpus is None else _found(corpus, wanted, field.task.keys or {})
+    return {} if corpus is None else _read_texts(corpus, wanted, field.task.keys or {})
 
 
-def _found(corpus: Iterable[Document], wanted: set[str], keys: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    found: dict[str, tuple[str, str]] = {}
+def _read_texts(corpus: Iterable[Document], wanted: set[str], keys: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Returns the title and beginning of wanted documents, as many as fit into `MOST_TEXTS` characters."""
+    texts: dict[str, tuple[str, str]] = {}
     room = MOST_TEXTS
     for document in corpus:
         name = keys.get(document.id, document.id)
-        if name in wanted and name not in found:
-            found[name] = (document.title[:MOST_TEXT], document.body[: MOST_TEXT + 1])
-            room -= sum(map(len, found[name]))
+        if name in wanted and name not in texts:
+            texts[name] = (document.title[:MOST_TEXT], document.body[: MOST_TEXT + 1])
+            room -= sum(map(len, texts[name]))
             if room < 0:
                 break
-    return found
+    return texts

@@ -55,29 +55,29 @@ def whole(number: int) -> Item:
 
 def frozen_text(field: LabView) -> tuple[Prose, ...]:
     """Returns since when and why a lab is frozen; nothing if it is open."""
-    found = frozen(field.acts)
-    if found is None:
+    freezing = frozen(field.acts)
+    if freezing is None:
         return ()
-    reason = field.names.text(found.reason)
-    said = f"The organisers froze the lab on {utc(found.at)}: until they reopen it, teams can change nothing."
+    reason = field.names.text(freezing.reason)
+    said = f"The organisers froze the lab on {utc(freezing.at)}: until they reopen it, teams can change nothing."
     return (Prose((said, *([f"Reason: {reason}"] if reason else []))),)
 
 
 def tabs(field: LabView) -> tuple[Link, ...]:
     """Returns the tabs of a lab: links to its main pages, which each of its pages shows."""
     base = field.base
-    found = [Link("Leaderboard", f"{base}/index.html")]
+    links = [Link("Leaderboard", f"{base}/index.html")]
     if field.topics_shown:
-        found += [
+        links += [
             Link("Topics", f"{base}/topics/index.html"),
             Link("Compare two runs", f"{base}/pairs.html"),
         ]
         if attributes(field):
-            found.append(Link("Slices", f"{base}/slices/index.html"))
+            links.append(Link("Slices", f"{base}/slices/index.html"))
     if field.final is not None:
-        found.append(Link("Final ranking", f"{base}/final.html"))
-    found.append(Link("About", f"{base}/about.html"))
-    return (*found, *([Link("Submit", form_of(field.lab.server))] if field.lab.server else []))
+        links.append(Link("Final ranking", f"{base}/final.html"))
+    links.append(Link("About", f"{base}/about.html"))
+    return (*links, *([Link("Submit", form_of(field.lab.server))] if field.lab.server else []))
 
 
 def attributes(field: LabView) -> dict[str, dict[str, list[str]]]:

@@ -46,7 +46,8 @@ FIRST = 10  # first documents of each run that are shown
 Track = Callable[[Iterable[Any], str], Iterable[Any]]
 
 
-def _untracked(items: Iterable[Any], _: str) -> Iterable[Any]:
+def _without_progress(items: Iterable[Any], _: str) -> Iterable[Any]:
+    """Returns items as they are, in place of showing their progress."""
     return items
 
 
@@ -191,15 +192,16 @@ class LabView:
     @cached_property
     def known(self) -> Mapping[str, Topic]:
         """Topic id -> topic, with its text if the collection has one."""
-        found = self.task.topics.by_id()
-        return {topic: found.get(topic, Topic(topic, "")) for topic in self.topics}
+        topics = self.task.topics.by_id()
+        return {topic: topics.get(topic, Topic(topic, "")) for topic in self.topics}
 
     def values(self, measure: str) -> Floats:
         """Returns values, shape (topics, runs); NaN where a topic does not count."""
-        return self._values[measure]
+        return self._values_of_measures[measure]
 
     @cached_property
-    def _values(self) -> dict[str, Floats]:
+    def _values_of_measures(self) -> dict[str, Floats]:
+        """Measure -> values, shape (topics, runs)."""
         place_of = {topic: at for at, topic in enumerate(self.topics)}
         out = {}
         orders = []
@@ -228,7 +230,7 @@ class LabView:
         return self.task.collection.clusters()
 
     @cached_property
-    def _named(self) -> list[Scores]:
+    def _scores_with_names(self) -> list[Scores]:
         return [replace(scores, run=run.name) for run, scores in zip(self.runs, self.scores, strict=True)]
 
     @cached_property
@@ -237,7 +239,7 @@ class LabView:
         if self.board.private or not self.tested:
             return {}
         alpha, family = self.board.alpha, self.board.family
-        ranked = self._named[: self.ranked]
+        ranked = self._scores_with_names[: self.ranked]
         made, _ = ranked_tests(ranked, self.main, alpha=alpha, declared=family, clusters=self.clusters)
         return verdicts(made, cast("Correction", self.board.correction))
 
@@ -247,16 +249,16 @@ class LabView:
 
         Only runs with at least two topics (clusters) in common with the best run have one.
         """
-        best, *others = self._named
+        best, *others = self._scores_with_names
         of = {topic: topic if self.clusters is None else self.clusters[topic] for topic in best.topics}
         counted = {
             each.run: {each.topics[at] for at in np.flatnonzero(~np.isnan(each.column(self.main)))}
-            for each in self._named
+            for each in self._scores_with_names
         }
         tested = [each for each in others if len({of[topic] for topic in counted[each.run] & counted[best.run]}) > 1]
         if self.board.private or not tested:
             return {}
-        found = compare(
+        tests = compare(
             [best, *tested],
             baseline=best.run,
             measures=[self.main],
@@ -264,11 +266,11 @@ class LabView:
             permutations=1,  # the randomization test is not shown
             clusters=self.clusters,
         )
-        return {row.a: row for row in found.rows}
+        return {row.a: row for row in tests.rows}
 
     @property
     def best(self) -> str:
-        """What the first run is called: the best run is the best of the ranked ones, if any is ranked."""
+        """What texts call the first run: the best ranked one, or the best one if none is ranked."""
         return "the best ranked run" if self.ranked else "the best run (none is ranked)"
 
     @property
@@ -283,8 +285,8 @@ class LabView:
 
     def title_of(self, topic: str, most: int = 90) -> str:
         """Returns the title of a topic, or the start of its text, in one line."""
-        found = self.known[topic]
-        return start_of(" ".join((found.title or found.body).split()), most)
+        document = self.known[topic]
+        return start_of(" ".join((document.title or document.body).split()), most)
 
 
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
@@ -322,7 +324,7 @@ def field_of(
     reproduced: frozenset[str] = frozenset(),
     final: Leaderboard | None = None,
     now: datetime | None = None,
-    track: Track = _untracked,
+    track: Track = _without_progress,
 ) -> LabView:
     """Checks the files of all current runs, scores them again and, if topics may be shown, places judged documents.
 
@@ -341,8 +343,8 @@ def field_of(
     """
     with lab.guarded():
         task = lab.task()
-    found = from_events(journal, lab.folder)
-    current = [each for each in found if each.current]
+    submissions = from_events(journal, lab.folder)
+    current = [each for each in submissions if each.current]
     by_name = {entry.name: (entry, each) for entry, each in zip(entries, current, strict=True)}
     standings = (*board.ranked, *board.others)
     placing = _Placing(task, [each.name for each in standings[:MOST_PLACED]]) if lab.topic_pages else None
@@ -360,7 +362,7 @@ def field_of(
             raise HarnessError(
                 f"{submission.run}: has other scores now than those stored; see 'harness lab check {lab.folder}'"
             )
-        runs.append(_run(lab, standing, submission, base, reproduced, names))
+        runs.append(_field_run(lab, standing, submission, base, reproduced, names))
         scores.append(entry.scores)
     return LabView(
         lab,
@@ -369,10 +371,10 @@ def field_of(
         base,
         tuple(runs),
         tuple(scores),
-        tuple(each for each in found if not each.current),
+        tuple(each for each in submissions if not each.current),
         {} if placing is None else placing.done(),
         tuple(remarks),
-        tuple(found),
+        tuple(submissions),
         names,
         has_roster(lab, journal),
         final,
@@ -388,7 +390,7 @@ def submission_key(submission: Submission) -> str:
     return f"{file_stem(submission.team)}/{file_stem(submission.label)}.v{submission.version}"
 
 
-def _run(
+def _field_run(
     lab: Lab,
     standing: LeaderboardRow,
     submission: Submission,
@@ -427,9 +429,9 @@ def _run(
 
 def _metadata(submission: Submission) -> dict[str, Any]:
     """Returns the metadata of a run without what names team, lab and collection."""
-    found = sidecar.read(submission.run.parent / METADATA)
-    kept = {key: value for key, value in found.items() if key not in ("tag", "actor", "lab", "data")}
-    if isinstance(data := found.get("data"), Mapping):
+    stored_metadata = sidecar.read(submission.run.parent / METADATA)
+    kept = {key: value for key, value in stored_metadata.items() if key not in ("tag", "actor", "lab", "data")}
+    if isinstance(data := stored_metadata.get("data"), Mapping):
         kept["data"] = {key: value for key, value in data.items() if key != "test collection"}
     return {key: value for key, value in kept.items() if value}
 
@@ -451,9 +453,9 @@ class _Placing:
         qrels = task.scorer.qrels.judged()
         for topic, doc, grade in zip(qrels.topic.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True):
             judged[qrels.topics[topic]].append((-grade, doc.decode()))
-        self._docs = {topic: sorted(found) for topic, found in judged.items()}
-        self._at = {topic: {doc: at for at, (_, doc) in enumerate(found)} for topic, found in self._docs.items()}
-        self._ranks = {topic: np.zeros((len(found), len(runs)), dtype=np.int32) for topic, found in self._docs.items()}
+        self._docs = {topic: sorted(docs) for topic, docs in judged.items()}
+        self._at = {topic: {doc: at for at, (_, doc) in enumerate(docs)} for topic, docs in self._docs.items()}
+        self._ranks = {topic: np.zeros((len(docs), len(runs)), dtype=np.int32) for topic, docs in self._docs.items()}
         self._firsts: dict[str, list[tuple[str, ...]]] = {topic: [()] * len(runs) for topic in self._docs}
 
     def add(self, run: int, rankings: Mapping[str, Any]) -> None:
@@ -468,10 +470,10 @@ class _Placing:
         """Returns topic -> positions."""
         return {
             topic: Placed(
-                tuple(doc for _, doc in found),
-                tuple(-grade for grade, _ in found),
+                tuple(doc for _, doc in docs),
+                tuple(-grade for grade, _ in docs),
                 self._ranks[topic],
                 tuple(self._firsts[topic]),
             )
-            for topic, found in self._docs.items()
+            for topic, docs in self._docs.items()
         }

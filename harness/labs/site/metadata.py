@@ -54,11 +54,11 @@ def resources(metadata: Mapping[str, Any], external_data: str = "") -> tuple[str
     ('neural', 'lexical', 'fusion', 'external data')
     """
     texts = [text.lower() for _, text in zip(range(_MOST_TEXTS), _texts(metadata.get("method")), strict=False)]
-    found = {name for name, pattern in _PATTERNS.items() if any(pattern.search(text) for text in texts)}
+    used = {name for name, pattern in _PATTERNS.items() if any(pattern.search(text) for text in texts)}
     data = metadata.get("data")
     if external_data or (isinstance(data, Mapping) and data.get("external data")):
-        found.add("external data")
-    return tuple(name for name in RESOURCES if name in found)
+        used.add("external data")
+    return tuple(name for name in RESOURCES if name in used)
 
 
 def costs(metadata: Mapping[str, Any]) -> dict[str, float]:
@@ -89,10 +89,10 @@ def _number(value: object, units: Mapping[str, float]) -> float | None:
         value = value.get("mean", value.get("total"))
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    found = _QUANTITY.fullmatch(str(value))
-    if found is None or found[2].lower() not in units:
+    match = _QUANTITY.fullmatch(str(value))
+    if match is None or match[2].lower() not in units:
         return None
-    number = float(found[1].replace(",", "").replace("_", "")) * units[found[2].lower()]
+    number = float(match[1].replace(",", "").replace("_", "")) * units[match[2].lower()]
     return number if 0 < number < 1e18 else None
 
 
@@ -110,7 +110,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _pairs(value: object, most: int = 5_000) -> Iterator[tuple[str, object]]:
-    """Yields (key, value) of all mappings in nested values."""
+    """Yields (key, value) of all mappings in nested values, of which at most `most` are visited."""
     waiting = [value]
     while waiting and most:
         each = waiting.pop()

@@ -35,8 +35,8 @@ def pairs_page(field: LabView) -> SitePage:
         tuple(tuple(tuple(column) for column in field.values(measure).T.tolist()) for measure in measures),
         indices,
         tuple(
-            (min(map(place.__getitem__, pair)), max(map(place.__getitem__, pair)), found.p, found.significant)
-            for pair, found in field.verdicts.items()
+            (min(map(place.__getitem__, pair)), max(map(place.__getitem__, pair)), test.p, test.significant)
+            for pair, test in field.verdicts.items()
         ),
         field.corrected_for,
         field.board.alpha,
@@ -45,13 +45,13 @@ def pairs_page(field: LabView) -> SitePage:
     parts = [
         PageSection("", (block,)),
         PageSection(f"All runs against {field.best}", (_against_best(field),)) if field.against_best else None,
-        PageSection("Method", (Prose(_method(field)),)),
+        PageSection("Method", (Prose(_method_text(field)),)),
     ]
     page = lab_page(field, "pairs.html", "Compare two runs", "", parts, "pairs.html")
-    return SitePage(page, _data(field, measures), _records(field))
+    return SitePage(page, _pairs_json(field, measures), _pairs_records(field))
 
 
-def _method(field: LabView) -> tuple[str, ...]:
+def _method_text(field: LabView) -> tuple[str, ...]:
     label = field.label(field.main)
     if field.verdicts:
         family = f"Pairs of ranked runs in {label} have the p of the leaderboard: {field.corrected_for}."
@@ -72,8 +72,8 @@ def _against_best(field: LabView) -> Listing:
 
     def furthest(n: int, sign: int) -> Item:
         differences = values[:, n] - values[:, 0]
-        found = (t for t in range(len(field.topics)) if sign * differences[t] > 0)
-        few = sorted(found, key=lambda t: -sign * differences[t])[:MOST_NAMED]
+        better = (t for t in range(len(field.topics)) if sign * differences[t] > 0)
+        few = sorted(better, key=lambda t: -sign * differences[t])[:MOST_NAMED]
         return Item(", ".join(f"{field.topics[t]} {differences[t]:+.3f}" for t in few).replace("-0.", "−0."))
 
     def interval(row: PairDifference) -> Item:
@@ -85,7 +85,7 @@ def _against_best(field: LabView) -> Listing:
         ("run", lambda each: run_item(field.runs[each[0]])),
         (Head("difference", "number"), lambda each: decimal(each[1].difference, 4, signed=True)),
         (Head("95% interval", "number"), lambda each: interval(each[1])),
-        (Head("p", "number"), lambda each: _p(each[1].p)),
+        (Head("p", "number"), lambda each: _p_item(each[1].p)),
         (
             Head("corrected p", "number", about=f"Pairs of ranked runs: {field.corrected_for}"),
             lambda each: _corrected(field, each[1].a, best.name),
@@ -103,20 +103,20 @@ def _against_best(field: LabView) -> Listing:
 
 def _corrected(field: LabView, run: str, best: str) -> Item:
     """Returns the corrected p with what it says; `not corrected` outside the family."""
-    found = field.verdicts.get(frozenset((run, best)))
-    if found is None:
+    test = field.verdicts.get(frozenset((run, best)))
+    if test is None:
         return Item("not corrected")
-    said = {True: "significant", False: "not significant", None: ""}[found.significant]
-    return replace(_p(found.p), small=said)
+    said = {True: "significant", False: "not significant", None: ""}[test.significant]
+    return replace(_p_item(test.p), small=said)
 
 
-def _p(value: float | None) -> Item:
+def _p_item(value: float | None) -> Item:
     if value is None:
         return Item("undefined")
     return Item("<0.0001" if value < 0.0001 else f"{value:.4f}", value)
 
 
-def _data(field: LabView, measures: tuple[str, ...]) -> dict[str, Any]:
+def _pairs_json(field: LabView, measures: tuple[str, ...]) -> dict[str, Any]:
     return json_document(
         "site-pairs",
         {
@@ -126,8 +126,8 @@ def _data(field: LabView, measures: tuple[str, ...]) -> dict[str, Any]:
             "correction": field.board.correction,
             "alpha": field.board.alpha,
             "tests": [
-                {"runs": sorted(pair), "p": found.p, "significant": found.significant}
-                for pair, found in field.verdicts.items()
+                {"runs": sorted(pair), "p": test.p, "significant": test.significant}
+                for pair, test in field.verdicts.items()
             ],
             "values": {
                 measure: {
@@ -140,11 +140,11 @@ def _data(field: LabView, measures: tuple[str, ...]) -> dict[str, Any]:
     )
 
 
-def _records(field: LabView) -> Records:
+def _pairs_records(field: LabView) -> Records:
     names = "run best measure n difference low high p p_corrected significant wins ties losses"
     rows = []
     for r in field.against_best.values():
-        found = field.verdicts.get(frozenset((r.a, r.b)), TestVerdict(None, None))
-        numbers = (r.n, r.difference, r.ci_low, r.ci_high, r.p, found.p, found.significant, r.wins, r.ties, r.losses)
+        test = field.verdicts.get(frozenset((r.a, r.b)), TestVerdict(None, None))
+        numbers = (r.n, r.difference, r.ci_low, r.ci_high, r.p, test.p, test.significant, r.wins, r.ties, r.losses)
         rows.append((r.a, r.b, r.measure, *numbers))
     return Records(tuple(names.split()), tuple(rows))

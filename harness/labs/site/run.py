@@ -51,13 +51,13 @@ def run_page(field: LabView, at: int) -> SitePage:
     where = f"rank {standing.rank} of {field.ranked}" if standing.rank is not None else "not ranked"
     group = f", group {standing.group}" if standing.group else ""
     parts = [
-        PageSection("", (Badges(tuple(_badges(field, run))), Facts(tuple(_facts(run, field.names.until))))),
-        PageSection("Scores", tuple(_scores(field, at))),
+        PageSection("", (Badges(tuple(_badges_of(field, run))), Facts(tuple(_run_facts(run, field.names.until))))),
+        PageSection("Scores", tuple(_score_blocks(field, at))),
         PageSection("Topics", tuple(_topics(field, at))) if field.topics_shown else None,
         PageSection(f"Difference from {field.best}", tuple(_differences(field, at))) if len(field.runs) > 1 else None,
-        PageSection("Recompute", tuple(_commands(field, run))),
-        PageSection("Files", (_files(run),)),
-        _metadata(run),
+        PageSection("Recompute", tuple(_command_blocks(field, run))),
+        PageSection("Files", (_files_listing(run),)),
+        _metadata_section(run),
         PageSection("Citation", (Code("BibTeX", bibtex(field, run)),)),
     ]
     previous, following = (
@@ -73,10 +73,10 @@ def run_page(field: LabView, at: int) -> SitePage:
         steps=(previous, following),
         kicker=f"Run of {run.team}",
     )
-    return SitePage(page, _data(field, at), _records(field, at))
+    return SitePage(page, _run_json(field, at), _records(field, at))
 
 
-def _badges(field: LabView, run: FieldRun) -> Iterator[Badge]:
+def _badges_of(field: LabView, run: FieldRun) -> Iterator[Badge]:
     if run.verified:
         yield Badge("checksums verified", "all stored files are those that were submitted", "good")
     else:
@@ -94,10 +94,10 @@ def _badges(field: LabView, run: FieldRun) -> Iterator[Badge]:
         yield Badge(resource, "as its metadata says")
 
 
-def _facts(run: FieldRun, until: str) -> list[tuple[str, str]]:
+def _run_facts(run: FieldRun, until: str) -> list[tuple[str, str]]:
     each = run.submission
     version = f"{each.version}, which replaces version {each.version - 1}" if each.version > 1 else ""
-    found = [
+    facts = [
         ("team", run.team),
         ("kind", each.kind),
         ("version", version),
@@ -109,17 +109,17 @@ def _facts(run: FieldRun, until: str) -> list[tuple[str, str]]:
         *_checksums(run),
         *((name, f"{value:,.6g}") for name, value in run.costs.items()),
     ]
-    return [(name, value) for name, value in found if value]
+    return [(name, value) for name, value in facts if value]
 
 
 def _checksums(run: FieldRun) -> list[tuple[str, str]]:
-    """Returns the checksum of the rankings, by which equal runs are known, and that of the file that has them."""
+    """Returns the checksum of the rankings, which equal runs share, and that of the stored file if there is one."""
     files = {file.name: file.sha256 for file in run.files}
     stored = [(f"SHA-256 of {RUN}", f"{files[RUN]} (the file as stored, with the label as its tag)")]
     return [(_RANKINGS, run.submission.sha256), *(stored if RUN in files else [])]
 
 
-def _scores(field: LabView, at: int) -> Iterator[Block]:
+def _score_blocks(field: LabView, at: int) -> Iterator[Block]:
     run, board = field.runs[at], field.board
     exact = not board.private
     columns = (
@@ -168,7 +168,7 @@ def _topics(field: LabView, at: int) -> Iterator[Block]:
     """Yields the run's scores among the quartiles, and the topics where it is best and worst."""
     run, label = field.runs[at], field.label(field.main)
     values, quartiles = field.values(field.main)[:, at], field.quartiles
-    order = sorted(range(len(field.topics)), key=lambda n: (-_known(quartiles[n, 1]), field.topics[n]))
+    order = sorted(range(len(field.topics)), key=lambda n: (-_sort_value(quartiles[n, 1]), field.topics[n]))
     rows = [
         (field.topics[n], float(values[n]), float(quartiles[n, 0]), float(quartiles[n, 1]), float(quartiles[n, 2]))
         for n in order
@@ -190,7 +190,7 @@ def _topics(field: LabView, at: int) -> Iterator[Block]:
     yield Folded(f"All {len(order)} topics", (everything,))
 
 
-def _known(value: float) -> float:
+def _sort_value(value: float) -> float:
     return -1.0 if math.isnan(value) else float(value)
 
 
@@ -245,15 +245,15 @@ def _tested(field: LabView, row: PairDifference) -> str:
     """Returns the result of a test in words: corrected in the leaderboard's family, and no claim outside it."""
     if row.p is None:
         return "the paired t-test is undefined, since the differences do not vary"
-    found = field.verdicts.get(frozenset((row.a, row.b)))
-    raw = f"paired t-test p {_p(row.p)}"
-    if found is None or found.p is None:
+    test = field.verdicts.get(frozenset((row.a, row.b)))
+    raw = f"paired t-test p {_p_text(row.p)}"
+    if test is None or test.p is None:
         return f"{raw}, not corrected: outside the leaderboard's family of tests"
-    said = "significant" if found.significant else "not significant"
-    return f"{raw}, {field.corrected_for} {_p(found.p)}: {said} at {field.board.alpha:g}"
+    said = "significant" if test.significant else "not significant"
+    return f"{raw}, {field.corrected_for} {_p_text(test.p)}: {said} at {field.board.alpha:g}"
 
 
-def _p(value: float) -> str:
+def _p_text(value: float) -> str:
     return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
@@ -282,7 +282,7 @@ def commands(field: LabView, submission: Submission) -> tuple[str, str]:
     return f"(cd {shlex.quote(folder)} && sha256sum -c SHA256SUMS)", shlex.join(score)
 
 
-def _commands(field: LabView, run: FieldRun) -> Iterator[Block]:
+def _command_blocks(field: LabView, run: FieldRun) -> Iterator[Block]:
     verify, score = commands(field, run.submission)
     if field.lab.private:
         yield Prose(("The judgments are private: only the organisers can score the run.",))
@@ -296,7 +296,7 @@ def _commands(field: LabView, run: FieldRun) -> Iterator[Block]:
         yield Code("The command that made the run, as its metadata says:", made[:2_000])
 
 
-def _files(run: FieldRun) -> Listing:
+def _files_listing(run: FieldRun) -> Listing:
     folder = f"{SUBMISSIONS}/{run.submission.folder}"
     columns: Columns[StoredFile] = (
         ("file in the lab's folder", lambda file: Item(f"{folder}/{file.name}")),
@@ -306,11 +306,11 @@ def _files(run: FieldRun) -> Listing:
     return listing("files", "Files of the submission", columns, run.files)
 
 
-def _metadata(run: FieldRun) -> PageSection | None:
-    found = flat(run.metadata)
-    if not found:
+def _metadata_section(run: FieldRun) -> PageSection | None:
+    entries = flat(run.metadata)
+    if not entries:
         return None
-    return PageSection("Metadata", (Folded("ir_metadata, as the team sent it", (Facts(tuple(found.items())),)),))
+    return PageSection("Metadata", (Folded("ir_metadata, as the team sent it", (Facts(tuple(entries.items())),)),))
 
 
 def bibtex(field: LabView, run: FieldRun) -> str:
@@ -326,7 +326,7 @@ def bibtex(field: LabView, run: FieldRun) -> str:
     return f"@misc{{{key},\n  " + ",\n  ".join(lines) + "\n}"
 
 
-def _data(field: LabView, at: int) -> dict[str, Any]:
+def _run_json(field: LabView, at: int) -> dict[str, Any]:
     run, each = field.runs[at], field.runs[at].submission
     verify, score = commands(field, each)
     values = {}
@@ -388,11 +388,11 @@ def _records(field: LabView, at: int) -> Records:
 
 
 def _medians(field: LabView, measure: str) -> Any:  # noqa: ANN401
-    found = field.values(measure)[:, : field.ranked]
-    out = np.full(len(found), math.nan)
-    counted = ~np.isnan(found).all(axis=1)
+    values = field.values(measure)[:, : field.ranked]
+    out = np.full(len(values), math.nan)
+    counted = ~np.isnan(values).all(axis=1)
     if counted.any():
-        out[counted] = np.nanmedian(found[counted], axis=1)
+        out[counted] = np.nanmedian(values[counted], axis=1)
     return out
 
 

@@ -21,23 +21,23 @@ SMALL = 10  # topics below which a mean says little
 
 def slice_pages(field: LabView) -> list[SitePage]:
     """Returns a page for each attribute of topics, and their list; nothing if there are no slices."""
-    found = attributes(field)
-    if not found:
+    parts = attributes(field)
+    if not parts:
         return []
-    pages = [_page(field, name, values) for name, values in found.items()]
+    pages = [_slice_page(field, name, values) for name, values in parts.items()]
     columns: Columns[str] = (
         ("attribute", lambda name: Item(name, link=f"{field.base}/slices/{file_stem(name)}.html")),
-        (Head("values", "number"), lambda name: whole(len(found[name]))),
+        (Head("values", "number"), lambda name: whole(len(parts[name]))),
         (
             "topics of each value",
-            lambda name: Item(", ".join(f"{value} ({len(topics)})" for value, topics in found[name].items())),
+            lambda name: Item(", ".join(f"{value} ({len(topics)})" for value, topics in parts[name].items())),
         ),
     )
-    table = listing("attributes", "Attributes of the topics", columns, found)
+    table = listing("attributes", "Attributes of the topics", columns, parts)
     headline = f"Means over parts of the {len(field.topics)} topics."
     page = lab_page(field, "slices/index.html", "Slices", headline, [PageSection("", (table,))], "slices/index.html")
-    data = json_document("site-slices", {"attributes": {name: dict(values) for name, values in found.items()}})
-    rows = tuple((name, value, t) for name, values in found.items() for value, topics in values.items() for t in topics)
+    data = json_document("site-slices", {"attributes": {name: dict(values) for name, values in parts.items()}})
+    rows = tuple((name, value, t) for name, values in parts.items() for value, topics in values.items() for t in topics)
     return [SitePage(page, data, Records(("attribute", "value", "topic"), rows)), *pages]
 
 
@@ -57,23 +57,23 @@ def _span(counts: Sequence[int]) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-def _page(field: LabView, name: str, values: Mapping[str, Sequence[str]]) -> SitePage:
+def _slice_page(field: LabView, name: str, values: Mapping[str, Sequence[str]]) -> SitePage:
     label = field.label(field.main)
     found_of = {value: _means(field, topics) for value, topics in values.items()}
-    means = {value: found for value, (found, _) in found_of.items()}
+    means = {value: column for value, (column, _) in found_of.items()}
     counts = {value: n for value, (_, n) in found_of.items()}
     spans = {value: _span(n) for value, n in counts.items()}
-    best = {value: highest(found[: field.ranked]) for value, found in means.items()}
+    best = {value: highest(column[: field.ranked]) for value, column in means.items()}
     rows = [
-        (name, value, run.name, counts[value][n], json_number(found[n]))
+        (name, value, run.name, counts[value][n], json_number(column[n]))
         for n, run in enumerate(field.runs)
-        for value, found in means.items()
+        for value, column in means.items()
     ]
 
     def of_value(value: str) -> tuple[Head, Callable[[int], Item]]:
-        found = means[value]
+        column = means[value]
         head = Head(f"{value} ({spans[value]})", "number")
-        return head, lambda n: decimal(found[n], best=equal(found[n], best[value]))
+        return head, lambda n: decimal(column[n], best=equal(column[n], best[value]))
 
     columns: Columns[int] = (
         ("run", lambda n: run_item(field.runs[n])),
@@ -96,7 +96,7 @@ def _page(field: LabView, name: str, values: Mapping[str, Sequence[str]]) -> Sit
         blocks.append(Figure("bars", f"{label} of the first {shown} runs by {name}", svg))
     runs = range(len(field.runs))
     blocks.append(listing("means", f"{label} by {name}", columns, runs, search="if long", notes=tuple(notes)))
-    lists = [_topics(field, value, topics) for value, topics in values.items()]
+    lists = [_topics_text(field, value, topics) for value, topics in values.items()]
     page = lab_page(
         field,
         f"slices/{file_stem(name)}.html",
@@ -112,7 +112,7 @@ def _page(field: LabView, name: str, values: Mapping[str, Sequence[str]]) -> Sit
             "measure": field.main,
             "topics": {value: list(topics) for value, topics in values.items()},
             "means": {
-                run.name: {value: json_number(found[n]) for value, found in means.items()}
+                run.name: {value: json_number(column[n]) for value, column in means.items()}
                 for n, run in enumerate(field.runs)
             },
         },
@@ -120,7 +120,7 @@ def _page(field: LabView, name: str, values: Mapping[str, Sequence[str]]) -> Sit
     return SitePage(page, data, Records(("attribute", "value", "run", "topics", "mean"), tuple(rows)))
 
 
-def _topics(field: LabView, value: str, topics: Sequence[str]) -> Rich:
+def _topics_text(field: LabView, value: str, topics: Sequence[str]) -> Rich:
     parts: list[str | Link] = [f"{value}: "]
     for number_, topic in enumerate(topics):
         parts += [", " if number_ else "", Link(topic, field.topic_paths[topic])]

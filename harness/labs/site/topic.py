@@ -48,8 +48,8 @@ class Difficult:
 
 def difficulty(field: LabView) -> Difficult:
     """Returns the difficulty of the topics for the ranked runs by the main measure."""
-    found = topic_difficulty(field.values(field.main)[:, : field.ranked], field.topics)
-    return Difficult({each.topic: each for each in found}, {each.topic: at for at, each in enumerate(found, 1)})
+    topics = topic_difficulty(field.values(field.main)[:, : field.ranked], field.topics)
+    return Difficult({each.topic: each for each in topics}, {each.topic: at for at, each in enumerate(topics, 1)})
 
 
 def topics_page(field: LabView, hard: Difficult) -> SitePage:
@@ -59,7 +59,7 @@ def topics_page(field: LabView, hard: Difficult) -> SitePage:
     names = tuple(dict.fromkeys(name for topic in field.topics for name in field.known[topic].attributes))
     at = {topic: n for n, topic in enumerate(field.topics)}
     ordered = sorted(field.topics, key=lambda each: (hard.place.get(each, math.inf), each))
-    best = {topic: _best(values[n, : field.ranked]) for topic, n in at.items()}
+    best = {topic: _best_value(values[n, : field.ranked]) for topic, n in at.items()}
     relevant = dict.fromkeys(ordered, 0)
     for topic, placed in field.placed.items():
         relevant[topic] = sum(grade >= field.board.protocol.relevant_from for grade in placed.grades)
@@ -91,8 +91,8 @@ def topics_page(field: LabView, hard: Difficult) -> SitePage:
         (t, *map(json_number, quartiles[at[t]].tolist()), json_number(best[t]), float(relevant[t])) for t in ordered
     ]
     given = {name: [value for topic in field.topics for value in field.known[topic].values(name)] for name in names}
-    chosen = {name: tuple(in_natural_order(found)) for name, found in given.items()}
-    facets = tuple(Facet(name, name, found) for name, found in chosen.items() if 1 < len(found) <= MOST_CHOICES)
+    chosen = {name: tuple(in_natural_order(kept)) for name, kept in given.items()}
+    facets = tuple(Facet(name, name, kept) for name, kept in chosen.items() if 1 < len(kept) <= MOST_CHOICES)
     notes = (
         f"Quartiles and best: {label} of the {field.ranked} ranked runs. Discrimination: correlation, over runs, of "
         "the topic's values with the mean of the other topics; below 0, it prefers runs that are worse elsewhere.",
@@ -116,7 +116,7 @@ def topics_page(field: LabView, hard: Difficult) -> SitePage:
     return SitePage(page, data, records)
 
 
-def _best(values: Any) -> float:  # noqa: ANN401
+def _best_value(values: Any) -> float:  # noqa: ANN401
     return math.nan if np.isnan(values).all() else float(np.nanmax(values))
 
 
@@ -137,18 +137,18 @@ def topic_page(field: LabView, at: int, hard: Difficult, texts: Mapping[str, tup
             "",
             (
                 *tuple([QuotedText(body, language, direction)] if body else []),
-                Facts(tuple(_facts(field, at, attributes))),
+                Facts(tuple(_topic_facts(field, at, attributes))),
             ),
         ),
-        PageSection("Scores", tuple(_scores(field, at, hard))),
-        PageSection("First documents of the runs", (_firsts(field, topic, placed),)),
+        PageSection("Scores", tuple(_score_blocks(field, at, hard))),
+        PageSection("First documents of the runs", (_firsts_listing(field, topic, placed),)),
         PageSection("Judged documents", tuple(_judged(field, topic, placed, texts))),
     ]
     previous, following = (
         Link(field.topics[n], field.topic_paths[field.topics[n]]) if 0 <= n < len(field.topics) else None
         for n in (at - 1, at + 1)
     )
-    headline = _headline(field, topic, hard)
+    headline = _headline_of(field, topic, hard)
     page = lab_page(
         field,
         field.topic_paths[topic].removeprefix(f"{field.base}/"),
@@ -159,57 +159,57 @@ def topic_page(field: LabView, at: int, hard: Difficult, texts: Mapping[str, tup
         steps=(previous, following),
         kicker=f"Topic {topic}",
     )
-    return SitePage(page, _data(field, at, placed, hard), _records(field, topic, placed))
+    return SitePage(page, _topic_json(field, at, placed, hard), _records(field, topic, placed))
 
 
-def _headline(field: LabView, topic: str, hard: Difficult) -> str:
-    found, label = hard.of.get(topic), field.label(field.main)
-    if found is None:
+def _headline_of(field: LabView, topic: str, hard: Difficult) -> str:
+    stats, label = hard.of.get(topic), field.label(field.main)
+    if stats is None:
         return ""
     place = hard.place[topic]
     return (
-        f"{label} {found.mean:.3f} on average over {found.runs} runs; place {place} of {len(hard.place)} topics, the "
+        f"{label} {stats.mean:.3f} on average over {stats.runs} runs; place {place} of {len(hard.place)} topics, the "
         "hardest first."
     )
 
 
-def _facts(field: LabView, at: int, attributes: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _topic_facts(field: LabView, at: int, attributes: list[tuple[str, str]]) -> list[tuple[str, str]]:
     topic = field.topics[at]
     placed = field.placed[topic]
     counts = {grade: placed.grades.count(grade) for grade in sorted(set(placed.grades), reverse=True)}
     judged = ", ".join(f"{count} with grade {grade:g}" for grade, count in counts.items())
     tags = ", ".join(field.known[topic].tags)
-    found = [("tags", tags), *attributes, ("judged documents", f"{len(placed.docs)}: {judged}")]
-    return [(name, value) for name, value in found if value]
+    facts = [("tags", tags), *attributes, ("judged documents", f"{len(placed.docs)}: {judged}")]
+    return [(name, value) for name, value in facts if value]
 
 
-def _scores(field: LabView, at: int, hard: Difficult) -> Iterator[Block]:
+def _score_blocks(field: LabView, at: int, hard: Difficult) -> Iterator[Block]:
     """Yields the spread of scores and the table of all runs."""
     topic, label = field.topics[at], field.label(field.main)
     values = field.values(field.main)[at]
     ranked = [float(value) for value in values[: field.ranked]]
-    found = hard.of.get(topic)
-    if found is not None:
-        sd = "" if found.sd is None else f", standard deviation {found.sd:.3f}"
+    stats = hard.of.get(topic)
+    if stats is not None:
+        sd = "" if stats.sd is None else f", standard deviation {stats.sd:.3f}"
         worth = (
             ""
-            if found.discrimination is None
-            else f" Its discrimination is {found.discrimination:.2f}".replace("-", "−")
+            if stats.discrimination is None
+            else f" Its discrimination is {stats.discrimination:.2f}".replace("-", "−")
         )
-        zeros = f"{found.zeros} of {found.runs} runs have 0" if found.zeros else "no run has 0"
+        zeros = f"{stats.zeros} of {stats.runs} runs have 0" if stats.zeros else "no run has 0"
         yield Prose(
-            (f"{label} is between {found.low:.3f} and {found.high:.3f}{sd}; {zeros}.{worth + '.' if worth else ''}",)
+            (f"{label} is between {stats.low:.3f} and {stats.high:.3f}{sd}; {zeros}.{worth + '.' if worth else ''}",)
         )
     spread = figures.distribution([("ranked runs", ranked)], label, f"{label} of the ranked runs on topic {topic}")
     yield Figure("spread", f"{label} of the {field.ranked} ranked runs on this topic", spread)
-    order = sorted(range(len(field.runs)), key=lambda n: (-_or(values[n]), n))
+    order = sorted(range(len(field.runs)), key=lambda n: (-_sort_value(values[n]), n))
 
     def score(measure: str) -> tuple[Head, Callable[[int], Item]]:
         return Head(field.label(measure), "number"), lambda n: decimal(field.values(measure)[at, n])
 
     def rank(n: int) -> Item:
-        found = field.runs[n].standing.rank
-        return Item("–" if found is None else str(found), found)
+        stats = field.runs[n].standing.rank
+        return Item("–" if stats is None else str(stats), stats)
 
     columns: Columns[int] = (
         ("run", lambda n: run_item(field.runs[n])),
@@ -226,7 +226,7 @@ def _scores(field: LabView, at: int, hard: Difficult) -> Iterator[Block]:
     yield table if len(shown) <= 12 else Folded(f"Scores of {which} runs", (table,))
 
 
-def _or(value: float) -> float:
+def _sort_value(value: float) -> float:
     return -1.0 if math.isnan(value) else float(value)
 
 
@@ -237,21 +237,21 @@ def _level(grade: float, highest: float) -> int:
     return max(1, min(3, math.ceil(3 * grade / highest)))
 
 
-def _firsts(field: LabView, topic: str, placed: Placed) -> Listing:
+def _firsts_listing(field: LabView, topic: str, placed: Placed) -> Listing:
     """Returns the grades of each run's first documents."""
     grade_of = dict(zip(placed.docs, placed.grades, strict=True))
     highest = max(placed.grades, default=0.0)
     values = field.values(field.main)[field.topics.index(topic)]
 
     def boxes(docs: Sequence[str]) -> Item:
-        found = tuple(
+        grades = tuple(
             (f"{grade_of[doc]:g}", _level(grade_of[doc], highest), f"{rank}: {doc}, grade {grade_of[doc]:g}")
             if doc in grade_of
             else ("?", -1, f"{rank}: {doc}, not judged")
             for rank, doc in enumerate(docs, 1)
         )
         best = sum(doc in grade_of and grade_of[doc] >= field.board.protocol.relevant_from for doc in docs)
-        return Item("" if found else "no answer", float(best), grades=found)
+        return Item("" if grades else "no answer", float(best), grades=grades)
 
     columns: Columns[int] = (
         ("run", lambda at: run_item(field.runs[at])),
@@ -297,7 +297,7 @@ def _documents(field: LabView, placed: Placed, rows: list[int], name: str, capti
     deepest = max(int(placed.ranks.max(initial=1)), 2)
     highest = max(placed.grades, default=0.0)
     link = field.task.collection.link
-    found = {n: np.sort(placed.ranks[n][placed.ranks[n] > 0]) for n in rows}
+    ranks = {n: np.sort(placed.ranks[n][placed.ranks[n] > 0]) for n in rows}
 
     def document(n: int) -> Item:
         return Item(placed.docs[n], link=link.replace("{id}", placed.docs[n]) if link else "")
@@ -307,18 +307,18 @@ def _documents(field: LabView, placed: Placed, rows: list[int], name: str, capti
         return Item("", grade, grades=((f"{grade:g}", _level(grade, highest), f"grade {grade:g}"),))
 
     def median(n: int) -> Item:
-        return Item(f"{np.median(found[n]):g}", float(np.median(found[n]))) if len(found[n]) else Item("–")
+        return Item(f"{np.median(ranks[n]):g}", float(np.median(ranks[n]))) if len(ranks[n]) else Item("–")
 
     columns: Columns[int] = (
         ("document", document),
         (Head("grade", "number"), graded),
-        (Head(f"runs of {runs}", "number", about="Runs that retrieved it"), lambda n: whole(len(found[n]))),
-        (Head(f"in the first {TOP}", "number"), lambda n: whole(int((found[n] <= TOP).sum()))),
-        (Head("best rank", "number"), lambda n: whole(int(found[n][0])) if len(found[n]) else Item("–")),
+        (Head(f"runs of {runs}", "number", about="Runs that retrieved it"), lambda n: whole(len(ranks[n]))),
+        (Head(f"in the first {TOP}", "number"), lambda n: whole(int((ranks[n] <= TOP).sum()))),
+        (Head("best rank", "number"), lambda n: whole(int(ranks[n][0])) if len(ranks[n]) else Item("–")),
         (Head("median rank", "number", about="Over the runs that retrieved it"), median),
         (
             Head("ranks", about=f"A tick for each run, from rank 1 to {deepest}, on a logarithmic scale"),
-            lambda n: Item("", strip=tuple(math.log(each) / math.log(deepest) for each in found[n].tolist())),
+            lambda n: Item("", strip=tuple(math.log(each) / math.log(deepest) for each in ranks[n].tolist())),
         ),
     )
     names = tuple(run.name for run in field.runs[:runs])
@@ -328,9 +328,9 @@ def _documents(field: LabView, placed: Placed, rows: list[int], name: str, capti
     return listing(name, caption, columns, rows, search="if long", lookup=lookup, notes=notes)
 
 
-def _data(field: LabView, at: int, placed: Placed, hard: Difficult) -> dict[str, Any]:
+def _topic_json(field: LabView, at: int, placed: Placed, hard: Difficult) -> dict[str, Any]:
     topic = field.topics[at]
-    known, found = field.known[topic], hard.of.get(topic)
+    known, stats = field.known[topic], hard.of.get(topic)
     return json_document(
         "site-topic",
         {
@@ -341,13 +341,13 @@ def _data(field: LabView, at: int, placed: Placed, hard: Difficult) -> dict[str,
             "tags": list(known.tags),
             "attributes": dict(known.attributes),
             "difficulty": None
-            if found is None
+            if stats is None
             else {
-                "mean": found.mean,
-                "sd": found.sd,
-                "low": found.low,
-                "high": found.high,
-                "discrimination": found.discrimination,
+                "mean": stats.mean,
+                "sd": stats.sd,
+                "low": stats.low,
+                "high": stats.high,
+                "discrimination": stats.discrimination,
             },
             "scores": {
                 run.name: {m: json_number(field.values(m)[at, n]) for m in field.board.measures}

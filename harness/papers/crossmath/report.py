@@ -75,6 +75,7 @@ def run_notes(reproduction: PaperReproduction) -> dict[str, str]:
 
 
 def _note(reproduction: PaperReproduction, translation: TranslationComparison) -> str:
+    """Returns a sentence on topics of a translation that have the English body."""
     english = set(translation.english_bodies)
     topics = {collection: scores.topics for (collection, _), scores in reproduction.scores.items()}
     parts = ", ".join(f"{c}: {len(english & set(judged))} of {len(judged)}" for c, judged in topics.items())
@@ -107,14 +108,14 @@ def sections(reproduction: PaperReproduction) -> Sequence[Section]:
         Column("added", "formulas", kind="number"),
         Column("topics with other formulas", kind="number"),
     )
-    found = [_note(reproduction, t) for t in reproduction.checked if t.english_bodies]
+    lines = [_note(reproduction, t) for t in reproduction.checked if t.english_bodies]
     text = (
         "The translated topics of the runs are compared with the English ones: a body counts as English if its letters "
         "and digits outside formulas equal those of the English body; formulas are compared without blanks and order.",
-        *found,
+        *lines,
         *(
             ("For these languages, a claim of no significant difference from English says little about translation.",)
-            if found
+            if lines
             else ()
         ),
     )

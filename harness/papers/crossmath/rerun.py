@@ -99,7 +99,7 @@ class RerunAgreement:
         """Returns the pairs of topics whose median absolute difference is below `most`."""
         good = {
             topic
-            for topic, (theirs, ours) in _by_topic(self.pairs).items()
+            for topic, (theirs, ours) in _scores_by_topic(self.pairs).items()
             if float(np.median(np.abs(ours - theirs))) < most
         }
         return tuple(pair for pair in self.pairs if pair.topic in good)
@@ -124,7 +124,7 @@ def correlation(pairs: Iterable[ScorePair], kind: str) -> tuple[float, int]:
 
     function = {"tau": stats.kendalltau, "r": stats.pearsonr}[kind]
     values = []
-    for theirs, ours in _by_topic(pairs).values():
+    for theirs, ours in _scores_by_topic(pairs).values():
         if len(theirs) > 1 and np.ptp(theirs) > 0 and np.ptp(ours) > 0:
             values.append(float(function(theirs, ours)[0]))
     return (math.fsum(values) / len(values) if values else math.nan), len(values)
@@ -152,7 +152,7 @@ def swapped(pairs: Iterable[ScorePair], gap: float = 0.0) -> tuple[int, int]:
     gap : only pairs whose archived scores differ by more than this count.
     """
     wrong = count = 0
-    for theirs, ours in _by_topic(pairs).values():
+    for theirs, ours in _scores_by_topic(pairs).values():
         for first, second in itertools.combinations(range(len(theirs)), 2):
             if (there := theirs[first] - theirs[second]) and abs(there) > gap:
                 count += 1
@@ -160,13 +160,14 @@ def swapped(pairs: Iterable[ScorePair], gap: float = 0.0) -> tuple[int, int]:
     return wrong, count
 
 
-def _by_topic(pairs: Iterable[ScorePair]) -> dict[str, tuple[Floats, Floats]]:
-    found: dict[str, list[ScorePair]] = {}
+def _scores_by_topic(pairs: Iterable[ScorePair]) -> dict[str, tuple[Floats, Floats]]:
+    """Returns topic -> archived scores and recomputed scores of its documents."""
+    pairs_of: dict[str, list[ScorePair]] = {}
     for pair in pairs:
-        found.setdefault(pair.topic, []).append(pair)
+        pairs_of.setdefault(pair.topic, []).append(pair)
     return {
         topic: (np.array([pair.theirs for pair in own]), np.array([pair.ours for pair in own]))
-        for topic, own in found.items()
+        for topic, own in pairs_of.items()
     }
 
 
@@ -271,7 +272,7 @@ def rerun_archived(
     left = {script: frozenset(topic.id for topic in wanted if authors.leaves(topic.body, script)) for script in scripts}
     # LaTeX outside of spans counts too: the organisers did not mark every formula.
     formulas = {name: text.count('class="math-container"') or text.count("\\") for name, text in documents.items()}
-    found = []
+    reruns = []
     for (collection, name), run in runs.items():
         script = settings.runs[name]
         vectors_of = queries[script]
@@ -280,8 +281,8 @@ def rerun_archived(
             for topic, docs in scorers[collection].qrels.to_dict().items()
             if topic in vectors_of
         }
-        found.append(agreement(run, collection, scorers[collection], ours, formulas, left[script]))
-    return tuple(found)
+        reruns.append(agreement(run, collection, scorers[collection], ours, formulas, left[script]))
+    return tuple(reruns)
 
 
 def _vectors(model: str, texts: Mapping[str, str], role: str) -> dict[str, npt.NDArray[np.float32]]:

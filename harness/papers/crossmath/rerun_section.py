@@ -14,30 +14,31 @@ GAP = 0.02  # pairs of documents further apart are also counted separately
 LARGEST = 10
 
 
-def agreement_section(paper: str, settings: RerunSettings, found: Sequence[RerunAgreement]) -> Section:
+def agreement_section(paper: str, settings: RerunSettings, reruns: Sequence[RerunAgreement]) -> Section:
     """Returns the agreement of recomputed runs with the archived ones; what is missing if none were recomputed.
 
     Parameters
     ----------
     paper : its key.
-    found : by run and collection; the first run is looked at more closely.
+    reruns : by run and collection; the first run is looked at more closely.
     """
     runs = " and ".join(settings.runs)
-    if not found:
+    if not reruns:
         needs = (
             f"A re-run needs the model {settings.model} (harness fetch {settings.model}) and takes {settings.cost} the "
             f"first time: harness reproduce paper={paper} rerun=true"
         )
         return Section(TITLE, (Prose((f"Not re-run: {runs}, by {settings.title}.", needs)),))
     summary = f"{runs} were re-run: {settings.title}, scored on the same judged answers as the archived runs."
-    first = [agreement for agreement in found if agreement.run == next(iter(settings.runs))]
-    blocks: list[Block] = [Prose((summary,)), _table(found), _by_translation(found), _causes(first), _largest(first)]
+    first = [agreement for agreement in reruns if agreement.run == next(iter(settings.runs))]
+    blocks: list[Block] = [Prose((summary,)), _table(reruns), _by_translation(reruns), _causes(first), _largest(first)]
     return Section(TITLE, tuple(blocks))
 
 
-def _table(found: Sequence[RerunAgreement]) -> Table:
+def _table(reruns: Sequence[RerunAgreement]) -> Table:
+    """Returns the agreement of each run's measures and scores."""
     rows = []
-    for agreement in found:
+    for agreement in reruns:
         measure = agreement.theirs.measures[0]
         (tau, topics), (r, _) = correlation(agreement.pairs, "tau"), correlation(agreement.pairs, "r")
         median, largest = differences(agreement.pairs)
@@ -53,7 +54,7 @@ def _table(found: Sequence[RerunAgreement]) -> Table:
                 Cell(str(agreement.theirs.n(measure)), agreement.theirs.n(measure)),
             )
         )
-    first = found[0].theirs
+    first = reruns[0].theirs
     label = first.protocol.label(first.measures[0])
     columns = (
         *(Column(name) for name in ("run", "collection")),
@@ -71,9 +72,10 @@ def _table(found: Sequence[RerunAgreement]) -> Table:
     return Table("rerun", "Archived runs and re-runs", columns, tuple(rows), notes, row_headers=2)
 
 
-def _by_translation(found: Sequence[RerunAgreement]) -> Table:
+def _by_translation(reruns: Sequence[RerunAgreement]) -> Table:
+    """Returns the agreement apart for untranslated and translated topics."""
     rows = []
-    for agreement in found:
+    for agreement in reruns:
         for name, whether in (("untranslated", True), ("translated", False)):
             pairs = agreement.untranslated(whether)
             (tau, topics), (r, _) = correlation(pairs, "tau"), correlation(pairs, "r")
@@ -101,16 +103,17 @@ def _by_translation(found: Sequence[RerunAgreement]) -> Table:
     return Table("rerun-translation", "Agreement by translation", columns, tuple(rows), notes, row_headers=3)
 
 
-def _causes(found: Sequence[RerunAgreement]) -> Table:
+def _causes(reruns: Sequence[RerunAgreement]) -> Table:
+    """Returns the agreement by possible causes of the differences."""
     rows = []
-    for agreement in found:
+    for agreement in reruns:
         parts = {
             "all": agreement.pairs,
             "answers without formulas": agreement.plain(),
             f"answers with formulas, topics equal to {SAME:g}": agreement.same_topics(),
             f"topics with a median difference below {NEAR:g}": agreement.near(NEAR),
         }
-        rows += [_part(agreement.collection, name, pairs) for name, pairs in parts.items()]
+        rows += [_part_row(agreement.collection, name, pairs) for name, pairs in parts.items()]
     columns = (
         *(Column(name) for name in ("collection", "pairs of")),
         Column("pairs", kind="number"),
@@ -123,11 +126,11 @@ def _causes(found: Sequence[RerunAgreement]) -> Table:
         "changed the topic. Topics equal: their answers without formulas have the archived scores, so that other "
         "answers differ in LaTeX only. Swapped pairs: two answers of a topic in opposite order in the two runs.",
     )
-    caption = f"Causes of the differences of {found[0].run}"
+    caption = f"Causes of the differences of {reruns[0].run}"
     return Table("rerun-causes", caption, columns, tuple(rows), notes, row_headers=2)
 
 
-def _part(collection: str, name: str, pairs: Sequence[ScorePair]) -> tuple[Cell, ...]:
+def _part_row(collection: str, name: str, pairs: Sequence[ScorePair]) -> tuple[Cell, ...]:
     tau, topics = correlation(pairs, "tau")
     couples = (swapped(pairs, gap) for gap in (0.0, GAP))
     return (
@@ -141,8 +144,9 @@ def _part(collection: str, name: str, pairs: Sequence[ScorePair]) -> tuple[Cell,
     )
 
 
-def _largest(found: Sequence[RerunAgreement]) -> Table:
-    pairs = [(agreement.collection, pair) for agreement in found for pair in agreement.pairs]
+def _largest(reruns: Sequence[RerunAgreement]) -> Table:
+    """Returns the pairs whose scores differ most."""
+    pairs = [(agreement.collection, pair) for agreement in reruns for pair in agreement.pairs]
     pairs.sort(key=lambda item: -abs(item[1].difference))
     rows = tuple(
         (
@@ -154,5 +158,5 @@ def _largest(found: Sequence[RerunAgreement]) -> Table:
     )
     names = ("formulas", "archived", "here", "difference")
     columns = (*map(Column, ("collection", "topic", "answer")), *(Column(name, kind="number") for name in names))
-    caption = f"Largest score differences of {found[0].run}"
+    caption = f"Largest score differences of {reruns[0].run}"
     return Table("rerun-largest", caption, columns, rows, row_headers=3)

@@ -66,8 +66,8 @@ def words_only(text: str) -> str:
 
 def _formulas(topic: Topic) -> Counter[str]:
     """Counts the formulas of title and body, without blanks."""
-    found = (*formulas_in(topic.title), *formulas_in(topic.body))
-    return Counter(re.sub(r"\s+", "", latex) for latex in found)
+    formulas = (*formulas_in(topic.title), *formulas_in(topic.body))
+    return Counter(re.sub(r"\s+", "", latex) for latex in formulas)
 
 
 def damage(translated: Topic, english: Topic) -> Damage:
@@ -92,8 +92,8 @@ def check_translation(
     for topic in order:
         if topic in here:
             formulas += _formulas(there[topic]).total()
-            if (found := damage(here[topic], there[topic])) != Damage(0, 0, 0):
-                damaged[topic] = found
+            if (difference := damage(here[topic], there[topic])) != Damage(0, 0, 0):
+                damaged[topic] = difference
             mine = words_only(here[topic].body)
             if mine and mine == words_only(there[topic].body):
                 same.append(topic)

@@ -64,12 +64,12 @@ class TopicTranslation:
 
     def restored(self, topic: str) -> str:
         """Title and body of the query."""
-        found = self.found[topic]
-        return f"{found.title.restored} {found.body.restored}"
+        translated = self.found[topic]
+        return f"{translated.title.restored} {translated.body.restored}"
 
 
 def translated_topics_section(
-    results: ExperimentResults, found: Sequence[TopicTranslation], topics: Topics | None
+    results: ExperimentResults, translations: Sequence[TopicTranslation], topics: Topics | None
 ) -> Section | None:
     """Returns the explorer of an experiment's runs, with each step of the translations; names what exceeds its size.
 
@@ -77,18 +77,18 @@ def translated_topics_section(
     ----------
     topics : whose text a page begins with; default: those of the first run.
     """
-    rows = _chosen(results, found)
+    rows = _chosen(results, translations)
     pages = [page for part in results.sets if (page := pages_of(results, part, rows, topics)) is not None]
     if not pages:
         return None
     shown = {topic.id for page in pages for topic in page.topics}
-    versions, unread = _versions([each for each in found if each.rows & set(rows)], shown)
+    versions, unread = _versions([each for each in translations if each.rows & set(rows)], shown)
     pages = [_with_wordings(page, versions) for page in pages]
     there = {run for page in pages for run in page.runs}
     made = [row for row in results.rows if any(shown_run(results, row, part) for part in results.sets)]
     left = [labels_text(row) for row in made if labels_text(row) not in there]
-    lines = [f"Not shown: {_few(left)}."] if left else []
-    lines += [f"Shown without the texts of topics, to limit the file size: {_few(unread)}."] if unread else []
+    lines = [f"Not shown: {_first_names(left)}."] if left else []
+    lines += [f"Shown without the texts of topics, to limit the file size: {_first_names(unread)}."] if unread else []
     lines += ["A report with fewer rows (only=...) shows them."] if lines else []
     task = next(o.task for o in results.outcomes if o.task is not None and o.scores is not None)
     at = results.of(rows[0], results.sets[0]) or results.outcomes
@@ -103,15 +103,15 @@ def translated_topics_section(
     return Section("Per-topic results", (*([Prose(tuple(lines))] if lines else []), block))
 
 
-def _few(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     return f"{'; '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
 
-def _chosen(results: ExperimentResults, found: Sequence[TopicTranslation]) -> list[Labels]:
+def _chosen(results: ExperimentResults, translations: Sequence[TopicTranslation]) -> list[Labels]:
     """Returns the rows that fit: one of each translation before a second of any."""
     groups: dict[object, list[Labels]] = {}
     for row in results.rows:
-        used = tuple(index for index, each in enumerate(found) if row in each.rows)
+        used = tuple(index for index, each in enumerate(translations) if row in each.rows)
         if any(shown_run(results, row, part) for part in results.sets):
             groups.setdefault(used or row, []).append(row)
     order = [row for rank in zip_longest(*groups.values()) for row in rank if row is not None]
@@ -119,26 +119,27 @@ def _chosen(results: ExperimentResults, found: Sequence[TopicTranslation]) -> li
 
 
 def _versions(
-    found: Sequence[TopicTranslation], shown: set[str]
+    translations: Sequence[TopicTranslation], shown: set[str]
 ) -> tuple[list[tuple[TopicVersion, dict[str, Wording]]], list[str]]:
     """Returns the translations that fit, with their topics, and the names of the others, controls first."""
     known: set[tuple[str, str]] = set()
     room = MOST_TEXT
     made: dict[int, tuple[TopicVersion, dict[str, Wording]]] = {}
-    for at in sorted(range(len(found)), key=lambda at: not found[at].translates):
-        each = found[at]
-        topics = {name: _wording(each, topic) for name, topic in each.found.items() if name in shown}
+    for at in sorted(range(len(translations)), key=lambda at: not translations[at].translates):
+        each = translations[at]
+        topics = {name: _wording_of(each, topic) for name, topic in each.found.items() if name in shown}
         texts = {texts for wording in topics.values() for texts in wording.texts} - known
         needed = sum(len(title) + len(body) for title, body in texts)
         if needed <= room:
             room -= needed
             known |= texts
             runs = tuple(map(labels_text, sorted(each.rows)))
-            made[at] = (TopicVersion(each.name, _steps(each), runs, each.system.masking or ""), topics)
-    return [made[at] for at in sorted(made)], [each.name for at, each in enumerate(found) if at not in made]
+            made[at] = (TopicVersion(each.name, _steps_of(each), runs, each.system.masking or ""), topics)
+    return [made[at] for at in sorted(made)], [each.name for at, each in enumerate(translations) if at not in made]
 
 
-def _steps(each: TopicTranslation) -> tuple[TransformationStep, ...]:
+def _steps_of(each: TopicTranslation) -> tuple[TransformationStep, ...]:
+    """Returns the texts that a topic goes through in a translation, from the original to the query."""
     source, target = each.source, each.system.target
     original = TransformationStep(f"Original, {name_of(source)}", *language_tag_and_direction(source))
     if not each.translates:
@@ -153,7 +154,8 @@ def _steps(each: TopicTranslation) -> tuple[TransformationStep, ...]:
     )
 
 
-def _wording(each: TopicTranslation, topic: TranslatedTopic) -> Wording:
+def _wording_of(each: TopicTranslation, topic: TranslatedTopic) -> Wording:
+    """Returns a topic's texts at each step, with counts of what became of its formulas."""
     stages = ("original", "sent", "received", "restored") if each.translates else ("original", "restored")
     texts = tuple((getattr(topic.title, stage), getattr(topic.body, stage)) for stage in stages)
     if not each.translates:

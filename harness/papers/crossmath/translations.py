@@ -33,14 +33,14 @@ _CLASS = f"{CrossLingual.__module__}.{CrossLingual.__qualname__}"
 
 def translation_sections(results: ExperimentResults) -> Sequence[Section]:
     """Returns the sections: share of the English score, quality, formulas, untranslated text, per-topic results."""
-    found = translations(results)
+    all_translations = translations(results)
     english = reference(results)
     parts = (
         shares_section(results),
-        quality_section(found, english),
-        formulas_section(found),
-        untranslated_section(found),
-        translated_topics_section(results, found.translations, None if english is None else english.topics),
+        quality_section(all_translations, english),
+        formulas_section(all_translations),
+        untranslated_section(all_translations),
+        translated_topics_section(results, all_translations.translations, None if english is None else english.topics),
     )
     return [section for section in parts if section is not None]
 
@@ -72,7 +72,7 @@ def translations(results: ExperimentResults) -> ExperimentTranslations:
                 decides = [part.get(key) for key in ("translator", "masking", "pipeline", "target")]
                 used.setdefault(repr((outcome.task.collection.name, decides)), []).append((outcome, part))
     rows = [[results.experiment.row(outcome.cell.labels) for outcome, _ in pairs] for pairs in used.values()]
-    names, labels = _distinguishing(rows, _coordinates(results))
+    names, labels = _distinguishing(rows, _compared_coordinates(results))
     made, faults = [], []
     for named, pairs, of in zip(labels, used.values(), rows, strict=True):
         try:
@@ -91,9 +91,9 @@ def _translation(
         raise HarnessError(f"{_CLASS} made {system!r:.60}")
     topics = outcome.task.topics
     evaluated = frozenset(topic for each, _ in pairs for topic in _evaluated(each))
-    found = system.translated(topics)
+    translated = system.translated(topics)
     name = outcome.task.collection.name
-    return TopicTranslation(labels, labels_text(labels), name, system, topics, found, frozenset(rows), evaluated)
+    return TopicTranslation(labels, labels_text(labels), name, system, topics, translated, frozenset(rows), evaluated)
 
 
 def _evaluated(outcome: Outcome) -> list[str]:
@@ -105,12 +105,12 @@ def _evaluated(outcome: Outcome) -> list[str]:
     return [topic for topic, value in zip(scores.topics, values, strict=True) if not math.isnan(value)]
 
 
-def _coordinates(results: ExperimentResults) -> Labels:
+def _compared_coordinates(results: ExperimentResults) -> Labels:
     return tuple(name for name in results.experiment.coordinates if name != results.experiment.pool)
 
 
 def _distinguishing(groups: Sequence[Sequence[Labels]], names: Labels) -> tuple[Labels, list[Labels]]:
-    """Returns the coordinates in which groups differ, and their labels."""
+    """Returns the coordinates whose labels differ between groups but not within one, and each group's labels there."""
     of = [[{row[at] for row in rows} for rows in groups] for at in range(len(names))]
     single = [at for at, sets in enumerate(of) if all(len(labels) == 1 for labels in sets)]
     telling = [at for at in single if len(set.union(*of[at])) > 1] if groups else []
@@ -162,7 +162,7 @@ def shares_section(results: ExperimentResults) -> Section | None:
     parts = [POOLED] if POOLED in results.parts else list(results.sets)
     if len(fixed) != 1 or len(parts) != 1 or not results.tests:
         return None
-    names, part, measure = _coordinates(results), parts[0], plan.of_tests[0]
+    names, part, measure = _compared_coordinates(results), parts[0], plan.of_tests[0]
     across = names.index(fixed[0])
     tests = {test.row: test.result for test in results.tests if (test.part, test.result.measure) == (part, measure)}
     others = [at for at in range(len(names)) if at not in (names.index(CONDITION), across)]
@@ -217,9 +217,9 @@ def prose(text: str) -> str:
     'Let ◇ be a prime.'
     """
     pieces, at = [], 0
-    for found in formula_spans(text):
-        pieces += [text[at : found.start], SIGN]
-        at = found.end
+    for span in formula_spans(text):
+        pieces += [text[at : span.start], SIGN]
+        at = span.end
     return "".join([*pieces, text[at:]])
 
 
@@ -233,15 +233,15 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, s
     return float(metric.corpus_score(list(hypotheses), [list(references)]).score), str(metric.get_signature())
 
 
-def quality_section(found: ExperimentTranslations, english: TranslatedTopics | None) -> Section | None:
+def quality_section(experiment: ExperimentTranslations, english: TranslatedTopics | None) -> Section | None:
     """Returns the quality of translations against the baseline's topics, controls included as a floor."""
     if english is None:
         return None
     there = english.topics.by_id()
     rows, signatures = [], dict[str, None]()
-    for each in found.translations:
+    for each in experiment.translations:
         ids = [topic.id for topic in each.topics if topic.id in there]
-        pairs = [(each.restored(topic), _words(there[topic])) for topic in ids]
+        pairs = [(each.restored(topic), _topic_text(there[topic])) for topic in ids]
         if each.system.target != english.language or not ids or all(a == b for a, b in pairs):
             continue
         score = chrf([prose(a) for a, _ in pairs], [prose(b) for _, b in pairs])
@@ -266,7 +266,7 @@ def quality_section(found: ExperimentTranslations, english: TranslatedTopics | N
     if not rows:
         return None
     columns = (
-        *map(Column, found.names),
+        *map(Column, experiment.names),
         Column("translator"),
         *(Column(name, kind="number") for name in ("topics", "chrF", "formulas", "exact match", "in English before")),
     )
@@ -285,22 +285,22 @@ def quality_section(found: ExperimentTranslations, english: TranslatedTopics | N
         columns,
         tuple(rows),
         notes,
-        len(found.names) + 1,
+        len(experiment.names) + 1,
     )
     return Section("Translation quality", (table,))
 
 
-def _words(topic: Topic) -> str:
+def _topic_text(topic: Topic) -> str:
     return f"{topic.title} {topic.body}"
 
 
 # ---- formula integrity ------------------------------------------------------------------------------------------
 
 
-def formulas_section(found: ExperimentTranslations) -> Section | None:
+def formulas_section(experiment: ExperimentTranslations) -> Section | None:
     """Returns the numbers of kept, lost and changed formulas and sentences of each translation."""
-    there = [each for each in found.translations if each.translates]
-    faults = (Prose(tuple(f"Not counted: {line}" for line in found.faults)),) if found.faults else ()
+    there = [each for each in experiment.translations if each.translates]
+    faults = (Prose(tuple(f"Not counted: {line}" for line in experiment.faults)),) if experiment.faults else ()
     if not there:
         return Section("Formula preservation", faults) if faults else None
     part = any(each.evaluated < each.topics.ids() for each in there)
@@ -311,7 +311,7 @@ def formulas_section(found: ExperimentTranslations) -> Section | None:
         of_them = [len(judged), *(sum(topic.total(count) for topic in judged) for count in ("formulas", "kept"))]
         numbers = [len(each.found), *counts, *(of_them if part else [])]
         rows.append((*map(Cell, each.labels), Cell(each.how), *(Cell(f"{number:,}", number) for number in numbers)))
-    columns = [*map(Column, found.names), Column("translator")]
+    columns = [*map(Column, experiment.names), Column("translator")]
     columns += [Column(name, "all topics" if part else "", "number") for name in ("topics", *COUNTS)]
     columns += [Column(name, "those evaluated", "number") for name in ("topics", "formulas", "kept")] if part else []
     notes = (
@@ -324,7 +324,7 @@ def formulas_section(found: ExperimentTranslations) -> Section | None:
         "texts in the authors' function for mBART.",
         *(("All topics of a collection are translated; those evaluated count for the first measure.",) * part),
     )
-    table = Table("integrity", "Formulas in translation", tuple(columns), tuple(rows), notes, len(found.names) + 1)
+    table = Table("integrity", "Formulas in translation", tuple(columns), tuple(rows), notes, len(experiment.names) + 1)
     return Section("Formula preservation", (table, *faults))
 
 
@@ -334,10 +334,10 @@ _REASONS = ("formula", "digit", "mark", "blank", "letter")
 _UNITS: Mapping[Script, str] = {"nllb": "sentences", "mbart": "titles and bodies"}
 
 
-def untranslated_section(found: ExperimentTranslations) -> Section | None:
+def untranslated_section(experiment: ExperimentTranslations) -> Section | None:
     """Returns the text that CrossMath's two translation functions leave untranslated, on the topics of the runs."""
     collections: dict[str, TopicTranslation] = {}
-    for each in found.translations:
+    for each in experiment.translations:
         collections.setdefault(each.collection, each)
     rows: list[tuple[Cell, ...]] = []
     shares: dict[Script, list[_Share]] = {script: [] for script in SCRIPTS}
@@ -387,11 +387,11 @@ class _Share(NamedTuple):
 def _summary(shares: Mapping[Script, Sequence[_Share]]) -> tuple[Prose, ...]:
     """Returns what the counts mean for claims about the two translators."""
     told = []
-    for script, found in shares.items():
-        if found:
-            low, high = min(found), max(found)
+    for script, measured in shares.items():
+        if measured:
+            low, high = min(measured), max(measured)
             span = f"{low.share:.0%} ({low.collection})" + f" to {high.share:.0%} ({high.collection})" * (high != low)
-            by_hits = sorted(found, key=lambda each: each.hit)
+            by_hits = sorted(measured, key=lambda each: each.hit)
             few, many = (f"{each.hit} of {each.topics}" for each in (by_hits[0], by_hits[-1]))
             topics = few + f" to {many}" * (few != many)
             told.append(f"for {NAMES[script]} {span} of the {_UNITS[script]}, in {topics} topics")

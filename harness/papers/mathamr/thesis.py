@@ -34,14 +34,14 @@ def heat_map_sections(results: ExperimentResults) -> Sequence[Section]:
             continue
         seen.add(row)
         for each in noted:
-            figures.append(_figure(row, each))
+            figures.append(_similarity_figure(row, each))
     if not figures:
         return []
     legend = "Cosines of the vectors of a topic (rows) and of a document (columns): F formula, S sentence, D document."
     return [Section("Similarities of virtual nodes", (Prose((legend,)), *figures))]
 
 
-def _figure(row: str, noted: Mapping[str, Any]) -> Figure:
+def _similarity_figure(row: str, noted: Mapping[str, Any]) -> Figure:
     values = [[float(value) for value in line] for line in noted["values"]]
     flat = [value for line in values for value in line]
     spread = statistics.pstdev(flat)
@@ -66,10 +66,10 @@ def published_value_sections(results: ExperimentResults) -> Sequence[Section]:
     printed = [cell for cell in paper.cells if cell.table in wanted]
     mark = Cell(_scale_and_device(results))
     rows = []
-    for cell, kind, row in _matching(results, printed):
-        found = _computed(results, row, cell, kind, paper)
-        if found is not None:
-            title, *here = found
+    for cell, kind, row in _matching_rows(results, printed):
+        compared = _computed(results, row, cell, kind, paper)
+        if compared is not None:
+            title, *here = compared
             rows.append((Cell(cell.table), Cell(", ".join(row)), title, Cell(cell.value), Cell(kind), *here, mark))
     if not rows:
         return []
@@ -94,14 +94,14 @@ def published_value_sections(results: ExperimentResults) -> Sequence[Section]:
 
 
 def _scale_and_device(results: ExperimentResults) -> str:
-    """Returns the differences between systems in words that fit a cell."""
+    """Returns the scale and the device of an experiment's results, in words that fit a cell."""
     gpu = any(each.costs.get(name) for each in results.outcomes for name in (cost.GPU_MEMORY, cost.TRAINING_GPU_MEMORY))
     device = "GPU" if gpu else "CPU"
     setting = "scaled down" if results.scale != FULL else "other settings" if results.extra else "full scale"
     return f"{setting}, {device}"
 
 
-def _matching(
+def _matching_rows(
     results: ExperimentResults, printed: Sequence[Published]
 ) -> Iterator[tuple[Published, str, tuple[str, ...]]]:
     for cell in printed:

@@ -35,41 +35,41 @@ GROUPS = 18
 
 def read_topics(data: bytes, path: str, language: str = "eng") -> Topics:
     """Returns a topic for each query: id `GROUP.N`, attributes group and form."""
-    found = []
-    for line, group in _groups(data, path):
-        for name, query in _queries(group):
+    pairs = []
+    for line, group in _valid_groups(data, path):
+        for name, query in _named_queries(group):
             text = str(query["query"]).strip()
             attributes = {"group": group["group"], "form": query["form"]}
-            found.append((line, Topic(name, text, "", (), numbered_formulas(f"{name}.", text), language, attributes)))
-    return topic_files.unique(found, path)
+            pairs.append((line, Topic(name, text, "", (), numbered_formulas(f"{name}.", text), language, attributes)))
+    return topic_files.unique(pairs, path)
 
 
 def read_qrels(data: bytes, path: str, edition: str) -> Qrels:
     """Returns for each query the labels of its group."""
     judgments = {
         name: {theorem: float(label) for theorem, label in group["theorems"].items()}
-        for _, group in _groups(data, path)
-        for name, _ in _queries(group)
+        for _, group in _valid_groups(data, path)
+        for name, _ in _named_queries(group)
     }
     return replace(Qrels.from_dict(edition, judgments), sha256=sha256(data))
 
 
 def check(path: Path) -> None:
     """Raises `HarnessError` unless a file is the whole benchmark: 18 groups and 50 queries in the paper's forms."""
-    groups = list(_groups(read_bytes(path), str(path)))
+    groups = list(_valid_groups(read_bytes(path), str(path)))
     forms = Counter(query["form"] for _, group in groups for query in group["queries"])
     if len(groups) != GROUPS or forms != Counter(FORMS):
-        found = ", ".join(f"{forms[form]} {form}" for form in FORMS)
+        counts = ", ".join(f"{forms[form]} {form}" for form in FORMS)
         expected = ", ".join(f"{count} {form}" for form, count in FORMS.items())
-        raise HarnessError(f"{path}: {len(groups)} groups with {found}; expected {GROUPS} with {expected}")
+        raise HarnessError(f"{path}: {len(groups)} groups with {counts}; expected {GROUPS} with {expected}")
 
 
-def _queries(group: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+def _named_queries(group: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
     for number, query in enumerate(group["queries"], 1):
         yield f"{group['group']}.{number}", query
 
 
-def _groups(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _valid_groups(data: bytes, path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     for line, group in json_items(data, path):
         if reason := _fault(group):
             raise format_error(path, line, reason)

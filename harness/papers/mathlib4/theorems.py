@@ -32,8 +32,8 @@ _LEAST = 4  # minimum number of queries for a map
 
 def theorem_sections(results: ExperimentResults) -> Sequence[Section]:
     """Returns the first measure by group of queries, and the query vectors by group and form."""
-    found = (query_groups_section(results), query_maps_section(results))
-    return [section for section in found if section is not None]
+    sections = (query_groups_section(results), query_maps_section(results))
+    return [section for section in sections if section is not None]
 
 
 def query_groups_section(results: ExperimentResults) -> Section | None:
@@ -128,6 +128,6 @@ def plane(vectors: npt.NDArray[np.float32], seed: int) -> tuple[npt.NDArray[np.f
         raise HarnessError("scikit-learn is not installed: pip install 'mathir-harness[sentences]'") from None
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    found = TSNE(2, perplexity=perplexity, metric="cosine", init="random", random_state=seed, n_jobs=1)
+    projection = TSNE(2, perplexity=perplexity, metric="cosine", init="random", random_state=seed, n_jobs=1)
     with threadpool_limits(1):  # sums over several threads differ in their last bits, which t-SNE amplifies
-        return np.asarray(found.fit_transform(unit), np.float64), perplexity
+        return np.asarray(projection.fit_transform(unit), np.float64), perplexity

@@ -24,13 +24,13 @@ def breakdown_section(reproduction: PaperReproduction) -> Section | None:
     rows, means = [], []
     for value in values:
         cells, bars = [], []
-        ids = {collection: set(found.get(value, ())) for collection, found in parts.items()}
+        ids = {collection: set(topic_ids.get(value, ())) for collection, topic_ids in parts.items()}
         n = 0  # topics with a value
         for run in runs:
             numbers = [
                 x
-                for collection, found in ids.items()
-                for x in reproduction.scores[(collection, run)].select(found).column(measure)
+                for collection, topic_ids in ids.items()
+                for x in reproduction.scores[(collection, run)].select(topic_ids).column(measure)
                 if not math.isnan(x)
             ]
             n = max(n, len(numbers))
@@ -42,7 +42,7 @@ def breakdown_section(reproduction: PaperReproduction) -> Section | None:
     columns = (Column(attribute), Column("n", kind="number"), *(Column(run, kind="number") for run in runs))
     without = [collection for collection in reproduction.topics if collection not in parts]
     judged_in = {c: len(s.topics) for (c, _), s in reproduction.scores.items() if c in parts}
-    labelled = {c: sum(len(found) for found in values_of.values()) for c, values_of in parts.items()}
+    labelled = {c: sum(len(topic_ids) for topic_ids in values_of.values()) for c, values_of in parts.items()}
     covered = ", ".join(f"{labelled[c]} of the {judged_in[c]} topics of {c}" for c in parts)
     note = f"Labels exist for {covered}" + (f"; {', '.join(without)} has none" if without else "") + "."
     table = Table("breakdown", entry.title, columns, tuple(rows), (note,))

@@ -44,8 +44,8 @@ def claims_section(
                 Cell(test.row.b),
                 Cell(labels.get(test.row.measure, test.row.measure)),
                 *pair_cells("claims", test.row),
-                Cell(_yes(test.supported)),
-                Cell(_yes(test.supported_corrected)),
+                Cell(_yes_or_no(test.supported)),
+                Cell(_yes_or_no(test.supported_corrected)),
                 *_equivalence_cells(test),
             )
             for test in claim.tests
@@ -108,10 +108,10 @@ def _claim_words(claim: Claim) -> tuple[str, ...]:
 
 def _equivalence_words(claim: Claim, margin: float) -> str:
     """Returns how many tests show a difference within the margin, and the margin within which all would be shown."""
-    found = [test.equivalence for test in claim.tests if test.equivalence is not None]
-    counted = Counter(test.outcome for test in found)
+    equivalences = [test.equivalence for test in claim.tests if test.equivalence is not None]
+    counted = Counter(test.outcome for test in equivalences)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counted.most_common())
-    largest = max((test.least_margin for test in found if test.least_margin is not None), default=math.nan)
+    largest = max((test.least_margin for test in equivalences if test.least_margin is not None), default=math.nan)
     return (
         f"A test that finds no difference does not show that there is none. Equivalence within {margin:g} (two "
         f"one-sided paired t-tests, corrected as the others): {outcomes}. All tests would show it for a margin above "
@@ -137,7 +137,7 @@ def _claim_notes(claim: Claim) -> tuple[str, ...]:
     )
 
 
-def _yes(value: bool | None) -> str:
+def _yes_or_no(value: bool | None) -> str:
     return "undefined" if value is None else "yes" if value else "no"
 
 

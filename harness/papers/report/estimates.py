@@ -18,17 +18,17 @@ NOTES = (
 )
 
 
-def cost_section(found: Sequence[GroupEstimate], key: str, cores: int = 1) -> Section:
+def cost_section(groups: Sequence[GroupEstimate], key: str, cores: int = 1) -> Section:
     """Returns a section with the totals, what to obtain, the work with the origin of each rate, calls and order."""
-    tables = (_totals(found, cores), _obtain(found), _work(found), _calls(found))
-    steps = tuple(f"{number}. {line}" for number, line in enumerate(order(found, key), 1))
+    tables = (_totals_table(groups, cores), _resources_table(groups), _work_table(groups), _calls_table(groups))
+    steps = tuple(f"{number}. {line}" for number, line in enumerate(order(groups, key), 1))
     shown = tuple(table for table in tables if table.rows)
     paid = prices()
     money = f"Dollars: known hours of one core at {paid.cpu}, and calls; an hour of a GPU is {paid.gpu}, times unknown."
     return Section("Cost of the missing numbers", (Prose((*NOTES, money)), *shown, Prose(("Order:", *steps))))
 
 
-def amount(found: Range | None) -> str:
+def amount(bounds: Range | None) -> str:
     """Returns a range with two digits.
 
     Examples
@@ -36,14 +36,14 @@ def amount(found: Range | None) -> str:
     >>> amount(Range(3.06, 1234)), amount(Range(0, 0.16)), amount(Range(0, 0.004)), amount(Range(7, 7)), amount(None)
     ('3.1 to 1,200', 'at most 0.16', 'under 0.01', '7', 'not known')
     """
-    if found is None:
+    if bounds is None:
         return UNKNOWN
-    if found.high == 0:
+    if bounds.high == 0:
         return "0"
-    if found.high < 0.01:
+    if bounds.high < 0.01:
         return "under 0.01"
-    low, high = _rounded(found.low), _rounded(found.high)
-    return high if low == high else f"at most {high}" if found.low < 0.01 else f"{low} to {high}"
+    low, high = _rounded(bounds.low), _rounded(bounds.high)
+    return high if low == high else f"at most {high}" if bounds.low < 0.01 else f"{low} to {high}"
 
 
 def _rounded(value: float) -> str:
@@ -53,49 +53,49 @@ def _rounded(value: float) -> str:
     return f"{value:.2g}"
 
 
-def _whole(found: Range | None) -> str:
+def _whole_range(bounds: Range | None) -> str:
     """Returns a range of counts with all digits."""
-    if found is None:
+    if bounds is None:
         return UNKNOWN
-    low, high = f"{found.low:,.0f}", f"{found.high:,.0f}"
+    low, high = f"{bounds.low:,.0f}", f"{bounds.high:,.0f}"
     return high if low == high else f"{low} to {high}"
 
 
-def _size(found: Range | None) -> str:
+def _size_text(bounds: Range | None) -> str:
     """Returns a range of MB in the unit that fits.
 
     Examples
     --------
-    >>> _size(Range(710, 1420)), _size(Range(0.2, 0.2)), _size(None)
+    >>> _size_text(Range(710, 1420)), _size_text(Range(0.2, 0.2)), _size_text(None)
     ('0.71 to 1.4 GB', '0.2 MB', 'not known')
     """
-    if found is None or not found.high:
-        return UNKNOWN if found is None else "none"
-    return f"{amount(found.times(1e-3))} GB" if found.high >= 1000 else f"{amount(found)} MB"
+    if bounds is None or not bounds.high:
+        return UNKNOWN if bounds is None else "none"
+    return f"{amount(bounds.times(1e-3))} GB" if bounds.high >= 1000 else f"{amount(bounds)} MB"
 
 
-def _named(found: GroupEstimate) -> str:
-    return ", ".join(found.group.tables)
+def _table_names(estimate: GroupEstimate) -> str:
+    return ", ".join(estimate.group.tables)
 
 
-def _systems(count: int) -> str:
+def _systems_text(count: int) -> str:
     return f"{count} system{'s' * (count > 1)}"
 
 
-def _totals(found: Sequence[GroupEstimate], cores: int) -> Table:
+def _totals_table(groups: Sequence[GroupEstimate], cores: int) -> Table:
     rows = []
-    for each in (*found, *([united(found)] if len(found) > 1 else [])):
+    for each in (*groups, *([united(groups)] if len(groups) > 1 else [])):
         hours = amount(each.hours)
         memory = None if each.memory is None else Range(each.memory, each.memory)
         price = amount(each.price) if each.calls else "none"
         cells = [
-            _named(each),
-            f"{len(each.group.runs)}, by {_systems(len(each.group.systems))}",
+            _table_names(each),
+            f"{len(each.group.runs)}, by {_systems_text(len(each.group.systems))}",
             hours,
             *([amount(each.hours.times(1 / cores))] if cores > 1 else []),
             UNKNOWN,
-            _size(each.disk),
-            f"at least {_size(memory)}" if memory else UNKNOWN,
+            _size_text(each.disk),
+            f"at least {_size_text(memory)}" if memory else UNKNOWN,
             price,
             amount(each.dollars),
             ", ".join(each.unknown) or "nothing",
@@ -109,47 +109,47 @@ def _totals(found: Sequence[GroupEstimate], cores: int) -> Table:
     return Table("cost-totals", "What each table takes", tuple(map(Column, names)), tuple(rows))
 
 
-def _obtain(found: Sequence[GroupEstimate]) -> Table:
+def _resources_table(groups: Sequence[GroupEstimate]) -> Table:
     users: dict[str, list[str]] = {}
     needed = {}
-    for each in found:
+    for each in groups:
         for item in each.needed:
             needed[item.name] = item
             users.setdefault(item.name, []).extend(each.group.tables)
     rows = tuple(
-        tuple(map(Cell, (item.name, item.where, item.licence, _size(item.megabytes), ", ".join(users[name]))))
+        tuple(map(Cell, (item.name, item.where, item.licence, _size_text(item.megabytes), ", ".join(users[name]))))
         for name, item in needed.items()
     )
     columns = tuple(map(Column, ("resource", "where, or command", "licence", "size", "tables")))
-    corpora = dict.fromkeys(name for each in found for name in each.group.corpora)
+    corpora = dict.fromkeys(name for each in groups for name in each.group.corpora)
     known = [(name, data().corpora[name]) for name in corpora if name in data().corpora]
     notes = tuple(f"Counts of {name}: {counts.origin}." for name, counts in known)
     return Table("cost-resources", "What to obtain", columns, rows, notes)
 
 
-def _work(found: Sequence[GroupEstimate]) -> Table:
+def _work_table(groups: Sequence[GroupEstimate]) -> Table:
     lines: dict[tuple[str, ...], list[str]] = {}
-    for each in found:
+    for each in groups:
         for step in each.steps:
             title = f"{step.title}{f' ({step.times} times)' if step.times > 1 else ''}"
-            line = (title, amount(step.hours), step.gpu, f"{_whole(step.count)} {step.unit}", step.origin)
+            line = (title, amount(step.hours), step.gpu, f"{_whole_range(step.count)} {step.unit}", step.origin)
             lines.setdefault(line, []).extend(each.group.tables)
     rows = tuple(tuple(map(Cell, (title, *rest, ", ".join(tables)))) for (title, *rest), tables in lines.items())
     columns = tuple(map(Column, ("work", "hours, 1 core", "hours, 1 GPU", "count", "origin of the rate", "tables")))
     return Table("cost-work", "Work, and the origin of each rate", columns, rows, collapsed=True)
 
 
-def _calls(found: Sequence[GroupEstimate]) -> Table:
+def _calls_table(groups: Sequence[GroupEstimate]) -> Table:
     lines: dict[tuple[str, ...], list[str]] = {}
-    for each in found:
+    for each in groups:
         for call in each.calls:
-            lines.setdefault(_call(call), []).extend(each.group.tables)
+            lines.setdefault(_call_line(call), []).extend(each.group.tables)
     rows = tuple(tuple(map(Cell, (*line, ", ".join(tables)))) for line, tables in lines.items())
     names = ("model", "for", "calls", "tokens in", "tokens out", "dollars", "hours at least", "origin", "tables")
     columns = tuple(map(Column, names))
     return Table("cost-calls", "Calls of language models and services", columns, rows, row_headers=2)
 
 
-def _call(call: EstimatedCalls) -> tuple[str, ...]:
+def _call_line(call: EstimatedCalls) -> tuple[str, ...]:
     tokens = (amount(call.tokens_in), amount(call.tokens_out), amount(call.price), amount(call.hours))
     return (call.endpoint, call.what, f"{call.calls:,}", *tokens, call.origin)

@@ -60,8 +60,8 @@ def papers_page(lines: Sequence[PaperLine]) -> SitePage:
 
 def paper_files(reproduction: PaperReproduction) -> Iterator[Mapping[str, str]]:
     """Yields the files of a paper: its page, then a page for each table."""
-    yield _paper(reproduction).files()
-    tables = _tables(reproduction)
+    yield _paper_page(reproduction).files()
+    tables = _verdicts_by_table(reproduction)
     names = list(tables)
     for at, name in enumerate(names):
         yield _table(reproduction, names, at, tables[name]).files()
@@ -71,40 +71,44 @@ def _base(reproduction: PaperReproduction) -> str:
     return f"papers/{file_stem(reproduction.paper.key)}"
 
 
-def _tables(reproduction: PaperReproduction) -> dict[str, list[CellVerdict]]:
-    found: dict[str, list[CellVerdict]] = {}
+def _verdicts_by_table(reproduction: PaperReproduction) -> dict[str, list[CellVerdict]]:
+    by_table: dict[str, list[CellVerdict]] = {}
     for verdict in reproduction.verdicts:
-        found.setdefault(verdict.cell.table, []).append(verdict)
-    return found
+        by_table.setdefault(verdict.cell.table, []).append(verdict)
+    return by_table
 
 
 def _counts(verdicts: Sequence[CellVerdict]) -> dict[str, int]:
+    """Returns verdict -> number of values with it, for each verdict that occurs."""
     counted = Counter(verdict.verdict for verdict in verdicts)
     return {kind: counted[kind] for kind in KINDS if counted[kind]}
 
 
 def _outcome(verdicts: Sequence[CellVerdict]) -> str:
+    """Returns the number of values with each verdict, in words."""
     return f"{len(verdicts)} values: " + ", ".join(f"{count} {kind}" for kind, count in _counts(verdicts).items())
 
 
 def _title(name: str) -> str:
+    """Returns the heading of a table."""
     return f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
 
 
 def _path(reproduction: PaperReproduction, table: str) -> str:
+    """Returns the address of a table's page within the site."""
     return f"{_base(reproduction)}/{file_stem(table)}.html"
 
 
-def _paper(reproduction: PaperReproduction) -> SitePage:
+def _paper_page(reproduction: PaperReproduction) -> SitePage:
     paper, config = reproduction.paper, reproduction.paper.config
-    tables = _tables(reproduction)
+    tables = _verdicts_by_table(reproduction)
     lines = tuple(
         ListingLine(
             (
                 Item(_title(name), link=_path(reproduction, name)),
                 Item(verdicts[0].cell.caption),
                 Item(str(len(verdicts)), float(len(verdicts))),
-                *(_count(_counts(verdicts).get(kind, 0)) for kind in KINDS),
+                *(_count_item(_counts(verdicts).get(kind, 0)) for kind in KINDS),
             )
         )
         for name, verdicts in tables.items()
@@ -151,11 +155,12 @@ def _paper(reproduction: PaperReproduction) -> SitePage:
     return SitePage(page, data)
 
 
-def _count(value: int) -> Item:
+def _count_item(value: int) -> Item:
     return Item(str(value) if value else "", float(value))
 
 
 def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdicts: Sequence[CellVerdict]) -> SitePage:
+    """Returns the page of a table: a row for each of its rows, with links to the tables before and after it."""
     name = names[at]
     paper = reproduction.paper
     rows: dict[tuple[str, str], list[CellVerdict]] = {}
@@ -229,7 +234,7 @@ def _row(
 
 def _commands(reproduction: PaperReproduction, table: str, verdicts: Sequence[CellVerdict]) -> list[tuple[str, str]]:
     """Returns (what it does, command) for a row: archived runs are scored, available rows are run."""
-    paper, found = reproduction.paper, []
+    paper, commands = reproduction.paper, []
     runs = {(run.collection, run.name): run for run in paper.runs}
     measured: dict[tuple[str, str, str, str, str], list[str]] = {}
     for verdict in verdicts:
@@ -237,12 +242,12 @@ def _commands(reproduction: PaperReproduction, table: str, verdicts: Sequence[Ce
             key = (verdict.cell.collection, verdict.run, verdict.collection, verdict.edition, verdict.protocol)
             measured.setdefault(key, []).append(verdict.measure)
     if measured:
-        found.append(("Fetch the archived runs of the paper:", f"harness fetch {shlex.quote(paper.key)}"))
+        commands.append(("Fetch the archived runs of the paper:", f"harness fetch {shlex.quote(paper.key)}"))
     for (place_, run, collection, edition, protocol), measures in measured.items():
         words = ["--collection", collection, "--edition", edition, "--protocol", protocol]
         words += ["--measures", ",".join(dict.fromkeys(measures))]
         path = _local(local(runs[place_, run].file))
-        found.append((f"Score {run} on {collection}:", f"harness score {path} {shlex.join(words)}"))
+        commands.append((f"Score {run} on {collection}:", f"harness score {path} {shlex.join(words)}"))
     available = paper.available
     if available is not None:
         cell = verdicts[0].cell
@@ -250,11 +255,11 @@ def _commands(reproduction: PaperReproduction, table: str, verdicts: Sequence[Ce
         for row in available.rows:
             if row.table == table and row.label in labels:
                 if full := available.full(row):
-                    found.append(("Make the run on the paper's collection:", full))
+                    commands.append(("Make the run on the paper's collection:", full))
                 if available.here is not None and (small := available.small(row)):
-                    found.append((f"A small replacement, on {available.here.corpus}:", small))
-    found.append(("Recompute all tables of the paper:", f"harness reproduce paper={shlex.quote(paper.key)}"))
-    return found
+                    commands.append((f"A small replacement, on {available.here.corpus}:", small))
+    commands.append(("Recompute all tables of the paper:", f"harness reproduce paper={shlex.quote(paper.key)}"))
+    return commands
 
 
 def _local(path: Path) -> str:

@@ -88,7 +88,7 @@ def paper_report(
             "scores": [scores_to_json(scores) for scores in reproduction.scores.values()],
             **brought_data(reproduction.brought),
         },
-        records=_records(reproduction, claims),
+        records=_csv_records(reproduction, claims),
     )
 
 
@@ -99,15 +99,15 @@ def _own(reproduction: PaperReproduction, name: str, *more: object) -> Any:  # n
 
 
 def _costs_section(reproduction: PaperReproduction) -> Section | None:
-    """Returns what the tables take; None if every published value was recomputed."""
+    """Returns what the values that were not recomputed take; None if every published value was recomputed."""
     if all(verdict.value is not None for verdict in reproduction.verdicts):
         return None
-    found = estimates(reproduction.paper)
-    return cost_section(found, reproduction.paper.key) if found else None
+    groups = estimates(reproduction.paper)
+    return cost_section(groups, reproduction.paper.key) if groups else None
 
 
-def _records(reproduction: PaperReproduction, claims: Sequence[Claim]) -> dict[str, Records]:
-    also = [scores for found in reproduction.also.values() for scores in found.values()]
+def _csv_records(reproduction: PaperReproduction, claims: Sequence[Claim]) -> dict[str, Records]:
+    also = [scores for of_run in reproduction.also.values() for scores in of_run.values()]
     scores = reproduction.scores.values()
     records = {"scores": score_records(scores, also)} if scores else {}
     return records | ({"comparison": claim_records(claims, reproduction.scores)} if claims else {})
@@ -165,8 +165,8 @@ def _outcome_section(reproduction: PaperReproduction) -> Section:
         what = " and that reproduce its numbers" if reproduction.scores else ""
         blocks.append(Prose((f"Details that the paper omits{what}:", *remarks)))
     kinds = {"url": ("paper", ""), "doi": ("DOI", "https://doi.org/"), "code": ("code", "")}
-    found = {key: getattr(paper.config, key) for key in kinds}
-    links = [(what, f"{start}{found[key]}") for key, (what, start) in kinds.items() if found[key]]
+    identifiers = {key: getattr(paper.config, key) for key in kinds}
+    links = [(what, f"{start}{identifiers[key]}") for key, (what, start) in kinds.items() if identifiers[key]]
     blocks += [Facts(tuple(links))] if links else []
     return Section("Outcome", tuple(blocks))
 
@@ -199,8 +199,8 @@ def _tables_section(reproduction: PaperReproduction, alpha: float) -> Section | 
     for verdict in reproduction.verdicts:
         by_table.setdefault(verdict.cell.table, []).append(verdict)
     tests = _significance(reproduction, alpha)
-    recomputed = {name: found for name, found in by_table.items() if any(v.value is not None for v in found)}
-    tables = [_table(reproduction, name, verdicts, tests) for name, verdicts in recomputed.items()]
+    recomputed = {name: in_table for name, in_table in by_table.items() if any(v.value is not None for v in in_table)}
+    tables = [_table_of_verdicts(reproduction, name, verdicts, tests) for name, verdicts in recomputed.items()]
     return Section("Published tables", (*_marks(reproduction, alpha), *tables)) if tables else None
 
 
@@ -234,22 +234,22 @@ def _significance(reproduction: PaperReproduction, alpha: float) -> dict[tuple[s
 
 def published_table(reproduction: PaperReproduction, name: str, verdicts: Sequence[CellVerdict]) -> Table:
     """Returns one table of the paper, with recomputed values, without marks of significance."""
-    return _table(reproduction, name, verdicts, {})
+    return _table_of_verdicts(reproduction, name, verdicts, {})
 
 
-def _rows(verdicts: Sequence[CellVerdict], attributes: Sequence[str]) -> list[tuple[str, ...]]:
+def _distinct_rows(verdicts: Sequence[CellVerdict], attributes: Sequence[str]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(tuple(getattr(v.cell, name) for name in attributes) for v in verdicts))
 
 
-def _table(
+def _table_of_verdicts(
     reproduction: PaperReproduction,
     name: str,
     verdicts: Sequence[CellVerdict],
     tests: Mapping[tuple[str, str, str], PairDifference],
 ) -> Table:
     groups = len({v.cell.group for v in verdicts}) > 1
-    row_keys = _rows(verdicts, ("group", "system"))
-    column_keys = _rows(verdicts, ("metric", "aggregate", "collection", "slice"))
+    row_keys = _distinct_rows(verdicts, ("group", "system"))
+    column_keys = _distinct_rows(verdicts, ("metric", "aggregate", "collection", "slice"))
     aggregates = len({v.cell.aggregate for v in verdicts}) > 1
     slices = len({v.cell.slice for v in verdicts}) > 1
     by_place: dict[tuple[str, ...], CellVerdict] = {
@@ -364,13 +364,13 @@ def _other_protocols_sections(reproduction: PaperReproduction) -> list[Section]:
 def _per_topic_section(reproduction: PaperReproduction, titles: bool) -> Section | None:
     pages, tables = [], []
     for name, scorer in reproduction.scorers.items():
-        found = {run: scores for (collection, run), scores in reproduction.scores.items() if collection == name}
+        scores_of = {run: scores for (collection, run), scores in reproduction.scores.items() if collection == name}
         topics = reproduction.topics[name]
-        rankings = [reproduction.rankings[(name, run)] for run in found]
+        rankings = [reproduction.rankings[(name, run)] for run in scores_of]
         collection = load_collection(scorer.collection)
-        values = list(found.values())
+        values = list(scores_of.values())
         pages.append(topic_pages(name, collection.title, topics, scorer, values, rankings, collection.link))
-        tables.append(per_topic_table(name, found, topics.by_id() if titles else {}))
+        tables.append(per_topic_table(name, scores_of, topics.by_id() if titles else {}))
     baseline = next(iter(reproduction.paper.config.baselines.values()), "")
     return Section("Per-topic results", (explorer(pages, baseline=baseline, tables=tables),)) if pages else None
 

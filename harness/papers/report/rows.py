@@ -19,20 +19,20 @@ def available_section(available: Available) -> Section:
     text: tuple[str, ...] = (
         f"Of {len(states)} rows, {counts[0]} can be run once their documents are available, {counts[1]} in part; "
         f"{counts[2]} need a resource, {counts[3]} are not implemented and {counts[4]} are blocked.",
-        f"Full collection: {_corpus(full)}.",
+        f"Full collection: {_corpus_text(full)}.",
     )
     if available.here:
         small = load_corpus(available.here.corpus)
-        text = (*text, f"Small replacement: {_corpus(small)}. It does not give the paper's numbers.")
-    return Section("Available rows", (Prose(text), _rows(available), _commands(available)))
+        text = (*text, f"Small replacement: {_corpus_text(small)}. It does not give the paper's numbers.")
+    return Section("Available rows", (Prose(text), _rows_table(available), _commands_table(available)))
 
 
-def _corpus(corpus: Corpus) -> str:
+def _corpus_text(corpus: Corpus) -> str:
     notes = "".join(f"; {note}" for note in corpus.notes)
     return f"corpus {corpus.name} ({corpus.title}{notes}): {corpus.state()}"
 
 
-def _rows(available: Available) -> Table:
+def _rows_table(available: Available) -> Table:
     rows = []
     for row in available.rows:
         state = row.state()
@@ -54,7 +54,7 @@ def _rows(available: Available) -> Table:
     return Table("available", "Rows of the paper's tables", columns, tuple(rows), (note,), row_headers=2)
 
 
-def _commands(available: Available) -> Table:
+def _commands_table(available: Available) -> Table:
     instead = [f"on {available.here.corpus}"] if available.here else []
     rows = tuple(
         (

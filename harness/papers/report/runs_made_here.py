@@ -38,29 +38,29 @@ def order_section(
     ----------
     names : metric of the paper -> how it is shown.
     """
-    found = columns(verdicts)
-    if not found:
+    table_columns = columns(verdicts)
+    if not table_columns:
         return None
     ident = "-".join(title.lower().split())
-    blocks: list[Block] = [_orders(found, names, ident)]
-    if any(column.effects for column in found):
-        blocks.append(_effects(found, names, ident))
+    blocks: list[Block] = [_orders_table(table_columns, names, ident)]
+    if any(column.effects for column in table_columns):
+        blocks.append(_effects_table(table_columns, names, ident))
     return Section(title, tuple(blocks))
 
 
-def _where(column: TableColumn, names: Callable[[str], str]) -> tuple[Cell, Cell, Cell]:
+def _column_cells(column: TableColumn, names: Callable[[str], str]) -> tuple[Cell, Cell, Cell]:
     part = ", ".join(filter(None, (column.collection, column.slice)))
     return Cell(column.table), Cell(part), Cell(names(column.metric))
 
 
-def _orders(found: Sequence[TableColumn], names: Callable[[str], str], ident: str) -> Table:
+def _orders_table(table_columns: Sequence[TableColumn], names: Callable[[str], str], ident: str) -> Table:
     rows = tuple(
         (
-            *_where(column, names),
+            *_column_cells(column, names),
             Cell(str(column.n), column.n),
             Cell("n/a") if column.tau is None else number_cell(column.tau, 3),
         )
-        for column in found
+        for column in table_columns
     )
     heads = (
         Column("table"),
@@ -72,10 +72,10 @@ def _orders(found: Sequence[TableColumn], names: Callable[[str], str], ident: st
     return Table(ident, caption, heads, rows, _EFFECT_NOTES[:1], row_headers=3)
 
 
-def _effects(found: Sequence[TableColumn], names: Callable[[str], str], ident: str) -> Table:
+def _effects_table(table_columns: Sequence[TableColumn], names: Callable[[str], str], ident: str) -> Table:
     rows = tuple(
         (
-            *_where(column, names),
+            *_column_cells(column, names),
             Cell(effect.row),
             Cell(effect.baseline),
             number_cell(effect.printed, 4),
@@ -83,7 +83,7 @@ def _effects(found: Sequence[TableColumn], names: Callable[[str], str], ident: s
             Cell("n/a") if effect.ratio is None else number_cell(effect.ratio, 2),
             Cell("n/a") if effect.delta_ri is None else number_cell(effect.delta_ri, 3),
         )
-        for column in found
+        for column in table_columns
         for effect in column.effects
     )
     numbers = ("printed effect", "effect here", "effect ratio", "ΔRI")
@@ -92,9 +92,9 @@ def _effects(found: Sequence[TableColumn], names: Callable[[str], str], ident: s
     return Table(f"{ident}-effects", "Effects, printed and recomputed", heads, rows, row_headers=4, collapsed=True)
 
 
-def marks_section(found: Sequence[MarkVerdict], names: Callable[[str], str], alpha: float) -> Section | None:
+def marks_section(marks: Sequence[MarkVerdict], names: Callable[[str], str], alpha: float) -> Section | None:
     """Returns the paper's marks of significance beside the same tests here; None if none can be tested."""
-    if not found:
+    if not marks:
         return None
     rows = tuple(
         (
@@ -107,11 +107,11 @@ def marks_section(found: Sequence[MarkVerdict], names: Callable[[str], str], alp
             Cell("yes" if mark.cell.cell.significant else "no"),
             Cell("yes" if mark.here else "no"),
         )
-        for mark in found
+        for mark in marks
     )
     heads = (*map(Column, ("row", "against", "measure")), *(Column(n, kind="number") for n in ("n", "p", "level")))
-    agree = sum(mark.agrees for mark in found)
-    said = f"{agree} of {len(found)} printed marks of significance hold here (both kinds: significant, and not)."
+    agree = sum(mark.agrees for mark in marks)
+    said = f"{agree} of {len(marks)} printed marks of significance hold here (both kinds: significant, and not)."
     note = (
         "Two-sided paired t-tests on the recomputed runs; significant if p is below the level, alpha over the number "
         "of tests of the table, as the paper corrects."

@@ -45,11 +45,9 @@ def cumulative_ranks(rated: Sequence[Ratings], targets: Sequence[Target]) -> dic
         ratings = by_target[target.id]
         for rank, each in enumerate(sorted(target.candidates, key=lambda each: -ratings[each.id]), 1):
             ranks[each.source].append(rank)
-    last = max((max(found, default=0) for found in ranks.values()), default=0)
+    last = max((max(own, default=0) for own in ranks.values()), default=0)
     return {
-        signal: np.cumsum(np.bincount(found, minlength=last + 1)[1:]) / len(found)
-        for signal, found in ranks.items()
-        if found
+        signal: np.cumsum(np.bincount(own, minlength=last + 1)[1:]) / len(own) for signal, own in ranks.items() if own
     }
 
 
@@ -137,7 +135,7 @@ def domain_counts(
     {('Algebra', 'Polynomials'): 2}
     """
     counted = Counter(
-        found for nodes in tags.values() for found in {subdomain(node) for node in nodes} if found is not None
+        domain for nodes in tags.values() for domain in {subdomain(node) for node in nodes} if domain is not None
     )
     return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
 
@@ -216,14 +214,14 @@ def token_counts(problems: Iterable[MathProblem], domains: Mapping[str, Iterable
     >>> token_counts([MathProblem("p", "Find $x^2$.", "It is $4$.")], {"p": ["Algebra"]})["Algebra"]
     TokenMeans(problems=1, formulas=4.0, words=3.0)
     """
-    found: dict[str, list[tuple[int, int]]] = {"all": []}
+    sizes: dict[str, list[tuple[int, int]]] = {"all": []}
     for problem in problems:
         text = f"{problem.statement}\n\n{problem.solution}"
         signs = sum(len(_SIGN.findall(span.latex)) for span in delimiters.formula_spans(text))
         counts = (signs, len(_WORD.findall(words_only(text))))
         for domain in dict.fromkeys(("all", *domains.get(problem.id, ()))):
-            found.setdefault(domain, []).append(counts)
-    return {domain: TokenMeans(len(rows), *np.mean(rows, axis=0).tolist()) for domain, rows in found.items() if rows}
+            sizes.setdefault(domain, []).append(counts)
+    return {domain: TokenMeans(len(rows), *np.mean(rows, axis=0).tolist()) for domain, rows in sizes.items() if rows}
 
 
 # ---- formulas or words (Figures 2 and 8) ------------------------------------------------------------------------
@@ -289,18 +287,18 @@ def preference(
     >>> found.formulas, found.differences
     (1, (0.25,))
     """
-    found: dict[str, list[float]] = {"all": []}
+    deltas: dict[str, list[float]] = {"all": []}
     by_formulas, by_words = formulas.to_dict(), words.to_dict()
     for query, candidates in best.items():
         scored = [run.get(query, {}) for run in (by_formulas, by_words)]
         means = [math.fsum(scores.get(name, 0.0) for name in candidates) / len(candidates) for scores in scored]
         if means[0] != means[1]:
             for domain in ("all", *domains.get(query, ())[:1]):
-                found.setdefault(domain, []).append(round(means[0] - means[1], 12))
-    if not found["all"]:
+                deltas.setdefault(domain, []).append(round(means[0] - means[1], 12))
+    if not deltas["all"]:
         raise HarnessError(f"runs {formulas.name} and {words.name}: no target that both prefer one way or the other")
     out = {}
-    for domain, differences in found.items():
+    for domain, differences in deltas.items():
         prefer = sum(each > 0 for each in differences)
         out[domain] = Preference(len(differences), prefer, *wilson(prefer, len(differences)), tuple(differences))
     return out
@@ -351,7 +349,7 @@ def leaderboards(
     for drawn in draws(np.random.PCG64(seed), len(names), resamples):
         if np.ptp(x[drawn]) > 0 and np.ptp(y[drawn]) > 0:
             taus.append(tau_b(x[drawn], y[drawn]))
-            rhos.append(_rho(x[drawn], y[drawn]))
+            rhos.append(_spearman(x[drawn], y[drawn]))
 
     def interval(values: list[float]) -> tuple[float, float]:
         if not values:
@@ -360,11 +358,11 @@ def leaderboards(
         return round(low, 12), round(high, 12)
 
     return LeaderboardCorrelation(
-        len(names), (round(tau_b(x, y), 12), *interval(taus)), (round(_rho(x, y), 12), *interval(rhos))
+        len(names), (round(tau_b(x, y), 12), *interval(taus)), (round(_spearman(x, y), 12), *interval(rhos))
     )
 
 
-def _rho(x: Floats, y: Floats) -> float:
+def _spearman(x: Floats, y: Floats) -> float:
     from scipy import stats
 
     if np.ptp(x) == 0 or np.ptp(y) == 0:

@@ -68,9 +68,9 @@ def write_collection(
             raise HarnessError(f"target {target.id}: has no ratings")
         ratings = by_target[target.id].by_candidate()
         for candidate in ratings:
-            documents[candidate] = _lookup(problems, candidate)
+            documents[candidate] = _problem_named(problems, candidate)
         source = {each.id: each.source for each in target.candidates}
-        own = _lookup(problems, target.id)
+        own = _problem_named(problems, target.id)
         queries.append(
             {
                 "id": target.id,
@@ -89,9 +89,9 @@ def write_collection(
     cut = [
         query
         for query in queries
-        if _has_both(query["problem"])
+        if _is_in_both_variants(query["problem"])
         and all(
-            _has_both(documents[name].statement, documents[name].solution)
+            _is_in_both_variants(documents[name].statement, documents[name].solution)
             for name in best_rated(by_target[query["id"]], order)
         )
     ]
@@ -100,7 +100,7 @@ def write_collection(
         write_lines(folder / f"queries-{variant}.jsonl", reduced)
     write_lines(folder / JOINED, ({"id": key, "text": _joined(each)} for key, each in documents.items()))
     write_ratings(folder / RATINGS, rated)
-    counts = _size(queries), _size(cut)
+    counts = _query_and_candidate_counts(queries), _query_and_candidate_counts(cut)
     for path, content in configurations(name, title, licence, *counts, notes).items():
         write_atomic(folder / path, content)
 
@@ -110,11 +110,11 @@ def _joined(problem: MathProblem) -> str:
     return problem.statement + problem.solution
 
 
-def _has_both(*texts: str) -> bool:
+def _is_in_both_variants(*texts: str) -> bool:
     return all(any(map(reduce, texts)) for reduce in VARIANTS.values())
 
 
-def _size(queries: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+def _query_and_candidate_counts(queries: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
     return len(queries), sum(len(query["candidates"]) for query in queries)
 
 
@@ -175,7 +175,7 @@ def configurations(
     return {path: yaml.safe_dump(each, sort_keys=False, allow_unicode=True, width=120) for path, each in out.items()}
 
 
-def _lookup(problems: Mapping[str, MathProblem], name: str) -> MathProblem:
+def _problem_named(problems: Mapping[str, MathProblem], name: str) -> MathProblem:
     if name not in problems:
         raise HarnessError(f"problem {name!r} is not in the databank")
     return problems[name]

@@ -256,20 +256,20 @@ def databank(
     ('Find $x$.', 1)
     """
     counts: Counter[str] = Counter()
-    found: dict[str, MathProblem] = {}
+    by_id: dict[str, MathProblem] = {}
     for each in problems:
         counts["read"] += 1
-        if each.id in found:
+        if each.id in by_id:
             raise HarnessError(f"databank: problem {each.id!r} occurs twice; ids must differ between sources")
         if each.statement.strip() and each.solution.strip():
-            found[each.id] = each
+            by_id[each.id] = each
         else:
             counts["without statement or solution"] += 1
     if rewrite is None:
         rewrite = unchanged if settings.delimiters == "none" else by_rule
-    rewritten, made = rewrite(list(found.values()))
+    rewritten, made = rewrite(list(by_id.values()))
     counts.update(made)
-    kept = _distinct(rewritten, settings.duplicates, counts)
+    kept = _without_repeats(rewritten, settings.duplicates, counts)
     if settings.balance:
         kept = _balanced(kept, settings.balance, counts)
     if settings.most is not None and len(kept) > settings.most:
@@ -301,7 +301,7 @@ def by_rule(problems: Sequence[MathProblem]) -> tuple[list[MathProblem], Counter
     return [replace(each, statement=put(each.statement), solution=put(each.solution)) for each in problems], counts
 
 
-def _distinct(problems: Sequence[MathProblem], settings: Duplicates, counts: Counter[str]) -> list[MathProblem]:
+def _without_repeats(problems: Sequence[MathProblem], settings: Duplicates, counts: Counter[str]) -> list[MathProblem]:
     seen: dict[str, MathProblem] = {}
     for each in problems:
         key = without_dollars(each.statement).casefold()
@@ -316,6 +316,7 @@ def _distinct(problems: Sequence[MathProblem], settings: Duplicates, counts: Cou
 
 
 def _balanced(problems: Sequence[MathProblem], balance: Balance, counts: Counter[str]) -> list[MathProblem]:
+    """Draws problems of the sources that `balance` names so that they are at most `ratio` times the others."""
     known = {each.source for each in problems}
     for name in balance.sources:
         if name not in known:

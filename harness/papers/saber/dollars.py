@@ -61,8 +61,8 @@ def in_dollars(text: str, bare: bool = True) -> tuple[str, bool]:
         at = span.end
     out.append(_prose(text, at, len(text), made) if bare else text[at:])
     result = "".join(out)
-    found = [result[span.start : span.end] for span in formula_spans(result) if span.kind in ("inline", "display")]
-    return (result, True) if found == made else (text, False)
+    formulas = [result[span.start : span.end] for span in formula_spans(result) if span.kind in ("inline", "display")]
+    return (result, True) if formulas == made else (text, False)
 
 
 def _wrapped(text: str, span: Span) -> str | None:

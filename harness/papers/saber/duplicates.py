@@ -83,9 +83,9 @@ def earlier(sets: Sequence[frozenset[int]], threshold: float, permutations: int 
             for band in range(permutations // rows)
         ]
         before = {j for band in bands for j in buckets.get(band, ())}
-        found = min((j for j in before if jaccard(mine, sets[j]) >= threshold), default=None)
-        if found is not None:
-            out[i] = found
+        first = min((j for j in before if jaccard(mine, sets[j]) >= threshold), default=None)
+        if first is not None:
+            out[i] = first
             continue
         for band in bands:
             buckets.setdefault(band, []).append(i)

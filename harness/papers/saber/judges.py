@@ -67,17 +67,17 @@ class LanguageModel:
         """See `Judge`; in a dry run no comparison has a decision."""
         asks = [self.ask(each) for each in comparisons]
         answers = self.client.ask(asks)
-        found = [decision(answer.text) for answer in answers]
-        unclear = [n for n, answer in enumerate(answers) if not found[n] and answer.failed != NOT_ASKED]
+        chosen = [decision(answer.text) for answer in answers]
+        unclear = [n for n, answer in enumerate(answers) if not chosen[n] and answer.failed != NOT_ASKED]
         repairs = [_repeated_ask(asks[n], answers[n]) for n in unclear]
         for n, answer in zip(unclear, self.client.ask(repairs) if repairs else (), strict=True):
-            found[n] = decision(answer.text)
-        return found
+            chosen[n] = decision(answer.text)
+        return chosen
 
     def ask(self, comparison: CandidatePair) -> Ask:
         """Returns the request to the model for a comparison."""
         target, first, second = (
-            _lookup(self.problems, name) for name in (comparison.target, comparison.first, comparison.second)
+            _problem_named(self.problems, name) for name in (comparison.target, comparison.first, comparison.second)
         )
         return Ask(prompts.messages(PROMPT, target=target, first=first, second=second, explain=self.explain))
 
@@ -111,13 +111,13 @@ class KeptModel:
         answers = [first]
         if first is not None and not decision(first.text):
             answers += self._model.client.kept([_repeated_ask(ask, first)])
-        found = [answer for answer in answers if answer is not None]
-        if len(found) < len(answers):
+        given = [answer for answer in answers if answer is not None]
+        if len(given) < len(answers):
             self.open.append(size)
-            self.paid += found
+            self.paid += given
             return 0
-        self.seen.append(Taken(size, len(found), sum(a.tokens_in for a in found), sum(a.tokens_out for a in found)))
-        return decision(found[-1].text)
+        self.seen.append(Taken(size, len(given), sum(a.tokens_in for a in given), sum(a.tokens_out for a in given)))
+        return decision(given[-1].text)
 
 
 def _repeated_ask(ask: Ask, answer: Answer) -> Ask:
@@ -132,11 +132,11 @@ def decision(text: str) -> int:
     (1, 0, 0)
     """
     last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
-    found = set(_DECISION.findall(last))
-    return int(found.pop()) if len(found) == 1 else 0
+    decisions = set(_DECISION.findall(last))
+    return int(decisions.pop()) if len(decisions) == 1 else 0
 
 
-def _lookup(problems: Mapping[str, MathProblem], name: str) -> MathProblem:
+def _problem_named(problems: Mapping[str, MathProblem], name: str) -> MathProblem:
     if name not in problems:
         raise HarnessError(f"judge: problem {name!r} is not in the databank")
     return problems[name]

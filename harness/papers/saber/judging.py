@@ -111,9 +111,9 @@ def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "liv
     def make(folders: Folders, out: Path) -> None:
         targets, problems = read_targets_and_problems(folders)
         judge = judge_of(settings, targets, problems, mode)
-        played = _played(settings, targets, judge)
+        played = _tournaments(settings, targets, judge)
         swiss.write_games(out / swiss.GAMES, played)
-        write_counts(out, {"judge": settings.named(), **_counts(played)})
+        write_counts(out, {"judge": settings.named(), **_game_counts(played)})
 
     def plan(folders: Folders) -> StepEstimate:
         if not {"databank", "select"} <= set(folders):
@@ -126,7 +126,7 @@ def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "liv
         if settings.by != "llm":
             return StepEstimate({"comparisons at most": games})
         judge = KeptModel(_language_model(settings, problems, "dry"))
-        _played(settings, targets, judge)
+        _tournaments(settings, targets, judge)
         return _planned(load_endpoint(settings.endpoint), judge)
 
     needs = ("databank", "select")
@@ -163,7 +163,7 @@ def second_opinion(settings: JudgeSettings, folders: Folders, mode: Mode = "live
     return len(both), sum(answer == preferred for answer, preferred in both)
 
 
-def _played(settings: JudgeSettings, targets: Sequence[Target], judge: Judge) -> list[swiss.Games]:
+def _tournaments(settings: JudgeSettings, targets: Sequence[Target], judge: Judge) -> list[swiss.Games]:
     drawn = settings.shown == "drawn"
     return swiss.tournaments(candidates_of(targets), judge, settings.rounds, settings.seed, drawn=drawn)
 
@@ -178,7 +178,7 @@ def candidates_of(targets: Sequence[Target]) -> dict[str, list[str]]:
     return {target.id: [each.id for each in target.candidates] for target in targets}
 
 
-def _counts(played: Sequence[swiss.Games]) -> dict[str, object]:
+def _game_counts(played: Sequence[swiss.Games]) -> dict[str, object]:
     bias = swiss.position_bias(played)
     out = sum(len(names) for each in played for names in each.sat_out)
     counts: dict[str, object] = {
@@ -218,7 +218,7 @@ def judge_of(
         return _language_model(settings, problems, mode)
     if settings.by == "oracle":
         drawn = {
-            target.id: {each.id: _normal(settings.seed, target.id, each.id) for each in target.candidates}
+            target.id: {each.id: _normal_number(settings.seed, target.id, each.id) for each in target.candidates}
             for target in targets
         }
         return Oracle(drawn, settings.noise, seed=settings.seed)
@@ -226,7 +226,7 @@ def judge_of(
     if missing := [name for name in wanted if name not in problems]:
         raise HarnessError(f"problem {missing[0]!r} is not in the databank")
     texts = [judged_text(problems[name]) for name in wanted]
-    vectors = _encoded(settings, texts) if settings.encoder else word_vectors(texts)
+    vectors = _encoded_texts(settings, texts) if settings.encoder else word_vectors(texts)
     return Embedding(dict(zip(wanted, vectors, strict=True)))
 
 
@@ -235,7 +235,7 @@ def _language_model(settings: JudgeSettings, problems: Mapping[str, MathProblem]
     return LanguageModel(client, problems, settings.explain)
 
 
-def _normal(*names: object) -> float:
+def _normal_number(*names: object) -> float:
     radius, angle = (draw(*names, part) for part in ("radius", "angle"))
     return math.sqrt(-2 * math.log(1 - radius)) * math.cos(2 * math.pi * angle)
 
@@ -249,7 +249,7 @@ def _encoder_identity(name: str) -> dict[str, Any]:
     return encoder.identity(name, EncoderSettings())
 
 
-def _encoded(settings: JudgeSettings, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+def _encoded_texts(settings: JudgeSettings, texts: Sequence[str]) -> npt.NDArray[np.float32]:
     from harness.systems.dense import encoder
 
     vectors: npt.NDArray[np.float32] = encoder.load(str(settings.encoder), device=settings.device).encode(

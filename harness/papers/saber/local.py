@@ -73,14 +73,14 @@ def annotated(
     stemmed = view("text", stop="english", stem="english", fold=False)
     texts = [f"{problem.statement}\n{problem.solution}" for problem in problems]
     bags = [set(stemmed(text)) for text in texts]
-    found = Counter(word for bag in bags for word in bag)
-    rare = {word: float(np.log1p(len(problems) / count)) for word, count in found.items()}
+    document_counts = Counter(word for bag in bags for word in bag)
+    rare = {word: float(np.log1p(len(problems) / count)) for word, count in document_counts.items()}
     nodes = [node for node in ontology.children if node != ROOT]
     titles = [title_words(ontology.title(node)) for node in nodes]
     tree = _Tree(ontology, nodes)
     column = {word: i for i, word in enumerate(rare)}
     weights = _title_weights([set(stemmed(title)) for title in titles], column, rare)
-    vectors = None if encode is None else _unit(encode(titles))
+    vectors = None if encode is None else _normalised(encode(titles))
     for start in track(range(0, len(problems), TOGETHER), "annotating by keywords"):
         part = range(start, min(start + TOGETHER, len(problems)))
         starts = np.concatenate([[0], np.cumsum([len(bags[i]) for i in part])]).astype(np.int64)
@@ -88,7 +88,7 @@ def annotated(
         have = sparse.csr_array((np.ones(len(columns)), columns, starts), shape=(len(part), len(column)))
         scores: Floats = np.ascontiguousarray((have @ weights).toarray().T)  # node x problem
         if vectors is not None and encode is not None:
-            mine = _unit(encode([texts[i] for i in part]))
+            mine = _normalised(encode([texts[i] for i in part]))
             scores = (scores + np.maximum(vectors.astype(np.float64) @ mine.T, 0.0)) / 2
         best = tree.best(scores)
         for row, i in enumerate(part):
@@ -111,7 +111,7 @@ def _title_weights(titles: Sequence[set[str]], column: dict[str, int], rare: dic
     return sparse.csr_array((values, (rows, columns)), shape=(len(column), len(titles)))
 
 
-def _unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+def _normalised(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
 
@@ -166,7 +166,7 @@ def idea(
     rated = []
     for at, sentence in enumerate(_SENTENCE.split(" ".join(solution.split()))):
         formulas = formula_spans(sentence)
-        prose = _without(sentence, formulas)
+        prose = _without_formulas(sentence, formulas)
         content = [word for word in _WORD.findall(prose) if word.lower() not in _STOP and len(word) > 2]
         if len(content) < 4:
             continue
@@ -179,7 +179,7 @@ def idea(
     return rated[0][2], tuple(" ".join(text.split()[:6]) for _, _, text in rated[1:4])
 
 
-def _without(sentence: str, formulas: Sequence[tuple[int, int, str, str]]) -> str:
+def _without_formulas(sentence: str, formulas: Sequence[tuple[int, int, str, str]]) -> str:
     out, at = [], 0
     for start, end, _, _ in formulas:
         out += [sentence[at:start], "…"]

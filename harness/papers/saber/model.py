@@ -66,9 +66,9 @@ class Walk:
     def go_on(self, answers: Sequence[Mapping[str, float] | None]) -> None:
         """Descends one level, given child title -> relevance for each node; None for a bad answer."""
         nodes, self._nodes = self._nodes, []
-        for node, found in zip(nodes, answers, strict=True):
+        for node, answer in zip(nodes, answers, strict=True):
             for child in self._ontology.children[node]:
-                relevance = float((found or {}).get(self._ontology.title(child), 0.0))
+                relevance = float((answer or {}).get(self._ontology.title(child), 0.0))
                 if relevance >= self._threshold:
                     self.tags[child] = relevance
                     if self._ontology.children[child]:
@@ -104,10 +104,10 @@ def annotated(
                 walk.go_on([answer.value for answer in mine])
                 bad[i]["bad answers on topics"] += sum(bool(answer.failed) for answer in mine)
         for problem, idea, walk, counts in zip(part, ideas, walks, bad, strict=True):
-            yield problem.id, _annotation(idea.value, walk.tags), counts
+            yield problem.id, _as_annotation(idea.value, walk.tags), counts
 
 
-def _annotation(idea: Mapping[str, Any] | None, tags: Mapping[str, float]) -> Annotation:
+def _as_annotation(idea: Mapping[str, Any] | None, tags: Mapping[str, float]) -> Annotation:
     said = idea or {"noCoreIdea": True, "supportingIdeas": []}
     core = None if said["noCoreIdea"] or not said["coreIdea"] else str(said["coreIdea"]).strip()
     return Annotation(core, tuple(said["supportingIdeas"]), scaled(tags))
@@ -129,11 +129,11 @@ def plan(problems: Sequence[MathProblem], ontology: Ontology, client: Client, th
         walk = Walk(problem, ontology, threshold)
         answers: list[Answer | None] = [idea]
         while asks := walk.asks():
-            found = client.kept(asks)
-            answers += found
-            if any(answer is None for answer in found):
+            kept = client.kept(asks)
+            answers += kept
+            if any(answer is None for answer in kept):
                 break
-            walk.go_on([answer.value if answer else None for answer in found])
+            walk.go_on([answer.value if answer else None for answer in kept])
         taken = [answer for answer in answers if answer]
         total = Taken(size, len(taken), sum(a.tokens_in for a in taken), sum(a.tokens_out for a in taken))
         if len(taken) == len(answers):

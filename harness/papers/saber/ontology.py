@@ -58,27 +58,27 @@ class Ontology:
             The input has another form or no topics, a title is empty or contains a slash, or there are too many nodes
             or levels.
         """
-        found: dict[str, dict[str, None]] = {ROOT: {}}
+        nodes: dict[str, dict[str, None]] = {ROOT: {}}
 
         def walk(node: object, name: str, depth: int) -> None:
             links = node.get("links", []) if isinstance(node, dict) else None
             if not isinstance(links, list):
                 raise HarnessError(f"node {name or 'at the top'!r}: expected an object with 'title' and a list 'links'")
-            if depth > _DEEPEST or len(found) > _MOST:
+            if depth > _DEEPEST or len(nodes) > _MOST:
                 raise HarnessError(f"node {name!r}: more than {_DEEPEST} levels, or {_MOST:,} nodes")
             for link in links:
                 title = link.get("title") if isinstance(link, dict) else None
                 if not isinstance(title, str) or not title.strip() or "/" in title or not title.isprintable():
                     raise HarnessError(f"below {name or 'the top'!r}: title {title!r}: expected text without slashes")
                 inner = f"{name}/{title}" if name else title
-                found[name][inner] = None
-                found.setdefault(inner, {})
+                nodes[name][inner] = None
+                nodes.setdefault(inner, {})
                 walk(link, inner, depth + 1)
 
         walk(tree, ROOT, 0)
-        if len(found) == 1:
+        if len(nodes) == 1:
             raise HarnessError("holds no topics: expected an object with 'title' and a list 'links' of such objects")
-        return cls({name: tuple(below) for name, below in found.items()})
+        return cls({name: tuple(below) for name, below in nodes.items()})
 
     @classmethod
     def read(cls, path: Path) -> Ontology:
@@ -118,8 +118,8 @@ def most_specific(tags: Iterable[str]) -> tuple[str, ...]:
     >>> most_specific(["A", "A/x", "B", "A/x/y"]), most_specific(["A", "A/x", "A-B"])
     (('A/x/y', 'B'), ('A', 'A-B', 'A/x'))
     """
-    found = sorted(set(tags))
-    return tuple(tag for tag, after in zip(found, [*found[1:], ""], strict=False) if not after.startswith(f"{tag}/"))
+    names = sorted(set(tags))
+    return tuple(tag for tag, after in zip(names, [*names[1:], ""], strict=False) if not after.startswith(f"{tag}/"))
 
 
 @dataclass(frozen=True)

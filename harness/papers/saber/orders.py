@@ -122,6 +122,6 @@ def means(points: Sequence[OrderAccuracy]) -> dict[tuple[float, int, str, str], 
         return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
     return {
-        key: (*spread([each.inversions for each in found]), *spread([each.tau for each in found]))
-        for key, found in grouped.items()
+        key: (*spread([each.inversions for each in with_key]), *spread([each.tau for each in with_key]))
+        for key, with_key in grouped.items()
     }

@@ -84,10 +84,11 @@ class Thresholds(NamedTuple):
         >>> round(found.bma, 9), round(found.jaccard, 9)
         (0.857666016, 0.999755859)
         """
-        return Thresholds(*map(_least, self))
+        return Thresholds(*map(_least_rounded_up, self))
 
 
-def _least(threshold: float) -> float:
+def _least_rounded_up(threshold: float) -> float:
+    """Returns the least number that a float16 rounds to at least the threshold."""
     high = np.float16(threshold)
     middle = (float(high) + float(np.nextafter(high, np.float16(0)))) / 2
     return middle if np.float16(middle) >= high else float(np.nextafter(middle, 1.0))  # a tie rounds to even
@@ -212,7 +213,7 @@ class _TileRow(NamedTuple):
     best: Floats
 
 
-def _block(features: Features, start: int, stop: int) -> _ProblemBlock:
+def _problem_block(features: Features, start: int, stop: int) -> _ProblemBlock:
     mine = features.tags[start:stop]
     counts = np.array([len(each) for each in mine], np.int64)
     flat = np.concatenate([*mine, np.empty(0, np.int32)]).astype(np.int64)
@@ -222,7 +223,8 @@ def _block(features: Features, start: int, stop: int) -> _ProblemBlock:
     return _ProblemBlock(start, mine, matrix, counts.astype(float), ideas, np.diff(ideas.indptr).astype(float))
 
 
-def _row(lins: Floats, block: _ProblemBlock) -> _TileRow:
+def _tiles(lins: Floats, block: _ProblemBlock) -> _TileRow:
+    """Returns a block of problems with the information contents of the topics that it uses, as a row of tiles."""
     used, positions = np.unique(block.matrix.indices, return_inverse=True)
     matrix = sparse.csr_array((block.matrix.data, positions, block.matrix.indptr), shape=(len(block.tags), len(used)))
     return _TileRow(block, matrix, np.ascontiguousarray(lins[:, used]), _best(lins, block.tags))
@@ -280,11 +282,11 @@ def _tile(row: _TileRow, other: _ProblemBlock, least: Thresholds) -> SimilarPair
 
 def row_of_tiles(features: Features, start: int, block: int, thresholds: Thresholds) -> SimilarPairs:
     """Returns the high pairs of a block of problems, from `start` on, with all later problems."""
-    mine = _block(features, start, start + block)
-    row, least = _row(features.lins, mine), thresholds.least()
+    mine = _problem_block(features, start, start + block)
+    row, least = _tiles(features.lins, mine), thresholds.least()
     parts = []
     for begin in range(start, len(features), block):
-        other = mine if begin == start else _block(features, begin, begin + block)
+        other = mine if begin == start else _problem_block(features, begin, begin + block)
         parts.append(_tile(row, other, least))
     joined = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     order = np.argsort(joined[0], kind="stable")  # columns ascend within a tile and from tile to tile
@@ -312,12 +314,12 @@ def thresholds(features: Features, settings: PairSettings) -> Thresholds:
         return Thresholds(settings.bma, settings.jaccard)
     rng = np.random.default_rng(settings.seed)
     rows = np.sort(rng.choice(count, size=min(settings.sample, count), replace=False))
-    mine = _block(features.part(rows), 0, len(rows))
+    mine = _problem_block(features.part(rows), 0, len(rows))
     ideas = _jaccard(_shared(mine, mine).toarray(), mine.words[:, None], mine.words[None, :])
     out = []
-    pairs = {"bma": (settings.bma, _bma(_row(features.lins, mine), mine)), "jaccard": (settings.jaccard, ideas)}
-    for name, (given, found) in pairs.items():
-        value = given if given is not None else _quantile(found, settings.quantile)
+    pairs = {"bma": (settings.bma, _bma(_tiles(features.lins, mine), mine)), "jaccard": (settings.jaccard, ideas)}
+    for name, (given, similarities) in pairs.items():
+        value = given if given is not None else _quantile(similarities, settings.quantile)
         if value <= 0:
             raise HarnessError(
                 f"pairs: the quantile {settings.quantile:g} of the similarities {name!r} is 0: "
@@ -351,8 +353,8 @@ def find_pairs(features: Features, settings: PairSettings, out: Path, limits: Th
     stop = Event()
 
     def make(start: int, folder: Path) -> None:
-        found = row_of_tiles(features, start, settings.block, limits)
-        for name, values in (("left", found.left), ("right", found.right), ("kind", found.kinds(limits))):
+        row_pairs = row_of_tiles(features, start, settings.block, limits)
+        for name, values in (("left", row_pairs.left), ("right", row_pairs.right), ("kind", row_pairs.kinds(limits))):
             np.save(folder / f"{name}-{start:09d}.npy", values)
 
     with progress("pairs of problems", total, " million") as shown, ThreadPoolExecutor(settings.threads) as pool:

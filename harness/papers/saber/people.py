@@ -70,16 +70,16 @@ def pairs_to_judge(
     HarnessError
         There are fewer than `number` pairs.
     """
-    found = []
+    numbered = []
     for target, values in ratings.items():
         for a, b in combinations(sorted(values), 2):
             ahead = values[a] - values[b]
             if other is None or ahead * (other[target][a] - other[target][b]) < 0:
-                found.append((draw(seed, "people", target, a, b), target, a, b))
-    if len(found) < number:
-        raise HarnessError(f"comparison: {number} pairs requested, but there are only {len(found)}")
+                numbered.append((draw(seed, "people", target, a, b), target, a, b))
+    if len(numbered) < number:
+        raise HarnessError(f"comparison: {number} pairs requested, but there are only {len(numbered)}")
     out = []
-    for luck, target, a, b in sorted(found)[:number]:
+    for luck, target, a, b in sorted(numbered)[:number]:
         swapped = draw(seed, "swap people", luck) < 0.5
         out.append(CandidatePair(target, b, a) if swapped else CandidatePair(target, a, b))
     return out

@@ -117,7 +117,7 @@ def steps(settings: BuilderSettings, where: str, mode: Mode = "live") -> tuple[B
     HarnessError
         A source, an ontology, an endpoint or an encoder is missing.
     """
-    tree = _fetched(settings.ontology, f"{where}: ontology")
+    tree = _local_path(settings.ontology, f"{where}: ontology")
     return (
         _databank_step(settings.databank, f"{where}: databank", mode),
         _annotate_step(settings.annotate, tree, mode),
@@ -135,9 +135,9 @@ def counts_of(folder: Path) -> dict[str, Any]:
     return dict(json.loads(read_bytes(folder / COUNTS)))
 
 
-def _fetched(mapping: Mapping[str, Any], where: str) -> Path:
-    found = resource(mapping, where)
-    return found if isinstance(found, Path) else fetch_resources([found])[0]
+def _local_path(mapping: Mapping[str, Any], where: str) -> Path:
+    source = resource(mapping, where)
+    return source if isinstance(source, Path) else fetch_resources([source])[0]
 
 
 def _problems(folders: Folders) -> list[MathProblem]:
@@ -211,7 +211,7 @@ def _annotate_step(settings: AnnotateSettings, tree: Path, mode: Mode) -> Builde
                 made[name] = annotation
                 bad.update(counts)
         else:
-            encode = _encode(settings) if settings.encoder else None
+            encode = _encode_function(settings) if settings.encoder else None
             made = dict(local.annotated(problems, ontology, encode, settings.beam, settings.share))
         write_annotations(out / ANNOTATIONS, made)
         write_counts(out, {**annotator, **_annotation_counts(made), **bad})
@@ -244,7 +244,7 @@ def pilot(settings: BuilderSettings, databank: Path, count: int) -> str:
     """
     if settings.annotate.by != "llm":
         raise HarnessError("--pilot: this builder annotates without a language model")
-    ontology = Ontology.read(_fetched(settings.ontology, "ontology"))
+    ontology = Ontology.read(_local_path(settings.ontology, "ontology"))
     problems = sample(_problems({"databank": databank}), count)
     client = Client(load_endpoint(settings.annotate.endpoint), "live", settings.annotate.budget)
     asked = sum(1 for _ in model.annotated(problems, ontology, client, settings.annotate.threshold))
@@ -272,7 +272,7 @@ def _encoder_identity(name: str) -> dict[str, Any]:
     return encoder.identity(name, EncoderSettings())
 
 
-def _encode(settings: AnnotateSettings) -> local.Encode:
+def _encode_function(settings: AnnotateSettings) -> local.Encode:
     from harness.systems.dense import encoder
 
     loaded = encoder.load(cast(str, settings.encoder), device=settings.device)
@@ -281,15 +281,15 @@ def _encode(settings: AnnotateSettings) -> local.Encode:
 
 def _ontology_step() -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
-        found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
-        info = information(annotation.tags for annotation in found.values())
+        tagged = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
+        info = information(annotation.tags for annotation in tagged.values())
         rows = (
             {"node": node, "tags": info.frequency[node], "content": info.content(node)}
             for node in sorted(info.frequency)
         )
         write_lines(out / NODES, rows)
         tops = {f"at or below {node}": info.frequency[node] for node in sorted(info.frequency) if "/" not in node}
-        write_counts(out, {"problems": len(found), "tags": info.tags, "topics in use": len(info.frequency), **tops})
+        write_counts(out, {"problems": len(tagged), "tags": info.tags, "topics in use": len(info.frequency), **tops})
 
     modules = (information.__module__, comparable.__module__)
     return BuilderStep("ontology", ("annotate",), {}, modules, make, lambda _: StepEstimate())
@@ -306,9 +306,9 @@ def read_information(folder: Path) -> Information:
 
 def _pairs_step(settings: PairSettings) -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
-        found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS)).values()
+        tagged = comparable(read_annotations(folders["annotate"] / ANNOTATIONS)).values()
         info = read_information(folders["ontology"])
-        made = features([each.tags for each in found], [each.core or "" for each in found], info)
+        made = features([each.tags for each in tagged], [each.core or "" for each in tagged], info)
         limits: Thresholds = thresholds(made, settings)
         kept = find_pairs(made, settings, out, limits)
         write_atomic(out / THRESHOLDS, json.dumps(limits._asdict()) + "\n")
@@ -326,9 +326,9 @@ def _pairs_step(settings: PairSettings) -> BuilderStep:
 
 def _select_step(settings: SelectSettings) -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
-        found = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
-        domains = [domains_of(annotation.tags, settings.domains) for annotation in found.values()]
-        targets, counts = select(list(found), domains, lambda: read_pairs(folders["pairs"]), settings)
+        tagged = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
+        domains = [domains_of(annotation.tags, settings.domains) for annotation in tagged.values()]
+        targets, counts = select(list(tagged), domains, lambda: read_pairs(folders["pairs"]), settings)
         write_targets(out / TARGETS, targets)
         write_counts(out, counts)
 

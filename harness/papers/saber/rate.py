@@ -158,9 +158,9 @@ def strengths(won: Floats, penalty: float = PENALTY) -> tuple[Floats, Floats]:
         length = 1.0
         # Near the maximum sums differ by rounding only; rejecting a step for that would stop too early.
         least = objective - 1e-10 * (1.0 + abs(objective))
-        while (found := _objective(value + length * step, won, penalty)) < least and length > 1e-12:
+        while (reached := _objective(value + length * step, won, penalty)) < least and length > 1e-12:
             length /= 2
-        value, objective = value + length * step, found
+        value, objective = value + length * step, reached
     return value - value.mean(), curvature
 
 
@@ -176,7 +176,7 @@ def write_ratings(path: Path, rated: Sequence[Ratings]) -> None:
 
 def read_ratings(path: Path) -> list[Ratings]:
     """Reads the ratings of a file, grouped by target; raises what `lines.read_lines` raises."""
-    found: dict[str, list[Rating]] = {}
+    ratings_of: dict[str, list[Rating]] = {}
     for target, row in read_lines(path, lambda row: (row.pop("target"), Rating(**row))):
-        found.setdefault(target, []).append(row)
-    return [Ratings(target, tuple(rows)) for target, rows in found.items()]
+        ratings_of.setdefault(target, []).append(row)
+    return [Ratings(target, tuple(rows)) for target, rows in ratings_of.items()]

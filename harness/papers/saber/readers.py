@@ -63,14 +63,14 @@ def worded(problem: str, solution: str = "") -> str:
 
 def read_topics(data: bytes, path: str, language: str = "eng", *, full: bool = False) -> Topics:
     """Returns the queries: the statement as `body`, with the solution if `full`; attribute `domain`."""
-    found = []
+    numbered = []
     for line, query in queries(data, path):
         text = worded(query.problem, query.solution) if full else query.problem
         attributes = {"domain": SEPARATOR.join(query.domains)} if query.domains else {}
-        found.append(
+        numbered.append(
             (line, Topic(query.id, "", text, (), numbered_formulas(f"{query.id}.", text), language, attributes))
         )
-    return topic_files.unique(found, path)
+    return topic_files.unique(numbered, path)
 
 
 def read_qrels(data: bytes, path: str, edition: str) -> Qrels:
@@ -104,7 +104,7 @@ def _ids_of_documents(path: Path) -> Iterator[tuple[int, str]]:
     for number, row in _rows(_lines_of(path), str(path)):
         if "candidates" in row or "relevance_scores" in row:
             raise format_error(path, number, "is a query, expected a document")
-        _texts(row, str(path), number)
+        _problem_and_solution(row, str(path), number)
         yield number, row["id"]
 
 
@@ -134,12 +134,12 @@ def queries(data: bytes, path: str) -> Iterator[tuple[int, SaberQuery]]:
         domains = row.get("domains") or []
         if not isinstance(domains, list) or any(not isinstance(each, str) or ";" in each for each in domains):
             raise format_error(path, number, "'domains' must be a list of names without ';'")
-        yield number, SaberQuery(row["id"], *_texts(row, path, number), tuple(domains), ratings)
+        yield number, SaberQuery(row["id"], *_problem_and_solution(row, path, number), tuple(domains), ratings)
 
 
-def _documents(path: Path, *, full: bool) -> Documents:
+def _problem_documents(path: Path, *, full: bool) -> Documents:
     for number, row in _rows(_lines_of(path), str(path)):
-        name, (problem, solution) = row["id"], _texts(row, str(path), number)
+        name, (problem, solution) = row["id"], _problem_and_solution(row, str(path), number)
         text = worded(problem, solution) if full else problem
         yield (path, number), Document(name, "", text, (), numbered_formulas(f"{name}.", text))
 
@@ -148,12 +148,12 @@ def _lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     return ((number, line) for number, line in numbered_lines(path) if line.strip())
 
 
-def _read(corpus: Corpus, remarks: Remarks, *, full: bool) -> Documents:
-    yield from _documents(corpus.path, full=full)
+def _read_documents(corpus: Corpus, remarks: Remarks, *, full: bool) -> Documents:
+    yield from _problem_documents(corpus.path, full=full)
 
 
-FULL = CorpusReader("saber", partial(_read, full=True), version=2)
-STATEMENTS = CorpusReader("saber-statements", partial(_read, full=False), version=2)
+FULL = CorpusReader("saber", partial(_read_documents, full=True), version=2)
+STATEMENTS = CorpusReader("saber-statements", partial(_read_documents, full=False), version=2)
 READERS = (
     FileForm(FULL.name, read_topics, read_qrels, FULL, source="saber-math-data", check=check),
     FileForm("saber-full", partial(read_topics, full=True)),
@@ -165,7 +165,7 @@ def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
     return ((number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip())
 
 
-def _row(line: bytes, path: str, number: int) -> dict[str, Any]:
+def _parse_row(line: bytes, path: str, number: int) -> dict[str, Any]:
     try:
         row = json.loads(line, parse_constant=lambda _: math.nan, object_pairs_hook=unique_names)
     except (ValueError, RecursionError) as error:
@@ -179,7 +179,7 @@ def _rows(numbered: Iterable[tuple[int, bytes]], path: str) -> Iterator[tuple[in
     """Yields the object of each line with its `id`; if no line has one, ids are line numbers from 0."""
     have: dict[str, bool] = {}
     for place, (number, line) in enumerate(numbered):
-        row = _row(line, path, number)
+        row = _parse_row(line, path, number)
         for key in _ALIKE:
             if have.setdefault(key, key in row) is not (key in row):
                 said = f"{'lacks' if have[key] else 'has'} the key {key!r}, unlike the lines before it"
@@ -195,7 +195,7 @@ def _name(value: object, what: str, path: str, number: int) -> str:
     return str(value)
 
 
-def _texts(row: dict[str, Any], path: str, number: int) -> tuple[str, str]:
+def _problem_and_solution(row: dict[str, Any], path: str, number: int) -> tuple[str, str]:
     texts = (row.get("problem"), row.get("solution", ""))
     for key, text in zip(("problem", "solution"), texts, strict=True):
         if not isinstance(text, str) or (key == "problem" and not text.strip()):

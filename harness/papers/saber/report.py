@@ -92,7 +92,7 @@ def domains_table(counts: Mapping[tuple[str, str], int], problems: int) -> Table
     return Table("subdomains", "Domains and subdomains", columns, rows, (note,), row_headers=2)
 
 
-def retrieved_table(target: str, found: Sequence[Retrieved], first: int = 10) -> Table:
+def retrieved_table(target: str, candidates: Sequence[Retrieved], first: int = 10) -> Table:
     """Returns the domains of the first candidates of one target (Figure 7)."""
     rows = tuple(
         (
@@ -101,7 +101,7 @@ def retrieved_table(target: str, found: Sequence[Retrieved], first: int = 10) ->
             number_cell(each.first, 0),
             Cell("yes" if each.own else ""),
         )
-        for each in found
+        for each in candidates
     )
     titles = ("candidates", f"among the first {first}")
     columns = (*(Column(t) for t in ("domain", "subdomain")), *(Column(t, kind="number") for t in titles))
@@ -126,7 +126,7 @@ def tokens_table(counts: Mapping[str, TokenMeans]) -> Table:
     return Table("tokens", "Tokens by domain", columns, rows, (note,))
 
 
-def preference_table(found: Mapping[str, Mapping[str, Preference]]) -> Table:
+def preference_table(systems: Mapping[str, Mapping[str, Preference]]) -> Table:
     """Returns the preferences of systems by domain (Figures 2 and 8)."""
     columns = (
         Column("system"),
@@ -145,14 +145,14 @@ def preference_table(found: Mapping[str, Mapping[str, Preference]]) -> Table:
             interval_cell(each.low, each.high),
             number_cell(float(np.mean(each.differences)), 4),
         )
-        for system, domains in found.items()
+        for system, domains in systems.items()
         for domain, each in domains.items()
     )
     note = "Share of queries whose formulas score higher than their words with the five best-rated candidates."
     return Table("preference", "Formulas or words", columns, rows, (note,), row_headers=2)
 
 
-def correlation_table(found: Iterable[tuple[str, str, LeaderboardCorrelation]]) -> Table:
+def correlation_table(pairs: Iterable[tuple[str, str, LeaderboardCorrelation]]) -> Table:
     """Returns the correlation of each two leaderboards."""
     columns = [Column("leaderboard"), Column("against"), Column("systems", kind="number")]
     for name in ("Kendall's tau", "Spearman's rho"):
@@ -167,13 +167,13 @@ def correlation_table(found: Iterable[tuple[str, str, LeaderboardCorrelation]]) 
             number_cell(each.rho[0]),
             interval_cell(*each.rho[1:]),
         )
-        for a, b, each in found
+        for a, b, each in pairs
     )
     note = "Percentile bootstrap over systems."
     return Table("leaderboards", "Rank correlation of leaderboards", tuple(columns), rows, (note,), row_headers=2)
 
 
-def people_table(found: Mapping[str, PeopleAgreement]) -> Table:
+def people_table(orders: Mapping[str, PeopleAgreement]) -> Table:
     """Returns the agreement of people with each order."""
     columns = (
         Column("order"),
@@ -188,27 +188,27 @@ def people_table(found: Mapping[str, PeopleAgreement]) -> Table:
             number_cell(each.agreed / each.choices if each.choices else math.nan),
             interval_cell(each.low, each.high),
         )
-        for name, each in found.items()
+        for name, each in orders.items()
     )
-    left = max((each.unknown for each in found.values()), default=0)
+    left = max((each.unknown for each in orders.values()), default=0)
     notes = (f"{left:,} choices of unknown candidates are left out.",) if left else ()
     return Table("people", "Agreement of people with orders", columns, rows, notes)
 
 
-def _second_section(judge: str, games: int, same: int) -> Section:
+def _second_judge_section(judge: str, games: int, same: int) -> Section:
     low, high = wilson(same, games)
     share = f"{same / games:.3f} (95% interval {low:.3f} to {high:.3f})" if games else "n/a"
     items = (("judge", judge), ("comparisons that both decide", f"{games:,}"), ("same preference", share))
     return Section("Second judge", (Facts(items),))
 
 
-def truth_section(found: Above, truth: str) -> Section:
+def truth_section(above: Above, truth: str) -> Section:
     """Returns ratings beside the judgments of another collection."""
     items = (
         ("judgments of", truth),
-        ("targets with relevant and other candidates", f"{found.targets:,}"),
-        ("relevant candidates", f"{found.relevant:,}"),
-        ("relevant rated above others", f"{found.share:.3f} (95% interval {found.low:.3f} to {found.high:.3f})"),
+        ("targets with relevant and other candidates", f"{above.targets:,}"),
+        ("relevant candidates", f"{above.relevant:,}"),
+        ("relevant rated above others", f"{above.share:.3f} (95% interval {above.low:.3f} to {above.high:.3f})"),
     )
     said = "Share of pairs of a relevant and another candidate in which the relevant one has the higher rating."
     return Section("Independent judgments", (Facts(items), Prose((said,))))
@@ -261,7 +261,7 @@ def built_report(settings: BuilderSettings, folders: Mapping[str, Path], beside:
         raise HarnessError(f"target {shown!r} is unknown; {suggestion(shown, rated)}")
     place, domains = subdomain_finder(settings.select.domains), settings.select.domains
     counts = list(domain_counts(tags, place).items())[:MOST_SUBDOMAINS]
-    of_problems = {name: domains_of(found, domains) for name, found in tags.items()}
+    of_problems = {name: domains_of(tagged, domains) for name, tagged in tags.items()}
     sections = [
         tournament_section(played, settings.judge.named(), drawn=settings.judge.shown == "drawn"),
         ranks_section(cumulative_ranks(list(rated.values()), targets)),
@@ -278,15 +278,15 @@ def built_report(settings: BuilderSettings, folders: Mapping[str, Path], beside:
         of = {target.id: target.domains for target in targets}
         order = {name: place for place, name in enumerate(problems)}
         best = {name: best_rated(each, order) for name, each in rated.items()}
-        found = {name: preference(*runs, best, of) for name, runs in beside.preferences.items()}
-        sections.append(Section("Preference for formulas or words", (preference_table(found),)))
+        preferences = {name: preference(*runs, best, of) for name, runs in beside.preferences.items()}
+        sections.append(Section("Preference for formulas or words", (preference_table(preferences),)))
     if beside.boards:
         compared = [(a, b, leaderboards(mine, theirs)) for a, mine, b, theirs in beside.boards]
         sections.append(Section("Leaderboards", (correlation_table(compared),)))
     if beside.people:
         sections.append(Section("Human agreement", (people_table(beside.people),)))
     if beside.second is not None:
-        sections.append(_second_section(*beside.second))
+        sections.append(_second_judge_section(*beside.second))
     if beside.truth is not None:
         sections.append(truth_section(beside.truth[1], beside.truth[0]))
     games = sum(len(each.games) for each in played)
@@ -319,7 +319,7 @@ def subdomain_finder(tops: Mapping[str, Sequence[str]]) -> Callable[[str], tuple
 
 def study_report(points: Sequence[OrderAccuracy], candidates: int) -> Report:
     """Builds the report of a study of Swiss pairing: inversions over rounds (Figure 3)."""
-    found = means(points)
+    curves = means(points)
     noises = list(dict.fromkeys(point.noise for point in points))
     rounds = sorted({point.rounds for point in points})
     seeds = len({point.seed for point in points})
@@ -327,11 +327,11 @@ def study_report(points: Sequence[OrderAccuracy], candidates: int) -> Report:
     blocks: list[Block] = []
     for against, what in (("all pairs", "the order of all pairs"), ("truth", "the true order")):
         for by, shown in (("ratings", "ratings"), ("wins", "wins")):
-            series = [(f"noise {n:g}", [(float(r), found[n, r, by, against][0]) for r in rounds]) for n in noises[:6]]
+            series = [(f"noise {n:g}", [(float(r), curves[n, r, by, against][0]) for r in rounds]) for n in noises[:6]]
             columns = [Column("rounds", kind="number")]
             columns += [Column(t, f"noise {n:g}", "number") for n in noises for t in ("inversions", "sd", "tau")]
             rows = tuple(
-                (number_cell(number, 0), *(cell for n in noises for cell in _point(found[n, number, by, against])))
+                (number_cell(number, 0), *(cell for n in noises for cell in _cells(curves[n, number, by, against])))
                 for number in rounds
             )
             name = f"{by}-{slug(against)}"
@@ -340,7 +340,7 @@ def study_report(points: Sequence[OrderAccuracy], candidates: int) -> Report:
             svg = figures.curves(series, "rounds", "inversions", caption)
             blocks.append(Figure(f"figure-{name}", caption, svg, table))
     last = rounds[-1]
-    ratings, wins = (found[noises[0], last, by, "truth"] for by in ("ratings", "wins"))
+    ratings, wins = (curves[noises[0], last, by, "truth"] for by in ("ratings", "wins"))
     headline = (
         f"{candidates} candidates, {last} Swiss rounds, noise {noises[0]:g}: {ratings[0]:,.1f} inversions "
         f"(tau {ratings[2]:.3f}) by ratings, {wins[0]:,.1f} (tau {wins[2]:.3f}) by wins"
@@ -349,6 +349,6 @@ def study_report(points: Sequence[OrderAccuracy], candidates: int) -> Report:
     return Report("Swiss tournaments of an oracle", headline, sections)
 
 
-def _point(values: tuple[float, float, float, float]) -> tuple[Cell, Cell, Cell]:
+def _cells(values: tuple[float, float, float, float]) -> tuple[Cell, Cell, Cell]:
     inversions, spread, tau, _ = values
     return number_cell(inversions, 1), number_cell(spread, 1), number_cell(tau, 4)

@@ -235,10 +235,10 @@ def select(
     chosen = [
         row for key, rows in eligible.items() for row in rng.choice(rows, settings.quotas[key], replace=False).tolist()
     ]
-    found = _candidates(sorted(chosen), pairs)
+    pools = _candidates(sorted(chosen), pairs)
     targets = []
     for row in sorted(chosen):
-        drawn = [np.sort(rng.choice(np.sort(found[row][i]), settings.each, replace=False)) for i in range(len(SIGNALS))]
+        drawn = [np.sort(rng.choice(np.sort(pools[row][i]), settings.each, replace=False)) for i in range(len(SIGNALS))]
         candidates = [Candidate(ids[j], signal) for signal, rows in zip(SIGNALS, drawn, strict=True) for j in rows]
         targets.append(Target(ids[row], domains[row][0], tuple(candidates), domains[row]))
     possible = {f"eligible problems of {key}": len(rows) for key, rows in eligible.items()}

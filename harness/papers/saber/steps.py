@@ -140,12 +140,12 @@ def dry(steps: Sequence[BuilderStep]) -> list[PlannedBuild]:
     out = []
     for step in steps:
         mine = {name: folders[name] for name in step.needs if name in folders}
-        found = step.made(mine)
-        out.append(PlannedBuild(step.name, found is not None, step.plan(mine) if found is None else StepEstimate()))
-        if found is None and step.free and len(mine) == len(step.needs):
-            found = artefacts.get_or_build(step.kind(), step.spec(mine), partial(step.make, mine))
-        if found is not None:
-            folders[step.name] = found
+        built = step.made(mine)
+        out.append(PlannedBuild(step.name, built is not None, step.plan(mine) if built is None else StepEstimate()))
+        if built is None and step.free and len(mine) == len(step.needs):
+            built = artefacts.get_or_build(step.kind(), step.spec(mine), partial(step.make, mine))
+        if built is not None:
+            folders[step.name] = built
     return out
 
 
@@ -156,8 +156,8 @@ def write_counts(out: Path, counts: Mapping[str, object]) -> None:
 
 def copy(folder: Path, to: Path) -> None:
     """Copies the text files of an artifact to a folder; arrays stay in the store."""
-    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".npy"]
-    write_all({to / path.relative_to(folder): path.read_bytes() for path in found if path.name != artefacts.SPEC})
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".npy"]
+    write_all({to / path.relative_to(folder): path.read_bytes() for path in files if path.name != artefacts.SPEC})
 
 
 def total(planned: Sequence[PlannedBuild]) -> StepEstimate:

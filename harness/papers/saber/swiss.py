@@ -98,9 +98,9 @@ def tournaments(
     playing = [_Playing(target, candidates, rounds, seed, drawn) for target, candidates in targets.items()]
     for number in range(1, rounds + 1):
         asked = [(each, comparison) for each in playing for comparison in each.paired(number)]
-        answers = _answers(judge, [comparison for _, comparison in asked])
+        answers = _checked_answers(judge, [comparison for _, comparison in asked])
         for (each, comparison), preferred in zip(asked, answers, strict=True):
-            each.play(number, comparison, preferred)
+            each.record(number, comparison, preferred)
     return [each.done() for each in playing]
 
 
@@ -124,20 +124,20 @@ def round_robin(target: str, candidates: Sequence[str], judge: Judge, seed: int 
     names = sorted(candidates)
     _Playing(target, names, 1, seed, drawn)
     pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
-    asked = [_shown(target, a, b, seed, drawn) for a, b in pairs]
-    answers = _answers(judge, asked)
+    asked = [_pair_as_shown(target, a, b, seed, drawn) for a, b in pairs]
+    answers = _checked_answers(judge, asked)
     games = tuple(Game(1, each.first, each.second, answer) for each, answer in zip(asked, answers, strict=True))
     return Games(target, tuple(names), games, ((),))
 
 
-def _answers(judge: Judge, asked: Sequence[CandidatePair]) -> Sequence[int]:
+def _checked_answers(judge: Judge, asked: Sequence[CandidatePair]) -> Sequence[int]:
     answers = judge.prefer(asked)
     if len(answers) != len(asked) or any(answer not in (0, 1, 2) for answer in answers):
         raise HarnessError(f"judge {type(judge).__name__}: expected 0, 1 or 2 for each of {len(asked)} comparisons")
     return answers
 
 
-def _shown(target: str, a: str, b: str, seed: int, drawn: bool) -> CandidatePair:
+def _pair_as_shown(target: str, a: str, b: str, seed: int, drawn: bool) -> CandidatePair:
     """Returns the order in which the judge sees two candidates; it depends on the pair only."""
     a, b = sorted((a, b))
     swapped = drawn and draw(seed, "swap", target, a, b) < 0.5
@@ -169,9 +169,10 @@ class _Playing:
         pairs = next_pairs(shuffled, self._scores, self._met)
         playing = {name for pair in pairs for name in pair}
         self._out.append(tuple(name for name in self._names if name not in playing))
-        return [_shown(self._target, a, b, self._seed, self._drawn) for a, b in pairs]
+        return [_pair_as_shown(self._target, a, b, self._seed, self._drawn) for a, b in pairs]
 
-    def play(self, number: int, comparison: CandidatePair, preferred: int) -> None:
+    def record(self, number: int, comparison: CandidatePair, preferred: int) -> None:
+        """Records a game that was decided: 1 or 2 for the candidate that is preferred, 0 for none."""
         a, b = comparison.first, comparison.second
         self._met[a].add(b)
         self._met[b].add(a)

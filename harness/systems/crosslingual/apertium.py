@@ -101,11 +101,11 @@ class Apertium:
         if done.returncode:
             why = said[0] if said else "it says nothing"
             raise HarnessError(f"apertium {direction}: ended with status {done.returncode}: {why:.200}")
-        *found, rest = done.stdout.decode("utf-8", "replace").split(_BETWEEN)
-        if len(found) != len(texts) or rest.strip():
+        *translations, rest = done.stdout.decode("utf-8", "replace").split(_BETWEEN)
+        if len(translations) != len(texts) or rest.strip():
             more = f": {said[0]:.200}" if said else ""
-            raise HarnessError(f"apertium {direction}: gave {len(found)} whole texts for {len(texts)}{more}")
-        return found
+            raise HarnessError(f"apertium {direction}: gave {len(translations)} whole texts for {len(texts)}{more}")
+        return translations
 
     def _installed(self, source: str, target: str) -> str:
         """Returns the mode file of an installed direction."""
@@ -131,12 +131,12 @@ def missing() -> list[str]:
 def by_language() -> dict[str, str]:
     """Returns language of CrossMath with a package -> install instruction, or "" if it is installed."""
     known = _directions()
-    found = {}
+    missing_in = {}
     for language, direction in LANGUAGES.items():
         package = PACKAGES[direction]
         needs = f"needs {package} for {name_of(language)}: apt install {package}"
-        found[language] = "" if direction in known else needs
-    return found
+        missing_in[language] = "" if direction in known else needs
+    return missing_in
 
 
 def _directions() -> dict[str, str]:

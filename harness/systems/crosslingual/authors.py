@@ -57,9 +57,9 @@ def mask_as_authors(text: str, prefix: str = PREFIX) -> Masked:
     'If QZ1 is odd and QZ2 is not, QZ1 is greater.'
     """
     formulas: list[str] = []
-    while found := _FORMULA.search(text):
-        formulas.append(found[0])
-        text = text.replace(found[0], f"{prefix}{len(formulas)}")
+    while match := _FORMULA.search(text):
+        formulas.append(match[0])
+        text = text.replace(match[0], f"{prefix}{len(formulas)}")
     return Masked(text, tuple(formulas), tuple(range(1, len(formulas) + 1)), prefix)
 
 
@@ -129,16 +129,16 @@ def translate_as_authors(
         unit: mask_as_authors(unit, prefix) if prefix else Masked(unit, (), (), "") for of in parts for unit in of
     }
     sent = {unit: one for unit, one in masked.items() if not reason(one)}
-    found = ask(one.text for one in sent.values())
-    received = {unit: found[one.text] for unit, one in sent.items()}
+    translations = ask(one.text for one in sent.values())
+    received = {unit: translations[one.text] for unit, one in sent.items()}
     if script == "mbart":
         # An output this long is unlikely to be a translation, so the text is translated again without placeholders.
         received |= ask(unit for unit, output in received.items() if len(output) - len(unit) > LONGER)
     restored = {unit: unmask_as_authors(received[unit], one) if unit in sent else unit for unit, one in masked.items()}
-    return [_passage(text, of, masked, received, restored, count) for text, of in zip(texts, parts, strict=True)]
+    return [_joined_text(text, of, masked, received, restored, count) for text, of in zip(texts, parts, strict=True)]
 
 
-def _passage(
+def _joined_text(
     text: str,
     of: Sequence[str],
     masked: Mapping[str, Masked],
@@ -146,6 +146,7 @@ def _passage(
     restored: Mapping[str, str],
     count: Count,
 ) -> TranslatedText:
+    """Joins the units of a text again; returns it in all stages of the translation, with counts of its formulas."""
     whole = " ".join(restored[unit] for unit in of).strip()
     respelled = sum(masking.unmask_formulas(received[unit], masked[unit])[1].altered for unit in of if unit in received)
     there = [unit for unit in of if unit.strip()]

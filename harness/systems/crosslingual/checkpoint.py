@@ -41,10 +41,10 @@ class CheckpointProperties:
         HarnessError
             The tokenizer does not have it.
         """
-        found = self.tokenizer.convert_tokens_to_ids(code)
-        if found is None or found == self.tokenizer.unk_token_id:
+        token_id = self.tokenizer.convert_tokens_to_ids(code)
+        if token_id is None or token_id == self.tokenizer.unk_token_id:
             raise HarnessError(f"model {self.name}: its tokenizer does not have the language {code}")
-        return int(found)
+        return int(token_id)
 
     def marks(self, codes: Iterable[str]) -> frozenset[int]:
         """Returns the ids of tokens that are not words: special tokens, and languages."""
@@ -98,7 +98,7 @@ def reader(folder: Path, content: str, kind: str, name: str) -> CheckpointProper
     only = None
     for file in ("config.json", "generation_config.json"):
         if (folder / file).is_file():
-            only = _keys(folder / file, name).get("forced_bos_token_id", only)
+            only = _read_json_object(folder / file, name).get("forced_bos_token_id", only)
             if only is not None and type(only) is not int:
                 raise HarnessError(f"model {name}: {file}: key 'forced_bos_token_id' is {only!r}, expected a number")
     return CheckpointProperties(int(config.max_position_embeddings), only, tokenizer, name)
@@ -143,14 +143,14 @@ def no_sentencepiece(folder: Path) -> list[str]:
     return [f"sentencepiece is not installed, and {folder} has no tokenizer.json: {INSTALL}"]
 
 
-def _keys(path: Path, name: str) -> dict[str, Any]:
+def _read_json_object(path: Path, name: str) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        mapping = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise HarnessError(f"model {name}: {path.name}: {_first_line(error)}") from None
-    if not isinstance(found, dict):
+    if not isinstance(mapping, dict):
         raise HarnessError(f"model {name}: {path.name}: expected keys and values")
-    return found
+    return mapping
 
 
 def _first_line(error: Exception) -> str:

@@ -58,10 +58,10 @@ class Human:
         HarnessError
             There is no such topic.
         """
-        found = self._topics.get(topic.id)
-        if found is None:
+        translated = self._topics.get(topic.id)
+        if translated is None:
             raise HarnessError(f"key 'translator.collection': {self.collection} has no topic {topic.id!r}")
-        return found.title, found.body
+        return translated.title, translated.body
 
     @cached_property
     def _topics(self) -> dict[str, Topic]:
@@ -75,7 +75,7 @@ class Identity:
     name: str = "identity"
 
     def identity(self) -> Mapping[str, Any]:
-        """Returns nothing."""
+        """Returns an empty mapping: the text depends on the topic alone."""
         return {}
 
     def texts(self, topic: Topic) -> tuple[str, str]:
@@ -96,13 +96,14 @@ class FormulasOnly:
     name: str = "formulas-only"
 
     def identity(self) -> Mapping[str, Any]:
-        """Returns nothing."""
+        """Returns an empty mapping: the text depends on the topic alone."""
         return {}
 
     def texts(self, topic: Topic) -> tuple[str, str]:
         """Returns the formulas of title and body, each in dollars."""
-        return _formulas(topic.title), _formulas(topic.body)
+        return _formulas_alone(topic.title), _formulas_alone(topic.body)
 
 
-def _formulas(text: str) -> str:
+def _formulas_alone(text: str) -> str:
+    """Returns the formulas of a text in dollar signs, without the other text."""
     return " ".join(f"${latex}$" for latex in formulas_in(text))

@@ -53,7 +53,7 @@ def translate_texts(
         return authors.translate_as_authors(
             texts, script, ask, lambda text, restored: counts(compared(text, restored)), masking
         )
-    return _ours(texts, ask, translator.whole, masking, dollars)
+    return _translate_sentences(texts, ask, translator.whole, masking, dollars)
 
 
 def script_of(pipeline: str, translator: Translator) -> authors.Script | None:
@@ -68,12 +68,12 @@ def script_of(pipeline: str, translator: Translator) -> authors.Script | None:
     if pipeline == "ours":
         return None
     named = pipeline.partition("-")[2] or getattr(translator, "script", "")
-    if (found := next((script for script in authors.SCRIPTS if script == named), None)) is None:
+    if (script_name := next((script for script in authors.SCRIPTS if script == named), None)) is None:
         raise HarnessError(
             f"key 'pipeline' is 'authors', which has two functions, for NLLB and for mBART, and none for "
             f"{translator.name}; expected authors-nllb or authors-mbart"
         )
-    return found
+    return script_name
 
 
 def _asked(translator: Translator, source: str, target: str, texts: Iterable[str]) -> dict[str, str]:
@@ -92,14 +92,15 @@ def _asked(translator: Translator, source: str, target: str, texts: Iterable[str
 # ---- ours -------------------------------------------------------------------------------------------------------
 
 
-def _ours(
+def _translate_sentences(
     texts: Sequence[str], ask: partial[dict[str, str]], whole: bool, masking: str | None, dollars: Dollars
 ) -> list[TranslatedText]:
+    """Translates texts sentence by sentence (or `whole`), with formulas masked if `masking` says how."""
     masked = [mask_formulas(text, masking, blanks=True, dollars=dollars) if masking else None for text in texts]
     sent = [text if there is None else there.text for text, there in zip(texts, masked, strict=True)]
     units = [_whole(text) if whole else sentences.split(text) for text in sent]
-    found = ask(unit for parts in units for unit, _ in parts if authors.has_words(unit, masking))
-    received = ["".join(found.get(unit, unit) + blank for unit, blank in parts) for parts in units]
+    translations = ask(unit for parts in units for unit, _ in parts if authors.has_words(unit, masking))
+    received = ["".join(translations.get(unit, unit) + blank for unit, blank in parts) for parts in units]
     passages = []
     for original, gave, got, there, parts in zip(texts, sent, received, masked, units, strict=True):
         restored, integrity = (
@@ -118,7 +119,7 @@ def _ours(
                 **counts(integrity),
                 appended=len(lost),
                 sentences=len(given),
-                untranslated=sum(unit not in found for unit in given),
+                untranslated=sum(unit not in translations for unit in given),
             )
         )
     return passages

@@ -73,6 +73,6 @@ def suspicious(topics: Iterable[Topic]) -> list[str]:
         topic.id
         for topic in topics
         if (expected := SCRIPTS.get(topic.language))
-        and (found := script(f"{topic.title} {topic.body}"))
-        and found != expected
+        and (actual := script(f"{topic.title} {topic.body}"))
+        and actual != expected
     ]

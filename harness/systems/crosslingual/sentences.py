@@ -59,8 +59,8 @@ def halves_of_text(text: str) -> tuple[str, str, str] | None:
     ('one two', ' ', '$a + b$')
     """
     inner = (blank for blank in _outside(text) if blank.start() > 0 and blank.end() < len(text))
-    found = min(inner, key=lambda blank: abs(blank.start() + blank.end() - len(text)), default=None)
-    return None if found is None else (text[: found.start()], found[0], text[found.end() :])
+    middle = min(inner, key=lambda blank: abs(blank.start() + blank.end() - len(text)), default=None)
+    return None if middle is None else (text[: middle.start()], middle[0], text[middle.end() :])
 
 
 def _outside(text: str) -> Iterator[re.Match[str]]:
@@ -82,12 +82,12 @@ def _ends(word: str, following: str, *, first: bool) -> bool:
     following : the character after the blank.
     first : whether the word begins the sentence.
     """
-    found = _END.search(word)
-    if found is None:
+    end = _END.search(word)
+    if end is None:
         return False
-    if found[1] != ".":
-        return not (set(found[1]) <= {".", "…"} and following.islower())
-    stem = word[: found.start()].lstrip(_OPENING)
+    if end[1] != ".":
+        return not (set(end[1]) <= {".", "…"} and following.islower())
+    stem = word[: end.start()].lstrip(_OPENING)
     if stem.isdigit():  # a list number, or an ordinal
         return not (first or following.islower())
     if len(stem) == 1 and stem.islower() and following.islower():  # p. ej.

@@ -118,25 +118,25 @@ class Seq2Seq:
             return []
         if lines := self.missing():
             raise HarnessError(lines[0])
-        found = models.find_model(self.model)
-        content = str(sorted(found.identity.items()))
-        read = checkpoint.reader(found.folder, content, self.kind, found.name)
+        stored = models.find_model(self.model)
+        content = str(sorted(stored.identity.items()))
+        read = checkpoint.reader(stored.folder, content, self.kind, stored.name)
         if self.length is not None and self.length > read.positions:
             raise HarnessError(
-                f"key 'length' is {self.length}, and model {found.name} writes {read.positions} word pieces at most"
+                f"key 'length' is {self.length}, and model {stored.name} writes {read.positions} word pieces at most"
             )
         begin, only = read.number(writes), read.only
         if only is not None and only != begin:
             raise HarnessError(
-                f"model {found.name} writes {read.tokenizer.convert_ids_to_tokens(only)} alone, and {target!r} is "
+                f"model {stored.name} writes {read.tokenizer.convert_ids_to_tokens(only)} alone, and {target!r} is "
                 f"{writes}; take a model that writes many languages, such as mbart-large-50-many-to-many-mmt"
             )
         read.number(reads)
         read.tokenizer.src_lang = reads
         device = hardware.device(self.device)
-        weights = checkpoint.weights(found.folder, content, found.name, self.precision, device)
-        with progress(f"translating {source} to {target} with {self.name}", len(different)) as told:
-            made = _Run(self, read, weights, begin, device, *self._search(weights, found.name)).all(different, told)
+        weights = checkpoint.weights(stored.folder, content, stored.name, self.precision, device)
+        with progress(f"translating {source} to {target} with {self.name}", len(different)) as bar:
+            made = _Run(self, read, weights, begin, device, *self._search(weights, stored.name)).run(different, bar)
         return [made[text] for text in texts]
 
     def _search(self, weights: Any, model: str) -> tuple[int, int]:  # noqa: ANN401
@@ -215,7 +215,7 @@ class _Run:
         self.beams, self.length = beams, length
         self.most = read.positions if settings.overlong == "cut" else min(read.positions, length)
 
-    def all(self, texts: Sequence[str], told: Any) -> dict[str, str]:  # noqa: ANN401
+    def run(self, texts: Sequence[str], bar: Any) -> dict[str, str]:  # noqa: ANN401
         """Returns text -> translation, for distinct texts."""
         done: dict[str, str] = {}
         apart: dict[str, tuple[str, str, str]] = {}
@@ -228,25 +228,25 @@ class _Run:
                     continue
                 if self.settings.overlong == "cut":
                     rows[text] = [*row[: self.most - 1], row[-1]]
-                    _count(lines, f"longer than the {self.most} word pieces that it reads, and cut")
+                    _add_one(lines, f"longer than the {self.most} word pieces that it reads, and cut")
                     continue
                 del rows[text]
-                told.add(text in asked)
+                bar.add(text in asked)
                 if split := halves_of_text(text):
                     apart[text] = split
                     long += [split[0], split[2]]
                 else:
                     done[text] = text
-                    _count(lines, f"of more than {self.most} word pieces without a blank, and left untranslated")
+                    _add_one(lines, f"of more than {self.most} word pieces without a blank, and left untranslated")
             for text, written in self._written(rows):
-                told.add(text in asked)
+                bar.add(text in asked)
                 if written.full and self._worth_parting(rows[text]) and (split := halves_of_text(text)):
                     apart[text] = split
                     long += [split[0], split[2]]
                     continue
                 done[text] = written.text
                 if written.full:
-                    _count(lines, f"with a translation that does not end within {self.length} word pieces")
+                    _add_one(lines, f"with a translation that does not end within {self.length} word pieces")
             pending = [text for text in dict.fromkeys(long) if text.strip() and text not in done and text not in apart]
         for line, count in lines.items():
             log_line(f"translator {self.settings.name}: {count} text{'s' * (count > 1)} {line}")
@@ -298,6 +298,7 @@ class _Run:
                 yield text, _Written(translation, sum(number != pad for number in row) >= self.length)
 
     def _generated(self, rows: list[list[int]]) -> Any:  # noqa: ANN401
+        """Returns the model's output for some rows of word pieces."""
         features = self.read.tokenizer.pad({"input_ids": rows}, padding_side="right", return_tensors="pt")
         return self.model.generate(
             **features.to(self.device),
@@ -311,5 +312,6 @@ class _Run:
         ).cpu()
 
 
-def _count(lines: dict[str, int], line: str) -> None:
+def _add_one(lines: dict[str, int], line: str) -> None:
+    """Adds one to the count of a line."""
     lines[line] = lines.get(line, 0) + 1

@@ -72,7 +72,7 @@ class CrossLingual:
                 expected = f"expected capital letters such as {PREFIX}, or null"
                 raise HarnessError(f"key 'masking' is {self.masking!r}, {expected}")
             mask_formulas("", self.masking)
-        self.script, self._system  # noqa: B018  (accessed to validate them early)
+        self.script, self._retriever  # noqa: B018  (accessed to validate them early)
 
     @cached_property
     def made(self) -> Translator | Control:
@@ -87,20 +87,20 @@ class CrossLingual:
     def reads(self) -> dict[str, Any]:
         """Returns the inputs of the translator and of the retriever."""
         # Under separate keys, because the retriever may itself be cross-lingual.
-        return {"translator": dict(self.made.identity()), "retriever": reads_of(self.system, self._system)}
+        return {"translator": dict(self.made.identity()), "retriever": reads_of(self.system, self._retriever)}
 
     def searches(self) -> bool:
         """Returns `searches` of the retriever."""
-        return self._system.searches()
+        return self._retriever.searches()
 
     def trains_without(self) -> frozenset[str] | None:
         """Returns `trains_without` of the retriever."""
-        return self._system.trains_without()
+        return self._retriever.trains_without()
 
     def notes(self) -> tuple[str, ...]:
         """Returns how topics are translated, and the notes of translator and retriever."""
         more = self.made.notes() if isinstance(self.made, Translator) else ()
-        return (self._method(), *more, *self._system.notes())
+        return (self._method(), *more, *self._retriever.notes())
 
     def _method(self) -> str:
         """Returns a sentence about the translation method."""
@@ -139,16 +139,16 @@ class CrossLingual:
             The errors of translator and retriever.
         """
         with cost.phase("translation"):
-            found = self.translated(request.topics)
-        totals = {count: sum(topic.total(count) for topic in found.values()) for count in COUNTS}
-        cost.note(f"{self.name}: translation", {"topics": len(found), **totals})
-        topics = Topics(tuple(self._topic(topic, found[topic.id]) for topic in request.topics))
-        run = self._system(replace(request, topics=topics))
+            texts = self.translated(request.topics)
+        totals = {count: sum(topic.total(count) for topic in texts.values()) for count in COUNTS}
+        cost.note(f"{self.name}: translation", {"topics": len(texts), **totals})
+        topics = Topics(tuple(self._translated_topic(topic, texts[topic.id]) for topic in request.topics))
+        run = self._retriever(replace(request, topics=topics))
         return replace(run, name=self.name + MARK * run.name.endswith(MARK))
 
-    def _topic(self, topic: Topic, found: TranslatedTopic) -> Topic:
+    def _translated_topic(self, topic: Topic, texts: TranslatedTopic) -> Topic:
         language = topic.language if isinstance(self.made, Identity) else self.target
-        title, body, formulas = found.title.restored, found.body.restored, topic.formulas
+        title, body, formulas = texts.title.restored, texts.body.restored, topic.formulas
         # A topic with a query formula of its own keeps it; otherwise its formulas are those of the translated text.
         asked = [formula.latex for formula in formulas]
         own = numbered_formulas("q_", topic.title, topic.body, dollars=topic.dollars)
@@ -158,7 +158,7 @@ class CrossLingual:
         return replace(topic, title=title, body=body, tags=(), formulas=formulas, language=language)
 
     @cached_property
-    def _system(self) -> BuiltSystem:
+    def _retriever(self) -> BuiltSystem:
         return another("system", self.system)
 
 
@@ -180,10 +180,10 @@ def built(mapping: object) -> Translator | Control:
         raise HarnessError(f"{where} is {mapping!r}, expected the class of a translator (_target_) and its keys")
     module, _, name = mapping["_target_"].rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name, None) if module else None
+        kind = getattr(importlib.import_module(module), name, None) if module else None
     except (ImportError, TypeError, ValueError) as error:
         raise HarnessError(f"{where}: {mapping['_target_']} cannot be loaded: {error}") from None
-    if not isinstance(found, type) or not is_dataclass(found):
+    if not isinstance(kind, type) or not is_dataclass(kind):
         known = (
             "apertium.Apertium",
             "controls.FormulasOnly",
@@ -196,7 +196,7 @@ def built(mapping: object) -> Translator | Control:
             f"{where}: key '_target_': {mapping['_target_']} is not a class of a translator; "
             f"{suggestion(mapping['_target_'], [f'{__package__}.{one}' for one in known])}"
         )
-    made: object = checks.typed(found, {key: value for key, value in mapping.items() if key != "_target_"}, where)
+    made: object = checks.typed(kind, {key: value for key, value in mapping.items() if key != "_target_"}, where)
     if not isinstance(made, Translator | Control):
         raise HarnessError(f"{where}: key '_target_': {mapping['_target_']} is neither a translator nor a control")
     return made

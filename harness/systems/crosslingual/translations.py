@@ -85,13 +85,14 @@ def of_control(topics: Iterable[Topic], control: Control) -> dict[str, Translate
 
 def controlled(topic: Topic, texts: tuple[str, str]) -> TranslatedTopic:
     """Returns a topic with title and body replaced, and counts how many of its formulas are kept."""
-    title, body = (_compared(*pair, topic.dollars) for pair in zip((topic.title, topic.body), texts, strict=True))
+    title, body = (_counted_text(*pair, topic.dollars) for pair in zip((topic.title, topic.body), texts, strict=True))
     return TranslatedTopic(topic.id, title, body)
 
 
-def _compared(original: str, restored: str, dollars: Dollars) -> TranslatedText:
-    found = pipeline.compared(original, restored, dollars)
-    return TranslatedText(original, original, restored, restored, **pipeline.counts(found))
+def _counted_text(original: str, restored: str, dollars: Dollars) -> TranslatedText:
+    """Returns a replaced text with the counts of what became of the original's formulas."""
+    integrity = pipeline.compared(original, restored, dollars)
+    return TranslatedText(original, original, restored, restored, **pipeline.counts(integrity))
 
 
 def _alike(topics: Sequence[Topic], work: _Translate) -> dict[str, TranslatedTopic]:
@@ -136,10 +137,11 @@ class _Translate:
     dollars: Dollars = "pairs"
 
     def __call__(self, part: Sequence[_Texts]) -> bytes:
+        """Translates the topics of a shard; returns a line of JSON for each."""
         both = [text for _, title, body in part for text in (title, body)]
         how: Any = {"masking": self.masking, "pipeline": self.how, "dollars": self.dollars}
-        found = pipeline.translate_texts(both, self.translator, self.source, self.target, **how)
-        topics = (TranslatedTopic(name, *found[2 * i : 2 * i + 2]) for i, (name, _, _) in enumerate(part))
+        translations = pipeline.translate_texts(both, self.translator, self.source, self.target, **how)
+        topics = (TranslatedTopic(name, *translations[2 * i : 2 * i + 2]) for i, (name, _, _) in enumerate(part))
         return "".join(f"{json.dumps(asdict(topic))}\n" for topic in topics).encode()
 
     def __reduce__(self) -> tuple[object, ...]:

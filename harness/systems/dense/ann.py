@@ -31,7 +31,7 @@ CONSTRUCTION = 100  # candidates while the graph is built
 ADDRESS = "HARNESS_QDRANT"  # variable with the address of the Qdrant server
 
 
-def _library(module: str, package: str) -> Any:  # noqa: ANN401
+def _import_library(module: str, package: str) -> Any:  # noqa: ANN401
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -62,16 +62,16 @@ class Faiss:
         """Returns the documents with the nearest single vectors, shape (queries, k); -1 where fewer were found."""
         if self.single is None:
             return np.full((len(queries), k), -1)
-        near = _nearest(self.single, queries, k, ef)
+        near = _search_graph(self.single, queries, k, ef)
         return np.where(near < 0, -1, self.document[near])
 
     def vectors(self, queries: Floats32, k: int, ef: int) -> Rows:
         """Returns the rows of the nearest vectors of any kind, shape (queries, k); -1 where fewer were found."""
-        return _nearest(self.every, queries, k, ef)
+        return _search_graph(self.every, queries, k, ef)
 
     def save(self, folder: Path) -> None:
         """Writes the indexes to a folder."""
-        faiss = _library("faiss", "faiss-cpu")
+        faiss = _import_library("faiss", "faiss-cpu")
         folder.mkdir(parents=True, exist_ok=True)
         try:
             faiss.write_index(self.every, str(folder / "every.faiss"))
@@ -89,7 +89,7 @@ class Faiss:
         HarnessError
             A file is missing or damaged, or does not fit the number or dimensions of the vectors.
         """
-        faiss = _library("faiss", "faiss-cpu")
+        faiss = _import_library("faiss", "faiss-cpu")
         document = np.flatnonzero(vectors.document >= 0)
         try:
             every = faiss.read_index(str(folder / "every.faiss"))
@@ -108,7 +108,7 @@ class Faiss:
 def check(precision: str) -> None:
     """Raises HarnessError if the library or server for a search precision is missing; `exact` needs none."""
     if precision == "approximate":
-        _library("faiss", "faiss-cpu")
+        _import_library("faiss", "faiss-cpu")
     elif precision == "qdrant":
         connect()
     elif precision == "chroma":
@@ -117,7 +117,7 @@ def check(precision: str) -> None:
 
 def version() -> str:
     """Returns the version of FAISS and the graph parameters; raises HarnessError if FAISS is not installed."""
-    faiss = _library("faiss", "faiss-cpu")
+    faiss = _import_library("faiss", "faiss-cpu")
     return f"{faiss.__version__} {NEIGHBOURS} {CONSTRUCTION}"
 
 
@@ -129,7 +129,7 @@ def faiss_index(vectors: Vectors) -> Faiss:
     HarnessError
         FAISS is not installed.
     """
-    faiss = _library("faiss", "faiss-cpu")
+    faiss = _import_library("faiss", "faiss-cpu")
 
     def build(values: Floats32) -> Any:  # noqa: ANN401
         index = faiss.IndexHNSWFlat(vectors.dimensions, NEIGHBOURS, faiss.METRIC_INNER_PRODUCT)
@@ -166,10 +166,11 @@ def kept_folder(vectors: Vectors, folder: Path) -> Path:
     return artefacts.get_or_build("faiss-index", spec, lambda at: faiss_index(vectors).save(at))
 
 
-def _nearest(index: Any, queries: Floats32, k: int, ef: int) -> Rows:  # noqa: ANN401
+def _search_graph(index: Any, queries: Floats32, k: int, ef: int) -> Rows:  # noqa: ANN401
+    """Returns the rows nearest to each query in an HNSW index of FAISS, shape (queries, k); -1 if there are fewer."""
     # FAISS stops a search after `ef` vectors nearer than the next candidate, even if k is larger, and then returns
     # fewer than k. Qdrant and hnswlib, whose `ef` papers mean, keep at least k candidates.
-    faiss = _library("faiss", "faiss-cpu")
+    faiss = _import_library("faiss", "faiss-cpu")
     graph = faiss.SearchParametersHNSW(efSearch=max(ef, k))
     near = index.search(np.ascontiguousarray(queries, np.float32), min(k, index.ntotal), params=graph)[1]
     out = np.full((len(queries), k), -1)
@@ -180,7 +181,7 @@ def _nearest(index: Any, queries: Floats32, k: int, ef: int) -> Rows:  # noqa: A
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Makes FAISS use a single thread, so that graphs are reproducible."""
-    faiss = _library("faiss", "faiss-cpu")
+    faiss = _import_library("faiss", "faiss-cpu")
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)
     try:
@@ -227,7 +228,7 @@ def connect(url: str = "") -> Any:  # noqa: ANN401
     HarnessError
         qdrant-client is not installed, no address is given, or the server does not answer.
     """
-    qdrant = _library("qdrant_client", "qdrant-client")
+    qdrant = _import_library("qdrant_client", "qdrant-client")
     if not (url := url or os.environ.get(ADDRESS, "")):
         raise HarnessError(f"no Qdrant server: set {ADDRESS} to the address of one, such as http://localhost:6333")
     with _answering(url):
@@ -239,7 +240,7 @@ def connect(url: str = "") -> Any:  # noqa: ANN401
 @contextmanager
 def _answering(where: str) -> Iterator[None]:
     """Turns errors of the server, and of the client about a wrong address or collection, into a HarnessError."""
-    exceptions = _library("qdrant_client.http.exceptions", "qdrant-client")
+    exceptions = _import_library("qdrant_client.http.exceptions", "qdrant-client")
     try:
         yield
     except exceptions.UnexpectedResponse as error:
@@ -273,7 +274,7 @@ def upload(
     check_whole_number("batch", batch, low=1)
     if formulas and (vectors.context is None or (np.diff(vectors.start) != 1).any()):
         raise HarnessError("vectors of formulas: expected one vector and a post for each formula")
-    models = _library("qdrant_client.models", "qdrant-client")
+    models = _import_library("qdrant_client.models", "qdrant-client")
     graph = models.HnswConfigDiff(m=check_whole_number("neighbours", neighbours, low=2), ef_construct=construction)
     space = {"size": vectors.dimensions, "distance": models.Distance.DOT, "hnsw_config": graph}
     spaces = {"doc": models.VectorParams(**space)}
@@ -284,7 +285,7 @@ def upload(
         if client.collection_exists(name):
             client.delete_collection(name)
         client.create_collection(name, vectors_config=spaces)
-        client.upload_points(name, _points(models, vectors, formulas), batch_size=batch, wait=True)
+        client.upload_points(name, _qdrant_points(models, vectors, formulas), batch_size=batch, wait=True)
     return Qdrant(client, name, vectors, formulas)
 
 
@@ -307,7 +308,8 @@ def kept_collection(client: Any, name: str, vectors: Vectors, *, formulas: bool 
     return upload(client, name, vectors, formulas=formulas)
 
 
-def _points(models: Any, vectors: Vectors, formulas: bool) -> Iterator[Any]:  # noqa: ANN401
+def _qdrant_points(models: Any, vectors: Vectors, formulas: bool) -> Iterator[Any]:  # noqa: ANN401
+    """Yields a point of Qdrant for each document or formula: its vectors by name, with its id as payload."""
     for row in np.flatnonzero(np.diff(vectors.start)).tolist():
         begin, end = vectors.start[row], vectors.start[row + 1]
         values = vectors.take(np.arange(begin, end))
@@ -351,12 +353,12 @@ def qdrant_search(
     choice("precision", precision, SEARCHES)
     check_whole_number("k", k, low=1)
     depth, ef = first_stage(strategy, k, depth, ef)
-    models = _library("qdrant_client.models", "qdrant-client")
+    models = _import_library("qdrant_client.models", "qdrant-client")
     dimensions = collection.vectors.dimensions
     queries_of([query.values for query in queries], dimensions)
     singles = [None] * len(queries) if strategy == "colbert" else singles_of(queries, dimensions).tolist()
     params = models.SearchParams(exact=True) if precision == "exact" else models.SearchParams(hnsw_ef=ef, exact=False)
-    found = []
+    hits = []
     for query, single in zip(queries, singles, strict=True):
         request: dict[str, Any] = {"query": query.values.tolist(), "using": "all", "search_params": params}
         if strategy == "single":
@@ -367,11 +369,12 @@ def qdrant_search(
         with _answering(collection.name):
             points = collection.client.query_points(collection.name, limit=k, with_payload=False, **request).points
         scale = len(query.values) if mean and strategy != "single" else 1
-        found.append(_hits(points, scale, collection.vectors.place))
-    return found
+        hits.append(_hits_of_points(points, scale, collection.vectors.place))
+    return hits
 
 
-def _hits(points: Sequence[Any], scale: int, place: Rows) -> Hits:
+def _hits_of_points(points: Sequence[Any], scale: int, place: Rows) -> Hits:
+    """Returns Qdrant's points as hits; their scores are divided by `scale`."""
     rows = np.array([point.id for point in points], np.int64)
     scores = (np.array([point.score for point in points], np.float64) / scale).astype(np.float32)
     return Hits(*top(rows, scores, place, rows.size))

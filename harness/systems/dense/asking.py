@@ -29,14 +29,14 @@ def worded(
         No topic has a text.
     """
     read = [(topic, text(topic)) for topic in topics]
-    if without := [topic.id for topic, found in read if not found]:
+    if without := [topic.id for topic, topic_text in read if not topic_text]:
         fate = "ordered as in the first ranking" if reranks else "left out"
         log_line(
             f"{name}: {counted_text(len(without), 'topic has', 'topics have')} no text, {fate}, such as {without[0]}"
         )
     if len(without) == len(read):
         raise HarnessError(f"system {name}: no topic has a text in the fields {', '.join(fields)}")
-    return [(topic, found) for topic, found in read if found]
+    return [(topic, topic_text) for topic, topic_text in read if topic_text]
 
 
 class TopicTexts:
@@ -47,9 +47,11 @@ class TopicTexts:
     view: str
 
     def _asked(self, topic: Topic) -> str:
+        """Returns the text of a topic that is encoded."""
         return texts.of_topic(topic, self.query, self.view).strip()
 
     def _worded(self, topics: Iterable[Topic]) -> list[tuple[Topic, str]]:
+        """Returns the topics that have a text, with their texts."""
         reranks = getattr(self, "first", None) is not None
         return worded(self.name, topics, self._asked, self.query, reranks=reranks)
 

@@ -133,14 +133,17 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
             raise HarnessError(f"key 'characters' is {self.characters}, and a prefix has {longest} of its own")
 
     def _reads(self) -> dict[str, Any]:
+        """Returns what a run depends on besides the configuration: model, arithmetic, and data of fine-tuning."""
         source = self._source(self.model, hardware.device(self.device))
         training = None if self.training is None else tuned.reads("bi", self.model, self.training)
         return {"model": source.identity(), "arithmetic": source.arithmetic(), "training": training}
 
     def _left_out(self) -> frozenset[str] | None:
+        """Returns the collections whose topics the training left out; see `tuned.trains_without`."""
         return tuned.trains_without("bi", self.model, self.training)
 
     def _notes(self) -> tuple[str, ...]:
+        """Returns sentences for a run's metadata: on the fine-tuning, and on other precision, devices or dimensions."""
         own = () if self.training is None else tuning("bi", self.training).notes()
         return (*own, *variants.notes(self.precision, self.devices, self.dimensions))
 
@@ -173,8 +176,8 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
         worded = self._worded(request.topics)
         asked = self._asked_vectors(worded, source, loaded)
         with phase("search"):
-            found = self._search(request, [topic for topic, _ in worded], asked, parts)
-        return search.as_run(self.name, [topic.id for topic, _ in worded], found, parts[0].vectors)
+            ranked = self._search(request, [topic for topic, _ in worded], asked, parts)
+        return search.as_run(self.name, [topic.id for topic, _ in worded], ranked, parts[0].vectors)
 
     def dry(self, request: Request) -> str:
         """Returns the estimated cost of an endpoint's missing vectors; empty without an endpoint."""
@@ -184,8 +187,8 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
         read = [("document", text) for document in corpus for text in self._texts(document) if text.strip()]
         read += [("query", text) for topic in request.topics if (text := self._asked(topic))]
         sent = ((role, encoder.utf8(text)) for role, text in read)
-        found = endpoints.estimate(self.model, self._settings, self._calls, self.characters or 0, sent)
-        return f"vectors of {self.model} {found}"
+        estimate = endpoints.estimate(self.model, self._settings, self._calls, self.characters or 0, sent)
+        return f"vectors of {self.model} {estimate}"
 
     def topic_vectors(self, topics: Iterable[Topic]) -> tuple[list[str], Matrix]:
         """Returns the ids of those topics that have a text, and their vectors, shape (topics, dimensions).
@@ -221,12 +224,12 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
     def _reranked(self, run: Run, request: Request, source: EncoderSource, loaded: TextEncoder) -> Run:
         """Re-ranks the top documents of the first ranking; topics without text keep their order."""
         with phase("read documents"):
-            run, found = heads.read(self.name, run, request.corpus_for(self.name), self._k, self._texts)
-        names = sorted(found)
+            run, text_of = heads.read(self.name, run, request.corpus_for(self.name), self._k, self._texts)
+        names = sorted(text_of)
         with phase("index"):
             parts = []
             for number, part in enumerate(self.parts):
-                named = [(name.decode(), found[name][number]) for name in names]
+                named = [(name.decode(), text_of[name][number]) for name in names]
                 kept = documents.vectors_of_texts(named, source, loaded, storage=self.storage)
                 self._note_cut(f"documents, {part}", kept.cut, len(named), loaded)
                 parts.append(kept.vectors)
@@ -246,6 +249,7 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
     def _search(
         self, request: Request, topics: Sequence[Topic], rows: Matrix, parts: Sequence[vectors.TextVectors]
     ) -> list[Hits]:
+        """Searches exactly or by the configured index; with pools, scores each topic's pool."""
         made = [part.vectors for part in parts]
         out = None if request.excluded is None else request.excluded.among(made[0].ids)
         weights = [float(self.weights.get(name, 1.0)) for name in self.parts]
@@ -266,15 +270,16 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
             elif self.search == "chroma":
                 indexes = [stack.enter_context(chroma.kept(part.vectors, part.folder)) for part in parts]
             begin = time.perf_counter()
-            found = hits(np.arange(len(topics)), None, indexes)
+            approximate = hits(np.arange(len(topics)), None, indexes)
         answered(dict.fromkeys((topic.id for topic in topics), (time.perf_counter() - begin) / len(topics)))
         if indexes is not None:
             search.note_recall(
-                self.name, self.search, found, lambda sample: hits(np.array(sample), None, None), self.depth
+                self.name, self.search, approximate, lambda sample: hits(np.array(sample), None, None), self.depth
             )
-        return found
+        return approximate
 
     def _asked(self, topic: Topic) -> str:
+        """Returns the text of a topic that is encoded."""
         text = texts.of_topic(topic, self.query, self.view)
         return text if self.view == "mathberta" else text.strip()  # MathBERTa's formula token includes the space before
 
@@ -283,6 +288,7 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
         asking.note_cut(self.name, what, cut, count, {"word pieces": loaded.length, "characters": self.characters or 0})
 
     def _source(self, model: str, device: str) -> EncoderSource:
+        """Returns how a model of this configuration is loaded."""
         return EncoderSource(model, self._settings, device, self.tokens, self.characters or 0, self._calls)
 
     def _texts(self, document: Document) -> tuple[str, ...]:

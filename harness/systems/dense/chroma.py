@@ -69,10 +69,10 @@ class Chroma:
         for begin in range(0, len(queries), _TOGETHER):
             part = np.ascontiguousarray(queries[begin : begin + _TOGETHER], np.float32)
             try:
-                found = self._collection.query(query_embeddings=part, n_results=most, include=[])["ids"]
+                ids_of_queries = self._collection.query(query_embeddings=part, n_results=most, include=[])["ids"]
             except library().errors.ChromaError as error:
-                raise HarnessError(f"Chroma: {_first(error)}") from None
-            for row, ids in enumerate(found, begin):
+                raise HarnessError(f"Chroma: {_first_line(error)}") from None
+            for row, ids in enumerate(ids_of_queries, begin):
                 out[row, : len(ids)] = np.array(ids, np.int64)
         return out
 
@@ -89,8 +89,8 @@ class Chroma:
     def _reopen(self, ef: int) -> None:
         self.close()
         with _client(self.folder) as client:
-            _held(client).modify(configuration={"hnsw": {"ef_search": ef}})
-        self._collection = _held(self._open.enter_context(_client(self.folder)))
+            _stored_collection(client).modify(configuration={"hnsw": {"ef_search": ef}})
+        self._collection = _stored_collection(self._open.enter_context(_client(self.folder)))
         self._ef = ef
 
 
@@ -137,10 +137,10 @@ def opened(folder: Path, vectors: Vectors) -> Iterator[Chroma]:
             raise HarnessError(f"{folder}: cannot be copied to {copy} (TMPDIR may name another place): {why}") from None
         with _client(copy, folder) as client:
             try:
-                found = _held(client)
-                held, made = found.count(), dict(found.metadata or {})
+                collection = _stored_collection(client)
+                held, made = collection.count(), dict(collection.metadata or {})
             except (library().errors.ChromaError, ValueError) as error:
-                raise HarnessError(f"{folder}: not a store of vectors: {_first(error)}; {remedy}") from None
+                raise HarnessError(f"{folder}: not a store of vectors: {_first_line(error)}; {remedy}") from None
         if (held, made) != (int((vectors.document >= 0).sum()), store_metadata(vectors)):
             what = f"of {held} vectors of {made.get('dimensions', 'unknown')} dimensions"
             raise HarnessError(f"{folder}: a store {what}, made by another model or of other documents; {remedy}")
@@ -165,8 +165,8 @@ def kept(vectors: Vectors, folder: Path) -> Iterator[Chroma]:
         Chroma is not installed, or the disk is full.
     """
     spec = {"vectors": folder.name, "chroma": f"{library().__version__} cosine {NEIGHBOURS} {CONSTRUCTION}"}
-    with opened(artefacts.get_or_build("chroma-index", spec, lambda at: build(vectors, at)), vectors) as found:
-        yield found
+    with opened(artefacts.get_or_build("chroma-index", spec, lambda at: build(vectors, at)), vectors) as store:
+        yield store
 
 
 def store_metadata(vectors: Vectors) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def store_metadata(vectors: Vectors) -> dict[str, Any]:
     return {"documents": len(vectors), "dimensions": vectors.dimensions, "checksum": state.hexdigest()}
 
 
-def _held(client: Any) -> Any:  # noqa: ANN401
+def _stored_collection(client: Any) -> Any:  # noqa: ANN401
     return client.get_collection(_NAME, embedding_function=None)
 
 
@@ -188,12 +188,12 @@ def _client(folder: Path, shown: Path | None = None) -> Iterator[Any]:
     try:
         client = chromadb.PersistentClient(str(folder), settings=quiet)
     except (chromadb.errors.ChromaError, ValueError, OSError) as error:
-        raise HarnessError(f"{shown or folder}: Chroma cannot open it: {_first(error)}") from None
+        raise HarnessError(f"{shown or folder}: Chroma cannot open it: {_first_line(error)}") from None
     try:
         yield client
     finally:
         client.close()
 
 
-def _first(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]

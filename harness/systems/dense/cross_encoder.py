@@ -120,12 +120,15 @@ class CrossEncoder(heads.OverFirst):
         self._settings, self._reading  # noqa: B018  (validates them at once)
 
     def _left_out(self) -> frozenset[str] | None:
+        """Returns the collections whose topics the training left out; see `tuned.trains_without`."""
         return tuned.trains_without("cross", self.model, self.training)
 
     def _notes(self) -> tuple[str, ...]:
+        """Returns sentences on the fine-tuning for a run's metadata."""
         return () if self.training is None else tuning("cross", self.training).notes()
 
     def _reads(self) -> dict[str, Any]:
+        """Returns what a run depends on besides the configuration: model, arithmetic, and data of fine-tuning."""
         own = self._spec(models.find_model(self.model))
         if self.training is not None:
             own["training"] = tuned.reads("cross", self.model, self.training)
@@ -150,7 +153,7 @@ class CrossEncoder(heads.OverFirst):
         scorer = cache(lambda: self._load(model, spec["arithmetic"][0]))
         run = self._ranking(request)
         with phase("read documents"):
-            run, text = heads.read(self.name, run, corpus, self._depth, self._text)
+            run, text = heads.read(self.name, run, corpus, self._depth, self._document_text)
         rows_of = heads.ranked(run)
         query = {topic.id: encoder.utf8(texts.of_topic(topic, self.query, self.view)) for topic in request.topics}
         asked = [topic for topic in request.topics if topic.id in rows_of and query[topic.id].strip()]
@@ -178,12 +181,14 @@ class CrossEncoder(heads.OverFirst):
         self._label(self._load(models.find_model(folder), "cpu").labels)
 
     def _load(self, model: models.AvailableModel, device: str) -> pairs.PairScorer:
+        """Loads the model: a sequence model if a template says how it reads pairs, else a cross-encoder."""
         if self._reading is not None:
             return sequence_pairs.load(model, self._reading, self._settings, device, self.tokens)
         return pairs.load_pair_scorer(model, self._settings, device, self.tokens)
 
     @cached_property
     def _reading(self) -> sequence_pairs.PairReading | None:
+        """How a sequence model reads pairs; None for a cross-encoder."""
         if self.template is None:
             return None
         return sequence_pairs.PairReading(self.template, **({} if self.words is None else {"words": self.words}))
@@ -220,15 +225,15 @@ class CrossEncoder(heads.OverFirst):
         pool = {topic.id: request.pool.get(topic.id, frozenset()) for topic in request.topics}
         return Run.from_dict("pool", {topic: dict.fromkeys(sorted(docs), 0.0) for topic, docs in pool.items() if docs})
 
-    def _text(self, document: Document) -> str:
+    def _document_text(self, document: Document) -> str:
         return encoder.utf8(texts.of_document(document, self.document, self.view))
 
     # ---- scores -------------------------------------------------------------------------------------------------
 
-    def _scores(self, found: TopicLogits, count: int) -> Floats:
+    def _scores(self, scored: TopicLogits, count: int) -> Floats:
         """Returns the scores of a topic's documents, in the order of the first ranking; the top ones have logits."""
-        logits = found.logits.astype(np.float64)
-        column = logits[:, self._label(found.labels)]
+        logits = scored.logits.astype(np.float64)
+        column = logits[:, self._label(scored.labels)]
         with np.errstate(over="ignore"):  # exp overflows to infinity, and its reciprocal is 0 as it should be
             if self.activation == "sigmoid":
                 column = 1 / (1 + np.exp(-column))
@@ -265,7 +270,7 @@ class CrossEncoder(heads.OverFirst):
 
     def _say_cut(self, scored: Sequence[TopicLogits]) -> None:
         """Prints and records how many pairs are truncated."""
-        count, cut = sum(len(found.cut) for found in scored), sum(int(found.cut.sum()) for found in scored)
+        count, cut = sum(len(of_topic.cut) for of_topic in scored), sum(int(of_topic.cut.sum()) for of_topic in scored)
         length = scored[0].length
         note(f"{self.name}: texts cut, pairs", {"cut": cut, "texts": count, "word pieces": length})
         if cut:
@@ -365,7 +370,7 @@ def kept(
     scorer : returns the loaded model; called only if logits are missing in the store.
     spec : all inputs of the logits besides the texts and the code.
     """
-    shares = [_share(query, share, scorer, spec) for share in _shares(documents)]
+    shares = [_stored_scores(query, share, scorer, spec) for share in _split_documents(documents)]
     row = {text: number for number, text in enumerate(dict.fromkeys(documents))}
     at = [row[text] for text in documents]
     logits = np.array([values for share in shares for values in share["logits"]], dtype=np.float32)[at]
@@ -375,11 +380,12 @@ def kept(
 
 def is_kept(query: str, documents: Sequence[str], spec: Mapping[str, Any]) -> bool:
     """Returns whether the store has all logits that `kept` would return."""
-    keys = (artefacts.key(_inputs(query, share, spec)) for share in _shares(documents))
+    keys = (artefacts.key(_inputs(query, share, spec)) for share in _split_documents(documents))
     return not any(artefacts.damage(artefacts.store_root() / KIND / key, KIND) for key in keys)
 
 
-def _shares(documents: Sequence[str]) -> list[list[str]]:
+def _split_documents(documents: Sequence[str]) -> list[list[str]]:
+    """Splits the distinct documents into parts of at most `SHARE`, each of which is stored under a key of its own."""
     different = list(dict.fromkeys(documents))
     return [different[begin : begin + SHARE] for begin in range(0, len(different), SHARE)]
 
@@ -390,9 +396,11 @@ def _inputs(query: str, share: Sequence[str], spec: Mapping[str, Any]) -> dict[s
     return {**spec, "query": query, "documents": sha256(json.dumps(share).encode()), "versions": made_by}
 
 
-def _share(
+def _stored_scores(
     query: str, share: Sequence[str], scorer: Callable[[], pairs.PairScorer], spec: Mapping[str, Any]
 ) -> Mapping[str, Any]:
+    """Returns the logits of a query with some documents from the store; computes and stores them if it lacks them."""
+
     def make(folder: Path) -> None:
         loaded = scorer()
         logits, cut = loaded.scored([query] * len(share), share)

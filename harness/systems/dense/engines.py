@@ -154,7 +154,7 @@ class TextEncoder:
 # ---- sentence-transformers --------------------------------------------------------------------------------------
 
 
-def sentence_transformer(found: AvailableModel, device: str, precision: str = "float32") -> Any:  # noqa: ANN401
+def sentence_transformer(stored: AvailableModel, device: str, precision: str = "float32") -> Any:  # noqa: ANN401
     """Loads a model with sentence-transformers, in a precision that does not depend on that of its files.
 
     Raises
@@ -170,13 +170,13 @@ def sentence_transformer(found: AvailableModel, device: str, precision: str = "f
         # transformers from version 5 on would compute in the precision of the files; layers behind have their own.
         kind = getattr(torch, precision)
         own = {"dtype": kind}
-        return SentenceTransformer(str(found.folder), device=device, local_files_only=True, model_kwargs=own).to(kind)
+        return SentenceTransformer(str(stored.folder), device=device, local_files_only=True, model_kwargs=own).to(kind)
     except Exception as error:  # the libraries below raise what they like
-        raise HarnessError(f"model {found.name}: cannot be loaded: {word_pieces.reason(error)}") from None
+        raise HarnessError(f"model {stored.name}: cannot be loaded: {word_pieces.reason(error)}") from None
 
 
 def transformer(
-    found: AvailableModel,
+    stored: AvailableModel,
     settings: EncoderSettings,
     device: str = "cpu",
     batch: int = 1 << 30,
@@ -195,8 +195,8 @@ def transformer(
     """
     import torch
 
-    loaded = sentence_transformer(found, device, settings.precision).eval()
-    unit = is_unit(loaded, settings.normalise, found.name)
+    loaded = sentence_transformer(stored, device, settings.precision).eval()
+    unit = is_unit(loaded, settings.normalise, stored.name)
     kept = settings.dimensions or loaded.truncate_dim
     prefixes = {role: prefix(loaded, settings.prefixes, role) for role in ROLES}
     described = {
@@ -205,13 +205,13 @@ def transformer(
         "prefixes": prefixes,
     }
     if not is_plain(loaded):
-        return _by_library(loaded, found.name, settings, prefixes, unit, batch, described)
+        return _by_library(loaded, stored.name, settings, prefixes, unit, batch, described)
     tokenizer = loaded.tokenizer
-    length = _length(loaded, settings, found.name)
-    _check_settings(loaded, settings, found)
+    length = _length(loaded, settings, stored.name)
+    _check_settings(loaded, settings, stored)
     marks = {role: prompt_mark(loaded, text) for role, text in prefixes.items()}
 
-    together = None if settings.devices is None else variants.pooled(loaded, settings.devices, found.name)
+    together = None if settings.devices is None else variants.pooled(loaded, settings.devices, stored.name)
     if together is not None:
         loaded.max_seq_length = length
 
@@ -225,7 +225,7 @@ def transformer(
         else:
             first = loaded[0](features)
             out = _pooled(settings.pooling, first["token_embeddings"].float(), features["attention_mask"])
-        out = variants.cut(out, kept, found.name)
+        out = variants.cut(out, kept, stored.name)
         # Windows of a model without its own normalisation are averaged first.
         normalise = unit and (not settings.windows or _normalises(loaded))
         return torch.nn.functional.normalize(out, dim=1) if normalise else out
@@ -239,20 +239,20 @@ def transformer(
         if not settings.windows:
             return once(whole, role)
         parts, owner = _windows(tokenizer, whole, length - settings.eos)
-        found = once(parts, role)
+        stored = once(parts, role)
         out = np.zeros((len(texts), dimensions), np.float32)
-        np.add.at(out, owner, found.vectors)
+        np.add.at(out, owner, stored.vectors)
         out /= np.bincount(owner, minlength=len(texts))[:, None]
         if unit:
-            out = _of_length_1(out)
-        return EncodedTexts(out, np.bincount(owner[found.cut], minlength=len(texts)) > 0)
+            out = _normalised(out)
+        return EncodedTexts(out, np.bincount(owner[stored.cut], minlength=len(texts)) > 0)
 
     def spread(pool: variants.Together, texts: Sequence[str], whole: Sequence[str], role: str) -> EncodedTexts:
         """Encodes each text in a single pass, on one of several devices."""
-        out = variants.cut(pool(texts, prefixes[role], max(1, min(batch, most // length))), kept, found.name)
-        out = _of_length_1(out) if unit else out
+        out = variants.cut(pool(texts, prefixes[role], max(1, min(batch, most // length))), kept, stored.name)
+        out = _normalised(out) if unit else out
         cut = np.isin(np.arange(len(whole)), pieces(whole)[1])
-        return EncodedTexts(finite_texts(out, whole, found.name), cut)
+        return EncodedTexts(finite_texts(out, whole, stored.name), cut)
 
     def once(whole: Sequence[str], role: str) -> EncodedTexts:
         """Encodes each text in a single pass; longer texts are truncated."""
@@ -267,24 +267,24 @@ def transformer(
                     out[part] = forward([ids[number] for number in part], role).cpu().numpy()
                 except torch.OutOfMemoryError:
                     raise HarnessError(
-                        f"model {found.name}: {len(part)} texts of {len(ids[part[0]])} word pieces do not fit into "
+                        f"model {stored.name}: {len(part)} texts of {len(ids[part[0]])} word pieces do not fit into "
                         "the memory of the GPU; lower the key 'tokens'"
                     ) from None
-        return EncodedTexts(finite_texts(out, whole, found.name), cut)
+        return EncodedTexts(finite_texts(out, whole, stored.name), cut)
 
     with torch.inference_mode():
         dimensions = int(forward(pieces([f"{prefixes['document']}a"])[0], "document").shape[1])
-    return TextEncoder(found.name, length, dimensions, encoded, described=described | {"dimensions": dimensions})
+    return TextEncoder(stored.name, length, dimensions, encoded, described=described | {"dimensions": dimensions})
 
 
-def _check_settings(loaded: Any, settings: EncoderSettings, found: AvailableModel) -> None:  # noqa: ANN401
+def _check_settings(loaded: Any, settings: EncoderSettings, stored: AvailableModel) -> None:  # noqa: ANN401
     """Raises HarnessError for a setting that a plain model does not allow."""
-    name, behind = found.name, [type(module).__name__ for module in list(loaded)[2:]]
+    name, behind = stored.name, [type(module).__name__ for module in list(loaded)[2:]]
     others = [each for each in behind if each != "Normalize"]
     if settings.pooling is not None and others:
         more = f"model {name} has a module {others[0]} behind its own pooling; leave it null"
         raise HarnessError(f"key 'pooling' is {settings.pooling!r}, and {more}")
-    if settings.pooling is None and not (found.folder / "modules.json").is_file():
+    if settings.pooling is None and not (stored.folder / "modules.json").is_file():
         more = "set the key 'pooling' (the default of sentence-transformers is mean)"
         raise HarnessError(f"model {name}: no modules.json states its pooling; {more}")
     if settings.eos and loaded.tokenizer.eos_token_id is None:
@@ -340,11 +340,11 @@ def _by_library(
     def encoded(texts: Sequence[str], role: str) -> EncodedTexts:
         if not texts:
             return EncodedTexts(np.empty((0, dimensions), np.float32), np.zeros(0, bool))
-        found = loaded.encode(
+        vectors = loaded.encode(
             list(texts), prompt=prefixes[role], task=role, batch_size=min(batch, 32), show_progress_bar=False
         )
-        out = variants.cut(np.asarray(found, np.float32), settings.dimensions, name)
-        return EncodedTexts(finite_texts(_of_length_1(out) if unit else out, texts, name), np.zeros(len(texts), bool))
+        out = variants.cut(np.asarray(vectors, np.float32), settings.dimensions, name)
+        return EncodedTexts(finite_texts(_normalised(out) if unit else out, texts, name), np.zeros(len(texts), bool))
 
     dimensions = 0
     dimensions = int(encoded(["a"], "document").vectors.shape[1])
@@ -367,7 +367,7 @@ def is_unit(loaded: Any, normalise: bool | None, name: str) -> bool:  # noqa: AN
     return similarity == "cosine" or _normalises(loaded)
 
 
-def _of_length_1(vectors: Matrix) -> Matrix:
+def _normalised(vectors: Matrix) -> Matrix:
     scaled: Matrix = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return scaled
 
@@ -420,6 +420,7 @@ def prompt_mark(loaded: Any, text: str) -> dict[str, int]:  # noqa: ANN401
 
 
 def _normalises(loaded: Any) -> bool:  # noqa: ANN401
+    """Returns whether a model of sentence-transformers ends in a module that normalises vectors."""
     return any(type(module).__name__ == "Normalize" for module in loaded)
 
 

@@ -43,15 +43,19 @@ class OverFirst(checks.Checked):
 
     @cached_property
     def _first(self) -> BuiltSystem | None:
+        """The system whose run is re-ranked (key `first`); None without one."""
         return None if self.first is None else another("first", self.first, files=True)
 
     def _reads(self) -> dict[str, Any]:
+        """Returns what a run depends on besides the configuration and the first ranking."""
         raise NotImplementedError
 
     def _notes(self) -> tuple[str, ...]:
+        """Returns sentences for a run's metadata."""
         return ()
 
     def _left_out(self) -> frozenset[str] | None:
+        """Returns the collections whose topics the training left out; None if nothing was trained."""
         return None
 
     def reads(self) -> dict[str, Any]:
@@ -91,27 +95,28 @@ def read(
     HarnessError
         The corpus holds no document of the run.
     """
-    found: dict[bytes, T] = {}
+    texts: dict[bytes, T] = {}
     here: set[bytes] = set()
     asked, count = set(run.doc.tolist()), len(run)
-    wanted = _heads(run, depth)
+    wanted = _top_documents(run, depth)
     while wanted:  # a second pass reads documents that move up when others are missing
         for document in corpus:
             if (doc := document.id.encode()) in asked:
                 here.add(doc)
             if doc in wanted:
-                found[doc] = text(document)
+                texts[doc] = text(document)
         run = only(run, np.array([doc in here for doc in run.doc.tolist()], dtype=bool))
-        wanted = _heads(run, depth) - found.keys()
+        wanted = _top_documents(run, depth) - texts.keys()
     if not len(run):
         raise HarnessError(f"system {name}: corpus {corpus.name} holds no document of {run.name}")
     if lost := count - len(run):
         note(f"{name}: results left out", lost)
         log_line(f"{name}: {lost:,} of {count:,} results are left out; corpus {corpus.name} does not hold them")
-    return run, found
+    return run, texts
 
 
-def _heads(run: Run, depth: int | None) -> set[bytes]:
+def _top_documents(run: Run, depth: int | None) -> set[bytes]:
+    """Returns the distinct documents in the first `depth` ranks of a run."""
     return {doc for rows in ranked(run).values() for doc in run.doc[rows[:depth]].tolist()}
 
 
@@ -146,8 +151,8 @@ def rescored(
         new = np.full(lines.size, np.nan)
         if topic.id in asked:
             docs = run.doc[lines[:k]].tolist()
-            found = scores(topic.id, docs)
-            new[: len(docs)] = [found.get(doc, np.nan) for doc in docs]
+            score_of = scores(topic.id, docs)
+            new[: len(docs)] = [score_of.get(doc, np.nan) for doc in docs]
         score[lines] = filled(new)
     run = replace(run, score=score, name=name + MARK * run.name.endswith(MARK))
     return only(run, ~np.isnan(score))

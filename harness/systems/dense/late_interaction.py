@@ -97,10 +97,12 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
         self._settings  # noqa: B018  (validates them at once)
 
     def _reads(self) -> dict[str, Any]:
+        """Returns what a run depends on besides the configuration: the model and its arithmetic."""
         source = self._source(hardware.device(self.device))
         return {"model": source.identity(), "arithmetic": source.arithmetic()}
 
     def _left_out(self) -> frozenset[str] | None:
+        """Returns the collections whose topics the model's training left out."""
         return tuned.left_out(self.model)
 
     def _notes(self) -> tuple[str, ...]:
@@ -130,9 +132,9 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
             )
             self._note_cut("documents", made.cut, len(made.vectors), loaded.length)
         worded, asked = self._query_vectors(request.topics, source, loaded)
-        found = self._found(request, [topic for topic, _ in worded], asked, made)
+        ranked = self._ranked(request, [topic for topic, _ in worded], asked, made)
         note(cost.VECTORS, len(made.vectors.values))
-        return search.as_run(self.name, [topic.id for topic, _ in worded], found, made.vectors)
+        return search.as_run(self.name, [topic.id for topic, _ in worded], ranked, made.vectors)
 
     def _query_vectors(
         self, topics: Iterable[Topic], source: TokenModelSource, loaded: TextEncoder
@@ -151,7 +153,7 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
         """Re-ranks the top documents of the first ranking; topics without text keep their order."""
         k = self.k or heads.K
         with phase("read documents"):
-            run, read = heads.read(self.name, run, request.corpus_for(self.name), k, self._text)
+            run, read = heads.read(self.name, run, request.corpus_for(self.name), k, self._document_text)
         with phase("index"):
             named = [(name.decode(), read[name]) for name in sorted(read)]
             made = documents.vectors_of_texts(named, source, loaded, storage=self.storage)
@@ -168,7 +170,7 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
 
     # ---- search -------------------------------------------------------------------------------------------------
 
-    def _found(
+    def _ranked(
         self, request: Request, topics: Sequence[Topic], asked: Sequence[VectorQuery], made: vectors.TextVectors
     ) -> list[Hits]:
         """Returns the hits of each topic. If documents come from a pool, all of it is scored, topic by topic."""
@@ -183,7 +185,7 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
             return search.search_vectors(some, kept, k=k, rough=rough)
 
         out = None if request.excluded is None else request.excluded.among(kept.ids)
-        found: list[Hits] = []
+        ranked: list[Hits] = []
         find = exact if self.search == "exact" else self._approximate(made)
         with phase("search"):
             for begin in range(0, len(asked), self.together):
@@ -195,13 +197,13 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
                 hits = find([asked[at] for at in part], self.depth + more)
                 if gone is not None:
                     hits = [one.without(each, self.depth) for one, each in zip(hits, gone, strict=True)]
-                found += hits
+                ranked += hits
                 answered({topics[at].id: (time.perf_counter() - started) / len(part) for at in part})
         if self.search != "exact":
             search.note_recall(
-                self.name, self.search, found, lambda few: exact([asked[at] for at in few], self.depth), self.depth
+                self.name, self.search, ranked, lambda few: exact([asked[at] for at in few], self.depth), self.depth
             )
-        return found
+        return ranked
 
     def _approximate(self, made: vectors.TextVectors) -> Callable[[Sequence[VectorQuery], int], list[Hits]]:
         """Returns the approximate search for documents of queries, by their number."""
@@ -210,13 +212,14 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
         return lambda some, k: search.search_vectors(some, made.vectors, "colbert", "approximate", k=k, **more)
 
     def _rough(self, kept: Vectors) -> Rough | None:
+        """Returns the approximate scorer in PyTorch that preselects documents; None with NumPy."""
         if self.maxsim == "numpy":
             return None
         from harness.systems.dense import maxsim_torch
 
         return maxsim_torch.rough(kept, hardware.device(self.device))
 
-    def _text(self, document: Document) -> str:
+    def _document_text(self, document: Document) -> str:
         return documents.text_of(document, self.document, self.view, self.join)
 
     def _note_cut(self, what: str, cut: int, count: int, length: int) -> None:

@@ -17,7 +17,7 @@ from harness.systems.dense.models import AvailableModel
 T = TypeVar("T")
 
 
-def opened(found: AvailableModel, make: Callable[[], Any], precision: str) -> Any:  # noqa: ANN401
+def opened(model: AvailableModel, make: Callable[[], Any], precision: str) -> Any:  # noqa: ANN401
     """Loads a model by a function, in a number format; raises HarnessError if it cannot be loaded."""
     import torch
 
@@ -26,7 +26,7 @@ def opened(found: AvailableModel, make: Callable[[], Any], precision: str) -> An
     try:
         return make().to(getattr(torch, precision)).eval()
     except Exception as error:  # the libraries below raise what they like
-        raise HarnessError(f"model {found.name}: cannot be loaded: {word_pieces.reason(error)}") from None
+        raise HarnessError(f"model {model.name}: cannot be loaded: {word_pieces.reason(error)}") from None
 
 
 def prefixes_of(given: Mapping[str, str] | None, prompts: Mapping[str, str] | None) -> dict[str, str]:

@@ -221,8 +221,8 @@ def _gathered(
         values = np.ascontiguousarray(given, np.float32)
         if len(values):
             if values.ndim != 2 or values.shape[1:] != (shape or values.shape[1:]):
-                found = f"{values.shape[1:]} after {shape or 'none'}"
-                raise HarnessError(f"vectors of document {name}: expected one number of dimensions, found {found}")
+                shapes = f"{values.shape[1:]} after {shape or 'none'}"
+                raise HarnessError(f"vectors of document {name}: expected one number of dimensions, found {shapes}")
             require_finite_values(values, f"vectors of document {name}")
             shape = values.shape[1:]
             put(values)

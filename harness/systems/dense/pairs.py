@@ -111,7 +111,7 @@ def load_pair_scorer(
 
     Examples
     --------
-    >>> scorer = load_pair_scorer(find("cross-encoder/qnli-distilroberta-base"))  # doctest: +SKIP
+    >>> scorer = load_pair_scorer(find_model("cross-encoder/qnli-distilroberta-base"))  # doctest: +SKIP
     >>> scorer.scored(["How many primes are there?"], ["There are infinitely many."]).logits.shape  # doctest: +SKIP
     (1, 1)
     """

@@ -166,7 +166,7 @@ def search_vectors(
             return firsts
         pairs = zip(queries, firsts, strict=True)
         return [best_among(query, vectors, first.rows, k, mean=mean) for query, first in pairs]
-    found: list[Hits] = []
+    ranked: list[Hits] = []
     size = min(QUERIES, max(1, SCORES // max(len(vectors), 1)))
     for begin in range(0, len(queries), size):
         part = queries[begin : begin + size]
@@ -174,13 +174,13 @@ def search_vectors(
             values = [query.values for query in part]
             every = rough(values) if rough else scores_many(values, vectors, mean=mean)
             rows = np.arange(len(vectors))
-            found += [
+            ranked += [
                 _settled(query, vectors, rows, scores, k, mean) for query, scores in zip(part, every, strict=True)
             ]
             continue
         candidates = _owners(part, vectors, depth, ef, near)
-        found += [best_among(query, vectors, rows, k, mean=mean) for query, rows in zip(part, candidates, strict=True)]
-    return found
+        ranked += [best_among(query, vectors, rows, k, mean=mean) for query, rows in zip(part, candidates, strict=True)]
+    return ranked
 
 
 def nearest(
@@ -243,21 +243,21 @@ def nearest(
         if out is not None:
             depth += min(depth, max((int(np.count_nonzero(out(n))) for n in range(len(queries))), default=0))
         near = np.hstack([index.documents(queries, depth, ef or max(EF, 2 * depth)) for index in indexes])
-        among = _without(out, [chosen.some(np.unique(found[found >= 0])) for found in near])
-        if out is not None and (short := [number for number, found in enumerate(among) if found.size < k]):
+        among = _without_excluded(out, [chosen.some(np.unique(pool[pool >= 0])) for pool in near])
+        if out is not None and (short := [number for number, pool in enumerate(among) if pool.size < k]):
             gone = out
             again = nearest(queries[short], parts, weights, combine, k=k, out=lambda number: gone(short[number]))
             for number, hits in zip(short, again, strict=True):
                 among[number] = hits.rows
     elif rows is not None and rows.size <= POOL:
-        among = _without(out, [chosen.some(rows)] * len(queries))
+        among = _without_excluded(out, [chosen.some(rows)] * len(queries))
     else:
         there = chosen.some(rows)
         passes = (np.arange(begin, min(begin + TOGETHER, len(queries))) for begin in range(0, len(queries), TOGETHER))
         among = [
-            found
+            pool
             for part in passes
-            for found in _candidates(
+            for pool in _candidates(
                 queries[part],
                 chosen,
                 there,
@@ -267,10 +267,11 @@ def nearest(
             )
         ]
     pairs = zip(queries, among, strict=True)
-    return [Hits.best(found, chosen.exact(query, found), place, k) for query, found in pairs]
+    return [Hits.best(pool, chosen.exact(query, pool), place, k) for query, pool in pairs]
 
 
-def _without(out: Callable[[int], Bools] | None, among: list[Rows]) -> list[Rows]:
+def _without_excluded(out: Callable[[int], Bools] | None, among: list[Rows]) -> list[Rows]:
+    """Removes the excluded documents from each query's candidates."""
     return among if out is None else [rows[~out(number)[rows]] for number, rows in enumerate(among)]
 
 
@@ -294,8 +295,8 @@ def _candidates(
     def cut() -> list[Rows]:
         """Raises the floor, drops candidates below it, and returns the remaining documents of each query."""
         asked, every, values = (np.concatenate(column) for column in zip(*held, strict=True))
-        found, scores = grouped(asked, every, values, len(queries))
-        for query, (mine, own) in enumerate(zip(found, scores, strict=True)):
+        docs, scores = grouped(asked, every, values, len(queries))
+        for query, (mine, own) in enumerate(zip(docs, scores, strict=True)):
             if mine.size <= k:
                 continue
             last = np.partition(own, mine.size - k)[mine.size - k]
@@ -304,10 +305,10 @@ def _candidates(
             if good.size > 2 * k + BLOCK:  # bounds the memory if many documents have nearly equal scores
                 exact = parts.exact(queries[query], mine[good])
                 good = good[Hits.best(np.arange(good.size), exact, place[mine[good]], k).rows]
-            found[query], scores[query] = mine[good], own[good]
-        asked = np.repeat(np.arange(len(queries), dtype=np.uint16), [mine.size for mine in found])
-        held[:] = [(asked, np.concatenate(found), np.concatenate(scores))]
-        return found
+            docs[query], scores[query] = mine[good], own[good]
+        asked = np.repeat(np.arange(len(queries), dtype=np.uint16), [mine.size for mine in docs])
+        held[:] = [(asked, np.concatenate(docs), np.concatenate(scores))]
+        return docs
 
     while begin < rows.size:
         # Few at first: without a floor, all are candidates.
@@ -360,30 +361,30 @@ def _owners(queries: Sequence[VectorQuery], vectors: Vectors, depth: int, ef: in
     return [np.unique(vectors.owner(part[part >= 0])) for part in parts]
 
 
-def recall(found: Sequence[Hits], exact: Sequence[Hits]) -> npt.NDArray[np.float64]:
+def recall(rough: Sequence[Hits], exact: Sequence[Hits]) -> npt.NDArray[np.float64]:
     """Returns the share of each query's exact hits that were found, shape (queries,); 1 if there are no exact hits."""
     return np.array(
         [
             len(np.intersect1d(ours.rows, best.rows)) / best.rows.size if best.rows.size else 1.0
-            for ours, best in zip(found, exact, strict=True)
+            for ours, best in zip(rough, exact, strict=True)
         ]
     )
 
 
 def note_recall(
-    name: str, precision: str, found: Sequence[Hits], exact: Callable[[list[int]], Sequence[Hits]], k: int
+    name: str, precision: str, rough: Sequence[Hits], exact: Callable[[list[int]], Sequence[Hits]], k: int
 ) -> None:
     """Prints and records the recall of approximate search against exact search, on a sample of the topics.
 
     Parameters
     ----------
     name, precision : name of the run, and kind of its search.
-    found : the top k of each topic by approximate search.
+    rough : the top k of each topic by approximate search.
     exact : indices of topics -> their hits by exact search.
     """
     with phase("recall"):
-        sample = list(range(0, len(found), -(-len(found) // SAMPLE) or 1))
-        shares = recall([found[number] for number in sample], exact(sample))
+        sample = list(range(0, len(rough), -(-len(rough) // SAMPLE) or 1))
+        shares = recall([rough[number] for number in sample], exact(sample))
     if not len(shares):
         return
     numbers = {"mean": round(float(shares.mean()), 4), "least": round(float(shares.min()), 4)}
@@ -394,12 +395,12 @@ def note_recall(
     )
 
 
-def as_run(name: str, topics: Sequence[str], found: Sequence[Hits], vectors: Vectors) -> Run:
+def as_run(name: str, topics: Sequence[str], ranked: Sequence[Hits], vectors: Vectors) -> Run:
     """Returns a run of the hits, with the posts of formulas; topics without hits are excluded."""
-    docs = [vectors.ids[hits.rows].tolist() for hits in found]
+    docs = [vectors.ids[hits.rows].tolist() for hits in ranked]
     rankings = {
         topic: {doc.decode(): score for doc, score in zip(ids, hits.scores.tolist(), strict=True)}
-        for topic, ids, hits in zip(topics, docs, found, strict=True)
+        for topic, ids, hits in zip(topics, docs, ranked, strict=True)
         if ids
     }
     if not rankings:
@@ -407,4 +408,4 @@ def as_run(name: str, topics: Sequence[str], found: Sequence[Hits], vectors: Vec
     run = Run.from_dict(name, rankings)
     if vectors.context is None:
         return run
-    return replace(run, context=vectors.context[np.concatenate([hits.rows for hits in found])])
+    return replace(run, context=vectors.context[np.concatenate([hits.rows for hits in ranked])])

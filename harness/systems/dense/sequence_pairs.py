@@ -91,7 +91,7 @@ def load(
 
     Examples
     --------
-    >>> scorer = load(find("castorini/monot5-base-msmarco"), PairReading())  # doctest: +SKIP
+    >>> scorer = load(find_model("castorini/monot5-base-msmarco"), PairReading())  # doctest: +SKIP
     >>> scorer.scored(["How many primes are there?"], ["Infinitely many."]).logits.shape  # doctest: +SKIP
     (1, 2)
     """
@@ -116,11 +116,11 @@ def load(
     def pieces(query: str, document: str) -> tuple[list[int], bool]:
         """Returns the word pieces of a pair, and whether its document is truncated."""
         text, begin, end = reading.filled(query, document)
-        found = tokenizer(text, truncation=False, return_offsets_mapping=True)
-        ids, excess = found["input_ids"], len(found["input_ids"]) - length
+        offsets = tokenizer(text, truncation=False, return_offsets_mapping=True)
+        ids, excess = offsets["input_ids"], len(offsets["input_ids"]) - length
         if excess <= 0:
             return ids, False
-        inside = [at for at, (a, b) in enumerate(found["offset_mapping"]) if begin <= a < b <= end]
+        inside = [at for at, (a, b) in enumerate(offsets["offset_mapping"]) if begin <= a < b <= end]
         if excess > len(inside):
             raise HarnessError(
                 f"key 'length' is {length}, and the text {quoted_start(query)} takes {len(ids) - len(inside)} word "
@@ -161,7 +161,7 @@ def _loaded(model: AvailableModel) -> tuple[Any, Any]:
 
 def _piece(tokenizer: Any, word: str, name: str) -> int:  # noqa: ANN401
     """Returns the number of a word's only word piece."""
-    found = tokenizer(word, add_special_tokens=False)["input_ids"]
-    if len(found) != 1 or found[0] == tokenizer.unk_token_id:
-        raise HarnessError(f"key 'words': {word!r} is not a single word piece of model {name}, but {len(found)}")
-    return int(found[0])
+    pieces = tokenizer(word, add_special_tokens=False)["input_ids"]
+    if len(pieces) != 1 or pieces[0] == tokenizer.unk_token_id:
+        raise HarnessError(f"key 'words': {word!r} is not a single word piece of model {name}, but {len(pieces)}")
+    return int(pieces[0])

@@ -79,12 +79,12 @@ class DocumentParts:
         """Returns float32 scores, shape (queries, rows), whose last bits depend on the whole matrix product."""
         pairs = zip(self.vectors, self.weights, strict=True)
         if self.combine == "sum" or len(self.vectors) == 1:  # summing the vectors first takes only one product
-            values = [_times(_values(part, rows), weight) for part, weight in pairs]
+            values = [_weighted(_values(part, rows), weight) for part, weight in pairs]
             out: Floats32 = queries @ reduce(np.add, values).T
             return out
         out = np.full((len(queries), rows.size), -np.inf, np.float32)
         for part, weight in pairs:
-            products = _times(queries, weight) @ _values(part, rows).T
+            products = _weighted(queries, weight) @ _values(part, rows).T
             products[:, part.document[rows] < 0] = -np.inf
             np.maximum(out, products, out=out)
         return out
@@ -171,21 +171,21 @@ class Scan:
         out = np.zeros((0, 0), np.bool_) if self._out is None else self._out
         sizes = np.zeros(self._threads, np.int64)
         shape = queries, self._parts.dimensions, floors, values, int(values.dtype == np.float16), len(values)
-        found = np.ascontiguousarray(part.document[rows], np.int64)
-        documents = found, np.ascontiguousarray(rows, np.int64), rows.size, out, out.shape[1]
+        documents_of_rows = np.ascontiguousarray(part.document[rows], np.int64)
+        documents = documents_of_rows, np.ascontiguousarray(rows, np.int64), rows.size, out, out.shape[1]
         code = self._kernel(self._panels, *shape, *documents, self._step, self._threads, *self._room, sizes)
-        _check(code)
+        _raise_kernel_fault(code)
         begins = [thread * self._step * queries for thread in range(self._threads)]
         slices = [slice(begin, begin + size) for begin, size in zip(begins, sizes.tolist(), strict=True)]
         asked, names, scores = (np.concatenate([column[each] for each in slices]) for column in self._room)
         return asked, names, scores
 
 
-def grouped(asked: Asked, found: Rows, scores: Floats32, queries: int) -> tuple[list[Rows], list[Floats32]]:
+def grouped(asked: Asked, documents: Rows, scores: Floats32, queries: int) -> tuple[list[Rows], list[Floats32]]:
     """Returns the documents of each query and their scores, in the order given."""
     order = np.argsort(asked, kind="stable")
     bounds = np.cumsum(np.bincount(asked, minlength=queries))[:-1]
-    return np.split(found[order], bounds), np.split(scores[order], bounds)
+    return np.split(documents[order], bounds), np.split(scores[order], bounds)
 
 
 def _threads() -> int:
@@ -201,7 +201,8 @@ def _fit(part: Vectors) -> bool:
     return values.dtype in (np.float32, np.float16) and values.dtype.isnative and bool(values.flags.c_contiguous)
 
 
-def _check(code: int) -> None:
+def _raise_kernel_fault(code: int) -> None:
+    """Raises the error that a code of the kernel stands for; 0 is none."""
     if code == -1:
         raise MemoryError
     if code:
@@ -216,7 +217,7 @@ def _products(query: Floats32, part: Vectors, rows: Rows) -> Floats64:
     if compiled is not None:
         values = np.asarray(part.values)
         shape = int(values.dtype == np.float16), len(values), part.dimensions
-        _check(compiled(values, *shape, np.ascontiguousarray(rows, np.int64), rows.size, wide, out))
+        _raise_kernel_fault(compiled(values, *shape, np.ascontiguousarray(rows, np.int64), rows.size, wide, out))
         return out
     for begin in range(0, rows.size, STEP):
         # Not a matrix product, whose order of summation depends on the block and the library.
@@ -237,5 +238,5 @@ def _values(part: Vectors, rows: Rows) -> Floats32:
     return values
 
 
-def _times(values: Floats32, weight: float) -> Floats32:
+def _weighted(values: Floats32, weight: float) -> Floats32:
     return values if weight == 1 else values * np.float32(weight)

@@ -138,21 +138,23 @@ class SparseEncoder(asking.TopicTexts, checks.Checked):
         """Returns topic -> dimension -> weight, of the topics with a text."""
         worded = self._worded(request.topics)
         with phase("encoding topics"):
-            found = loaded.encoded([text for _, text in worded], "query")
-        asking.note_cut(self.name, "topics", int(found.cut.sum()), len(worded), {"word pieces": loaded.length})
-        sizes = found.start[1:] - found.start[:-1]
+            encoded = loaded.encoded([text for _, text in worded], "query")
+        asking.note_cut(self.name, "topics", int(encoded.cut.sum()), len(worded), {"word pieces": loaded.length})
+        sizes = encoded.start[1:] - encoded.start[:-1]
         note(f"{self.name}: non-zeros of topics", {"topics": len(worded)} | sparse_vectors.non_zeros(sizes))
-        names, weights = found.dimension.tolist(), found.weight.tolist()
+        names, weights = encoded.dimension.tolist(), encoded.weight.tolist()
         return {
             topic.id: dict(zip(map(str, names[begin:end]), weights[begin:end], strict=True))
-            for (topic, _), begin, end in zip(worded, found.start[:-1], found.start[1:], strict=True)
+            for (topic, _), begin, end in zip(worded, encoded.start[:-1], encoded.start[1:], strict=True)
         }
 
     def _arithmetic(self, source: SparseModelSource) -> list[str]:
+        """Returns the device and precision that a run depends on."""
         return [source.device, self.precision]
 
     @property
     def _source(self) -> SparseModelSource:
+        """How the model of this configuration is loaded."""
         return SparseModelSource(self.model, self._settings, hardware.device(self.device), self.tokens)
 
     @cached_property

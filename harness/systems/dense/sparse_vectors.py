@@ -151,16 +151,16 @@ def load_sparse_model(
     settings = settings or SparseSettings()
     if lines := missing():
         raise HarnessError(lines[0])
-    found = models.find_model(model)
-    if found.engine != "transformers" or not _sparse(found.folder):
+    stored = models.find_model(model)
+    if stored.engine != "transformers" or not _sparse(stored.folder):
         raise HarnessError(
-            f"model {found.name}: is not a sparse encoder; expected a model of word pieces (SPLADE) or with a module "
+            f"model {stored.name}: is not a sparse encoder; expected a model of word pieces (SPLADE) or with a module "
             f"{', '.join(sorted(_SPARSE))}"
         )
-    if "Transformer" in models.module_kinds(found.folder) or not models.module_kinds(found.folder):
-        encoder.check_weights(found)
-    loaded = _loaded(found, settings.precision, device)
-    length = _length(loaded, settings.length, found)
+    if "Transformer" in models.module_kinds(stored.folder) or not models.module_kinds(stored.folder):
+        encoder.check_weights(stored)
+    loaded = _sparse_encoder(stored, settings.precision, device)
+    length = _length(loaded, settings.length, stored)
     prefixes = libraries.prefixes_of(settings.prefixes, loaded.prompts)
     most = {"query": settings.query_active, "document": settings.active}
 
@@ -181,19 +181,19 @@ def load_sparse_model(
         if not (np.isfinite(weight).all() and (weight > 0).all()):
             at = int(np.searchsorted(start, np.flatnonzero(~(weight > 0) | ~np.isfinite(weight))[0], side="right")) - 1
             shown = " ".join(whole[at].split())[:60]
-            raise HarnessError(f"model {found.name}: the text {shown!r} has weights that are negative or not finite")
+            raise HarnessError(f"model {stored.name}: the text {shown!r} has weights that are negative or not finite")
         return Sparse(start, dimension, weight, size > length)
 
-    return SparseModel(found.name, length, int(loaded.get_embedding_dimension() or 0), encoded)
+    return SparseModel(stored.name, length, int(loaded.get_embedding_dimension() or 0), encoded)
 
 
 def _encode(loaded: Any, texts: list[str], role: str, prefix: str, most: int | None) -> list[tuple[Any, Any]]:  # noqa: ANN401
     """Returns the dimensions and weights of each text, in one forward pass."""
     encode = loaded.encode_query if role == "query" else loaded.encode_document
     more: dict[str, Any] = {"batch_size": len(texts), "show_progress_bar": False, "max_active_dims": most}
-    found = encode(texts, prompt=prefix or None, convert_to_sparse_tensor=True, **more).float().coalesce().cpu()
-    row, dimension = found.indices().numpy()
-    weight = found.values().numpy()
+    sparse = encode(texts, prompt=prefix or None, convert_to_sparse_tensor=True, **more).float().coalesce().cpu()
+    row, dimension = sparse.indices().numpy()
+    weight = sparse.values().numpy()
     there = weight != 0
     row, dimension, weight = row[there], dimension[there], weight[there]
     at = np.searchsorted(row, np.arange(1, len(texts)))
@@ -208,21 +208,21 @@ def _sparse(folder: Path) -> bool:
     return any(str(name).endswith("ForMaskedLM") for name in architectures)
 
 
-def _loaded(found: AvailableModel, precision: str, device: str) -> Any:  # noqa: ANN401
+def _sparse_encoder(stored: AvailableModel, precision: str, device: str) -> Any:  # noqa: ANN401
     import torch
     from sentence_transformers import SparseEncoder
 
     more: dict[str, Any] = {"device": device, "local_files_only": True}
     more["model_kwargs"] = {"dtype": getattr(torch, precision)}
-    return libraries.opened(found, lambda: SparseEncoder(str(found.folder), **more), precision)
+    return libraries.opened(stored, lambda: SparseEncoder(str(stored.folder), **more), precision)
 
 
-def _length(loaded: Any, given: int | None, found: AvailableModel) -> int:  # noqa: ANN401
+def _length(loaded: Any, given: int | None, stored: AvailableModel) -> int:  # noqa: ANN401
     """Sets and returns the maximum word pieces of a text."""
-    config = json.loads((models.transformer_folder(found.folder) / "config.json").read_bytes())
+    config = json.loads((models.transformer_folder(stored.folder) / "config.json").read_bytes())
     positions = config.get("max_position_embeddings") or 512
     if given is not None and given > positions:
-        raise HarnessError(f"key 'length' is {given}, and model {found.name} reads {positions} word pieces at most")
+        raise HarnessError(f"key 'length' is {given}, and model {stored.name} reads {positions} word pieces at most")
     loaded.max_seq_length = given or min(loaded.max_seq_length or positions, positions)
     return int(loaded.max_seq_length)
 
@@ -294,11 +294,11 @@ class _EncodeSparse:
     def __call__(self, texts: Sequence[str]) -> bytes:
         loaded = self.load() if self.load is not None else loaded_here(self.source)
         some = [at for at, text in enumerate(texts) if text.strip()]
-        found = loaded.encoded([texts[at] for at in some], "document")
+        encoded = loaded.encoded([texts[at] for at in some], "document")
         sizes, cut = np.zeros(len(texts), np.int64), np.zeros(len(texts), bool)
-        sizes[some], cut[some] = np.diff(found.start), found.cut
+        sizes[some], cut[some] = np.diff(encoded.start), encoded.cut
         content = io.BytesIO()
-        for array in (sizes, found.dimension, found.weight, cut):
+        for array in (sizes, encoded.dimension, encoded.weight, cut):
             np.save(content, array)
         return content.getvalue()
 

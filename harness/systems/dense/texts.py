@@ -72,7 +72,7 @@ def of_document(document: Document, fields: Sequence[str], view: str = "latex") 
     >>> of_document(document, ["body"], "mathberta")
     'Let [MATH] n [/MATH] be even.'
     """
-    return _joined([_field(document, name) for name in fields], view, document.dollars)
+    return _joined_fields([_document_field(document, name) for name in fields], view, document.dollars)
 
 
 def of_topic(topic: Topic, fields: Sequence[str], view: str = "latex") -> str:
@@ -87,7 +87,7 @@ def of_topic(topic: Topic, fields: Sequence[str], view: str = "latex") -> str:
     >>> of_topic(topic, ["title", "formulas"])
     'Roots $x^2 = 2$'
     """
-    return _joined([_topic_field(topic, name) for name in fields], view, topic.dollars)
+    return _joined_fields([_topic_field(topic, name) for name in fields], view, topic.dollars)
 
 
 def _topic_field(topic: Topic, name: str) -> str:
@@ -98,7 +98,7 @@ def _topic_field(topic: Topic, name: str) -> str:
     return str(getattr(topic, name))
 
 
-def _field(document: Document, name: str) -> str:
+def _document_field(document: Document, name: str) -> str:
     if name == "tags":
         return " ".join(document.tags)
     if name in ("id", "title", "body"):
@@ -125,15 +125,15 @@ def with_math_tokens(text: str, dollars: Dollars = "pairs") -> str:
     >>> with_math_tokens("$a$ $b$ or $c$")
     ' [MATH] a b [/MATH] or [MATH] c'
     """
-    found = split_formulas(text, dollars)
-    parts = (f"{prose} [MATH] {latex} [/MATH] " if latex.strip() else prose for prose, latex in found)
+    segments = split_formulas(text, dollars)
+    parts = (f"{prose} [MATH] {latex} [/MATH] " if latex.strip() else prose for prose, latex in segments)
     whole = re.sub(r"\s+", " ", "".join(parts)).rstrip()
     if not whole.startswith(" [MATH] "):
         whole = whole.lstrip()
     return whole.replace(" [/MATH] [MATH] ", " ").removesuffix(" [/MATH]")
 
 
-def _joined(parts: Sequence[str], view: str, dollars: Dollars) -> str:
+def _joined_fields(parts: Sequence[str], view: str, dollars: Dollars) -> str:
     whole = " ".join(part for part in parts if part)
     if view == "latex":
         return whole

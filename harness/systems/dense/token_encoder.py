@@ -116,17 +116,17 @@ def load_token_encoder(
     settings = settings or TokenSettings()
     if lines := missing():
         raise HarnessError(lines[0])
-    found = models.find_model(model)
-    if found.engine != "transformers":
-        raise HarnessError(f"model {found.name}: has no token vectors; expected a ColBERT-like model")
-    if settings.projection == "model" and not _projects(found.folder):
+    stored = models.find_model(model)
+    if stored.engine != "transformers":
+        raise HarnessError(f"model {stored.name}: has no token vectors; expected a ColBERT-like model")
+    if settings.projection == "model" and not _projects(stored.folder):
         raise HarnessError(
-            f"model {found.name}: has no projection of token vectors, so it was not trained for late interaction; say "
+            f"model {stored.name}: has no projection of token vectors, so it was not trained for late interaction; say "
             "projection=none to compare the token vectors of its transformer"
         )
-    encoder.check_weights(found)
-    loaded = _loaded(found, settings, device)
-    lengths = _lengths(loaded, settings, found.name)
+    encoder.check_weights(stored)
+    loaded = _multi_vector_encoder(stored, settings, device)
+    lengths = _lengths(loaded, settings, stored.name)
     prefixes = libraries.prefixes_of(settings.prefixes, loaded.prompts)
     most = tokens or TOKENS[device]
 
@@ -145,17 +145,17 @@ def load_token_encoder(
         values = np.concatenate(out).astype(np.float32, copy=False)
         if settings.precision != "float32":
             values = values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
-        return EncodedTexts(finite_texts(values, whole, found.name, start), size > length, start)
+        return EncodedTexts(finite_texts(values, whole, stored.name, start), size > length, start)
 
     dimensions = int(_encode(loaded, ["a"], "query", "")[0].shape[1])
-    return TextEncoder(found.name, lengths["document"], dimensions, encoded, lengths["query"])
+    return TextEncoder(stored.name, lengths["document"], dimensions, encoded, lengths["query"])
 
 
 def _encode(loaded: Any, texts: list[str], role: str, prefix: str) -> list[Any]:  # noqa: ANN401
     """Returns the vectors of each text, float32, shape (pieces, dimensions), in one forward pass."""
     encode = loaded.encode_query if role == "query" else loaded.encode_document
-    found = encode(texts, prompt=prefix, batch_size=len(texts), show_progress_bar=False)
-    return [rows.float().cpu().numpy() for rows in found]
+    vectors = encode(texts, prompt=prefix, batch_size=len(texts), show_progress_bar=False)
+    return [rows.float().cpu().numpy() for rows in vectors]
 
 
 def _projects(folder: Path) -> bool:
@@ -166,7 +166,7 @@ def _projects(folder: Path) -> bool:
     return any(name == "HF_ColBERT" or str(name).endswith("ForRetrieval") for name in architectures)
 
 
-def _loaded(found: AvailableModel, settings: TokenSettings, device: str) -> Any:  # noqa: ANN401
+def _multi_vector_encoder(stored: AvailableModel, settings: TokenSettings, device: str) -> Any:  # noqa: ANN401
     import torch
     from sentence_transformers import MultiVectorEncoder
 
@@ -175,16 +175,16 @@ def _loaded(found: AvailableModel, settings: TokenSettings, device: str) -> Any:
 
     def make() -> Any:  # noqa: ANN401
         if settings.projection != "none":
-            return MultiVectorEncoder(str(found.folder), model_kwargs=own, **more)
+            return MultiVectorEncoder(str(stored.folder), model_kwargs=own, **more)
         from sentence_transformers.base.modules import Normalize, Transformer
         from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 
-        place = str(models.transformer_folder(found.folder))
+        place = str(models.transformer_folder(stored.folder))
         first = Transformer(place, model_kwargs={**own, "local_files_only": True})
         modules = [first, MultiVectorMask(), Normalize(module_input_name="token_embeddings")]
         return MultiVectorEncoder(modules=modules, **more)
 
-    return libraries.opened(found, make, settings.precision)
+    return libraries.opened(stored, make, settings.precision)
 
 
 def _lengths(loaded: Any, settings: TokenSettings, name: str) -> dict[str, int]:  # noqa: ANN401

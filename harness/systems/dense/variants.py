@@ -79,8 +79,8 @@ def pooled(
     atexit.register(loaded.stop_multi_process_pool, pool)
 
     def encoded(texts: Sequence[str], prompt: str, batch: int) -> npt.NDArray[np.float32]:
-        found = loaded.encode(list(texts), pool=pool, prompt=prompt, batch_size=batch, show_progress_bar=False)
-        out = np.asarray(found, np.float32)
+        vectors = loaded.encode(list(texts), pool=pool, prompt=prompt, batch_size=batch, show_progress_bar=False)
+        out = np.asarray(vectors, np.float32)
         if len(out) != len(texts):
             raise HarnessError(f"model {name}: {len(texts)} texts, and {len(out)} vectors of {len(devices)} devices")
         return out

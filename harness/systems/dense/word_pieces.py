@@ -20,7 +20,7 @@ def quiet() -> None:
     logging.set_verbosity_error()
 
 
-def pretrained(found: AvailableModel, kind: str, **more: object) -> tuple[Any, Any, dict[str, Any]]:
+def pretrained(stored: AvailableModel, kind: str, **more: object) -> tuple[Any, Any, dict[str, Any]]:
     """Loads a model with a class of transformers; returns it, its tokenizer, and the library's report of its weights.
 
     The library initialises missing weights at random without an error; they are in the report.
@@ -33,11 +33,11 @@ def pretrained(found: AvailableModel, kind: str, **more: object) -> tuple[Any, A
     import transformers
 
     quiet()
-    tokenizer, own = load(found), getattr(transformers, kind)
+    tokenizer, own = load(stored), getattr(transformers, kind)
     try:
-        model, report = own.from_pretrained(str(found.folder), local_files_only=True, output_loading_info=True, **more)
+        model, report = own.from_pretrained(str(stored.folder), local_files_only=True, output_loading_info=True, **more)
     except Exception as error:  # the libraries below raise what they like
-        raise HarnessError(f"model {found.name}: cannot be loaded: {reason(error)}") from None
+        raise HarnessError(f"model {stored.name}: cannot be loaded: {reason(error)}") from None
     return model, tokenizer, report
 
 
@@ -47,7 +47,7 @@ def lacking(model: Any, report: dict[str, Any]) -> str | None:  # noqa: ANN401
     return min(named & set(report["missing_keys"]), default=None)
 
 
-def load(found: AvailableModel) -> Any:  # noqa: ANN401
+def load(model: AvailableModel) -> Any:  # noqa: ANN401
     """Loads the tokenizer of a model with transformers.
 
     Raises
@@ -57,17 +57,17 @@ def load(found: AvailableModel) -> Any:  # noqa: ANN401
     """
     from transformers import AutoTokenizer
 
-    folder = models.transformer_folder(found.folder)
+    folder = models.transformer_folder(model.folder)
     try:
         return AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
     except Exception as error:  # the libraries below raise what they like
         raise HarnessError(
-            f"model {found.name}: {file(found)}: cannot be loaded as a tokenizer (transformers: {reason(error)}); "
+            f"model {model.name}: {file(model)}: cannot be loaded as a tokenizer (transformers: {reason(error)}); "
             f"expected the model's own tokenizer.json, or a vocabulary that the class in {_CONFIG} reads"
         ) from None
 
 
-def check(tokenizer: Any, model: Any, found: AvailableModel) -> None:  # noqa: ANN401
+def check(tokenizer: Any, model: Any, stored: AvailableModel) -> None:  # noqa: ANN401
     """Checks that a tokenizer has word pieces, that the weights have a row for each, and that it can pad.
 
     A model that does not say its padding token, as many decoders, gets the tokenizer's.
@@ -75,14 +75,14 @@ def check(tokenizer: Any, model: Any, found: AvailableModel) -> None:  # noqa: A
     Parameters
     ----------
     model : a transformers model, with `get_input_embeddings`.
-    found : the model's name and files, for messages.
+    stored : the model's name and files, for messages.
 
     Raises
     ------
     HarnessError
         A check fails; the message names the file and what was expected.
     """
-    start = f"model {found.name}: {file(found)}"
+    start = f"model {stored.name}: {file(stored)}"
     pieces = 1 + max(tokenizer.get_vocab().values(), default=-1)
     if (count := len(tokenizer)) <= len(set(tokenizer.all_special_ids)):
         raise HarnessError(
@@ -96,15 +96,15 @@ def check(tokenizer: Any, model: Any, found: AvailableModel) -> None:  # noqa: A
         )
     if tokenizer.pad_token_id is None:
         raise HarnessError(
-            f"model {found.name}: {_CONFIG}: its tokenizer has no token for padding; expected 'pad_token'"
+            f"model {stored.name}: {_CONFIG}: its tokenizer has no token for padding; expected 'pad_token'"
         )
     if getattr(model.config, "pad_token_id", None) is None:
         model.config.pad_token_id = tokenizer.pad_token_id
 
 
-def file(found: AvailableModel) -> str:
+def file(model: AvailableModel) -> str:
     """Returns the name of the file that a model's tokenizer is read from."""
-    folder = models.transformer_folder(found.folder)
+    folder = models.transformer_folder(model.folder)
     return next((path.name for pattern in _FILES for path in sorted(folder.glob(pattern))), _CONFIG)
 
 

@@ -47,18 +47,18 @@ def load(key: str, named: str) -> object:
     module, name = module_of(key, named), named.partition(":")[2]
     where = f"key {key!r}: {named}"
     try:
-        found: object = guarded(where, lambda: importlib.import_module(module))
+        target: object = guarded(where, lambda: importlib.import_module(module))
     except SystemRaisedError as fault:
         if not isinstance(error := fault.__cause__, ModuleNotFoundError):
             raise
         lacking = f"module {error.name!r} is neither in the current folder nor installed"
         raise HarnessError(f"{where} cannot be loaded: {lacking}") from None
     for part in name.split("."):
-        if not hasattr(found, part):
-            known = [each for each in vars(found) if not each.startswith("_")] if hasattr(found, "__dict__") else []
+        if not hasattr(target, part):
+            known = [each for each in vars(target) if not each.startswith("_")] if hasattr(target, "__dict__") else []
             raise HarnessError(f"{where}: {module} has no {name!r}; {suggestion(name, known)}")
-        found = getattr(found, part)
-    return found
+        target = getattr(target, part)
+    return target
 
 
 def digest(key: str, named: str) -> str:

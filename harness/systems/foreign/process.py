@@ -40,10 +40,10 @@ def process_answer(what: str, module: str, job: Mapping[str, Any], environment: 
         own = {**os.environ, **(environment or {})}
         status = subprocess.call(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=own)
         if status == 0:
-            found = json.loads((folder / _ANSWER).read_text(encoding="utf-8"))
-            if "fault" not in found:
-                return found["answer"]
-            raise HarnessError(f"{what}: {found['fault']}")
+            reply = json.loads((folder / _ANSWER).read_text(encoding="utf-8"))
+            if "fault" not in reply:
+                return reply["answer"]
+            raise HarnessError(f"{what}: {reply['fault']}")
         log.seek(0)
         lines = [line for line in log.read().decode("utf-8", "replace").splitlines() if line.strip()]
         said = f": {lines[-1].strip()[:300]}" if lines and status > 0 else ""
@@ -55,8 +55,8 @@ def serve_job(work: Callable[[Mapping[str, Any]], Any]) -> None:
     folder = Path(sys.argv[1])
     job = json.loads((folder / _JOB).read_text(encoding="utf-8"))
     try:
-        found = {"answer": work(job)}
+        reply = {"answer": work(job)}
     except Exception as error:
         said = " ".join(str(error).split())[:500]
-        found = {"fault": said if isinstance(error, HarnessError) else f"{type(error).__name__}: {said}"}
-    (folder / _ANSWER).write_text(json.dumps(found), encoding="utf-8")
+        reply = {"fault": said if isinstance(error, HarnessError) else f"{type(error).__name__}: {said}"}
+    (folder / _ANSWER).write_text(json.dumps(reply), encoding="utf-8")

@@ -106,20 +106,20 @@ class Pyserini(checks.Checked):
             "pyserini",
             "pyjnius",
             *more,
-            *(("faiss-cpu",) if self.searcher == "faiss" and _has("faiss-cpu") else ()),
+            *(("faiss-cpu",) if self.searcher == "faiss" and _is_installed("faiss-cpu") else ()),
         )
 
     def searches(self) -> bool:
-        """Returns whether a corpus is indexed."""
+        """Returns whether the system reads a corpus: it does unless it searches a ready index (key `index`)."""
         return self.index is None
 
     def reads(self) -> dict[str, Any]:
         """Returns the checksums of the files of the index, the encoder's identity, and the device."""
-        found: dict[str, Any] = {}
+        inputs: dict[str, Any] = {}
         if self.index is not None and (folder := Path(self.index).expanduser()).is_dir():
             files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "write.lock")
-            found["index"] = {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
-        return found | ({} if self.encoder is None else self._identity())
+            inputs["index"] = {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
+        return inputs | ({} if self.encoder is None else self._encoder_identity())
 
     def __call__(self, request: Request) -> Run:
         """Searches all topics that have a text.
@@ -142,7 +142,7 @@ class Pyserini(checks.Checked):
             # With a pool or excluded documents, the results that count may lie below the depth.
             whole = pool is not None or request.excluded is not None
             job = {"task": "search", "queries": queries, "depth": None if whole else self.depth}
-            made = self._answer(engine, {**job, **place})
+            made = self._answer_of_process(engine, {**job, **place})
         answered(made["seconds"])
         corpus = request.corpus
         if not any(made["found"].values()):
@@ -164,10 +164,12 @@ class Pyserini(checks.Checked):
     def _model(self) -> models.AvailableModel:
         return models.find_model(str(self.encoder))
 
-    def _identity(self) -> dict[str, Any]:
+    def _encoder_identity(self) -> dict[str, Any]:
+        """Returns what a run depends on of the encoder: its files and the arithmetic."""
         return {"encoder": dict(self._model.identity), "arithmetic": hardware.arithmetic(hardware.device(self.device))}
 
-    def _answer(self, engine: JavaRuntime, job: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    def _answer_of_process(self, engine: JavaRuntime, job: Mapping[str, Any]) -> Any:  # noqa: ANN401
+        """Runs Pyserini in a process of its own on a job; returns its answer."""
         device = "cpu" if self.searcher == "lucene" or hardware.device(self.device) == "cpu" else "cuda:0"
         shared = {
             "jar": str(engine.jar.absolute()),
@@ -209,7 +211,7 @@ class Pyserini(checks.Checked):
         """Returns the folder of an index of the encoder's representations, from the store or built."""
         spec = {
             **corpus.identity(),
-            **self._identity(),
+            **self._encoder_identity(),
             "searcher": self.searcher,
             "document": dict(self.document),
             "encoder_class": self._class,
@@ -221,7 +223,7 @@ class Pyserini(checks.Checked):
         def build(folder: Path) -> None:
             with (folder / pyserini_process.DOCUMENTS).open("w", encoding="utf-8") as lines:
                 lines.writelines(json.dumps(pair) + "\n" for pair in self._anserini.document_texts(corpus))
-            self._answer(engine, {"task": "index", "folder": str(folder.absolute())})
+            self._answer_of_process(engine, {"task": "index", "folder": str(folder.absolute())})
             (folder / pyserini_process.DOCUMENTS).unlink()
 
         with phase("index"):
@@ -232,12 +234,12 @@ def missing(mapping: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """Returns what is missing to run Pyserini, without importing it; empty if nothing is."""
     lines = []
     get = f"pip install 'mathir-harness[{EXTRA}]'"
-    if importlib.util.find_spec("pyserini") is None or not _has("pyserini"):
+    if importlib.util.find_spec("pyserini") is None or not _is_installed("pyserini"):
         lines.append(f"pyserini is not installed: {get}")
     else:
         needed = [line for line in metadata.requires("pyserini") or () if "extra ==" not in line]
         names = [name[0] for line in needed if (name := _REQUIRED.match(line))]
-        lacking = [name for name in names if not _has(name)]
+        lacking = [name for name in names if not _is_installed(name)]
         if (mapping or {}).get("searcher") == "faiss" and importlib.util.find_spec("faiss") is None:
             lacking.append("faiss-cpu")
         if lacking:
@@ -251,7 +253,7 @@ def missing(mapping: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _has(distribution: str) -> bool:
+def _is_installed(distribution: str) -> bool:
     try:
         metadata.version(distribution)
     except metadata.PackageNotFoundError:

@@ -44,7 +44,7 @@ def work(job: Mapping[str, Any]) -> Any:  # noqa: ANN401
     _start(job["jar"])
     if job["task"] == "index":
         return (_faiss if job["searcher"] == "faiss" else _impact)(job, Path(job["folder"]))
-    return _search(job)
+    return _search_topics(job)
 
 
 def _start(jar: str) -> None:
@@ -60,30 +60,32 @@ def _start(jar: str) -> None:
     os.environ.setdefault("OPENAI_API_KEY", "unset")
 
 
-def _encoder(job: Mapping[str, Any], *, query: bool) -> Any:  # noqa: ANN401
-    found: Any = importlib.import_module("pyserini.encode")
+def _make_encoder(job: Mapping[str, Any], *, query: bool) -> Any:  # noqa: ANN401
+    """Makes Pyserini's encoder of queries or documents."""
+    encoders: Any = importlib.import_module("pyserini.encode")
     name = QUERIES[job["searcher"]][job["encoder_class"]]
     name = name if query else name.replace("Query", "Document")
-    if not hasattr(found, name):
+    if not hasattr(encoders, name):
         raise HarnessError(f"encoder_class={job['encoder_class']} has no encoder of documents; give the key 'index'")
-    return getattr(found, name)(job["encoder"], device=job["device"], **job["encoder_options"])
+    return getattr(encoders, name)(job["encoder"], device=job["device"], **job["encoder_options"])
 
 
 # ---- search ---------------------------------------------------------------------------------------------------------
 
 
-def _searcher(job: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def _make_searcher(job: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Opens an index in a folder, or one that Pyserini offers prebuilt, with the settings of a job."""
     lucene: Any = importlib.import_module("pyserini.search.lucene")
     kind = job["searcher"]
-    extra = [] if kind == "lucene" else [None if job["encoder"] is None else _encoder(job, query=True)]
+    extra = [] if kind == "lucene" else [None if job["encoder"] is None else _make_encoder(job, query=True)]
     if kind == "faiss":
-        found = importlib.import_module("pyserini.search.faiss").FaissSearcher
+        searcher_class = importlib.import_module("pyserini.search.faiss").FaissSearcher
     else:
-        found = lucene.LuceneSearcher if kind == "lucene" else lucene.LuceneImpactSearcher
+        searcher_class = lucene.LuceneSearcher if kind == "lucene" else lucene.LuceneImpactSearcher
     if job["prebuilt"] is None:
-        searcher = found(job["folder"], *extra)
+        searcher = searcher_class(job["folder"], *extra)
     else:
-        searcher = found.from_prebuilt_index(job["prebuilt"], *extra)
+        searcher = searcher_class.from_prebuilt_index(job["prebuilt"], *extra)
         if searcher is None:  # it prints the reason
             raise HarnessError(f"index {job['prebuilt']!r} is neither a folder nor a prebuilt index that can be had")
     if kind == "lucene":
@@ -97,17 +99,18 @@ def _searcher(job: Mapping[str, Any]) -> Any:  # noqa: ANN401
     return searcher
 
 
-def _search(job: Mapping[str, Any]) -> dict[str, Any]:
-    searcher = _searcher(job)
+def _search_topics(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Searches the topics of a job; returns their documents with scores, and seconds."""
+    searcher = _make_searcher(job)
     count = int(searcher.num_docs)
-    found: dict[str, list[tuple[str, float]]] = {}
+    hits_of: dict[str, list[tuple[str, float]]] = {}
     seconds: dict[str, float] = {}
     for topic, text in job["queries"].items():
         start = time.perf_counter()
         hits = searcher.search(text, min(count, job["depth"] or count))
-        found[topic] = [(hit.docid, float(hit.score)) for hit in hits]
+        hits_of[topic] = [(hit.docid, float(hit.score)) for hit in hits]
         seconds[topic] = time.perf_counter() - start
-    return {"found": found, "seconds": seconds}
+    return {"found": hits_of, "seconds": seconds}
 
 
 # ---- indexes of a corpus --------------------------------------------------------------------------------------------
@@ -134,7 +137,7 @@ def _faiss(job: Mapping[str, Any], folder: Path) -> None:
     import numpy as np
 
     faiss: Any = importlib.import_module("faiss")
-    encoder = _encoder(job, query=False)
+    encoder = _make_encoder(job, query=False)
     index = None
     with (folder / "docid").open("w", encoding="utf-8") as ids:
         for docs, texts in _batches(folder):
@@ -147,7 +150,7 @@ def _faiss(job: Mapping[str, Any], folder: Path) -> None:
 
 def _impact(job: Mapping[str, Any], folder: Path) -> None:
     """Writes a Lucene index of the documents' weighted word pieces."""
-    encoder = _encoder(job, query=False)
+    encoder = _make_encoder(job, query=False)
     (folder / "vectors").mkdir()
     with (folder / "vectors" / "vectors.jsonl").open("w", encoding="utf-8") as lines:
         for docs, texts in _batches(folder):

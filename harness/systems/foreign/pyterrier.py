@@ -96,9 +96,9 @@ class PyTerrier(heads.OverFirst):
     def _reads(self) -> dict[str, Any]:
         """Returns the code of the pipeline and of its index, and files among the arguments."""
         named = {"pipeline": self.pipeline, "index": self.index}
-        found: dict[str, Any] = {key: objects.digest(key, each) for key, each in named.items() if each is not None}
-        found["files"] = _files(self.arguments)
-        return found
+        inputs: dict[str, Any] = {key: objects.digest(key, each) for key, each in named.items() if each is not None}
+        inputs["files"] = _files(self.arguments)
+        return inputs
 
     def __call__(self, request: Request) -> Run:
         """Runs the pipeline on all topics at once and checks its results.
@@ -114,11 +114,11 @@ class PyTerrier(heads.OverFirst):
         import_library("pyterrier", EXTRA)
         where = f"system {self.name}"
         with phase("load model"):
-            pipeline = self._loaded(request)
+            pipeline = self._pipeline(request)
         topics = [topic.id for topic in request.topics]
         if self._takes(pipeline, request) == "topics":
             asked = [topic for topic in request.topics if request.allowed(topic) != frozenset()]
-            table = frame(self._topics(asked))
+            table = frame(self._topic_columns(asked))
             with phase("search"):
                 made = guarded(where, lambda: pipeline(table))
             results = _results(where, made, self.ties)
@@ -128,23 +128,24 @@ class PyTerrier(heads.OverFirst):
 
     # ---- the pipeline -------------------------------------------------------------------------------------------
 
-    def _loaded(self, request: Request) -> Callable[[DataFrame], object]:
-        found = objects.load("pipeline", self.pipeline)
+    def _pipeline(self, request: Request) -> Callable[[DataFrame], object]:
+        """Returns the pipeline that the key `pipeline` names, or that the function named there makes."""
+        loaded = objects.load("pipeline", self.pipeline)
         transformer = importlib.import_module("pyterrier").Transformer
-        if isinstance(found, transformer):
+        if isinstance(loaded, transformer):
             if self.arguments or self.index is not None:
                 given = "arguments" if self.arguments else "index"
                 raise HarnessError(f"key {given!r} is for a function, and {self.pipeline} is a pipeline already")
-        elif callable(found):
-            make = found
+        elif callable(loaded):
+            make = loaded
             own = dict(self.arguments)
             if self.index is not None:
                 own["index"] = str(self._indexed(request.corpus_for(self.name)))
-            found = guarded(f"key 'pipeline': {self.pipeline}", lambda: make(**own))
-        if not isinstance(found, transformer):
+            loaded = guarded(f"key 'pipeline': {self.pipeline}", lambda: make(**own))
+        if not isinstance(loaded, transformer):
             expected = "expected a pyterrier.Transformer, or a function that returns one"
-            raise HarnessError(f"key 'pipeline': {self.pipeline} gives {type(found).__name__}, {expected}")
-        pipeline: Callable[[DataFrame], object] = found
+            raise HarnessError(f"key 'pipeline': {self.pipeline} gives {type(loaded).__name__}, {expected}")
+        pipeline: Callable[[DataFrame], object] = loaded
         return pipeline
 
     def _indexed(self, corpus: Corpus) -> Path:
@@ -184,7 +185,7 @@ class PyTerrier(heads.OverFirst):
 
     # ---- frames -------------------------------------------------------------------------------------------------
 
-    def _topics(self, topics: Sequence[Topic]) -> dict[str, list[Any]]:
+    def _topic_columns(self, topics: Sequence[Topic]) -> dict[str, list[Any]]:
         return {
             "qid": [topic.id for topic in topics],
             "query": [texts.of_topic(topic, self.query, self.view) for topic in topics],
@@ -202,6 +203,7 @@ class PyTerrier(heads.OverFirst):
     # ---- re-ranking ---------------------------------------------------------------------------------------------
 
     def _reranked(self, pipeline: Callable[[DataFrame], object], request: Request, topics: Sequence[str]) -> Run:
+        """Runs the pipeline on the first ranking, or on the pool; documents below the first k keep their order."""
         where = f"system {self.name}"
         if self._first is not None:
             first = heads.first(self._first, request)
@@ -215,13 +217,13 @@ class PyTerrier(heads.OverFirst):
             raise HarnessError(f"{where}: {lacking}")
         k = None if self.first is None else self.k or heads.K
         with phase("read documents"):
-            first, found = heads.read(self.name, first, request.corpus_for(self.name), k, self.document)
+            first, document_of = heads.read(self.name, first, request.corpus_for(self.name), k, self.document)
         ranked = heads.ranked(first)
         rows = {topic: ranked[topic][:k] for topic in topics if topic in ranked}
         by_id = request.topics.by_id()
-        columns = self._topics([by_id[topic] for topic, lines in rows.items() for _ in lines])
+        columns = self._topic_columns([by_id[topic] for topic, lines in rows.items() for _ in lines])
         lines = np.concatenate(list(rows.values()))
-        documents = [found[doc] for doc in first.doc[lines].tolist()]
+        documents = [document_of[doc] for doc in first.doc[lines].tolist()]
         # A column of the corpus that is named like one of the topics would replace it.
         for name in dict.fromkeys(name for document in documents for name in document if name not in columns):
             columns[name] = [document.get(name, "") for document in documents]

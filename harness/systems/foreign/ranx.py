@@ -21,7 +21,7 @@ from harness.store.cost import note, phase
 from harness.systems.foreign import ranx_process
 from harness.systems.foreign.process import process_answer
 from harness.systems.fusion.candidates import DEPTH, FusionCandidates, align_results, to_run
-from harness.systems.fusion.methods import files_of, rounded_to_bits, texts
+from harness.systems.fusion.methods import are_texts, files_of, rounded_to_bits
 from harness.systems.fusion.system import FusedRuns, Training
 
 EXTRA = "ranx"
@@ -110,10 +110,10 @@ class FusionRanx(FusedRuns):
             checks.choice("norm", norm, NORMS)
         super().__init__(runs, depth, name)
         self.method, self.norm, self.metric, self.compile = method, norm, checks.text("metric", metric), compile
-        self.params = _checked(method, params or {}, len(self.runs))
+        self.params = _checked_parameters(method, params or {}, len(self.runs))
         if training_runs is not None:
             entries = training_runs if isinstance(training_runs, list | tuple) else []
-            if len(entries) != len(self.runs) or not all(texts(files_of(entry)) for entry in entries):
+            if len(entries) != len(self.runs) or not all(are_texts(files_of(entry)) for entry in entries):
                 expected = f"{len(self.runs)} run files, or lists of run files"
                 raise HarnessError(f"key 'training_runs' is {training_runs!r}, expected {expected}")
             self.training_files = [files_of(entry) for entry in entries]
@@ -126,7 +126,7 @@ class FusionRanx(FusedRuns):
         return ("ranx", "numba", *super().libraries())
 
     def needs_training(self) -> str:
-        """Returns a message on a missing resource `{}` if the method learns; else empty."""
+        """Returns why judged runs are required, with `{}` for what is lacking; empty if they are not."""
         method = METHODS[self.method]
         if method.trained:
             return f"ranx's {self.method} needs {{}}"
@@ -181,7 +181,8 @@ class FusionRanx(FusedRuns):
         return {"runs": _rankings(candidates, topics), "qrels": judged, "metric": self.metric}
 
 
-def _checked(method: str, params: object, runs: int) -> dict[str, Any]:
+def _checked_parameters(method: str, params: object, runs: int) -> dict[str, Any]:
+    """Returns a method's parameters after checking their names and values."""
     known = METHODS[method].parameters
     if not isinstance(params, Mapping):
         raise HarnessError(f"key 'params' is {params!r}, expected names and values")

@@ -42,7 +42,7 @@ def work(job: Mapping[str, Any]) -> dict[str, Any]:
         params |= ranx.optimize_fusion(judged, runs, norm=norm, method=method, metric=training["metric"])
     fused = ranx.fuse([_run(ranx, rankings) for rankings in job["runs"]], norm=norm, method=method, params=params)
     scores = {topic: {str(doc): float(score) for doc, score in docs.items()} for topic, docs in fused.run.items()}
-    return {"scores": scores, "params": {key: _plain(value) for key, value in params.items() if key not in _PLAIN}}
+    return {"scores": scores, "params": {key: _json_value(value) for key, value in params.items() if key not in _PLAIN}}
 
 
 def _run(ranx: Any, rankings: Rankings) -> Any:  # noqa: ANN401
@@ -67,13 +67,14 @@ def _candidates(runs: Sequence[Any]) -> Any:  # noqa: ANN401
     """Returns the documents of each topic in descending order of their ids; ranx returns them in that of a set."""
     typed: Any = importlib.import_module("numba.typed").List
     unicode: Any = importlib.import_module("numba.types").unicode_type
-    found = [sorted({doc for run in runs for doc in run[topic].keys()}, reverse=True) for topic in runs[0].keys()]  # noqa: SIM118
-    return typed([typed(docs) if docs else typed.empty_list(unicode) for docs in found])
+    candidates = [sorted({doc for run in runs for doc in run[topic].keys()}, reverse=True) for topic in runs[0].keys()]  # noqa: SIM118
+    return typed([typed(docs) if docs else typed.empty_list(unicode) for docs in candidates])
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
+def _json_value(value: Any) -> Any:  # noqa: ANN401
+    """Converts NumPy's numbers, also in lists, to Python's."""
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_json_value(each) for each in value]
     return value.item() if hasattr(value, "item") else value
 
 

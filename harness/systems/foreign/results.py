@@ -118,7 +118,7 @@ def run_of(
         pairs.add((topic, doc))
     if corpus is not None:
         _check_known(where, results, corpus)
-    return _ordered(name, results, topics, number, depth, ties)
+    return _ordered_run(name, results, topics, number, depth, ties)
 
 
 def _finite(score: object) -> bool:
@@ -137,7 +137,7 @@ def _check_known(where: str, results: ForeignResults, corpus: Corpus) -> None:
         raise HarnessError(f"{where}: topic {topic!r}: document {doc!r}{more} is not in corpus {corpus.name}")
 
 
-def _ordered(
+def _ordered_run(
     name: str, results: ForeignResults, topics: Sequence[str], number: Mapping[str, int], depth: int | None, ties: str
 ) -> Run:
     topic = np.array([number[each] for each in results.topic], dtype=np.int64)

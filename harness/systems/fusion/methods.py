@@ -94,16 +94,16 @@ def wibc(
     if variant == "paper":
         order = np.argsort(ranks, axis=1, kind="stable")
     else:
-        found = np.isfinite(candidates.rank)
-        weight, n = weight * found, candidates.listed().astype(np.float64)
-        order = np.argsort(candidates.rank if sort else ~found, axis=1, kind="stable")
+        listed = np.isfinite(candidates.rank)
+        weight, n = weight * listed, candidates.listed().astype(np.float64)
+        order = np.argsort(candidates.rank if sort else ~listed, axis=1, kind="stable")
     reached = np.cumsum(np.take_along_axis(weight, order, axis=1), axis=1)
     total = reached[:, -1]
 
     def at(place: Index) -> Floats:
         row = np.arange(place.size)
-        found: Floats = ranks[row, order[row, place]]
-        return found
+        listed: Floats = ranks[row, order[row, place]]
+        return listed
 
     def first(share: Floats, *, above: bool = False) -> Index:
         """Returns the first position where the cumulative weight reaches (or exceeds) a share of the total."""
@@ -250,10 +250,10 @@ def training_ndcg(run: Run, qrels: Qrels, depth: int = DEPTH) -> float:
         topic, every = qrels.topic[rows].astype(np.int64), np.ones(rows.size, dtype=bool)
         return Ranked(topic, positions(topic), qrels.grade[rows], every, every, len(qrels.topics))
 
-    found = ranked(np.flatnonzero(row >= 0), candidates.rank[row, 0])
+    ranking = ranked(np.flatnonzero(row >= 0), candidates.rank[row, 0])
     best = ranked(np.flatnonzero(qrels.grade > 0), -qrels.grade)
     uncounted = np.zeros(len(qrels.topics), np.int64)  # nDCG needs gains only, no numbers of relevant documents
-    return math.fsum(ndcg(found, Judged(uncounted, uncounted, best), None).tolist()) / len(qrels.topics)
+    return math.fsum(ndcg(ranking, Judged(uncounted, uncounted, best), None).tolist()) / len(qrels.topics)
 
 
 def learned_weights(runs: Sequence[Run], qrels: Qrels, depth: int) -> dict[str, Any]:
@@ -342,7 +342,7 @@ def given(method: str, parameters: Mapping[str, Any], runs: int) -> dict[str, An
     return {key: value for key, value in parameters.items() if value is not None}
 
 
-def texts(value: object) -> bool:
+def are_texts(value: object) -> bool:
     """Returns whether a value is a list of non-empty texts."""
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, str) and item for item in value)
 
@@ -352,11 +352,11 @@ def files_of(entry: str | Sequence[str]) -> Sequence[str]:
     return [entry] if isinstance(entry, str) else entry
 
 
-def _number(value: object) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _each(value: object, n: int, right: Callable[[Any], bool]) -> bool:
+def _is_list_of(value: object, n: int, right: Callable[[Any], bool]) -> bool:
     return isinstance(value, list | tuple) and len(value) == n and all(map(right, value))
 
 
@@ -365,14 +365,14 @@ _CHOICES = {"normalization": NORMALIZATIONS, "missing": MISSING, "variant": VARI
 _RULES: Mapping[str, tuple[Callable[[Any, int], bool], str]] = {
     "k": (lambda value, _: type(value) is int and value >= 0, "a whole number from 0"),
     "seed": (lambda value, _: type(value) is int, "a whole number"),
-    "phi": (lambda value, _: _number(value) and 0 < value < 1, "a number between 0 and 1"),
-    "ridge": (lambda value, _: _number(value) and value > 0, "a number above 0"),
+    "phi": (lambda value, _: _is_number(value) and 0 < value < 1, "a number between 0 and 1"),
+    "ridge": (lambda value, _: _is_number(value) and value > 0, "a number above 0"),
     "weights": (
-        lambda value, runs: _each(value, runs, lambda w: _number(w) and w >= 0) and any(value),
+        lambda value, runs: _is_list_of(value, runs, lambda w: _is_number(w) and w >= 0) and any(value),
         "{} numbers from 0, not all 0",
     ),
     "training_runs": (
-        lambda value, runs: _each(value, runs, lambda entry: texts(files_of(entry))),
+        lambda value, runs: _is_list_of(value, runs, lambda entry: are_texts(files_of(entry))),
         "{} run files, or lists of run files",
     ),
 }

@@ -20,7 +20,7 @@ from harness.store import cost
 from harness.systems.base import MARK, Request
 from harness.systems.build import BuiltSystem, check_cycle, load_system
 from harness.systems.fusion.candidates import DEPTH, fuse
-from harness.systems.fusion.methods import METHODS, Learn, check_known, files_of, given, texts
+from harness.systems.fusion.methods import METHODS, Learn, are_texts, check_known, files_of, given
 from harness.systems.ranking import permitted
 
 Training = tuple[Sequence[Run], Qrels]  # runs of the same systems on other topics, and the judgments of these
@@ -49,7 +49,7 @@ class FusedRuns(ABC):
         if runs is None:
             raise HarnessError("key 'runs' is missing")
         self.runs, self.depth, self.name = runs, depth, name
-        n = len(runs) if texts(runs) else 0
+        n = len(runs) if are_texts(runs) else 0
         if n < 2 or len(set(runs)) < n:
             raise HarnessError(f"key 'runs' is {runs!r}, expected a list of two runs or more, each once")
         if depth < 1:
@@ -61,7 +61,7 @@ class FusedRuns(ABC):
 
     @abstractmethod
     def needs_training(self) -> str:
-        """Returns a message on a missing resource `{}` if the method learns from training judgments; else empty."""
+        """Returns why judged runs are required, with `{}` for what is lacking; empty if they are not."""
 
     def searches(self) -> bool:
         """Returns whether any of the systems to run reads a corpus; run files need none."""
@@ -185,7 +185,7 @@ class Fusion(FusedRuns):
         return METHODS[self.method].learn is not None and "weights" not in self.parameters
 
     def needs_training(self) -> str:
-        """Returns a message on a missing resource `{}` if the method learns; else empty."""
+        """Returns why judged runs are required, with `{}` for what is lacking; empty if they are not."""
         instead = " (or the key 'weights')" if "weights" in METHODS[self.method].parameters else ""
         return f"{self.method} needs {{}}{instead}" if self.learns else ""
 

@@ -61,14 +61,14 @@ def fault(log: str, status: int) -> str:
     status : exit status of the process, negative for a signal.
     """
     lines = [line.rstrip() for line in log.splitlines() if line.strip() and not _TRACE.match(line)]
-    found = [next(filter(None, match.groups()), line) for line in lines if (match := _FAULT.match(line))]
-    if not found and status:
+    faults = [next(filter(None, match.groups()), line) for line in lines if (match := _FAULT.match(line))]
+    if not faults and status:
         said = [line for line in lines if not re.match(r"WARNING|SLF4J|Picked up |\d{4}-\d\d-\d\d ", line)]
-        found = [said[-1] if said and status > 0 else f"ended with status {status}"]
-    if not found:
+        faults = [said[-1] if said and status > 0 else f"ended with status {status}"]
+    if not faults:
         return ""
-    plain = [f"{reason} ({line})" for line in found for mark, reason in _PLAIN.items() if mark in line]
-    return (plain or found)[-1].strip()
+    plain = [f"{reason} ({line})" for line in faults for mark, reason in _PLAIN.items() if mark in line]
+    return (plain or faults)[-1].strip()
 
 
 def _java(
@@ -132,8 +132,8 @@ def _folder(parent: Path | None = None) -> Iterator[Path]:
 
 def _counted(log: str, pattern: str) -> int:
     """Returns the last number that a pattern finds in a log; -1 if there is none."""
-    found = re.findall(pattern, log)
-    return int(found[-1].replace(",", "")) if found else -1
+    numbers = re.findall(pattern, log)
+    return int(numbers[-1].replace(",", "")) if numbers else -1
 
 
 # ---- index and search -------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def search(
     HarnessError
         Java failed, or a query has too many distinct words for Lucene.
     """
-    found: dict[str, dict[str, float]] = {}
+    results: dict[str, dict[str, float]] = {}
 
     last = [""]
 
@@ -221,7 +221,7 @@ def search(
             last[0] = topic
             bar.add()
         if pool is None or doc in pool[topic]:
-            found.setdefault(topic, {})[doc] = float(score)
+            results.setdefault(topic, {})[doc] = float(score)
 
     arguments = ["-index", str((folder / INDEX).absolute()), "-topics", "topics.tsv", "-topicReader", "TsvString"]
     arguments += ["-hits", str(hits), "-threads", "1"]
@@ -237,7 +237,7 @@ def search(
                 log = _java(engine, "io.anserini.search.SearchCollection", arguments, work, take)
             if (done := _counted(log, r"([\d,]+) queries processed")) != len(batch):
                 raise HarnessError(f"anserini: SearchCollection processed {done} of {len(batch)} queries")
-    return found
+    return results
 
 
 # ---- the system -------------------------------------------------------------------------------------------------
@@ -279,15 +279,15 @@ class Anserini(checks.Checked):
     def __call__(self, request: Request) -> Run:
         """Ranks by Lucene's score; without a pool, documents without any word of the topic are not returned."""
         corpus = request.corpus_for(self.name)
-        found = engine(self.java, self.jar, self.jar_sha256)
+        runtime = engine(self.java, self.jar, self.jar_sha256)
         pool = request.pool
         asked = {topic.id: self.topic_text(topic) for topic in request.topics if pool is None or pool.get(topic.id)}
         queries = {name: query for name, query in asked.items() if query.strip()}
-        with self.index(found, corpus) as folder:
+        with self.index(runtime, corpus) as folder:
             ids = [json.loads(line) for line in (folder / IDS).read_text().splitlines()]
             with phase("search"):
                 ranked = search(
-                    found,
+                    runtime,
                     folder,
                     queries,
                     tokens=self.view is not None,
@@ -304,7 +304,7 @@ class Anserini(checks.Checked):
         return Run.from_dict(self.name, {topic: ranked[topic] for topic in asked if topic in ranked})
 
     @contextmanager
-    def index(self, found: JavaRuntime, corpus: Corpus, *, vectors: bool = False) -> Iterator[Path]:
+    def index(self, runtime: JavaRuntime, corpus: Corpus, *, vectors: bool = False) -> Iterator[Path]:
         """Opens the index of the corpus, from the store or built; temporary if the view's code has no fingerprint.
 
         Parameters
@@ -313,9 +313,9 @@ class Anserini(checks.Checked):
         """
 
         def make(folder: Path) -> None:
-            documents = self.document_texts(corpus) if self.view is None else self._tokens(corpus, self.view)
+            documents = self.document_texts(corpus) if self.view is None else self._document_tokens(corpus, self.view)
             tokens = self.view is not None
-            build(found, documents, folder, tokens=tokens, exact_lengths=self.exact_lengths, vectors=vectors)
+            build(runtime, documents, folder, tokens=tokens, exact_lengths=self.exact_lengths, vectors=vectors)
 
         versions = [] if self.view is None else text.version(self.view)
         spec = (
@@ -326,7 +326,7 @@ class Anserini(checks.Checked):
                 "document": dict(self.document),
                 "view": None if self.view is None else dict(self.view),
                 "code": [*versions, code.of(__name__)],
-                "jar": found.sha256,
+                "jar": runtime.sha256,
                 "exact_lengths": self.exact_lengths,
                 **({"vectors": True} if vectors else {}),
             }
@@ -346,7 +346,7 @@ class Anserini(checks.Checked):
             raise HarnessError(f"corpus {corpus.name}: has no documents")
         check_fields(corpus, fields, seen)
 
-    def _tokens(self, corpus: Corpus, view: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def _document_tokens(self, corpus: Corpus, view: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         fields = checks.weights("document", self.document)
         known = tokens_of(corpus, fields, view).value
         for first, start, token in token_sequences(known, fields):

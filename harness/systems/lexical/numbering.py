@@ -26,8 +26,8 @@ Units = tuple[Numbers, Offsets, list[str]]  # units of some texts, their number 
 def spread(start: Offsets, lengths: Offsets) -> Offsets:
     """Returns the indices start[i], start[i] + 1, ..., start[i] + lengths[i] - 1 for each i in turn, concatenated."""
     before = np.cumsum(lengths) - lengths
-    found: Offsets = np.arange(int(lengths.sum())) + np.repeat(start - before, lengths)
-    return found
+    indices: Offsets = np.arange(int(lengths.sum())) + np.repeat(start - before, lengths)
+    return indices
 
 
 class Numbering:
@@ -42,7 +42,7 @@ class Numbering:
         self.words: defaultdict[str, int] = defaultdict()
         self.words.default_factory = self.words.__len__  # a new word gets the next number
         self._units = _units(tokenise)
-        self._taken = tokenise.taken if isinstance(tokenise, Tokeniser) else _itself
+        self._taken = tokenise.taken if isinstance(tokenise, Tokeniser) else _one_token
         self._first = array("q", (0,))  # where the tokens of each unit begin in `_token`, and their end
         self._token = array("i")
 
@@ -61,7 +61,8 @@ class Numbering:
         return token[spread(begin, length)], np.diff(end, prepend=0)
 
 
-def _itself(token: str) -> tuple[str, ...]:
+def _one_token(token: str) -> tuple[str, ...]:
+    """Returns a unit as its only token."""
     return (token,)
 
 
@@ -87,6 +88,7 @@ class _Plain(dict[str, int]):
         return number
 
     def take(self, texts: Sequence[str]) -> Units:
+        """Returns the numbers of the units of texts, how many units each text has, and the new units."""
         self._new = []
         unit, count = array("i"), np.zeros(len(texts), np.int64)
         for number, text in enumerate(texts):
@@ -111,6 +113,7 @@ class _Blanks:
         self._known, self._start = np.empty(1 << 14, np.uint8), np.zeros((1 << 11) + 1, np.int64)
 
     def take(self, texts: Sequence[str]) -> Units:
+        """Returns the numbers of the units of texts, how many units each text has, and the new units."""
         # Python's strings may have single surrogates, which come back as they were.
         parts = [self._prepared(text).encode("utf-8", "surrogatepass") for text in texts]
         bounds = np.concatenate(([0], np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))))

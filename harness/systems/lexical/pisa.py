@@ -78,18 +78,18 @@ class Pisa(checks.Checked):
         corpus = request.corpus_for(self.name)
         pisa_engine.version()  # before the corpus is read
         with self._index(corpus) as index, phase("search"):
-            found = self._found(index, request)
-            answered({topic: each.seconds for topic, each in found.items()})
+            hits = self._results(index, request)
+            answered({topic: each.seconds for topic, each in hits.items()})
 
         def score(topic: Topic) -> Scored:
             scores = np.zeros(len(index.ids))
-            if topic.id in found:
-                scores[found[topic.id].rows] = found[topic.id].scores
+            if topic.id in hits:
+                scores[hits[topic.id].rows] = hits[topic.id].scores
             return scores, 0.0
 
         return rank(self.name, request, index.ids, score, self.depth)
 
-    def _found(self, index: PisaIndex, request: Request) -> dict[str, QueryResults]:
+    def _results(self, index: PisaIndex, request: Request) -> dict[str, QueryResults]:
         """Searches the topics that share a word with the corpus; with a pool, for all of their documents."""
         fields, tokenisers = topic_weights("query", self.query), text.tokenisers(self.view)
         among = None if request.excluded is None else request.excluded.among(index.ids)
@@ -101,8 +101,8 @@ class Pisa(checks.Checked):
             queries[topic.id] = words
             gone = 0 if among is None else int(np.count_nonzero(among(topic.id)))
             hits.append(self.depth + gone if request.pool is None else len(index.ids))
-        found = pisa_engine.search(index, list(queries.values()), hits, algorithm=self.algorithm, threads=self.threads)
-        return dict(zip(queries, found, strict=True))
+        best = pisa_engine.search(index, list(queries.values()), hits, algorithm=self.algorithm, threads=self.threads)
+        return dict(zip(queries, best, strict=True))
 
     @contextmanager
     def _index(self, corpus: Corpus) -> Iterator[PisaIndex]:

@@ -243,7 +243,7 @@ def search(
             try:
                 with staging_names.folder("pisa") as folder:
                     _process("search", folder, job)
-                    out += _read(folder / _FOUND)
+                    out += _read_results(folder / _FOUND)
             except OSError as error:
                 where = error.filename or tempfile.gettempdir()
                 raise HarnessError(f"PISA: {where}: cannot be written: {error.strerror or error}") from None
@@ -251,10 +251,10 @@ def search(
     return out
 
 
-def _read(path: Path) -> list[QueryResults]:
-    with np.load(path) as found:
-        ends = np.cumsum(found["sizes"])[:-1]
-        columns = (np.split(found["rows"], ends), np.split(found["scores"], ends), found["seconds"].tolist())
+def _read_results(path: Path) -> list[QueryResults]:
+    with np.load(path) as arrays:
+        ends = np.cumsum(arrays["sizes"])[:-1]
+        columns = (np.split(arrays["rows"], ends), np.split(arrays["scores"], ends), arrays["seconds"].tolist())
     return [QueryResults(*row) for row in zip(*columns, strict=True)]
 
 
@@ -355,9 +355,9 @@ def load(module: str) -> Any:  # noqa: ANN401
     spec = importlib.util.spec_from_file_location("pyterrier_pisa._pisathon", module)
     if spec is None or spec.loader is None:
         raise ImportError(f"{module} is no module")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    pisa = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(pisa)
+    return pisa
 
 
 def answers(
@@ -373,9 +373,9 @@ def answers(
         stop = begin + max(1, room)
         clock = time.perf_counter()
         asked = _more(max(hits[begin:stop]))
-        found = engine.found(queries[begin:stop], asked, algorithm, threads)
-        each = (time.perf_counter() - clock) / len(found)
-        for query, number, first in zip(queries[begin:stop], hits[begin:stop], found, strict=True):
+        ranked = engine.found(queries[begin:stop], asked, algorithm, threads)
+        each = (time.perf_counter() - clock) / len(ranked)
+        for query, number, first in zip(queries[begin:stop], hits[begin:stop], ranked, strict=True):
             clock, most, best = time.perf_counter(), asked, first
             while best[1].size == most and best[1][number - 1] == best[1][-1]:
                 most *= 4
@@ -402,13 +402,13 @@ def _main(command: str, folder: Path) -> None:
         PisaEngine(job["module"], str(folder), job["k1"], job["b"])
         return
     engine = PisaEngine(job["module"], job["index"], job["k1"], job["b"])
-    found = list(answers(engine, job["queries"], job["hits"], job["algorithm"], job["threads"]))
+    results = list(answers(engine, job["queries"], job["hits"], job["algorithm"], job["threads"]))
     np.savez(
         folder / _FOUND,
-        rows=np.concatenate([each.rows for each in found]),
-        scores=np.concatenate([each.scores for each in found]),
-        sizes=np.array([each.rows.size for each in found]),
-        seconds=np.array([each.seconds for each in found]),
+        rows=np.concatenate([each.rows for each in results]),
+        scores=np.concatenate([each.scores for each in results]),
+        sizes=np.array([each.rows.size for each in results]),
+        seconds=np.array([each.seconds for each in results]),
     )
 
 

@@ -86,9 +86,9 @@ class WordCounts:
         """Reads the entries of words `first` to `last - 1`: word, document and count of each."""
         some = slice(int(self.start[first]), int(self.start[last]))
         word = np.repeat(np.arange(first, last), np.diff(self.start[first : last + 1]))
-        found = word, np.array(self.doc[some]), np.array(self.tf[some])
+        entries = word, np.array(self.doc[some]), np.array(self.tf[some])
         release(self.doc, self.tf)
-        return found
+        return entries
 
     @staticmethod
     def load(folder: Path, ids: Ids) -> WordCounts:
@@ -240,12 +240,12 @@ class Postings:
         place : int64, shape (documents,). See `harness.systems.ranking.positions_by_id`.
         """
         search = kernel("harness_best")
-        found = None if search is None else self._searched(search, query, place, k)
-        if found is None:
+        ranked = None if search is None else self._searched(search, query, place, k)
+        if ranked is None:
             above, floor = self.score(query)
             rows = np.flatnonzero(above > 0)
-            found = top(rows, (above[rows] + floor).astype(np.float32), place, k)
-        return found
+            ranked = top(rows, (above[rows] + floor).astype(np.float32), place, k)
+        return ranked
 
     def _searched(self, search: Kernel, query: Mapping[str, float], place: Index, k: int) -> Best | None:
         """Returns what `best` returns; None if the NumPy code has to do, as the postings are damaged or negative."""

@@ -82,8 +82,8 @@ def _runtimes() -> Iterator[Path]:
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").is_file():
         yield Path(home) / "bin" / "java"
-    if found := shutil.which("java"):
-        yield Path(found)
+    if program := shutil.which("java"):
+        yield Path(program)
 
 
 def java_version(program: Path) -> str:
@@ -92,11 +92,11 @@ def java_version(program: Path) -> str:
         about = program.stat()
     except OSError:
         return ""
-    return _version(program, about.st_mtime_ns, about.st_size)
+    return _java_version(program, about.st_mtime_ns, about.st_size)
 
 
 @cache  # valid as long as the file's time and size are unchanged; starting Java takes 0.1 s
-def _version(program: Path, _changed: int, _size: int) -> str:
+def _java_version(program: Path, _changed: int, _size: int) -> str:
     try:
         about = (program.resolve().parents[1] / "release").read_text(encoding="utf-8")
     except (OSError, ValueError, IndexError):
@@ -147,7 +147,7 @@ def engine(java: str | None = None, jar: str | None = None, jar_sha256: str = JA
     """
     program, version = find_java(java)
     path = find_jar(jar)
-    found = sha256_file(path)
-    if found != jar_sha256:
-        raise HarnessError(f"{path}: its SHA-256 is {found}, expected {jar_sha256} ({GET_JAR})")
-    return JavaRuntime(program, version, path, found)
+    digest = sha256_file(path)
+    if digest != jar_sha256:
+        raise HarnessError(f"{path}: its SHA-256 is {digest}, expected {jar_sha256} ({GET_JAR})")
+    return JavaRuntime(program, version, path, digest)

@@ -163,7 +163,7 @@ class Lexical(checks.Checked, ABC):
 
     def words(self, topic: Topic) -> Mapping[str, float]:
         """Returns the words of a topic and their weights."""
-        return query_words(topic, self._query, self._tokenisers)
+        return query_words(topic, self._topic_weights, self._tokenisers)
 
     def score(self, index: LexicalIndex, topic: Topic) -> Scored:
         """Returns the scores of all documents for a topic."""
@@ -188,22 +188,22 @@ class Lexical(checks.Checked, ABC):
 
     def tokens(self, corpus: Corpus) -> Stored[CorpusTokens]:
         """Returns the tokens of the documents' fields."""
-        return tokens_of(corpus, self._document, self.view)
+        return tokens_of(corpus, self._document_weights, self.view)
 
     def counts(self, corpus: Corpus) -> Stored[WordCounts]:
         """Returns the documents as bags of words."""
-        return counts_of(self.tokens(corpus), self._document, self.min_count, self.max_share)
+        return counts_of(self.tokens(corpus), self._document_weights, self.min_count, self.max_share)
 
     @cached_property
     def _tokenisers(self) -> text.Tokenisers:
         return text.tokenisers(self.view)
 
     @cached_property
-    def _query(self) -> dict[str, int]:
+    def _topic_weights(self) -> dict[str, int]:
         return topic_weights("query", self.query)
 
     @cached_property
-    def _document(self) -> dict[str, int]:
+    def _document_weights(self) -> dict[str, int]:
         return checks.weights("document", self.document)
 
 
@@ -301,6 +301,7 @@ class Sum(checks.Checked):
 
     @cached_property
     def _systems(self) -> dict[str, Lexical]:
+        """Name -> system of each part whose scores are summed."""
         out = {}
         for name, part in self.parts.items():
             system = build_system(part, f"parts.{name}").system

@@ -169,7 +169,7 @@ def latex_tokens(latex: str, prose: Tokenise = words) -> list[str]:
         return " "
 
     if "\\" in latex:
-        latex = _GENERAL.sub(lambda found: r"\binom " if _NO_LINE.match(found[1]) else r"\frac ", latex)
+        latex = _GENERAL.sub(lambda command: r"\binom " if _NO_LINE.match(command[1]) else r"\frac ", latex)
         latex = _INDEX.sub(r"{\1}\\sqrt ", _UNSEEN.sub(" ", _TEXT_IN_LATEX.sub(take, latex)))
     script = ""
     for unit in _signs(latex):
@@ -188,10 +188,10 @@ def _signs(latex: str) -> Iterator[str]:
     """Yields commands, characters and numbers; of digits that are an argument without braces, one at a time."""
     at, wanted = 0, 0
     outer: list[int] = []  # arguments that the commands before each open brace still want
-    while found := _LATEX_TOKEN.search(latex, at):
-        unit, at = found[0], found.end()
+    while match := _LATEX_TOKEN.search(latex, at):
+        unit, at = match[0], match.end()
         if wanted and unit[0].isdigit():
-            unit, at = unit[0], found.start() + 1
+            unit, at = unit[0], match.start() + 1
         if unit == "{":
             outer.append(max(wanted - 1, 0))
             wanted = 0
@@ -250,8 +250,8 @@ def whole_tokens(name: str) -> list[str]:
     The tokens begin with an equals sign to differ from words: `IsOpen.image` -> `=IsOpen.image`, `=IsOpen`.
     """
     parts = name.split(".")
-    found = [part for part in parts if len(identifier_tokens(part)) > 1]
-    return [f"={part}" for part in ([name, *found] if len(parts) > 1 else found)]
+    compound = [part for part in parts if len(identifier_tokens(part)) > 1]
+    return [f"={part}" for part in ([name, *compound] if len(parts) > 1 else compound)]
 
 
 def _declarations(text: str, emphasis: bool) -> list[str]:
@@ -393,19 +393,19 @@ def view(
             if latex and name == "latex":
                 out += latex_tokens(latex, prose)
             if latex and formulas is not None:
-                out += _checked(formulas, formulas(latex))
+                out += _checked_tokens(formulas, formulas(latex))
         return out
 
     return tokens
 
 
-def _checked(function: FormulaTokens, tokens: Iterable[str]) -> Iterable[str]:
-    """Returns what a function of formulas returned; a text would count as one token for each of its characters."""
-    found = [] if isinstance(tokens, str) or not isinstance(tokens, Iterable) else list(tokens)
-    if isinstance(tokens, str) or not isinstance(tokens, Iterable) or not all(isinstance(each, str) for each in found):
+def _checked_tokens(function: FormulaTokens, tokens: Iterable[str]) -> Iterable[str]:
+    """Returns the tokens that a function of formulas gave; raises HarnessError unless they are a list of texts."""
+    units = [] if isinstance(tokens, str) or not isinstance(tokens, Iterable) else list(tokens)
+    if isinstance(tokens, str) or not isinstance(tokens, Iterable) or not all(isinstance(each, str) for each in units):
         name = getattr(function, "__qualname__", repr(function))
         raise HarnessError(f"key 'view.formulas': {name} returns {tokens!r:.40}, expected a list of tokens")
-    return found
+    return units
 
 
 def _without_punctuation(text: str) -> str:
@@ -444,7 +444,7 @@ def configured(mapping: Mapping[str, Any], dollars: Dollars = "pairs") -> Tokeni
         if key in _SWITCHES and not isinstance(value, bool) and (key, value) != ("fold", None):
             raise HarnessError(f"key 'view.{key}' is {value!r}, expected true or false")
     if options.get("formulas") is not None:
-        options["formulas"] = _function(str(options["formulas"]))
+        options["formulas"] = _import_formula_tokens(str(options["formulas"]))
     options["dollars"] = options.get("dollars") or dollars
     return view(**options)
 
@@ -472,7 +472,8 @@ def version(mapping: Mapping[str, Any]) -> list[str] | None:
     return [code.of(__name__), code.of(module)] if code.known(module) else None
 
 
-def _function(name: str) -> FormulaTokens:
+def _import_formula_tokens(name: str) -> FormulaTokens:
+    """Imports the function that splits a formula into tokens, by its dotted name."""
     module, _, attribute = name.rpartition(".")
     try:
         function = getattr(importlib.import_module(module), attribute)
@@ -488,5 +489,5 @@ def _function(name: str) -> FormulaTokens:
             raise HarnessError(
                 f"key 'view.formulas': {name} takes {takes}, expected a function of one argument, a formula's LaTeX"
             ) from None
-    found: FormulaTokens = function
-    return found
+    tokeniser: FormulaTokens = function
+    return tokeniser

@@ -94,7 +94,7 @@ class BM25Weights:
         documents, mean = len(counts.ids), counts.lengths.mean()
         norm, normal = (1 - self.b + self.b * length / mean for length in (counts.lengths, np.array([mean])))
         df, place = np.unique(counts.df, return_inverse=True)
-        idf = np.array([self._idf(each, documents) if each else 0.0 for each in df.tolist()])[place]
+        idf = np.array([self._word_idf(each, documents) if each else 0.0 for each in df.tolist()])[place]
         floor = np.zeros(len(idf))
         if self.variant in ("bm25l", "bm25+"):
             floor = idf * self._saturated(np.zeros(1), normal)
@@ -104,7 +104,7 @@ class BM25Weights:
                 weights.add(word, weight - floor[word] if floor.any() else weight)
         np.save(folder / "floor.npy", floor)
 
-    def _idf(self, df: int, documents: int) -> float:
+    def _word_idf(self, df: int, documents: int) -> float:
         if self.variant == "lucene":
             return math.log(1 + (documents - df + 0.5) / (df + 0.5))
         if self.variant == "robertson":  # not negative
@@ -193,21 +193,22 @@ class TfIdfWeights:
     @cached_property
     def idf(self) -> Floats:
         """Document-frequency weight of words in queries, by the second letter, shape (words,)."""
-        return _idf(np.diff(self.postings.start), len(self.ids), self.letters)
+        return _smart_idf(np.diff(self.postings.start), len(self.ids), self.letters)
 
     def score(self, query: Mapping[str, float]) -> Scored:
         """Returns the inner product of the query's vector with each document's; unknown words are excluded first."""
-        return self.postings.score(self._vector(query))
+        return self.postings.score(self._query_vector(query))
 
     def best(self, query: Mapping[str, float], place: Index, k: int) -> Best:
         """Returns the top k of the documents whose product is above zero, and their scores; see `Postings.best`."""
-        return self.postings.best(self._vector(query), place, k)
+        return self.postings.best(self._query_vector(query), place, k)
 
-    def _vector(self, query: Mapping[str, float]) -> dict[str, float]:
+    def _query_vector(self, query: Mapping[str, float]) -> dict[str, float]:
+        """Returns the weights of a query's words that the corpus has."""
         known = {word: tf for word, tf in query.items() if word in self.postings.numbers}
         number = np.array([self.postings.numbers[word] for word in known], dtype=np.int64)
         tf = np.array(list(known.values()), float)
-        most, mean = (np.full(len(tf), function(tf)) if len(tf) else tf for function in (np.max, _mean))
+        most, mean = (np.full(len(tf), function(tf)) if len(tf) else tf for function in (np.max, _mean_tf))
         weight = _local(tf, most, mean, self.letters) * self.idf[number]
         if self.letters[2] == "c":
             norm = np.sqrt(np.bincount(np.zeros(len(tf), np.int32), weight * weight, 1))
@@ -215,7 +216,8 @@ class TfIdfWeights:
         return dict(zip(known, weight.tolist(), strict=True))
 
 
-def _mean(tf: Floats) -> Floats:
+def _mean_tf(tf: Floats) -> Floats:
+    """Returns the mean of term frequencies, summed from the first to the last."""
     out: Floats = np.bincount(np.zeros(len(tf), np.int32), tf, 1)[0] / len(tf)
     return out
 
@@ -229,7 +231,7 @@ def tfidf(counts: WordCounts, letters: str, folder: Path, limit: int | None = No
     limit : bytes of memory for the entries of some words; by default `harness.io.memory.limit`.
     """
     documents = len(counts.ids)
-    idf = _idf(counts.df, documents, letters)
+    idf = _smart_idf(counts.df, documents, letters)
     most = mean = np.zeros(documents)
     if letters[0] == "a":
         for _, doc, tf in _parts(counts, limit):
@@ -285,7 +287,8 @@ def _plain(letters: str) -> str:
     return tf + df + norm if tf in TERM_FREQUENCY and df in DOCUMENT_FREQUENCY and norm in NORMALISATION else ""
 
 
-def _idf(df: npt.NDArray[np.int64], documents: int, letters: str) -> Floats:
+def _smart_idf(df: npt.NDArray[np.int64], documents: int, letters: str) -> Floats:
+    """Returns the inverse document frequency that the second SMART letter names; 1 for other letters than f, t, p."""
     share = documents / df
     if letters[1] == "f":
         return np.log2(share)

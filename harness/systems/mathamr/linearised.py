@@ -45,7 +45,7 @@ def linearise(graph: Graph) -> str:
     Relations, the root above sentences, placeholders, and the kinds in Tangent's labels (`V!x` gives `x`) are omitted.
     Nodes not connected to the root come at the end.
     """
-    return _walk(graph, (graph.root, *range(len(graph))), range(len(graph)))
+    return _words_in_depth_order(graph, (graph.root, *range(len(graph))), range(len(graph)))
 
 
 def linearise_formula(graph: Graph, number: int) -> str:
@@ -60,10 +60,11 @@ def linearise_formula(graph: Graph, number: int) -> str:
     formula = graph.formulas[number]
     sentence = next((nodes for nodes in graph.sentences if formula.node in nodes), (formula.node,))
     kept = {*sentence, *range(*formula.opt), *range(*formula.slt)}
-    return _walk(graph, (sentence[0], *sorted(kept)), kept)
+    return _words_in_depth_order(graph, (sentence[0], *sorted(kept)), kept)
 
 
-def _walk(graph: Graph, starts: Iterable[int], kept: Container[int]) -> str:
+def _words_in_depth_order(graph: Graph, starts: Iterable[int], kept: Container[int]) -> str:
+    """Returns the words of the nodes reached from `starts` by edges in either direction, depth first."""
     joined: list[list[int]] = [[] for _ in graph.labels]
     for source, _, target in graph.edges:
         joined[source].append(target)
@@ -159,24 +160,25 @@ class Linearised(checks.Checked):
         parser.given()  # fails early as well
         request.workspace.mkdir(parents=True, exist_ok=True)
         with phase("index"):
-            documents = self._vectors(corpus, parser)
+            documents = self._document_vectors(corpus, parser)
         with phase("search"):
             graphs = data.graphs_of([data.asked(topic, self.task) for topic in request.topics], parser)
-            texts = _worded(self._asked(topic, graphs[topic.id]) for topic in request.topics if topic.id in graphs)
+            texts = _worded(self._query_text(topic, graphs[topic.id]) for topic in request.topics if topic.id in graphs)
             asked = [topic for topic in request.topics if topic.id in texts]
             rows = self._encoder.encode([texts[topic.id] for topic in asked], "query")
-            found = []
+            ranked = []
             for topic, row in zip(queries(asked), rows, strict=True):
                 pool = request.allowed(topic)
                 among = None if pool is None else documents.rows(pool)
                 query = VectorQuery(row[None], 0)
                 if among is None:
-                    found += search_vectors([query], documents, "single", k=self.depth)
+                    ranked += search_vectors([query], documents, "single", k=self.depth)
                 else:
-                    found.append(best_among(query, documents, among, self.depth, "single"))
-        return as_run(self.name, [topic.id for topic in asked], found, documents)
+                    ranked.append(best_among(query, documents, among, self.depth, "single"))
+        return as_run(self.name, [topic.id for topic in asked], ranked, documents)
 
-    def _vectors(self, corpus: Corpus, parser: Parser) -> Vectors:
+    def _document_vectors(self, corpus: Corpus, parser: Parser) -> Vectors:
+        """Returns the vectors of the corpus, from the store or encoded."""
         spec = {
             "corpus": corpus.identity(),
             "parser": dict(parser.identity),
@@ -191,9 +193,9 @@ class Linearised(checks.Checked):
         posts: dict[str, str] = {}
 
         def documents() -> Iterator[tuple[str, str]]:
-            found, of = self._documents(corpus, parser)
+            texts, of = self._documents(corpus, parser)
             posts.update(of)
-            return iter(found.items())
+            return iter(texts.items())
 
         return vectors.made(
             documents,
@@ -212,14 +214,14 @@ class Linearised(checks.Checked):
         workers = self.workers or hardware.cores()
         if self.task == "posts":
             of = (self.of, parser, self.column, workers)
-            found = {
+            text_of = {
                 name: linearise(restrict_graph(graph, self.formulas))
                 for name, graph in read_graphs(data.graphs(corpus, *of))
             }
             if self.of == "questions":
                 asked = ((document.id, data.question_id(document)) for document in corpus)
-                found = {name: found[question] for name, question in asked if question in found}
-            return _worded(found.items()), {}
+                text_of = {name: text_of[question] for name, question in asked if question in text_of}
+            return _worded(text_of.items()), {}
         wanted = {document.id: document.columns.get("post", "") for document in corpus}
         texts: dict[str, str] = {}
         whole = data.post_graphs(load_corpus(self.posts), parser, self.column, workers)
@@ -232,7 +234,8 @@ class Linearised(checks.Checked):
         log_line(f"corpus {corpus.name}: {len(texts):,} of {len(wanted):,} formulas found in graphs")
         return _worded(texts.items()), wanted
 
-    def _asked(self, topic: Topic, graph: Graph) -> tuple[str, str]:
+    def _query_text(self, topic: Topic, graph: Graph) -> tuple[str, str]:
+        """Returns a topic's id and its linearised graph; of formulas, the query formula's part, or "" without one."""
         cut = restrict_graph(graph, self.formulas)
         if self.task == "posts":
             return topic.id, linearise(cut)
@@ -246,7 +249,7 @@ class Linearised(checks.Checked):
 
 def _worded(texts: Iterable[tuple[str, str]]) -> dict[str, str]:
     """Returns the non-empty texts by id; reports the number of empty ones, whose vectors would all be equal."""
-    found = dict(texts)
-    if without := [name for name, text in found.items() if not text]:
+    text_of = dict(texts)
+    if without := [name for name, text in text_of.items() if not text]:
         log_line(f"left out: {len(without):,} graphs without a word, such as {without[0]}'s")
-    return {name: text for name, text in found.items() if text}
+    return {name: text for name, text in text_of.items() if text}

@@ -153,7 +153,7 @@ class ModelRecipe(checks.Checked):
         HarnessError
             A key is unknown, or its value is wrong.
         """
-        _known("model", self.model, {entry.name for entry in fields(GraphEncoderSettings)} - {"nodes"})
+        _check_known_keys("model", self.model, {entry.name for entry in fields(GraphEncoderSettings)} - {"nodes"})
         given = {key: value for key, value in self.model.items() if key != "relations" or value is not None}
         if "relations" in given:
             checks.check_whole_number("model.relations", given["relations"], low=len(VIRTUAL) + 1)
@@ -168,7 +168,7 @@ class ModelRecipe(checks.Checked):
             A key is unknown, or its value is wrong.
         """
         given = {} if self.training is None else self.training
-        _known("training", given, {entry.name for entry in fields(Schedule)})
+        _check_known_keys("training", given, {entry.name for entry in fields(Schedule)})
         return Schedule(**given)
 
     @cached_property
@@ -211,10 +211,10 @@ class ModelRecipe(checks.Checked):
             options.check_models(
                 self.tokens, None if self.training is None else self.teacher, self.settings(self.vocabulary).dim
             )
-            found = data.pair_graphs(self.sources, self.unseen, self.sentences, self.cores)
+            pairs = data.pair_graphs(self.sources, self.unseen, self.sentences, self.cores)
             if self.sample is not None:
-                found = found.sampled(self.sample, self.sample_seed)
-            trainer, vocabulary = self._trainer(found, work)
+                pairs = pairs.sampled(self.sample, self.sample_seed)
+            trainer, vocabulary = self._trainer(pairs, work)
             vocabulary.save(folder / "vocabulary.json")
             if self.training is None:
                 model = training.initial(trainer.settings, trainer.schedule.seed, trainer.embedding)
@@ -241,28 +241,28 @@ class ModelRecipe(checks.Checked):
                 note(name, value)
         return Trained(vocabulary, model.to(self.runs_on), key, entries)
 
-    def _trainer(self, found: PairGraphs, work: Path) -> tuple[Any, NodeVocabulary]:
+    def _trainer(self, graphs: PairGraphs, work: Path) -> tuple[Any, NodeVocabulary]:
         """Returns a trainer for the pairs, and the vocabulary of the training split."""
         from harness.systems.mathamr.training import options
         from harness.systems.mathamr.training import trainer as training
 
         schedule = self.schedule()
-        pairs = training.QuestionAnswerPairs(found.query, found.document, found.group, found.block)
+        pairs = training.QuestionAnswerPairs(graphs.query, graphs.document, graphs.group, graphs.block)
         train, held = training.split(pairs, schedule.validation, schedule.seed)
         if self.training is not None:
             _enough(train, held)
         seen = set(train.query.tolist()) | set(train.document.tolist())
-        learnt = (restrict_graph(graph, self.formulas) for i, graph in found.graphs() if i in seen)
+        learnt = (restrict_graph(graph, self.formulas) for i, graph in graphs.graphs() if i in seen)
         most = self.model.get("relations") or MOST_RELATIONS
         vocabulary = NodeVocabulary.learn(learnt, self.vocabulary, self.least_number, most)
-        posts = ((found.ids[i], restrict_graph(graph, self.formulas)) for i, graph in found.graphs())
+        posts = ((graphs.ids[i], restrict_graph(graph, self.formulas)) for i, graph in graphs.graphs())
         items = encode_posts(posts, vocabulary, self.structure, self.auxiliary)
         work.mkdir(parents=True, exist_ok=True)
         written = write_pack(work / "pairs.pack", items, keep_going=True)
         for name, reason in written.refused:
             log_line(f"pair left out: {name}: {reason}")
         pack = Pack(work / "pairs.pack")
-        train, held = (_renumbered(part, found.ids, pack) for part in (train, held))
+        train, held = (_renumbered(part, graphs.ids, pack) for part in (train, held))
         if self.training is not None:
             _enough(train, held)
         log_line(
@@ -318,7 +318,7 @@ def _renumbered(pairs: QuestionAnswerPairs, ids: Sequence[str], pack: Pack) -> Q
     return replace(kept, query=number[kept.query], document=number[kept.document])
 
 
-def _known(what: str, given: object, known: Iterable[str]) -> None:
+def _check_known_keys(what: str, given: object, known: Iterable[str]) -> None:
     if not isinstance(given, Mapping):
         raise HarnessError(f"key {what!r} is {given!r}, expected keys and values")
     for key in given:

@@ -77,10 +77,10 @@ class MathAMR(Configured):
             folder = of_documents(self, corpus, trained)
             vectors = Vectors.load(folder)
             index = self._index(vectors, folder)
-            find = partial(self._search, vectors=vectors, index=index, rough=self._rough(vectors, index))
+            find = partial(self._search_vectors, vectors=vectors, index=index, rough=self._rough(vectors, index))
         with phase("search"):
             asked, ids = self._queries(request.topics, trained)
-            found = self._found(request, [topic for topic in request.topics if topic.id in asked], asked, vectors, find)
+            hits = self._ranked(request, [topic for topic in request.topics if topic.id in asked], asked, vectors, find)
         self._picture(asked, vectors, folder)
         note(cost.VECTORS, len(vectors.values))
         # A FAISS index is stored next to the vectors; a search needs both.
@@ -90,11 +90,11 @@ class MathAMR(Configured):
             search.note_recall(
                 self.name,
                 self.precision,
-                found,
-                lambda sample: self._search([asked[ids[number]] for number in sample], vectors, None),
+                hits,
+                lambda sample: self._search_vectors([asked[ids[number]] for number in sample], vectors, None),
                 self.depth,
             )
-        return search.as_run(self.name, ids, found, vectors)
+        return search.as_run(self.name, ids, hits, vectors)
 
     # ---- search -------------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class MathAMR(Configured):
         if noted:
             note(cost.SIMILARITIES, noted)
 
-    def _found(
+    def _ranked(
         self,
         request: Request,
         topics: Sequence[Topic],
@@ -202,7 +202,7 @@ class MathAMR(Configured):
         """Returns whether MaxSim is divided by the number of a query's vectors (equation 3.7)."""
         return bool(self.model.get("normalise", True))
 
-    def _search(
+    def _search_vectors(
         self,
         asked: Sequence[VectorQuery],
         vectors: Vectors,

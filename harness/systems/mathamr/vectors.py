@@ -58,8 +58,8 @@ def of_documents(system: Configured, corpus: Corpus, trained: Trained) -> Path:
 
     def make(folder: Path) -> None:
         if system.task == "posts":
-            found = data.graphs(corpus, "answers", system.sentences, workers=system.cores)
-            items = build.read_graphs(found)
+            graph_folder = data.graphs(corpus, "answers", system.sentences, workers=system.cores)
+            items = build.read_graphs(graph_folder)
             maxsim.write_vectors(_of_posts(system, items, trained, folder), folder)
             pack = Pack(folder / PACK)
             np.save(folder / TYPES, np.concatenate([item.types for item in pack]))

@@ -83,7 +83,7 @@ def similarities(query: Tree, trees: Forest, chosen: Offsets, kind: str) -> Floa
     block = np.cumsum(trees.offsets[chosen + 1] - trees.offsets[chosen]) * len(query) // _CELLS
     for number in np.unique(block):
         some = block == number
-        out[some] = _similarities(asked, TreeNodes.of(trees, chosen[some]), kind)
+        out[some] = _best_similarities(asked, TreeNodes.of(trees, chosen[some]), kind)
     return out
 
 
@@ -141,26 +141,27 @@ class TreeNodes:
         return (int(size[1]), int(size[2]), out) if size else (0, 0, out)
 
 
-def _similarities(query: TreeNodes, found: TreeNodes, kind: str) -> list[Triple]:
+def _best_similarities(query: TreeNodes, trees: TreeNodes, kind: str) -> list[Triple]:
+    """Returns each tree's best similarity to a query by the alignment of their nodes."""
     number = len(query.label)
     asked = [query.name(node) for node in range(number)]
-    fit = np.array([[fits(mine, name) for name in found.names] for mine in query.names])[query.label][:, found.label]
-    potential, pairs = _aligned(query, found, kind, fit)
+    fit = np.array([[fits(mine, name) for name in trees.names] for mine in query.names])[query.label][:, trees.label]
+    potential, pairs = _aligned(query, trees, kind, fit)
     # An alignment with p fitting pairs pairs at most p - 1 edges, so that most alignments need not be unified. As the
     # authors do, roots that are paired in an earlier alignment are left out; these never have more fitting pairs.
     most = [0.0, *(_subtree(nodes, nodes - 1, number) for nodes in range(1, number + 1))]
-    best: list[Triple] = [(0.0, 0.0, 0.0)] * len(found.size)
+    best: list[Triple] = [(0.0, 0.0, 0.0)] * len(trees.size)
     seen: set[Pair] = set()
     roots, places = np.nonzero(fit)
     worth = potential[roots, places]
     order = np.argsort(-worth, kind="stable")
-    columns = (each[order].tolist() for each in (roots, places, worth, found.tree[places]))
-    labels, size = [found.names[label] for label in found.label.tolist()], found.size.tolist()
+    columns = (each[order].tolist() for each in (roots, places, worth, trees.tree[places]))
+    labels, size = [trees.names[label] for label in trees.label.tolist()], trees.size.tolist()
     above = query.parent.tolist()
     for i, j, bound, tree in zip(*columns, strict=True):
         if most[bound] < best[tree][0] or (i, j) in seen:
             continue
-        paired = _unified(asked, labels, _walk((i, j), query, found, pairs, fit))
+        paired = _unified(asked, labels, _walk((i, j), query, trees, pairs, fit))
         seen.update(paired)
         nodes = {mine for mine, _ in paired}
         edges = sum([above[node] in nodes for node in nodes])
@@ -171,7 +172,7 @@ def _similarities(query: TreeNodes, found: TreeNodes, kind: str) -> list[Triple]
 
 
 def _aligned(
-    query: TreeNodes, found: TreeNodes, kind: str, fit: npt.NDArray[np.bool_]
+    query: TreeNodes, trees: TreeNodes, kind: str, fit: npt.NDArray[np.bool_]
 ) -> tuple[Counts, dict[Pair, list[Pair]]]:
     """Returns the number of fitting pairs of the alignment from each pair of nodes, and how children are paired.
 
@@ -180,35 +181,35 @@ def _aligned(
     potential = fit.astype(np.int32)
     same = np.zeros_like(potential)  # pairs of equal labels that are no variables, which break ties
     edges: dict[str, list[Pair]] = {}
-    for node, below in enumerate(found.below):
+    for node, below in enumerate(trees.below):
         for edge, child in below.items():
             edges.setdefault(edge, []).append((node, child))
     columns = {edge: np.array(nodes).T for edge, nodes in edges.items() if edge != "e"}
-    matrices = np.array([name.startswith("M!") for name in found.names])
+    matrices = np.array([name.startswith("M!") for name in trees.names])
     out: dict[Pair, list[Pair]] = {}
     for i in range(len(query.label) - 1, -1, -1):
         label = query.name(i)
-        equal = np.array([name == label for name in found.names])
+        equal = np.array([name == label for name in trees.names])
         if not label.startswith("V!"):
-            same[i] = equal[found.label]
+            same[i] = equal[trees.label]
         if not query.below[i]:
             continue
         other = matrices if label.startswith("M!") else equal & (kind == "opt" and label.startswith("U"))
-        special = other[found.label]
+        special = other[trees.label]
         for edge, a in query.below[i].items():
             if edge in columns:
                 above, child = columns[edge][:, ~special[columns[edge][0]]]
                 potential[i, above] += potential[a, child]
                 same[i, above] += same[a, child]
         for j in np.flatnonzero(special).tolist():
-            if not found.below[j]:
+            if not trees.below[j]:
                 continue
             if kind == "slt":
-                pairs = _pairs_of_matrices(query, i, found, j)
+                pairs = _pairs_of_matrices(query, i, trees, j)
             elif label.startswith("M!"):
-                pairs = list(_at_equal_edges(query.below[i], found.below[j])) if label[:3] == found.name(j)[:3] else []
+                pairs = list(_at_equal_edges(query.below[i], trees.below[j])) if label[:3] == trees.name(j)[:3] else []
             else:
-                pairs = _pairs_of_arguments(query.below[i].values(), found.below[j].values(), potential, same)
+                pairs = _pairs_of_arguments(query.below[i].values(), trees.below[j].values(), potential, same)
             out[i, j] = pairs
             for a, b in pairs:
                 potential[i, j] += potential[a, b]
@@ -223,12 +224,12 @@ def _at_equal_edges(mine: dict[str, int], other: dict[str, int]) -> Iterator[Pai
             yield child, other[edge]
 
 
-def _pairs_of_matrices(query: TreeNodes, i: int, found: TreeNodes, j: int) -> list[Pair]:
+def _pairs_of_matrices(query: TreeNodes, i: int, trees: TreeNodes, j: int) -> list[Pair]:
     """Returns the pairs of children of two matrices of symbol layout trees."""
     mine = {edge: child for edge, child in query.below[i].items() if edge != "w"}
-    out = list(_at_equal_edges(mine, found.below[j]))
+    out = list(_at_equal_edges(mine, trees.below[j]))
     rows, columns, elements = query.elements(i)
-    rows2, columns2, elements2 = found.elements(j)
+    rows2, columns2, elements2 = trees.elements(j)
     if 1 in (rows, columns) and 1 in (rows2, columns2):
         return [*out, *zip(elements, elements2, strict=False)]
     for row in range(min(rows, rows2)):
@@ -254,7 +255,7 @@ def _pairs_of_arguments(mine: Iterable[int], other: Iterable[int], potential: Co
 
 
 def _walk(
-    root: Pair, query: TreeNodes, found: TreeNodes, pairs: dict[Pair, list[Pair]], fit: npt.NDArray[np.bool_]
+    root: Pair, query: TreeNodes, trees: TreeNodes, pairs: dict[Pair, list[Pair]], fit: npt.NDArray[np.bool_]
 ) -> Iterator[Pair]:
     """Yields the fitting pairs of an alignment."""
     waiting = [root]
@@ -263,7 +264,7 @@ def _walk(
         if fit[pair]:
             yield pair
         special = pairs.get(pair)
-        waiting += _at_equal_edges(query.below[pair[0]], found.below[pair[1]]) if special is None else special
+        waiting += _at_equal_edges(query.below[pair[0]], trees.below[pair[1]]) if special is None else special
 
 
 def _unified(asked: Sequence[str], labels: Sequence[str], pairs: Iterable[Pair]) -> list[Pair]:

@@ -96,6 +96,7 @@ class Approach0(checks.Checked):
 
 
 def _spec(corpus: Corpus) -> dict[str, Any]:
+    """Returns what identifies an index in the store."""
     try:
         engine = metadata.version("pya0")
     except metadata.PackageNotFoundError:
@@ -123,7 +124,7 @@ def build(corpus: Corpus, folder: Path) -> None:
         raise HarnessError(f"corpus {corpus.name}: has no formula that Approach0 can read, which reads LaTeX")
     _log_failures(f"corpus {corpus.name}: {len(state):,} distinct formulas", state.values())
     for _ in range(_RESTARTS):
-        with _folder() as work:
+        with _fast_folder() as work:
             done = _answers(["index", str(work / "index")], texts)
             if len(done) == len(texts):
                 with tarfile.open(folder / INDEX, "w") as archive:
@@ -162,7 +163,7 @@ def search(
         f"topics: {len(state):,} distinct formulas, {len(asked) - len(queries)} topics without any", state.values()
     )
     out: dict[str, Scored] = {}
-    with _folder() as work:
+    with _fast_folder() as work:
         with tarfile.open(folder / INDEX) as archive:
             archive.extractall(work, filter="data")
         command = ["search", str(work / "index"), str(documents if depth is None else depth)]
@@ -234,7 +235,8 @@ def _log_failures(what: str, reasons: Iterable[str]) -> None:
 
 
 @contextmanager
-def _folder() -> Iterator[Path]:
+def _fast_folder() -> Iterator[Path]:
+    """Opens a temporary folder, in memory if there is room."""
     usable = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM
     with staging_names.folder("approach0", _MEMORY if usable else None) as folder:
         yield folder
@@ -294,19 +296,19 @@ def _main(command: str, *arguments: str) -> None:
     tasks = _tasks()
     answer.write("ready\n")
     if command == "index":
-        _index(engine, arguments[0], tasks, answer.write)
+        _write_index(engine, arguments[0], tasks, answer.write)
         return
     index = engine.index_open(arguments[0], option="r") if command == "search" else None
     for task in tasks:
         if index is None:
-            found: Any = _parse(engine, task)
+            result: Any = _parse_status(engine, task)
         else:
             keywords = [{"type": "tex", "str": latex} for latex in task]
             begin = time.perf_counter()
             text = engine.search(index, keywords, topk=int(arguments[1]), verbose=False, log=None)
             seconds = time.perf_counter() - begin
-            found = [seconds, _HIT.findall(text)]
-        answer.write(json.dumps(found) + "\n")
+            result = [seconds, _HIT.findall(text)]
+        answer.write(json.dumps(result) + "\n")
 
 
 def _tasks() -> Iterator[Any]:
@@ -317,12 +319,14 @@ def _tasks() -> Iterator[Any]:
     signal.alarm(_LAST)
 
 
-def _parse(engine: ModuleType, latex: str) -> str:
+def _parse_status(engine: ModuleType, latex: str) -> str:
+    """Returns why Approach0 cannot parse a formula; empty if it can."""
     status = str(engine.parse(latex)[0]) if latex else "empty"
     return "" if status == "OK" else status.partition(",")[0].strip()
 
 
-def _index(engine: ModuleType, path: str, texts: Iterator[str], answer: Callable[[str], Any]) -> None:
+def _write_index(engine: ModuleType, path: str, texts: Iterator[str], answer: Callable[[str], Any]) -> None:
+    """Indexes texts, and answers after each, so that a crash is known to be that of the next."""
     index = engine.index_open(path, option="w")
     writer = engine.index_writer(index)
     last = ""

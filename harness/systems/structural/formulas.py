@@ -135,10 +135,10 @@ def read(corpus: Corpus, kind: str, route: str = OWN) -> Formulas:
     """
     made_from = spec(corpus, kind, route)
     folder = shards.joined("formulas", made_from, lambda made, of: write(corpus, kind, made, route, of=of))
-    found = Formulas.load(folder)
-    what = f"corpus {corpus.name}: {len(found.tree):,} formulas, {len(found.trees):,} distinct trees"
-    _log_parse_failures(what, kind, route, found.counts)
-    return found
+    formulas = Formulas.load(folder)
+    what = f"corpus {corpus.name}: {len(formulas.tree):,} formulas, {len(formulas.trees):,} distinct trees"
+    _log_parse_failures(what, kind, route, formulas.counts)
+    return formulas
 
 
 def spec(corpus: Corpus, kind: str, route: str = OWN) -> dict[str, Any]:
@@ -223,18 +223,18 @@ def write(
     def distinct() -> Iterator[Tree]:
         for document, read in _with_reader(documents, kind, route, files):
             for source in _sources(document, kind):
-                if (found := known.get(source)) is None:
+                if (numbered := known.get(source)) is None:
                     reading = _storable(_tangent(source[1]) if source[0] else read(source[1]))
                     number = -1
-                    if not _nothing(reading.tree):
+                    if not _is_error_tree(reading.tree):
                         before = len(numbers)
                         number = numbers.number(tangent_string(reading.tree).encode())
                         if number == before:
                             yield reading.tree
-                    found = (number, reading.reason or (ALONE if number < 0 else ""))
-                    known.put(source, found)
-                trees.extend(found[:1])
-                reasons[found[1]] += 1
+                    numbered = (number, reading.reason or (ALONE if number < 0 else ""))
+                    known.put(source, numbered)
+                trees.extend(numbered[:1])
+                reasons[numbered[1]] += 1
             start.extend((len(trees),))
             ids.add(document.id.encode())
             posts.add(document.columns.get(POST, "").encode("utf-8", "replace"))
@@ -274,20 +274,20 @@ def _write_documents(folder: Path, count: int, limit: int) -> None:
     np.save(folder / "tree-first.npy", first)
     with ArrayFile(folder / "tree-document.npy", np.int32) as column:
         for low, high in ranges(first, limit // _BYTES):
-            found = []
+            blocks = []
             for begin, end in ranges(start, min(limit // _BYTES, _SCANNED)):
                 some = tree[start[begin] : start[end]]
                 document = np.repeat(np.arange(begin, end, dtype=np.int32), np.diff(start[begin : end + 1]))
                 here = np.flatnonzero((some >= low) & (some < high))
-                found.append((some[here], document[here]))
+                blocks.append((some[here], document[here]))
             release(start, tree)
-            numbers, document = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            numbers, document = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
             column.add(document[np.argsort(numbers, kind="stable")])
 
 
 def _converted(documents: Iterable[Document], kind: str, route: str, of: str) -> list[Path]:
     """Converts the LaTeX of all documents in shards; returns their files, one for each group of `ahead`."""
-    groups = (new for _, new in ahead(documents, partial(_latex, kind)))
+    groups = (new for _, new in ahead(documents, partial(_latex_of, kind)))
     return shards.mapped(shards.ShardTask(of, partial(_content, kind, route)), groups, "converting formulas")
 
 
@@ -298,7 +298,8 @@ def _content(kind: str, route: str, latex: Sequence[str]) -> bytes:
     return "".join(f"{json.dumps([tangent_string(each.tree), each.reason])}\n" for each in readings).encode()
 
 
-def _latex(kind: str, document: Document) -> list[str]:
+def _latex_of(kind: str, document: Document) -> list[str]:
+    """Returns the formulas of a document that are given as LaTeX alone."""
     return [text for known, text in _sources(document, kind) if not known]
 
 
@@ -315,15 +316,15 @@ def _with_reader(
         for document in documents:
             yield document, _READERS[kind]
         return
-    for (group, new), file in zip(ahead(documents, partial(_latex, kind)), files, strict=True):
+    for (group, new), file in zip(ahead(documents, partial(_latex_of, kind)), files, strict=True):
         lines = (json.loads(line) for line in file.read_bytes().splitlines())
-        found = {
+        parsed = {
             each: ParsedFormula(parse_tangent(tree), reason) for each, (tree, reason) in zip(new, lines, strict=True)
         }
 
-        def read(latex: str, found: Mapping[str, ParsedFormula] = found) -> ParsedFormula:
+        def read(latex: str, parsed: Mapping[str, ParsedFormula] = parsed) -> ParsedFormula:
             # A formula of an earlier group may have been forgotten since.
-            return found[latex] if latex in found else reader([latex], kind, route)(latex)
+            return parsed[latex] if latex in parsed else reader([latex], kind, route)(latex)
 
         for document in group:
             yield document, read
@@ -334,8 +335,8 @@ def queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict
 
     Trees of the topics that come with the corpus (Tangent's files) are preferred to the topics' LaTeX.
     """
-    found = all_queries(topics, corpus, kind, route)
-    return {topic: tuple(dict.fromkeys(tree for tree in trees if tree)) for topic, trees in found.items()}
+    trees_of = all_queries(topics, corpus, kind, route)
+    return {topic: tuple(dict.fromkeys(tree for tree in trees if tree)) for topic, trees in trees_of.items()}
 
 
 def all_queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> dict[str, tuple[Tree | None, ...]]:
@@ -350,10 +351,10 @@ def all_queries(topics: Topics, corpus: Corpus, kind: str, route: str = OWN) -> 
     latex = {topic.id: [_text(each.latex) for each in topic.formulas] for topic in topics if topic.id not in given}
     read = reader(chain.from_iterable(latex.values()), kind, route)
     for topic in topics:
-        found = [_tangent(given[topic.id])] if topic.id in given else [read(each) for each in latex[topic.id]]
-        readings = [_storable(reading) for reading in found]
+        parsed = [_tangent(given[topic.id])] if topic.id in given else [read(each) for each in latex[topic.id]]
+        readings = [_storable(reading) for reading in parsed]
         reasons.update(reading.reason for reading in readings)
-        out[topic.id] = tuple(None if _nothing(reading.tree) else reading.tree for reading in readings)
+        out[topic.id] = tuple(None if _is_error_tree(reading.tree) else reading.tree for reading in readings)
     good = reasons.pop("", 0)
     without = sum(not any(trees) for trees in out.values())
     what = f"topics: {good + reasons.total():,} formulas, {without} of {len(out)} topics without any"
@@ -398,6 +399,7 @@ def _storable(reading: ParsedFormula) -> ParsedFormula:
 
 
 def _tangent(text: str) -> ParsedFormula:
+    """Parses a Tangent string; a failure is a result, not an error."""
     if not text:
         return failed(NO_TREE)
     try:
@@ -406,7 +408,7 @@ def _tangent(text: str) -> ParsedFormula:
         return failed(NO_STRING)
 
 
-def _nothing(tree: Tree) -> bool:
+def _is_error_tree(tree: Tree) -> bool:
     return tree.labels == (ERROR,)
 
 

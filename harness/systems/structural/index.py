@@ -145,7 +145,7 @@ class PathIndex:
         at = np.minimum(np.searchsorted(self.path, hashes), len(self.path) - 1)
         known = self.path[at] == hashes
         often = np.where(known, self.often(at), 1)
-        return _weight(often, len(self.trees)), np.where(known, at, -1)
+        return _idf_weight(often, len(self.trees)), np.where(known, at, -1)
 
     def often(self, places: Places) -> Places:
         """Returns the number of trees that contain each of some paths."""
@@ -198,12 +198,12 @@ class PathIndex:
         return trees
 
     @cached_property
-    def _least(self) -> float:
+    def _least_weight(self) -> float:
         return float(self.weight.min())
 
     @cached_property
     def _idf(self) -> Floats:
-        return _weight(self.often(np.arange(len(self.path))), len(self.trees))
+        return _idf_weight(self.often(np.arange(len(self.path))), len(self.trees))
 
     @cached_property
     def given(self) -> tuple[Array, Array, Array]:
@@ -217,7 +217,7 @@ class PathIndex:
         )
         lengths = [len(self.path), len(self.range), len(self.posting), len(trees), min(self.height, WIDEST)]
         lengths.append(len(self.frequent))
-        weights = [self._least, float(_weight(np.ones(1), len(trees))[0])]
+        weights = [self._least_weight, float(_idf_weight(np.ones(1), len(trees))[0])]
         return np.array([addressed(each) for each in arrays], np.uintp), np.array(lengths, np.int64), np.array(weights)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -230,18 +230,18 @@ def _bounds(end: Places, places: Places) -> tuple[Places, Places]:
     return np.where(places > 0, end[places - 1], 0), end[places]
 
 
-def _weight(often: npt.NDArray[Any], trees: int) -> Floats:
+def _idf_weight(often: npt.NDArray[Any], trees: int) -> Floats:
     out: Floats = np.sqrt(np.log1p(trees / often))
     return out
 
 
-def short_paths(found: Paths, height: int) -> tuple[Hashes, Places, Places]:
+def short_paths(all_paths: Paths, height: int) -> tuple[Hashes, Places, Places]:
     """Returns the short paths in all their forms: hash, tree, and factor of the weight."""
-    short = found.height <= height
-    leaf = found.leaf[found.node]
+    short = all_paths.height <= height
+    leaf = all_paths.leaf[all_paths.node]
     forms = np.concatenate((np.flatnonzero(short), np.flatnonzero(short & leaf)))
-    hashes = np.concatenate((found.wildcard[short], found.symbol[short & leaf]))
-    return hashes, found.tree[found.node[forms]], np.where(leaf[forms], 1, _INNER)
+    hashes = np.concatenate((all_paths.wildcard[short], all_paths.symbol[short & leaf]))
+    return hashes, all_paths.tree[all_paths.node[forms]], np.where(leaf[forms], 1, _INNER)
 
 
 def write_path_index(trees: Forest, height: int, folder: Path, *, limit: int | None = None) -> None:
@@ -276,7 +276,7 @@ def write_path_index(trees: Forest, height: int, folder: Path, *, limit: int | N
         ]
         for lists in blocks.merged(limit // _POSTING):
             trees_, count, factor = lists.columns
-            of_path = np.repeat(_weight(lists.often, len(trees)), lists.often) * factor
+            of_path = np.repeat(_idf_weight(lists.often, len(trees)), lists.often) * factor
             np.add.at(weight, trees_.astype(np.int64), of_path * count)  # one after the other, by ascending path
             end = np.cumsum(lists.often)
             at, sizes, posting = encoded(trees_, count, end)
@@ -293,7 +293,7 @@ def _blocks(trees: Forest, most: int) -> list[Places]:
     """Divides the trees into blocks of at most `BLOCK` trees, and of `most` nodes if they have several trees."""
     begins = range(0, len(trees), BLOCK)
     parts = [(begin, ranges(trees.offsets[begin : begin + BLOCK + 1], most)) for begin in begins]
-    return [np.arange(begin + first, begin + last) for begin, found in parts for first, last in found]
+    return [np.arange(begin + first, begin + last) for begin, bounds in parts for first, last in bounds]
 
 
 def encoded(

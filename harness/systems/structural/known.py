@@ -42,10 +42,10 @@ class Recent(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """Returns the value of a key; None if it is not known, or no more."""
-        found = self._young.get(key)
-        if found is None and (found := self._old.get(key)) is not None:
-            self.put(key, found)
-        return found
+        value = self._young.get(key)
+        if value is None and (value := self._old.get(key)) is not None:
+            self.put(key, value)
+        return value
 
     def put(self, key: K, value: V) -> None:
         """Adds a key that is not among the entries of the younger generation."""
@@ -85,16 +85,17 @@ class Digests:
     def number(self, text: bytes) -> int:
         """Returns the number of a string; a new one gets the next number."""
         digest = hashlib.blake2b(text, digest_size=16).digest()
-        found = self._young.get(digest)
-        if found is None:
-            found = self._sorted(digest) if len(self._number) else None
-        if found is None:
+        known = self._young.get(digest)
+        if known is None:
+            known = self._number_in_arrays(digest) if len(self._number) else None
+        if known is None:
             if len(self._young) > self._most:
-                self._sort()
-            found = self._young[digest] = len(self)
-        return found
+                self._move_to_arrays()
+            known = self._young[digest] = len(self)
+        return known
 
-    def _sorted(self, digest: bytes) -> int | None:
+    def _number_in_arrays(self, digest: bytes) -> int | None:
+        """Returns the number of a digest in the sorted arrays; None if they lack it."""
         high, low = np.frombuffer(digest, "<u8")
         at = int(np.searchsorted(self._high, high))
         while at < len(self._high) and self._high[at] == high:
@@ -103,8 +104,8 @@ class Digests:
             at += 1
         return None
 
-    def _sort(self) -> None:
-        """Moves the dictionary to the arrays."""
+    def _move_to_arrays(self) -> None:
+        """Merges the numbers of recent strings into the sorted arrays, which take less memory."""
         digests = np.frombuffer(b"".join(self._young), "<u8").reshape(-1, 2)
         high = np.concatenate((self._high, digests[:, 0]))
         order = np.argsort(high, kind="stable")

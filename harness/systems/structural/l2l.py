@@ -56,7 +56,7 @@ def leaf_paths(trees: Forest, all_: ForestNodes, most: int) -> Features:
     leaf = np.flatnonzero(all_.leaf)
     top, branch, arm = leaf, leaf, all_.label[leaf]
     single = np.bincount(all_.tree[leaf], minlength=len(trees)) == 1
-    found: list[tuple[Offsets, Offsets, Offsets, Keys]] = []
+    blocks: list[tuple[Offsets, Offsets, Offsets, Keys]] = []
     alone, length = [], 0
     while leaf.size:
         # Move one edge up: the arm now ends in `branch`, a child of `top`.
@@ -68,8 +68,8 @@ def leaf_paths(trees: Forest, all_: ForestNodes, most: int) -> Features:
         alone.append((all_.tree[leaf[ends]], arm[ends]))
         leaf, arm, branch = leaf[stays], arm[stays], top[stays]
         top = all_.parent[branch]
-        found.append((top, leaf, branch, arm))
-    top, leaf, branch, arm = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        blocks.append((top, leaf, branch, arm))
+    top, leaf, branch, arm = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     order = np.lexsort((leaf, top))
     top, branch, arm = top[order], branch[order], arm[order]
     # Entries are sorted by top and branch; each is paired with the later entries of its top outside its own branch.
@@ -207,7 +207,7 @@ class L2L(checks.Checked):
             features = self.features(part, forest.pack([tree]))
             scores = index.score(features)
             weight = float(index.weights(features[1]).sum())
-            found = np.flatnonzero(scores)
-            total += weight * known.documents(found, scores[found], self.aggregate)
+            matching = np.flatnonzero(scores)
+            total += weight * known.documents(matching, scores[matching], self.aggregate)
             mass += weight
         return total / mass if mass else total

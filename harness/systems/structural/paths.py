@@ -49,15 +49,15 @@ class Codes:
         """Returns the codes of a forest."""
         names = forest.label_names
         return Codes(
-            _numbers(names),
-            _numbers(tuple(f"inner {name}" for name in names)),
-            _numbers(tuple(f"{name.partition('!')[0]}!*" for name in names)),
+            _name_hashes(names),
+            _name_hashes(tuple(f"inner {name}" for name in names)),
+            _name_hashes(tuple(f"{name.partition('!')[0]}!*" for name in names)),
             np.array([not name.startswith("U!") for name in names], dtype=np.bool_),
-            _numbers(tuple(f"edge {name}" for name in forest.edge_names)),
+            _name_hashes(tuple(f"edge {name}" for name in forest.edge_names)),
         )
 
 
-def _numbers(names: tuple[str, ...]) -> Hashes:
+def _name_hashes(names: tuple[str, ...]) -> Hashes:
     return np.frombuffer(b"".join(map(_digest, names)), "<u8").astype(np.uint64)
 
 
@@ -121,7 +121,7 @@ def paths(forest: Forest, codes: Codes, trees: Places, height: int, full: bool =
         if len(parts) > height:
             stay &= leaf[node]
         node, top, wildcard, symbol = node[stay], top[stay], wildcard[stay], symbol[stay]
-        wildcard, symbol = _mixed(wildcard, step[top]), _mixed(symbol, step[top])
+        wildcard, symbol = _extended_hash(wildcard, step[top]), _extended_hash(symbol, step[top])
         top = parent[top]
         parts.append((node, top, wildcard, symbol))
     heights = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part[0]) for part in parts])
@@ -129,7 +129,7 @@ def paths(forest: Forest, codes: Codes, trees: Places, height: int, full: bool =
     return Paths(nodes, tops, wildcards, symbols, heights, leaf, np.repeat(np.arange(len(trees)), lengths))
 
 
-def _mixed(path: Hashes, step: Hashes) -> Hashes:
+def _extended_hash(path: Hashes, step: Hashes) -> Hashes:
     path = (path * _FIRST) ^ step  # not symmetric: a label below an equal label must not cancel out
     path = (path ^ (path >> _THIRD)) * _SECOND
     return path ^ (path >> _HALF)
@@ -200,10 +200,10 @@ def canonical(tree: Tree) -> str:
     for number in range(len(tree) - 1, 0, -1):
         parent = tree.parents[number]
         ordered = not tree.labels[parent].startswith("U!")
-        text = _written(tree.labels[number], below[number])
+        text = _subtree_text(tree.labels[number], below[number])
         below[parent].append(f"{tree.edges[number]} {text}" if ordered else text)
-    return _written(tree.labels[0], below[0])
+    return _subtree_text(tree.labels[0], below[0])
 
 
-def _written(label: str, below: list[str]) -> str:
+def _subtree_text(label: str, below: list[str]) -> str:
     return f"{len(label)}:{label}({','.join(sorted(below))})"

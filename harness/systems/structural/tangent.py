@@ -116,7 +116,7 @@ def pairs(all_: ForestNodes, window: int | None = None, flat: bool = False) -> F
     if flat:
         deep = all_.tree[(all_.parent >= 0) & (all_.parent[all_.parent] >= 0)]
         leaves = leaves[~np.isin(all_.tree[leaves], deep)]
-    found = [all_.tree[leaves]]
+    trees = [all_.tree[leaves]]
     keys = [then(all_.label[leaves], np.broadcast_to(hashes([END]), leaves.shape))]
     low = np.flatnonzero(all_.parent >= 0)
     above, path = all_.parent[low], all_.edge[low]
@@ -125,13 +125,13 @@ def pairs(all_: ForestNodes, window: int | None = None, flat: bool = False) -> F
         if distance == NEAR + 1 and large.any():
             kept = ~large[all_.tree[low]]
             low, path, above = low[kept], path[kept], above[kept]
-        found.append(all_.tree[low])
+        trees.append(all_.tree[low])
         keys.append(then(then(all_.label[above], all_.label[low]), path))
         higher = all_.parent[above] >= 0
         low, path, above = low[higher], path[higher], above[higher]
         path, above = then(all_.edge[above], path), all_.parent[above]
         distance += 1
-    return np.concatenate(found), np.concatenate(keys)
+    return np.concatenate(trees), np.concatenate(keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,9 +161,9 @@ class Dice:
     unseen: float
 
     @staticmethod
-    def of(found: Features, trees: int, weighted: bool = True) -> Dice:
+    def of(features: Features, trees: int, weighted: bool = True) -> Dice:
         """Builds an index of features; `trees` is the number of trees."""
-        tree, key = found
+        tree, key = features
         order = np.argsort(key)
         key = key[order]
         new = np.concatenate(([True], key[1:] != key[:-1]))
@@ -225,7 +225,7 @@ class CandidateNodes:
         return CandidateNodes(tree, parent, all_.label[row], all_.edge[row], all_.variable[row], size)
 
 
-def common(query: Tree, found: CandidateNodes, credit: float = 0.0) -> Floats:
+def common(query: Tree, candidates: CandidateNodes, credit: float = 0.0) -> Floats:
     """Returns the score of the largest common connected subtree of a query and each tree, from 0 to 1, shape (trees,).
 
     Two connected parts match if their nodes can be paired: first their top nodes, then recursively the arguments of
@@ -236,33 +236,33 @@ def common(query: Tree, found: CandidateNodes, credit: float = 0.0) -> Floats:
     2 m / (nodes of the query + nodes of the tree).
     """
     asked = nodes(forest.pack([query]))
-    nodes_ = len(found.tree)
+    nodes_ = len(candidates.tree)
     worth = np.zeros((len(query), nodes_), np.float32)
     partner = np.full((len(query), nodes_), -1, np.int32)  # of each query node, given the partner of its parent
     below, size = children(query), subtree_sizes(query)
     matched: dict[int, Offsets] = {}
     for node in range(len(query) - 1, -1, -1):
-        own = (found.label == asked.label[node]).astype(np.float32)
+        own = (candidates.label == asked.label[node]).astype(np.float32)
         if credit and asked.variable[node]:
-            own[found.variable & (own == 0)] = credit
+            own[candidates.variable & (own == 0)] = credit
         fits = own > 0
         free = np.ones(nodes_, dtype=bool)
         for child in sorted(below[node], key=lambda child: -size[child]):
             low = matched[child]
-            low = low[(found.edge[low] == asked.edge[child]) & free[low] & fits[found.parent[low]]]
-            low = low[np.lexsort((-worth[child, low], found.parent[low]))]
-            above, first = np.unique(found.parent[low], return_index=True)
+            low = low[(candidates.edge[low] == asked.edge[child]) & free[low] & fits[candidates.parent[low]]]
+            low = low[np.lexsort((-worth[child, low], candidates.parent[low]))]
+            above, first = np.unique(candidates.parent[low], return_index=True)
             partner[child, above] = low[first]
             free[low[first]] = False
             own[above] += worth[child, low[first]]
         worth[node] = own
-        matched[node] = np.flatnonzero(fits & (found.parent >= 0))
-    starts = np.cumsum(found.size) - found.size
+        matched[node] = np.flatnonzero(fits & (candidates.parent >= 0))
+    starts = np.cumsum(candidates.size) - candidates.size
     by_node = np.maximum.reduceat(worth, starts, axis=1)  # (nodes of the query, trees)
     best = by_node.max(axis=0)
     if credit:
-        best = _one_to_one(_paired(asked.parent, partner, by_node, worth, found), asked, found, credit)
-    out: Floats = 2 * best.astype(np.float64) / (len(query) + found.size)
+        best = _one_to_one(_paired(asked.parent, partner, by_node, worth, candidates), asked, candidates, credit)
+    out: Floats = 2 * best.astype(np.float64) / (len(query) + candidates.size)
     return out
 
 
@@ -276,11 +276,11 @@ def aligned(query: Tree, trees: Forest, all_: ForestNodes, chosen: Offsets, cred
     return out
 
 
-def _paired(above: Offsets, partner: Places, by_node: Worth, worth: Worth, found: CandidateNodes) -> Places:
+def _paired(above: Offsets, partner: Places, by_node: Worth, worth: Worth, candidates: CandidateNodes) -> Places:
     """Returns each query node's partner in each tree, -1 if it has none; shape (nodes of the query, trees)."""
     best, top = by_node.max(axis=0), by_node.argmax(axis=0)
-    tops = np.flatnonzero(worth[top[found.tree], np.arange(len(found.tree))] == best[found.tree])
-    _, first = np.unique(found.tree[tops], return_index=True)
+    tops = np.flatnonzero(worth[top[candidates.tree], np.arange(len(candidates.tree))] == best[candidates.tree])
+    _, first = np.unique(candidates.tree[tops], return_index=True)
     root = tops[first].astype(np.int32)
     out = np.full(by_node.shape, -1, np.int32)
     for node, parent in enumerate(above.tolist()):
@@ -291,13 +291,13 @@ def _paired(above: Offsets, partner: Places, by_node: Worth, worth: Worth, found
     return out
 
 
-def _one_to_one(paired: Places, asked: ForestNodes, found: CandidateNodes, credit: float) -> Floats:
+def _one_to_one(paired: Places, asked: ForestNodes, candidates: CandidateNodes, credit: float) -> Floats:
     """Counts the pairs in each tree, with each variable matched to one other only, preferably the most frequent."""
     node, tree = np.nonzero(paired >= 0)
     other = paired[node, tree]
     free = asked.variable[node]
     out = np.bincount(tree[~free], minlength=paired.shape[1]).astype(np.float64)
-    claims = np.stack((tree[free].astype(np.uint64), asked.label[node[free]], found.label[other[free]]))
+    claims = np.stack((tree[free].astype(np.uint64), asked.label[node[free]], candidates.label[other[free]]))
     claim, times = np.unique(claims, axis=1, return_counts=True)
     worth = times * np.where(claim[1] == claim[2], 1.0, credit)
     used: set[tuple[int, int, int]] = set()
@@ -325,11 +325,11 @@ class TupleIndex:
     variables: Dice | None
 
     @staticmethod
-    def of(found: Formulas, window: int | None, variables: bool) -> TupleIndex:
+    def of(indexed: Formulas, window: int | None, variables: bool) -> TupleIndex:
         """Indexes trees of one kind."""
-        all_, trees = nodes(found.trees), len(found.trees)
+        all_, trees = nodes(indexed.trees), len(indexed.trees)
         wild = Dice.of(pairs(wildcards(all_), window), trees) if variables else None
-        return TupleIndex(found, all_, Dice.of(pairs(all_, window), trees), wild)
+        return TupleIndex(indexed, all_, Dice.of(pairs(all_, window), trees), wild)
 
 
 @dataclass(frozen=True)
@@ -383,15 +383,15 @@ class Tangent(checks.Checked):
             asked = {kind: formulas.queries(request.topics, corpus, kind, self.route) for kind in kinds}
 
         def score(topic: Topic) -> Floats:
-            found = [self.documents(asked[kind][topic.id], view) for kind, view in views.items()]
-            total: Floats = np.sum(found, axis=0) / len(kinds)
+            scores = [self.documents(asked[kind][topic.id], view) for kind, view in views.items()]
+            total: Floats = np.sum(scores, axis=0) / len(kinds)
             return total
 
         return formulas.ranked(self.name, request, views[kinds[0]].formulas, score, self.depth)
 
-    def view(self, found: Formulas) -> TupleIndex:
+    def view(self, of_kind: Formulas) -> TupleIndex:
         """Returns the index of the trees of one kind."""
-        return TupleIndex.of(found, self.window, self._weight("variables") > 0)
+        return TupleIndex.of(of_kind, self.window, self._weight("variables") > 0)
 
     def documents(self, asked: tuple[Tree, ...], view: TupleIndex) -> Floats:
         """Returns the scores of all documents for a topic's trees, shape (documents,)."""
@@ -399,8 +399,8 @@ class Tangent(checks.Checked):
         for tree in asked:
             weight = float(view.tuples.weights(pairs(nodes(forest.pack([tree])), self.window)[1]).sum())
             scores = self.trees(tree, view)
-            found = np.flatnonzero(scores)
-            total += weight * view.formulas.documents(found, scores[found], self.aggregate)
+            matching = np.flatnonzero(scores)
+            total += weight * view.formulas.documents(matching, scores[matching], self.aggregate)
             mass += weight
         return total / mass if mass else total
 

@@ -105,18 +105,18 @@ class TangentS(checks.Checked):
 
     def queries(self, topics: Topics, corpus: Corpus) -> dict[str, list[Query]]:
         """Returns the distinct formulas of each topic."""
-        found = [formulas.all_queries(topics, corpus, kind, self.route) for kind in self.kinds]
+        by_kind = [formulas.all_queries(topics, corpus, kind, self.route) for kind in self.kinds]
         return {
             topic.id: [
-                query for query in dict.fromkeys(zip(*(each[topic.id] for each in found), strict=True)) if any(query)
+                query for query in dict.fromkeys(zip(*(each[topic.id] for each in by_kind), strict=True)) if any(query)
             ]
             for topic in topics
         }
 
-    def index(self, found: Formulas) -> Indexed:
+    def index(self, of_kind: Formulas) -> Indexed:
         """Returns the index of the trees of one kind."""
         return Indexed(
-            found, Dice.of(pairs(nodes(found.trees), self.window, flat=True), len(found.trees), weighted=False)
+            of_kind, Dice.of(pairs(nodes(of_kind.trees), self.window, flat=True), len(of_kind.trees), weighted=False)
         )
 
     def documents(self, asked: Sequence[Query], known: Sequence[Indexed]) -> Floats:
@@ -160,6 +160,7 @@ class TangentS(checks.Checked):
         return out
 
     def _candidates(self, tree: Tree, index: Indexed) -> Offsets:
+        """Returns the trees with the highest scores by tuples, best first."""
         scores = index.tuples.score(pairs(nodes(forest.pack([tree])), self.window, flat=True))
         chosen = np.argsort(-scores, kind="stable")[: self.candidates]
         return chosen[scores[chosen] > 0]

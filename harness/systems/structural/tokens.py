@@ -48,19 +48,19 @@ _REMEMBERED = 1 << 14
 @lru_cache(_REMEMBERED)
 def symbol_pairs(latex: str) -> tuple[str, ...]:
     """Returns pairs of adjacent symbols of the layout tree; pairs the last symbol of each branch with an end mark."""
-    return _pairs(layout.read_latex(latex).tree, 1)
+    return _pair_tokens(layout.read_latex(latex).tree, 1)
 
 
 @lru_cache(_REMEMBERED)
 def wide_symbol_pairs(latex: str) -> tuple[str, ...]:
     """Returns pairs of symbols at most two edges apart; otherwise like `symbol_pairs`."""
-    return _pairs(layout.read_latex(latex).tree, 2)
+    return _pair_tokens(layout.read_latex(latex).tree, 2)
 
 
 @lru_cache(_REMEMBERED)
 def operator_paths(latex: str) -> tuple[str, ...]:
     """Returns the paths from each leaf of the operator tree upwards, over 0 to `HEIGHT` edges."""
-    return _paths(operators.read_latex(latex).tree)
+    return _path_tokens(operators.read_latex(latex).tree)
 
 
 def pairs_and_paths(latex: str) -> tuple[str, ...]:
@@ -68,7 +68,8 @@ def pairs_and_paths(latex: str) -> tuple[str, ...]:
     return symbol_pairs(latex) + operator_paths(latex)
 
 
-def _paths(tree: Tree) -> tuple[str, ...]:
+def _path_tokens(tree: Tree) -> tuple[str, ...]:
+    """Returns a token for each path from a leaf towards the root and each of its beginnings."""
     inner = set(tree.parents)
     out: list[str] = []
     for leaf, label in enumerate(tree.labels):
@@ -86,9 +87,10 @@ def _paths(tree: Tree) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _pairs(tree: Tree, window: int) -> tuple[str, ...]:
-    found = tuples(tree, window, ends=True)
-    return tuple([_printable(MARK + ",".join(each)) for each in found if ERROR not in each[:2]])
+def _pair_tokens(tree: Tree, window: int) -> tuple[str, ...]:
+    """Returns a token for each pair of symbols within the window, unless one could not be parsed."""
+    pairs = tuples(tree, window, ends=True)
+    return tuple([_printable(MARK + ",".join(each)) for each in pairs if ERROR not in each[:2]])
 
 
 def _printable(token: str) -> str:
@@ -99,10 +101,10 @@ def _printable(token: str) -> str:
 
 # The functions above as (kind of tree, tree -> tokens).
 _MAKERS: dict[str, tuple[tuple[str, Callable[[Tree], tuple[str, ...]]], ...]] = {
-    "symbol_pairs": (("slt", partial(_pairs, window=1)),),
-    "wide_symbol_pairs": (("slt", partial(_pairs, window=2)),),
-    "operator_paths": (("opt", _paths),),
-    "pairs_and_paths": (("slt", partial(_pairs, window=1)), ("opt", _paths)),
+    "symbol_pairs": (("slt", partial(_pair_tokens, window=1)),),
+    "wide_symbol_pairs": (("slt", partial(_pair_tokens, window=2)),),
+    "operator_paths": (("opt", _path_tokens),),
+    "pairs_and_paths": (("slt", partial(_pair_tokens, window=1)), ("opt", _path_tokens)),
 }
 
 
@@ -144,7 +146,7 @@ class FormulaBM25(BM25):
         """Ranks by the score; without a pool, documents without any token of the topic are not returned."""
         if self._function:
             # Converting all formulas at once is far faster than one by one; later calls use LaTeXML's cache.
-            names = [name for name in self._query if name != "tags"]
+            names = [name for name in self._topic_weights if name != "tags"]
             asked = (self._latex((getattr(topic, name) for name in names), topic.dollars) for topic in request.topics)
             with phase("index"):
                 tokens_by(self._function, chain.from_iterable(asked), self.route)
@@ -152,21 +154,21 @@ class FormulaBM25(BM25):
 
     def words(self, topic: Topic) -> Mapping[str, float]:
         """Returns the tokens of a topic and their weights."""
-        words = query_words(topic, self._query, self._tokenisers)
+        words = query_words(topic, self._topic_weights, self._tokenisers)
         return {w: n * (self.alpha if w[0] == MARK else 1 - self.alpha) for w, n in words.items()}
 
     def counts(self, corpus: Corpus) -> Stored[WordCounts]:
         """Returns the documents as bags of words; reports if none contains a formula, so that alpha has no effect."""
-        found = super().counts(corpus)
-        if self.view.get("formulas") is not None and not any(word.startswith(MARK) for word in found.value.words):
+        word_counts = super().counts(corpus)
+        if self.view.get("formulas") is not None and not any(word.startswith(MARK) for word in word_counts.value.words):
             log_line(f"corpus {corpus.name}: no document contains a formula: only words count")
-        return found
+        return word_counts
 
     def tokens(self, corpus: Corpus) -> Stored[CorpusTokens]:
         """Returns the tokens of the documents' fields."""
         if not self._function:
             return super().tokens(corpus)
-        fields = sorted(self._document)
+        fields = sorted(self._document_weights)
         spec = {
             **corpus.identity(),
             "fields": fields,
@@ -177,6 +179,7 @@ class FormulaBM25(BM25):
         return stored("tokens", spec, lambda folder: self._write(corpus, fields, folder), CorpusTokens.load)
 
     def _write(self, corpus: Corpus, fields: Sequence[str], folder: Path) -> None:
+        """Writes the tokens of a corpus, of formulas by the function and of words as usual."""
         known: dict[str, tuple[str, ...]] = {}
         for _, new in formulas.ahead(
             corpus, lambda each: self._latex((field_text(each, name) or "" for name in fields), each.dollars)

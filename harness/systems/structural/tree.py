@@ -78,9 +78,9 @@ class FormulaQuery:
     @cached_property
     def long(self) -> tuple[QueryPaths, QueryPaths]:
         """Paths from leaves with wildcards and with symbols, by the node where they end; only the largest subtrees."""
-        found, nodes = self._paths, len(self.tree)
-        leaf = found.leaf[found.node]
-        top, wildcard, symbol = found.top[leaf], found.wildcard[leaf], found.symbol[leaf]
+        all_paths, nodes = self._paths, len(self.tree)
+        leaf = all_paths.leaf[all_paths.node]
+        top, wildcard, symbol = all_paths.top[leaf], all_paths.wildcard[leaf], all_paths.symbol[leaf]
         below = np.bincount(top, minlength=nodes)
         root = np.sort(np.lexsort((np.arange(nodes), -below))[:_ROOTS])
         group = np.full(nodes, -1)
@@ -129,22 +129,22 @@ def parts(query: FormulaQuery, trees: Places, credit: float) -> ScoreParts:
     credit : weight of equal symbols in the choice of the best pair of nodes, 0 to 1.
     """
     index = query.index
-    found = paths(index.trees, index.codes, trees, index.height, full=True)
-    hashes, tree, _ = short_paths(found, index.height)
+    tree_paths = paths(index.trees, index.codes, trees, index.height, full=True)
+    hashes, tree, _ = short_paths(tree_paths, index.height)
     shared = query.short.shared(hashes, tree, len(trees))[0]
     overlap = 2 * shared / (query.terms.weight + index.weight[trees].astype(np.float64))
-    leaf = np.flatnonzero(found.leaf[found.node])
-    top, nodes = found.top[leaf], len(found.leaf)
+    leaf = np.flatnonzero(tree_paths.leaf[tree_paths.node])
+    top, nodes = tree_paths.top[leaf], len(tree_paths.leaf)
     structure, symbols = (
         asked.shared(form[leaf], top, nodes)
-        for asked, form in zip(query.long, (found.wildcard, found.symbol), strict=True)
+        for asked, form in zip(query.long, (tree_paths.wildcard, tree_paths.symbol), strict=True)
     )
     both = (1 - credit) * structure + credit * symbols
     # For each tree, the first node with the best value, and the first node of the query that gives this value.
     of_node = both.max(axis=0)
-    first = np.searchsorted(found.tree, np.arange(len(trees)))
-    reached = np.flatnonzero(of_node == np.maximum.reduceat(of_node, first)[found.tree])
-    node = reached[np.searchsorted(found.tree[reached], np.arange(len(trees)))]
+    first = np.searchsorted(tree_paths.tree, np.arange(len(trees)))
+    reached = np.flatnonzero(of_node == np.maximum.reduceat(of_node, first)[tree_paths.tree])
+    node = reached[np.searchsorted(tree_paths.tree[reached], np.arange(len(trees)))]
     asked = both[:, node].argmax(axis=0)
     return ScoreParts(overlap, structure[asked, node] / query.leaves, symbols[asked, node] / query.leaves)
 
@@ -238,15 +238,17 @@ class Structural(checks.Checked):
         return trees, scores
 
     def _plain(self, query: FormulaQuery, first: int) -> tuple[Places, Floats]:
+        """Returns the candidates of a query and their scores, computed with NumPy."""
         del first
         trees = query.index.candidates(query.terms, self.candidates, self.budget)
         if not len(trees):
             return trees, np.zeros(0)
-        found = parts(query, trees, self.credit)
-        subtree = (1 - self.credit) * found.structure + self.credit * found.symbols
-        return trees, self.share * subtree + (1 - self.share) * found.overlap
+        components = parts(query, trees, self.credit)
+        subtree = (1 - self.credit) * components.structure + self.credit * components.symbols
+        return trees, self.share * subtree + (1 - self.share) * components.overlap
 
     def _compiled(self, query: FormulaQuery, first: int) -> tuple[Places, Floats]:
+        """Returns the best trees of a query and their scores, computed by the C kernel."""
         index, own = query.index, forest.pack([query.tree])
         codes = Codes.of(own)
         limit = min(self.candidates, len(index.trees))

@@ -50,8 +50,8 @@ class TreeBM25(checks.Checked):
         corpus, kind = request.corpus_for(self.name), KINDS[self.pieces]
         asked, known = formulas.queries(request.topics, corpus, kind), formulas.read(corpus, kind)
         if (np.diff(known.start) != 1).any():
-            found = "a document with none or several of them"
-            raise HarnessError(f"system {self.name}: expected a corpus of formulas; {corpus.name} has {found}")
+            fault = "a document with none or several of them"
+            raise HarnessError(f"system {self.name}: expected a corpus of formulas; {corpus.name} has {fault}")
         path = request.workspace / f"{self.name}-{corpus.name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         with staging_names.opened(path) as (made_in, stream):
@@ -81,6 +81,6 @@ def words(tree: Tree, kind: str) -> str:
     """Returns the parts of a tree as words: hashes of paths (`opt`), or pairs of symbols (`slt`)."""
     if kind == "opt":
         own = forest.pack([tree])
-        found = paths.paths(own, paths.Codes.of(own), np.zeros(1, np.int64), 0, full=True)
-        return " ".join(f"{number:x}" for number in found.symbol[found.leaf[found.node]].tolist())
+        tree_paths = paths.paths(own, paths.Codes.of(own), np.zeros(1, np.int64), 0, full=True)
+        return " ".join(f"{number:x}" for number in tree_paths.symbol[tree_paths.leaf[tree_paths.node]].tolist())
     return " ".join("\t".join(each).replace(" ", "_").replace("\t", "|") for each in tuples(tree, WINDOW, ends=True))

@@ -51,19 +51,19 @@ def augmented(
     texts = {topic.id: asked(topic, query) for topic in topics}
     texts = {name: text for name, text in texts.items() if text}
     answers = client.ask([Ask(prompts.messages(PROMPT, query=text), SCHEMA) for text in texts.values()])
-    found: dict[str, Augmented] = {}
+    queries: dict[str, Augmented] = {}
     failed: dict[str, str] = {}
     for name, answer in zip(texts, answers, strict=True):
         if answer.failed:
             failed[name] = answer.failed
             continue
         title, statement, lean = (" ".join(str(answer.value[key]).split()) for key in ("name", "statement", "lean"))
-        found[name] = Augmented(statement_of(lean), Informal(title, statement))
+        queries[name] = Augmented(statement_of(lean), Informal(title, statement))
     if client.mode != "dry":
-        rows = {name: {"lean": one.formal, **asdict(one.informal)} for name, one in found.items()}
+        rows = {name: {"lean": one.formal, **asdict(one.informal)} for name, one in queries.items()}
         about = {"queries": sha256(repr(list(texts.items())).encode("utf-8", "surrogatepass"))}
         keep(KIND, PROMPT, client, about, rows, failed)
-    return found
+    return queries
 
 
 def asked(topic: Topic, query: Sequence[str]) -> str:

@@ -47,7 +47,7 @@ def mentions(declarations: Sequence[tuple[str, str]]) -> Offsets:
     declarations : (full name, signature).
     """
     row = {name: number for number, (name, _) in enumerate(declarations)}
-    found = np.zeros(len(row), np.int64)
+    counts = np.zeros(len(row), np.int64)
     meant: dict[str, int] = {}
     before = None
     for own, (name, signature) in enumerate(declarations):
@@ -59,8 +59,8 @@ def mentions(declarations: Sequence[tuple[str, str]]) -> Offsets:
             if (number := meant.get(identifier)) is None:
                 number = meant[identifier] = _resolved(identifier, namespace, row)
             named.add(number)
-        found[list(named - {own, _NONE})] += 1
-    return found
+        counts[list(named - {own, _NONE})] += 1
+    return counts
 
 
 def referenced(number: int, name: str, signature: str, row: Mapping[str, int]) -> list[int]:
@@ -79,7 +79,7 @@ def referenced(number: int, name: str, signature: str, row: Mapping[str, int]) -
     """
     namespace = name.rpartition(".")[0]
     numbers = (_resolved(identifier, namespace, row) for identifier in text.identifiers(signature))
-    return list(dict.fromkeys(found for found in numbers if found not in (_NONE, number)))
+    return list(dict.fromkeys(declaration for declaration in numbers if declaration not in (_NONE, number)))
 
 
 def _resolved(identifier: str, namespace: str, row: Mapping[str, int]) -> int:
@@ -147,7 +147,7 @@ class Declarations(checks.Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         weights = self._weights
-        for name, share in _mapping("b", self.b).items():
+        for name, share in _checked_mapping("b", self.b).items():
             if name not in weights:
                 raise HarnessError(f"key 'b.{name}' names no field that is read; {suggestion(name, weights)}")
             checks.check_number(f"b.{name}", share, high=1)
@@ -185,7 +185,7 @@ class Declarations(checks.Checked):
     @cached_property
     def _weights(self) -> dict[str, float]:
         """Weights of the fields with a weight above 0."""
-        given = _mapping("fields", self.fields)
+        given = _checked_mapping("fields", self.fields)
         weights = {name: checks.check_number(f"fields.{name}", weight) for name, weight in given.items()}
         if not any(weights.values()):
             raise HarnessError("key 'fields' has no field of a weight above 0")
@@ -203,7 +203,7 @@ def mentions_of(corpus: Corpus, statement: str) -> Offsets:
     }
 
     def build(folder: Path) -> None:
-        np.save(folder / "mentions.npy", mentions(list(_declarations(corpus, statement))))
+        np.save(folder / "mentions.npy", mentions(list(_statements(corpus, statement))))
 
     path = artefacts.get_or_build("mentions", spec, build) / "mentions.npy"
     try:
@@ -213,7 +213,7 @@ def mentions_of(corpus: Corpus, statement: str) -> Offsets:
     return counted
 
 
-def _declarations(corpus: Corpus, statement: str) -> Iterable[tuple[str, str]]:
+def _statements(corpus: Corpus, statement: str) -> Iterable[tuple[str, str]]:
     seen = set[str]()
     for document in corpus:
         seen.update(document.columns)
@@ -221,7 +221,7 @@ def _declarations(corpus: Corpus, statement: str) -> Iterable[tuple[str, str]]:
     check_fields(corpus, [statement], seen)
 
 
-def _mapping(key: str, value: object) -> dict[str, Any]:
+def _checked_mapping(key: str, value: object) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise HarnessError(f"key {key!r} is {value!r}, expected fields and numbers such as {{name: 2, doc: 1}}")
     return {str(name): number for name, number in value.items()}

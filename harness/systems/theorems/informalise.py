@@ -66,11 +66,11 @@ def with_full_name(statement: str, name: str) -> str:
     >>> with_full_name("instance : Add Nat", "instAddNat")
     'instance : Add Nat'
     """
-    found = _NAMED.match(statement)
-    written = found["name"].removeprefix("_root_.") if found is not None else ""
-    if found is None or not f".{name}".endswith(f".{written}"):
+    match = _NAMED.match(statement)
+    written = match["name"].removeprefix("_root_.") if match is not None else ""
+    if match is None or not f".{name}".endswith(f".{written}"):
         return statement
-    return f"{statement[: found.start('name')]}{name}{statement[found.end('name') :]}"
+    return f"{statement[: match.start('name')]}{name}{statement[match.end('name') :]}"
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def informal(
         The corpus lacks the statements, or `Client.ask` raises it.
     """
     where = columns or DeclarationColumns()
-    found: dict[str, Informal] = {}
+    informal_of: dict[str, Informal] = {}
     failed: dict[str, str] = {}
     waiting = asks(corpus, where, kinds, definitions)
     while batch := list(islice(waiting, _BATCH)):
@@ -142,7 +142,7 @@ def informal(
             if answer.failed:
                 failed[name] = answer.failed
             else:
-                found[name] = Informal(*_parts(answer, "name", "statement"))
+                informal_of[name] = Informal(*_parts(answer, "name", "statement"))
     if client.mode != "dry":
         about = {
             "corpus": corpus.identity(),
@@ -150,8 +150,8 @@ def informal(
             "kinds": list(kinds),
             "definitions": definitions,
         }
-        keep(KIND, PROMPT, client, about, {name: asdict(one) for name, one in found.items()}, failed)
-    return found
+        keep(KIND, PROMPT, client, about, {name: asdict(one) for name, one in informal_of.items()}, failed)
+    return informal_of
 
 
 def asks(
@@ -185,14 +185,14 @@ def keep(
     prompt: str,
     client: Client,
     about: Mapping[str, Any],
-    found: Mapping[str, Mapping[str, str]],
+    texts: Mapping[str, Mapping[str, str]],
     failed: Mapping[str, str],
 ) -> Path:
     """Writes texts from a model's answers to the store, under the hash of their inputs and content; returns the folder.
 
     The artifact's specification has the model with its parameters, the checksum of the prompt, and `about`.
     """
-    lines = [json.dumps({"id": name, **fields}, ensure_ascii=False) for name, fields in found.items()]
+    lines = [json.dumps({"id": name, **fields}, ensure_ascii=False) for name, fields in texts.items()]
     lines += [json.dumps({"id": name, "failed": why}, ensure_ascii=False) for name, why in failed.items()]
     content = "".join(f"{line}\n" for line in lines).encode()
     endpoint = client.endpoint
@@ -207,7 +207,7 @@ def keep(
     def write(folder: Path) -> None:
         (folder / "texts.jsonl").write_bytes(content)
         made = asdict(provenance.provenance({}, libraries=()))
-        counts = {"made": len(found), "failed": len(failed), "spent": asdict(client.spent), "mode": client.mode}
+        counts = {"made": len(texts), "failed": len(failed), "spent": asdict(client.spent), "mode": client.mode}
         (folder / "provenance.json").write_text(json.dumps({**made, **counts}, indent=1, default=dict))
 
     return artefacts.get_or_build(kind, spec, write)

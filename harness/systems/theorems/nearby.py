@@ -46,14 +46,14 @@ class Nearby(checks.Checked):
         """
         ids = [document.id for document in request.corpus_for(self.name)]
         place = {name: at for at, name in enumerate(ids)}
-        found: dict[str, dict[str, float]] = {}
+        rankings: dict[str, dict[str, float]] = {}
         for topic in queries(request.topics):
             at = place.get(topic.id, 0)
             pool = request.allowed(topic)
             before = ids[:at] if pool is None else [doc for doc in ids[:at] if doc in pool]
             docs = request.left(topic, before)
             best = sorted((at - place[doc], doc) for doc in docs)[: self.depth]
-            found[topic.id] = {doc: self.score(min(distance, self.depth)) for distance, doc in best}
-        if not any(found.values()):
+            rankings[topic.id] = {doc: self.score(min(distance, self.depth)) for distance, doc in best}
+        if not any(rankings.values()):
             raise HarnessError(f"system {self.name}: no topic is a document of the corpus with others before it")
-        return Run.from_dict(self.name, {topic: docs for topic, docs in found.items() if docs})
+        return Run.from_dict(self.name, {topic: docs for topic, docs in rankings.items() if docs})

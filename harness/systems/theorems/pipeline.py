@@ -91,7 +91,7 @@ class Pipeline(checks.Checked):
                 raise HarnessError(f"key {key!r} is {value!r}, expected a list of texts")
         for name in self.query:
             checks.choice("query", name, ("title", "body"))
-        self._endpoints, self._columns, self._folder, self._system  # noqa: B018  (accessed to validate them early)
+        self._endpoints, self._columns, self._answer_folder, self._system  # noqa: B018  (accessed to validate them early)
 
     def reads(self) -> dict[str, Any]:
         """Returns the models, prompts, the checksum of a configured cache, and the inputs of the searching system."""
@@ -105,7 +105,7 @@ class Pipeline(checks.Checked):
             for what, one in self._used.items()
         }
         asked = {name: prompts.digest(name) for name in (INFORMALISE, AUGMENT)}
-        kept = {} if self._folder is None else {"answers": answers_digest(self._folder)}
+        kept = {} if self._answer_folder is None else {"answers": answers_digest(self._answer_folder)}
         return {"models": models, "prompts": asked, **kept, "searcher": reads_of(self.system, self._system)}
 
     def trains_without(self) -> frozenset[str] | None:
@@ -137,9 +137,9 @@ class Pipeline(checks.Checked):
                 prose = informal(corpus, client, columns=self._columns, kinds=self.kinds, definitions=shown)
             if "augment" in clients:
                 written = augmented(request.topics, clients["augment"], query=self.query)
-        self._note(clients)
+        self._note_calls(clients)
         viewed = self._corpus(corpus, prose)
-        asked = Topics(tuple(self._topic(topic, written.get(topic.id)) for topic in request.topics))
+        asked = Topics(tuple(self._query_topic(topic, written.get(topic.id)) for topic in request.topics))
         if self.mode == "dry":
             self._end_of_dry_run(clients, replace(request, topics=asked, corpus=viewed))
         if self.augment and (left := len(asked) - len(written)):
@@ -147,7 +147,7 @@ class Pipeline(checks.Checked):
         run = self._system(replace(request, topics=asked, corpus=viewed))
         return replace(run, name=self.name + MARK * run.name.endswith(MARK))
 
-    def _note(self, clients: Mapping[str, Client]) -> None:
+    def _note_calls(self, clients: Mapping[str, Client]) -> None:
         for what, client in clients.items():
             spent = client.spent
             told = {"model": client.endpoint.model, "mode": self.mode, "calls": spent.calls, "tokens": spent.tokens}
@@ -167,7 +167,7 @@ class Pipeline(checks.Checked):
 
     def _client(self, endpoint: Endpoint) -> Client:
         fill = "the same command with system.mode=live asks for them"
-        return Client(endpoint, self.mode, self.budget, self._folder, fill)
+        return Client(endpoint, self.mode, self.budget, self._answer_folder, fill)
 
     # ---- documents and queries ----------------------------------------------------------------------------------
 
@@ -179,10 +179,11 @@ class Pipeline(checks.Checked):
         stamp = f"{corpus.reader.name} {corpus.reader.stamp()} {made}"
         return replace(corpus, reader=CorpusReader(stamp, read, unique=corpus.reader.unique))
 
-    def _topic(self, topic: Topic, found: Augmented | None) -> Topic:
+    def _query_topic(self, topic: Topic, addition: Augmented | None) -> Topic:
+        """Returns the topic as the retriever sees it: its text, or the model's version of it."""
         text = asked(topic, self.query)
-        if found is not None:
-            text = viewed(self.view, found.formal, found.informal)
+        if addition is not None:
+            text = viewed(self.view, addition.formal, addition.informal)
             return replace(topic, title=text, body="", tags=(), formulas=numbered_formulas("q_", text))
         return replace(topic, title=text, body="", tags=())
 
@@ -190,8 +191,8 @@ class Pipeline(checks.Checked):
     def _used(self) -> dict[str, Endpoint]:
         """Task (`informal`, `augment`) -> endpoint of its model."""
         first, second = self._endpoints
-        found = {"informal": first} if self.view != "formal" else {}
-        return found | ({"augment": second} if self.augment else {})
+        endpoints = {"informal": first} if self.view != "formal" else {}
+        return endpoints | ({"augment": second} if self.augment else {})
 
     @cached_property
     def _endpoints(self) -> tuple[Endpoint, Endpoint]:
@@ -199,14 +200,14 @@ class Pipeline(checks.Checked):
         return first, load_endpoint(self.augment_llm) if self.augment_llm else first
 
     @cached_property
-    def _folder(self) -> Path | None:
+    def _answer_folder(self) -> Path | None:
         """The configured folder of answers, or None."""
         if self.cache is None:
             return None
-        found = catalogue.resource(self.cache, "key 'cache'")
-        if not isinstance(found, Path):
+        folder = catalogue.resource(self.cache, "key 'cache'")
+        if not isinstance(folder, Path):
             raise HarnessError(f"key 'cache' is {self.cache!r}, expected {{file: FOLDER}} or {{embedded: FOLDER}}")
-        return found
+        return folder
 
     @cached_property
     def _columns(self) -> DeclarationColumns:
@@ -215,7 +216,7 @@ class Pipeline(checks.Checked):
     @cached_property
     def _system(self) -> BuiltSystem:
         if isinstance(self.system, Mapping) and "calls" in self.system:
-            folder = None if self._folder is None else str(self._folder)
+            folder = None if self._answer_folder is None else str(self._answer_folder)
             given = {"mode": self.mode, "budget": self.budget, "cache": folder}
             return another("system", {**self.system, "calls": given})
         return another("system", self.system)
@@ -246,20 +247,20 @@ def _read(
     remarks: Remarks,
 ) -> Documents:
     """Yields the documents of a corpus with a view as their text."""
-    others, found = set[str](), False
+    others, any_document = set[str](), False
     for place, document in corpus.reader.read(corpus, remarks):
         if kinds and (kind := columns.of(document, "kind")) not in kinds:
             remarks["of other kinds (left out)"] += 1
             others.add(kind)
             continue
-        found = True
-        yield place, _document(document, columns, view, prose.get(document.id))
-    if others and not found:
+        any_document = True
+        yield place, _viewed_document(document, columns, view, prose.get(document.id))
+    if others and not any_document:
         wanted = sorted(kinds)[0]
         raise HarnessError(f"key 'kinds': no document is of kind {wanted!r}; {suggestion(wanted, others)}")
 
 
-def _document(document: Document, columns: DeclarationColumns, view: str, prose: Informal | None) -> Document:
+def _viewed_document(document: Document, columns: DeclarationColumns, view: str, prose: Informal | None) -> Document:
     formal = columns.of(document, "statement")
     text = viewed(view, formal, prose)
     more = {"formal": formal, "informal": "" if prose is None else prose.text}

@@ -170,7 +170,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float | None]]:
         fault = "as told" if step.name.startswith("bad") else ""
         return StepOutcome(step.name, step.command, fault, 0, 0, 0, runs, step_runner.code(), "log")
 
-    monkeypatch.setattr(step_runner, "_command", command)
+    monkeypatch.setattr(step_runner, "_run_command", command)
     return called
 
 

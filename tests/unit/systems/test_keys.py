@@ -21,7 +21,7 @@ from harness.experiments.produce import make
 from harness.experiments.task import task
 from harness.io import config
 from harness.systems.build import build_system, load_system
-from harness.systems.keys import Unlisted, _class_of, _nested, decisive, defaults, unlisted
+from harness.systems.keys import Unlisted, _class_of, _inner_class_of, decisive, defaults, unlisted
 
 WITH_CLASS = {name: each for name in config.names("system") if "_target_" in (each := config.load("system", name)[0])}
 
@@ -40,7 +40,7 @@ def lacking(mapping: Mapping[str, Any], factory: Any = None, above: str = "") ->
     found = {f"{above}{key}": value for key, value in known.items() if key not in mapping and value is not MISSING}
     for key, value in mapping.items():
         if isinstance(value, Mapping) and (above or key != "recipe"):
-            found |= lacking(value, _nested(factory, key), f"{above}{key}.")
+            found |= lacking(value, _inner_class_of(factory, key), f"{above}{key}.")
     return found
 
 

@@ -22,12 +22,12 @@ _END = len(_MAGIC) + 32  # bytes behind the content: the magic number and the SH
 _PART = 1 << 20
 
 
-def check_identity(path: Path, found: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+def check_identity(path: Path, given: Mapping[str, str], wanted: Mapping[str, str]) -> None:
     """Raises HarnessError if a checkpoint's identity differs from the expected one in any of its keys."""
     for key, value in wanted.items():
-        if found.get(key) != value:
+        if given.get(key) != value:
             raise HarnessError(
-                f"{path}: the checkpoint belongs to another {key} ({str(found.get(key))[:60]!r}, here {value[:60]!r}); "
+                f"{path}: the checkpoint belongs to another {key} ({str(given.get(key))[:60]!r}, here {value[:60]!r}); "
                 "take the one it was trained with, or train again in an empty folder"
             )
 
@@ -101,8 +101,8 @@ def _fault(stream: IO[bytes]) -> str:
 def _digest(stream: IO[bytes], size: int) -> bytes:
     """Returns the SHA-256 of the first bytes of a file, and leaves its position behind them."""
     stream.seek(0)
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     while block := stream.read(min(_PART, size)):
-        found.update(block)
+        digest.update(block)
         size -= len(block)
-    return found.digest()
+    return digest.digest()

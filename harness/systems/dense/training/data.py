@@ -98,9 +98,9 @@ def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Exa
         The corpus holds too few judged documents, or lacks a column that pair sampling requires.
     """
     barred = guard(tuning.leave_out)
-    found = _read(corpus, tuning, barred)
+    fields_of_documents = _read_fields(corpus, tuning, barred)
     counts: dict[str, Any] = {}
-    topics, judged = _judged(tuning, corpus.name, found, barred, counts)
+    topics, judged = _judged(tuning, corpus.name, fields_of_documents, barred, counts)
     if strange := [name for name in tuning.validate_topics if f"topic:{name}" not in topics]:
         names = ", ".join(tuning.collections)
         raise HarnessError(f"key 'training.validate_topics': {names} judges no topic {strange[0]!r}")
@@ -108,7 +108,7 @@ def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Exa
     train, held = _divided(kind, tuning, corpus.name, judged, pairs, counts)
     unit = counts["queries trained on"] if tuning.additional_per == "query" else len(train)
     wanted = round(tuning.additional * unit)
-    epochs = _sampled(tuning, corpus, found, similar, wanted, pairs) if wanted else [[]] * tuning.epochs
+    epochs = _sampled(tuning, corpus, fields_of_documents, similar, wanted, pairs) if wanted else [[]] * tuning.epochs
     sampled = [positive for _, _, positive in pairs.number]
     counts["sampled positives and negatives of each epoch"] = [
         [sum(sampled[n] for n in epoch), sum(not sampled[n] for n in epoch)] for epoch in epochs
@@ -116,10 +116,11 @@ def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Exa
     if short := [n for n, epoch in enumerate(epochs, 1) if len(epoch) < wanted]:
         log_line(f"{len(short)} epochs have fewer than {wanted:,} sampled pairs, such as epoch {short[0]}")
     asked = {name: texts.of_topic(topic, tuning.query, tuning.view) for name, topic in topics.items()}
-    return _with_texts(tuning, corpus, found, asked, pairs, (train, held, epochs), counts)
+    return _with_texts_read(tuning, corpus, fields_of_documents, asked, pairs, (train, held, epochs), counts)
 
 
-def _read(corpus: Corpus, tuning: Tuning, barred: GuardedTopics) -> _DocumentFields:
+def _read_fields(corpus: Corpus, tuning: Tuning, barred: GuardedTopics) -> _DocumentFields:
+    """Reads the fields of all documents that sampling needs, without their texts."""
     out = _DocumentFields()
     for place, document in enumerate(corpus):
         free = not (barred.holds(document) or barred.comes_from(document))
@@ -170,10 +171,10 @@ class _Judgment:
 
 
 def _judged(
-    tuning: Tuning, corpus: str, found: _DocumentFields, barred: GuardedTopics, counts: dict[str, Any]
+    tuning: Tuning, corpus: str, documents: _DocumentFields, barred: GuardedTopics, counts: dict[str, Any]
 ) -> tuple[dict[str, Topic], list[_Judgment]]:
     """Returns the judged topics by key, and the judgments to use: of documents in the corpus that are not evaluated."""
-    place = {name: number for number, name in enumerate(found.ids)}
+    place = {name: number for number, name in enumerate(documents.ids)}
     topics: dict[str, Topic] = {}
     out: list[_Judgment] = []
     absent = without = 0
@@ -194,11 +195,11 @@ def _judged(
                 absent += number is None
                 if number is None:
                     continue
-                if topic in left or not found.free[number]:
+                if topic in left or not documents.free[number]:
                     without += 1
                 else:
                     out.append(_Judgment(key, name, number, float(grade)))
-    closed = found.free.count(False)
+    closed = documents.free.count(False)
     log_line(
         f"judgments of {', '.join(tuning.collections)}: {len(out):,} pairs are in corpus {corpus}; left out as "
         f"evaluated: {len(left):,} topics, {without:,} judged pairs; not sampled: {closed:,} documents"
@@ -252,18 +253,18 @@ def _divided(
 
 
 def _sampled(
-    tuning: Tuning, corpus: Corpus, found: _DocumentFields, similar: Similar, wanted: int, pairs: _Pairs
+    tuning: Tuning, corpus: Corpus, documents: _DocumentFields, similar: Similar, wanted: int, pairs: _Pairs
 ) -> list[list[int]]:
     """Samples pairs for each epoch and returns their indices; fewer than wanted where the corpus has not enough."""
-    good = np.flatnonzero(np.array(found.positive, bool) & np.array(found.free, bool))
+    good = np.flatnonzero(np.array(documents.positive, bool) & np.array(documents.free, bool))
     positives = round(tuning.positive_ratio * wanted)
     negatives = wanted - positives
-    drawn = [_drawn(tuning, found, epoch) for epoch in range(tuning.epochs)] if negatives else []
-    near = _nearest(tuning, corpus, found, similar, sorted({name for part in drawn for name in part}))
+    drawn = [_drawn(tuning, documents, epoch) for epoch in range(tuning.epochs)] if negatives else []
+    near = _nearest(tuning, corpus, documents, similar, sorted({name for part in drawn for name in part}))
     out = []
     for epoch in range(tuning.epochs):
         chosen = np.random.default_rng([tuning.seed, epoch, _POSITIVES]).permutation(good)[:positives].tolist()
-        numbers = [pairs.add((f"question:{found.question[place]}", place), 1.0, True) for place in chosen]
+        numbers = [pairs.add((f"question:{documents.question[place]}", place), 1.0, True) for place in chosen]
         if negatives:
             keys = [(f"question:{name}", place) for name in drawn[epoch] for place in near[name]]
             order = np.random.default_rng([tuning.seed, epoch, _NEGATIVES]).permutation(len(keys))[:negatives]
@@ -272,9 +273,9 @@ def _sampled(
     return out
 
 
-def _drawn(tuning: Tuning, found: _DocumentFields, epoch: int) -> list[str]:
+def _drawn(tuning: Tuning, documents: _DocumentFields, epoch: int) -> list[str]:
     """Draws the questions for which an epoch samples negatives."""
-    names = [name for name, tags in found.threads.items() if tags]
+    names = [name for name, tags in documents.threads.items() if tags]
     if not names:
         raise HarnessError(
             "key 'training': no question of the corpus has tags, which tell what may be a negative; say "
@@ -285,18 +286,18 @@ def _drawn(tuning: Tuning, found: _DocumentFields, epoch: int) -> list[str]:
 
 
 def _nearest(
-    tuning: Tuning, corpus: Corpus, found: _DocumentFields, similar: Similar, names: Sequence[str]
+    tuning: Tuning, corpus: Corpus, documents: _DocumentFields, similar: Similar, names: Sequence[str]
 ) -> dict[str, list[int]]:
     """Returns, for each question, the most similar documents that share no tag with the question, best first."""
     if not names:
         return {}
     asked, _ = _found_texts(replace(tuning, view=tuning.retriever_view), corpus, set(names), frozenset())
-    sampled = np.array(found.free, bool) & np.array(found.tagged, bool)
+    sampled = np.array(documents.free, bool) & np.array(documents.tagged, bool)
     out: dict[str, list[int]] = {}
     for name, scores in zip(names, similar([asked[name] for name in names]), strict=True):
         may = sampled & (scores > -np.inf)
-        for tag in found.threads[name]:
-            may[found.tags[tag]] = False
+        for tag in documents.threads[name]:
+            may[documents.tags[tag]] = False
         places = np.flatnonzero(may)
         best = np.argsort(-scores[places], kind="stable")[: tuning.negatives_per_question]
         out[name] = places[best].tolist()
@@ -327,24 +328,25 @@ def _found_texts(
     return asked, answered
 
 
-def _with_texts(
+def _with_texts_read(
     tuning: Tuning,
     corpus: Corpus,
-    found: _DocumentFields,
+    documents: _DocumentFields,
     asked: dict[str, str],
     pairs: _Pairs,
     chosen: tuple[list[int], list[int], list[list[int]]],
     counts: dict[str, Any],
 ) -> Examples:
+    """Reads the texts of the chosen pairs and returns the examples with numbered texts."""
     keys = [key for key, _, _ in pairs.number]
     questions = {query.removeprefix("question:") for query, _ in keys if query.startswith("question:")}
     of_questions, of_documents = _found_texts(
-        tuning, corpus, questions, frozenset(found.ids[place] for _, place in keys)
+        tuning, corpus, questions, frozenset(documents.ids[place] for _, place in keys)
     )
     asked = asked | {f"question:{name}": text for name, text in of_questions.items()}
     number: dict[str, int] = {}
     query = [number.setdefault(asked[name], len(number)) for name, _ in keys]
-    document = [number.setdefault(of_documents[found.ids[place]], len(number)) for _, place in keys]
+    document = [number.setdefault(of_documents[documents.ids[place]], len(number)) for _, place in keys]
     train, held, epochs = chosen
     return Examples(
         tuple(number),
@@ -355,6 +357,6 @@ def _with_texts(
         np.array(train, np.int64),
         np.array(held, np.int64),
         tuple(np.array(epoch, np.int64) for epoch in epochs),
-        tuple((name.partition(":")[2], found.ids[place]) for name, place in keys),
+        tuple((name.partition(":")[2], documents.ids[place]) for name, place in keys),
         counts,
     )

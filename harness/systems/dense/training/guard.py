@@ -45,7 +45,7 @@ class GuardedTopics:
 
     def asks(self, topic: Topic) -> bool:
         """Returns whether a topic is one of the guarded topics: by its id, its title or its body."""
-        return topic.id in self.topics or not self.texts.isdisjoint(_forms(topic.title, topic.body))
+        return topic.id in self.topics or not self.texts.isdisjoint(_text_forms(topic.title, topic.body))
 
     def holds(self, document: Document) -> bool:
         """Returns whether a document or its question is judged."""
@@ -53,7 +53,7 @@ class GuardedTopics:
 
     def comes_from(self, document: Document) -> bool:
         """Returns whether the question that a document answers has the text of a guarded topic."""
-        return not self.texts.isdisjoint(_forms(document.title, document.columns.get("question", "")))
+        return not self.texts.isdisjoint(_text_forms(document.title, document.columns.get("question", "")))
 
     def digest(self) -> str:
         """Returns a SHA-256 of the topics, their texts and the judged posts."""
@@ -63,12 +63,13 @@ class GuardedTopics:
 def guard(names: Iterable[str]) -> GuardedTopics:
     """Returns a guard for collections in all their editions, or in a single edition (`COLLECTION/EDITION`)."""
     kept = list(names)
-    topics = [topic for name in kept for topic in _topics_of(name)]
-    texts = frozenset(form for topic in topics for form in _forms(topic.title, topic.body))
+    topics = [topic for name in kept for topic in _topics_named(name)]
+    texts = frozenset(form for topic in topics for form in _text_forms(topic.title, topic.body))
     return GuardedTopics(frozenset(topic.id for topic in topics), texts, judged(kept))
 
 
-def _topics_of(name: str) -> Iterable[Topic]:
+def _topics_named(name: str) -> Iterable[Topic]:
+    """Returns the topics of `COLLECTION`, or those judged in `COLLECTION/EDITION`."""
     called, _, edition = name.partition("/")
     collection = load_collection(called)
     if not edition:
@@ -91,5 +92,6 @@ def forms(text: str) -> Iterator[str]:
         yield prose
 
 
-def _forms(*texts: str) -> set[str]:
+def _text_forms(*texts: str) -> set[str]:
+    """Returns the spellings by which any of some texts is recognised."""
     return {form for text in texts for form in forms(text)}

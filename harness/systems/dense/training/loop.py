@@ -49,7 +49,7 @@ def drop_damaged(folder: Path, say: Callable[[str], None]) -> None:
 
 def seeded(*numbers: int) -> torch.Generator:
     """Returns a random generator seeded with several numbers, such as seed, epoch and step."""
-    return torch.Generator().manual_seed(_seed(numbers))
+    return torch.Generator().manual_seed(_generator_seed(numbers))
 
 
 @contextmanager
@@ -57,11 +57,11 @@ def seeded_globally(*numbers: int) -> Iterator[None]:
     """Seeds torch's random numbers inside the block; restores its global state afterwards."""
     devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(_seed(numbers))
+        torch.manual_seed(_generator_seed(numbers))
         yield
 
 
-def _seed(numbers: Sequence[int]) -> int:
+def _generator_seed(numbers: Sequence[int]) -> int:
     state = np.random.SeedSequence(numbers).generate_state(2, np.uint32)
     return int(state[0]) << 32 | int(state[1])
 
@@ -193,7 +193,7 @@ class Loop:
             say(self.line(log[0]))
         while state.epoch < self.epochs and state.epoch - state.best_epoch < self.patience:
             with self._memory(lambda: f"epoch {state.epoch + 1}, step {state.step + 1}"):
-                self._epoch(state, log)
+                self._train_epoch(state, log)
             say(self._epoch_line(log[-1], state))
         write_atomic(self.folder / LOG, "".join(json.dumps(entry) + "\n" for entry in log))
         write_atomic(self.folder / COST, json.dumps(self._cost(state)) + "\n")
@@ -208,6 +208,7 @@ class Loop:
         return f"{self.line(entry)}; learning rate {rate:.1e}, {in_time(state.seconds[-1])}, {after}"
 
     def _cost(self, state: _State) -> dict[str, Any]:
+        """Returns the costs of the training so far, for the run's metadata."""
         said: dict[str, Any] = {
             cost.PARAMETERS: sum(each.numel() for each in self.model.parameters() if each.requires_grad),
             cost.EPOCHS: [round(seconds, 3) for seconds in state.seconds],
@@ -218,7 +219,8 @@ class Loop:
             said[cost.TRAINING_GPU_MEMORY] = torch.cuda.max_memory_allocated()
         return said
 
-    def _epoch(self, state: _State, log: Log) -> None:
+    def _train_epoch(self, state: _State, log: Log) -> None:
+        """Trains one epoch, or what is left of it, saves the state now and then, and keeps the best model."""
         order = self.batches(state.epoch)
         steps = self.epochs * len(order)
         first, begin = state.step, clock()
@@ -252,9 +254,10 @@ class Loop:
         self._save(state, log)
 
     def _entry(self, epoch: int, mean: float | None) -> dict[str, Any]:
-        found = self.validate()
-        finite_loss(found[VALIDATION], VALIDATION)
-        return {"epoch": epoch, "training loss": mean, **found}
+        """Validates the model; returns the epoch's entry in the log."""
+        losses = self.validate()
+        finite_loss(losses[VALIDATION], VALIDATION)
+        return {"epoch": epoch, "training loss": mean, **losses}
 
     def _save(self, state: _State, log: Log) -> None:
         content = {

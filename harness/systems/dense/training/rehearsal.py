@@ -39,7 +39,7 @@ class _Trial(NamedTuple):
 
 
 def rehearse(
-    kind: str, found: AvailableModel, tuning: Tuning, work: Path, read: Callable[[str], object] | None = None
+    kind: str, base: AvailableModel, tuning: Tuning, work: Path, read: Callable[[str], object] | None = None
 ) -> None:
     """Checks that a model can be trained, saved and loaded again, without changing existing files.
 
@@ -57,21 +57,21 @@ def rehearse(
         its disk is too small.
     """
     workspace = work.parent
-    word_pieces.load(found)  # first and alone: when a whole model fails to load, the library does not name the file
+    word_pieces.load(base)  # first and alone: when a whole model fails to load, the library does not name the file
     try:
         workspace.mkdir(parents=True, exist_ok=True)
         with staging_names.folder("rehearsal", workspace) as folder:
             saved = folder / "saved"
-            before = _tried(kind, found, tuning, saved, work)
+            before = _tried(kind, base, tuning, saved, work)
             try:
                 after = _tried(kind, models.find_model(str(saved)), tuning)
                 if read is not None:
                     read(str(saved))
             except HarnessError as error:
-                raise HarnessError(error.lines[0].replace(str(saved), found.name)) from None
+                raise HarnessError(error.lines[0].replace(str(saved), base.name)) from None
     except OSError as error:
         raise HarnessError(f"{error.filename or workspace}: cannot be written: {error.strerror or error}") from None
-    where = f"model {found.name}: {word_pieces.file(found)}"
+    where = f"model {base.name}: {word_pieces.file(base)}"
     if before.pieces != after.pieces:
         raise HarnessError(
             f"{where}: its tokenizer, saved and loaded again, gives other word pieces; expected the same, such as from "
@@ -79,12 +79,12 @@ def rehearse(
         )
     if not np.isclose(before.score, after.score, rtol=1e-3, atol=1e-5):
         raise HarnessError(
-            f"model {found.name}: saved and loaded again, it scores a pair {after.score:.4f}, before {before.score:.4f}"
+            f"model {base.name}: saved and loaded again, it scores a pair {after.score:.4f}, before {before.score:.4f}"
         )
 
 
 def _tried(
-    kind: str, found: AvailableModel, tuning: Tuning, saved: Path | None = None, work: Path | None = None
+    kind: str, base: AvailableModel, tuning: Tuning, saved: Path | None = None, work: Path | None = None
 ) -> _Trial:
     """Scores the pair of trial texts with a model, and saves the model if a folder is given."""
     first = np.zeros(1, np.int64)
@@ -93,12 +93,12 @@ def _tried(
     )
     doing = "cannot read a pair of texts"
     try:
-        learner = trainer.learner(kind, found, example, tuning, "cpu")
+        learner = trainer.learner(kind, base, example, tuning, "cpu")
         learner.model.eval()
         with torch.no_grad():
             score = float(learner.scores(first)[0])
         if not np.isfinite(score):
-            raise HarnessError(f"model {found.name}: the score of a pair of texts is {score}; expected a finite number")
+            raise HarnessError(f"model {base.name}: the score of a pair of texts is {score}; expected a finite number")
         if saved is not None and work is not None:
             size = sum(each.numel() * each.element_size() for each in learner.model.parameters())
             _check_room(size, work)
@@ -107,7 +107,7 @@ def _tried(
     except (HarnessError, OSError):
         raise
     except Exception as error:  # the libraries below raise what they like
-        raise HarnessError(f"model {found.name}: {doing}: {word_pieces.reason(error)}") from None
+        raise HarnessError(f"model {base.name}: {doing}: {word_pieces.reason(error)}") from None
     return _Trial(learner.pieces(), score)
 
 

@@ -156,14 +156,14 @@ def tuning(kind: str, settings: object) -> Tuning:
         Keys are unknown, missing or wrong (one line for each); or a bi-encoder has sampled negatives or a batch of 1.
     """
     checks.choice("kind", kind, KINDS)
-    found = checks.typed(Tuning, settings, "key 'training'")
-    if kind == "bi" and found.additional and found.positive_ratio < 1:
+    checked = checks.typed(Tuning, settings, "key 'training'")
+    if kind == "bi" and checked.additional and checked.positive_ratio < 1:
         raise HarnessError(
-            f"key 'training': key 'positive_ratio' is {found.positive_ratio:g}, and a bi-encoder takes its negatives "
+            f"key 'training': key 'positive_ratio' is {checked.positive_ratio:g}, and a bi-encoder takes its negatives "
             "from the batch; say 1, or 'additional: 0' for judged pairs alone"
         )
-    if kind == "bi" and found.batch < 2:
+    if kind == "bi" and checked.batch < 2:
         raise HarnessError(
             "key 'training': key 'batch' is 1, and a bi-encoder takes its negatives from the batch; say 2 or more"
         )
-    return found
+    return checked

@@ -113,14 +113,14 @@ class Learner(ABC):
 class Cross(Learner):
     """A cross-encoder: question and document go through the model together."""
 
-    def __init__(self, found: AvailableModel, examples: Examples, tuning: Tuning, device: str) -> None:
+    def __init__(self, base: AvailableModel, examples: Examples, tuning: Tuning, device: str) -> None:
         super().__init__(examples, tuning, device)
-        self.model, self.tokenizer = cross_encoder(found, tuning.seed)
+        self.model, self.tokenizer = cross_encoder(base, tuning.seed)
         self.model.to(device)
         self._rows = tokenised(
             self.tokenizer,
             ([examples.texts[i] for i in examples.query], [examples.texts[i] for i in examples.document]),
-            length_of(self.tokenizer, self.model.config, tuning.length, found.name),
+            length_of(self.tokenizer, self.model.config, tuning.length, base.name),
         )
 
     def _logits(self, numbers: Numbers) -> Iterator[tuple[Numbers, torch.Tensor]]:
@@ -171,21 +171,21 @@ class Cross(Learner):
 class Bi(Learner):
     """A bi-encoder: question and document are encoded separately, each as one vector."""
 
-    def __init__(self, found: AvailableModel, examples: Examples, tuning: Tuning, device: str) -> None:
+    def __init__(self, base: AvailableModel, examples: Examples, tuning: Tuning, device: str) -> None:
         super().__init__(examples, tuning, device)
-        self.model = engines.sentence_transformer(found, device)
+        self.model = engines.sentence_transformer(base, device)
         if not engines.is_plain(self.model):
             kind = type(self.model[0]).__name__
-            raise HarnessError(f"model {found.name}: its module {kind} is not fine-tuned here; name another model")
+            raise HarnessError(f"model {base.name}: its module {kind} is not fine-tuned here; name another model")
         # The loss and the ranking that follows are by cosines, of the dimensions that the model keeps.
         self.model.similarity_fn_name = "cosine"
         self.tokenizer = self.model.tokenizer
-        word_pieces.check(self.tokenizer, self.model[0].auto_model, found)
+        word_pieces.check(self.tokenizer, self.model[0].auto_model, base)
         query, document = (engines.prefix(self.model, tuning.prefixes, role) for role in engines.ROLES)
         # The prefixes are saved with the model and apply whenever the trained model is loaded.
         self.model.prompts, self.model.default_prompt_name = {"query": query, "document": document}, None
         self._marks = tuple(engines.prompt_mark(self.model, text) for text in (query, document))
-        length = length_of(self.tokenizer, self.model[0].auto_model.config, tuning.length, found.name)
+        length = length_of(self.tokenizer, self.model[0].auto_model.config, tuning.length, base.name)
         self.model.max_seq_length = length
         # A text that is both a query and a document may have two different prefixes.
         self._queries = self._tokenised(examples.query, query, length)
@@ -195,6 +195,7 @@ class Bi(Learner):
         )
 
     def _tokenised(self, numbers: Numbers, prefix: str, length: int) -> dict[int, dict[str, list[int]]]:
+        """Returns text number -> word pieces, for distinct texts behind a prefix."""
         different = sorted(set(numbers.tolist()))
         rows = tokenised(self.tokenizer, ([prefix + self.examples.texts[i] for i in different],), length)
         return dict(zip(different, rows, strict=True))
@@ -212,17 +213,18 @@ class Bi(Learner):
             different, back = np.unique(of[numbers], return_inverse=True)
             rows = [kept[i] for i in different.tolist()]
             parts = list(self.passes([len(row["input_ids"]) for row in rows]))
-            found = []
+            batches = []
             for part in parts:
                 with self.autocast():
                     out_of = self.model(self.padded([rows[i] for i in part]) | mark)["sentence_embedding"]
-                    found.append(out_of[:, : self.model.truncate_dim].float())
+                    batches.append(out_of[:, : self.model.truncate_dim].float())
             place = np.argsort(np.concatenate(parts))[back]
             # Indexing with brackets would sum the gradients in a nondeterministic order.
-            out.append(torch.index_select(torch.cat(found), 0, torch.from_numpy(place).to(self.device)))
+            out.append(torch.index_select(torch.cat(batches), 0, torch.from_numpy(place).to(self.device)))
         return out[0], out[1]
 
-    def _loss(self, numbers: Numbers) -> torch.Tensor:
+    def _batch_loss(self, numbers: Numbers) -> torch.Tensor:
+        """Returns the loss of a batch; a document known to be relevant for another query is no negative of it."""
         out = losses.excluded(self.examples.query[numbers], self.examples.document[numbers], self._known)
         queries, documents = self._vectors(numbers)
         return losses.multiple_negatives_ranking(
@@ -231,7 +233,7 @@ class Bi(Learner):
 
     def learn(self, numbers: Numbers) -> float:
         """Computes the gradients of the loss of some pairs and returns the loss."""
-        loss = self._loss(numbers)
+        loss = self._batch_loss(numbers)
         value = finite_loss(loss.item())
         loss.backward()  # type: ignore[no-untyped-call]
         return value
@@ -239,7 +241,7 @@ class Bi(Learner):
     def loss(self, numbers: Numbers) -> float:
         """Returns the loss of some pairs without computing gradients."""
         parts = [numbers[i : i + self.tuning.batch] for i in range(0, len(numbers), self.tuning.batch)]
-        return sum(self._loss(part).item() * len(part) for part in parts) / len(numbers)
+        return sum(self._batch_loss(part).item() * len(part) for part in parts) / len(numbers)
 
     def scores(self, numbers: Numbers) -> Scores:
         """Returns the relevance score of each of some pairs, shape (pairs,)."""
@@ -258,7 +260,7 @@ class Bi(Learner):
         self.model.save(str(folder), create_model_card=False)
 
 
-def learner(kind: str, found: AvailableModel, examples: Examples, tuning: Tuning, device: str) -> Learner:
+def learner(kind: str, base: AvailableModel, examples: Examples, tuning: Tuning, device: str) -> Learner:
     """Loads a base model for fine-tuning.
 
     Raises
@@ -266,7 +268,7 @@ def learner(kind: str, found: AvailableModel, examples: Examples, tuning: Tuning
     HarnessError
         The model cannot be loaded, or the setting `length` exceeds its maximum length.
     """
-    return {"bi": Bi, "cross": Cross}[kind](found, examples, tuning, device)
+    return {"bi": Bi, "cross": Cross}[kind](base, examples, tuning, device)
 
 
 def train(learner: Learner, folder: Path, identity: Mapping[str, str], say: Callable[[str], None]) -> Log:
@@ -363,17 +365,17 @@ def tokenised(tokenizer: Any, columns: tuple[list[str], ...], length: int) -> li
     for begin in track(range(0, len(columns[0]), _TOKENISED), "tokenising, parts"):
         part = [column[begin : begin + _TOKENISED] for column in columns]
         if not tokenizer.is_fast:  # tokenizers in Python return no rest, and no text index for each piece
-            found = tokenizer(*part, truncation=True, max_length=length)
-            out += [{key: found[key][i] for key in found} for i in range(len(part[0]))]
+            pieces = tokenizer(*part, truncation=True, max_length=length)
+            out += [{key: pieces[key][i] for key in pieces} for i in range(len(part[0]))]
             continue
-        found = tokenizer(*part, truncation=False)
+        pieces = tokenizer(*part, truncation=False)
         special = tokenizer.num_special_tokens_to_add(pair=len(columns) > 1)
         for i in range(len(part[0])):
-            side = np.array([-1 if text is None else text for text in found.sequence_ids(i)])
+            side = np.array([-1 if text is None else text for text in pieces.sequence_ids(i)])
             kept = side == -1
             for text, most in enumerate(longest_first([int((side == n).sum()) for n in (0, 1)], length - special)):
                 kept[np.flatnonzero(side == text)[:most]] = True
-            out.append({key: np.array(found[key][i])[kept].tolist() for key in found})
+            out.append({key: np.array(pieces[key][i])[kept].tolist() for key in pieces})
     return out
 
 
@@ -402,7 +404,7 @@ def length_of(tokenizer: Any, config: Any, length: int, name: str) -> int:  # no
     return length
 
 
-def cross_encoder(found: AvailableModel, seed: int) -> tuple[Any, Any]:
+def cross_encoder(base: AvailableModel, seed: int) -> tuple[Any, Any]:
     """Loads a cross-encoder with one output, and its tokenizer; a missing head is initialised from the seed.
 
     Raises
@@ -412,10 +414,10 @@ def cross_encoder(found: AvailableModel, seed: int) -> tuple[Any, Any]:
     """
     kind: dict[str, Any] = {"num_labels": 1, "ignore_mismatched_sizes": True, "dtype": torch.float32}
     with seeded_globally(seed, _HEAD):
-        model, tokenizer, report = word_pieces.pretrained(found, "AutoModelForSequenceClassification", **kind)
+        model, tokenizer, report = word_pieces.pretrained(base, "AutoModelForSequenceClassification", **kind)
     lacking = [*report["missing_keys"], *(entry[0] for entry in report["mismatched_keys"])]
     body = [key for key in sorted(lacking) if key.startswith(f"{model.base_model_prefix}.") and ".pooler." not in key]
     if body:
-        raise HarnessError(f"model {found.name}: its file lacks {body[0]!r}, or has it in another shape")
-    word_pieces.check(tokenizer, model, found)
+        raise HarnessError(f"model {base.name}: its file lacks {body[0]!r}, or has it in another shape")
+    word_pieces.check(tokenizer, model, base)
     return model, tokenizer

@@ -61,7 +61,7 @@ def tuned(
     wanted = tuning(kind, settings)
     if lines := encoder.missing():
         raise HarnessError(lines[0])
-    found = _found(model, wanted)
+    base = _base_model(model, wanted)
     spec = {
         **reads(kind, model, settings),
         "corpus": corpus.identity(),
@@ -76,18 +76,18 @@ def tuned(
         from harness.systems.dense.training import rehearsal, trainer
         from harness.systems.dense.training.loop import VALIDATION, drop_damaged
 
-        rehearsal.rehearse(kind, found, wanted, work, read)
+        rehearsal.rehearse(kind, base, wanted, work, read)
         examples = data.examples(kind, wanted, corpus, lambda texts: _similar(texts, wanted, corpus, work, device))
         drop_damaged(work, log_line)
         if kind == "bi":
-            encoder.check_weights(found)
-        learner = trainer.learner(kind, found, examples, wanted, device)
+            encoder.check_weights(base)
+        learner = trainer.learner(kind, base, examples, wanted, device)
         log = trainer.train(learner, work, {"training": key}, log_line)
         learner.save(folder)
         best = min(log[1:], key=lambda entry: float(entry[VALIDATION]))
         card = {
             "kind": _TITLES[kind],
-            "base": {"name": _named(found.name), **found.identity},
+            "base": {"name": _named(base.name), **base.identity},
             "corpus": corpus.name,
             "objective": _OBJECTIVES[kind],
             "settings": asdict(wanted) | {"retriever": _named(wanted.retriever)},
@@ -133,10 +133,10 @@ def reads(kind: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         _check_left_out(retriever, wanted)
     return {
         "kind": kind,
-        "model": dict(_found(model, wanted).identity),
+        "model": dict(_base_model(model, wanted).identity),
         "retriever": None if retriever is None else dict(retriever.identity),
         "settings": {key: value for key, value in asdict(wanted).items() if key != "retriever"},
-        "judgments": [_judgments(name) for name in wanted.collections],
+        "judgments": [_judgments_identity(name) for name in wanted.collections],
         "left out": guard(wanted.leave_out).digest(),
     }
 
@@ -161,20 +161,20 @@ def left_out(model: str) -> frozenset[str] | None:
     return None if models.missing(model) else left_out_of(models.find_model(model).folder)
 
 
-def _found(model: str, wanted: Tuning) -> models.AvailableModel:
+def _base_model(model: str, wanted: Tuning) -> models.AvailableModel:
     """Returns the base model; if it is fine-tuned already, its training must have left out the same collections."""
-    found = models.find_model(model)
-    if found.engine != "transformers":
-        raise HarnessError(f"model {found.name}: its engine {found.engine} cannot be fine-tuned; take another model")
-    _check_left_out(found, wanted)
-    return found
+    base = models.find_model(model)
+    if base.engine != "transformers":
+        raise HarnessError(f"model {base.name}: its engine {base.engine} cannot be fine-tuned; take another model")
+    _check_left_out(base, wanted)
+    return base
 
 
-def _check_left_out(found: models.AvailableModel, wanted: Tuning) -> None:
-    before = left_out_of(found.folder)
+def _check_left_out(base: models.AvailableModel, wanted: Tuning) -> None:
+    before = left_out_of(base.folder)
     if before is not None and (seen := sorted(set(wanted.leave_out) - before)):
         raise HarnessError(
-            f"model {found.name}: was tuned without leaving out {', '.join(seen)}, which 'leave_out' names; start from "
+            f"model {base.name}: was tuned without leaving out {', '.join(seen)}, which 'leave_out' names; start from "
             "another one"
         )
 
@@ -188,7 +188,8 @@ def _needs_retriever(wanted: Tuning) -> bool:
     return bool(wanted.additional) and wanted.positive_ratio < 1
 
 
-def _judgments(name: str) -> list[str]:
+def _judgments_identity(name: str) -> list[str]:
+    """Returns what identifies the judgments and topics of `COLLECTION` or `COLLECTION/EDITION` in a model's key."""
     collection, _, edition = name.partition("/")
     loaded = load_collection(collection)
     topics = artefacts.key({"topics": [[t.id, t.title, t.body, list(t.tags)] for t in loaded.topics()]})
@@ -213,7 +214,7 @@ def _similar(
 def readme(card: Mapping[str, Any]) -> str:
     """Returns the model card as Markdown in the format of the Hugging Face hub."""
     settings, counts = card["settings"], card["data"]
-    rows = "\n".join(_row(entry, card["best epoch"]) for entry in card["epochs"])
+    rows = "\n".join(_epoch_row(entry, card["best epoch"]) for entry in card["epochs"])
     numbers = "\n".join(f"- {name}: {value:,}" for name, value in counts.items() if isinstance(value, int))
     sampled = counts["sampled positives and negatives of each epoch"]
     said = ", ".join(f"{positive} and {negative}" for positive, negative in sampled)
@@ -252,7 +253,8 @@ Computed on {" in ".join(card["arithmetic"])} with {libraries}.
 """
 
 
-def _row(entry: Mapping[str, Any], best: int) -> str:
+def _epoch_row(entry: Mapping[str, Any], best: int) -> str:
+    """Returns an epoch as a row of a Markdown table."""
     loss = "untrained" if entry["training loss"] is None else f"{entry['training loss']:.4f}"
     mark = " (kept)" if entry["epoch"] == best else ""
     return f"| {entry['epoch']}{mark} | {loss} | {entry['validation loss']:.4f} | {entry['validation order']:.4f} |"

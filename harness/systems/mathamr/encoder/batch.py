@@ -79,19 +79,19 @@ def collate(items: Sequence[EncodedGraph], settings: GraphEncoderSettings) -> Ba
         raise HarnessError("a batch of no graphs: at least one is needed")
     sizes = np.array([len(item.nodes) for item in items])
     offsets = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-    nodes = _joined([item.nodes for item in items])
+    nodes = _concatenated([item.nodes for item in items])
     inside = np.arange(len(nodes)) - np.repeat(offsets, sizes)
     content = inside < np.repeat([item.content for item in items], sizes)
     shift = np.repeat(offsets, [len(item.source) for item in items])
-    source, target = (_joined([getattr(item, end) for item in items]) + shift for end in ("source", "target"))
-    relation = _joined([item.relation for item in items])
-    _check(nodes, relation, settings)
+    source, target = (_concatenated([getattr(item, end) for item in items]) + shift for end in ("source", "target"))
+    relation = _concatenated([item.relation for item in items])
+    _check_numbers(nodes, relation, settings)
     source, relation, target = _known(source, relation, target, settings)
     forward = settings.relations
     back = np.where(relation < 2 * forward, relation + forward, relation + 1)
     fixed = ~(content[source] & content[target])
     pair = np.arange(len(source))
-    return _tensors(
+    return _batch_of(
         nodes=nodes,
         content=content,
         graph=np.repeat(np.arange(len(items)), sizes),
@@ -104,7 +104,7 @@ def collate(items: Sequence[EncodedGraph], settings: GraphEncoderSettings) -> Ba
     )
 
 
-def _joined(parts: Sequence[npt.NDArray[Any]]) -> Ints:
+def _concatenated(parts: Sequence[npt.NDArray[Any]]) -> Ints:
     return np.concatenate(parts).astype(np.int64)
 
 
@@ -116,7 +116,7 @@ def _known(source: Ints, relation: Ints, target: Ints, settings: GraphEncoderSet
     return source[~unknown], relation[~unknown], target[~unknown]
 
 
-def _check(nodes: Ints, relation: Ints, settings: GraphEncoderSettings) -> None:
+def _check_numbers(nodes: Ints, relation: Ints, settings: GraphEncoderSettings) -> None:
     most = settings.nodes + len(TYPES)
     if len(nodes) and int(nodes.max()) >= most:
         raise HarnessError(f"node type {int(nodes.max())} of a model with {most}: graphs of another vocabulary")
@@ -133,13 +133,13 @@ def _vectors(nodes: Sequence[npt.NDArray[Any]], items: Sequence[EncodedGraph]) -
     mask = np.arange(max(int(lengths.max()), 1)) < lengths[:, None]
     vectors = np.zeros(mask.shape, np.int64)
     types = np.full(mask.shape, -1)
-    vectors[mask] = _joined(nodes)
-    types[mask] = _joined([item.types for item in items])
+    vectors[mask] = _concatenated(nodes)
+    types[mask] = _concatenated([item.types for item in items])
     last = types[np.arange(len(items)), np.maximum(lengths - 1, 0)]
     return {"vectors": vectors, "mask": mask, "types": types, "document": np.where(last == DOCUMENT, lengths - 1, -1)}
 
 
-def _tensors(**arrays: npt.NDArray[Any]) -> Batch:
+def _batch_of(**arrays: npt.NDArray[Any]) -> Batch:
     import torch
 
     return Batch(**{name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()})

@@ -133,13 +133,13 @@ def formula_loss(vectors: Tensor, keys: Tensor, queries: int, temperature: Tenso
     vectors : shape (g, k, p). The model's output for the batch: queries, then documents.
     keys : int64, shape (g, k). Equal for formulas with the same nodes; -1 for vectors that are not formulas.
     """
-    asked, found = keys[:queries], keys[queries:]
-    left, right = asked[asked >= 0], found[found >= 0]
+    asked, in_documents = keys[:queries], keys[queries:]
+    left, right = asked[asked >= 0], in_documents[in_documents >= 0]
     alike = left[:, None] == right[None, :]
     some = alike.any(dim=1) & ~alike.all(dim=1)
     if not bool(some.any()):
         return None
-    scores = vectors[:queries][asked >= 0][some] @ vectors[queries:][found >= 0].T / temperature
+    scores = vectors[:queries][asked >= 0][some] @ vectors[queries:][in_documents >= 0].T / temperature
     likes = scores.masked_fill(~alike[some], -torch.inf)
     return (scores.logsumexp(dim=1) - likes.logsumexp(dim=1)).mean()
 

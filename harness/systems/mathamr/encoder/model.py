@@ -29,10 +29,10 @@ from harness.systems.mathamr.encoder.plan import EdgePlan, plan_edges
 from harness.systems.mathamr.encoder.settings import INITS, LEAST_TEMPERATURE, MOST_TEMPERATURE, GraphEncoderSettings
 from harness.systems.mathamr.encoder.virtual import DOCUMENT, TYPES
 
-__all__ = ["INITS", "GraphEncoder", "GraphEncoderSettings", "Layer", "Virtual", "groups_of"]
+__all__ = ["INITS", "GraphEncoder", "GraphEncoderSettings", "Layer", "Virtual", "edge_plan"]
 
 
-def groups_of(batch: Batch, settings: GraphEncoderSettings) -> EdgePlan:
+def edge_plan(batch: Batch, settings: GraphEncoderSettings) -> EdgePlan:
     """Returns the plan of a batch's edges, which all layers share."""
     return plan_edges(batch.source, batch.relation, batch.target, settings.directed)
 
@@ -87,7 +87,7 @@ class Virtual(nn.Module):
         return torch.zeros_like(x).index_add(0, above, x.index_select(0, member)) / number[:, None]
 
 
-def _convolution(settings: GraphEncoderSettings) -> nn.Module:
+def _make_convolution(settings: GraphEncoderSettings) -> nn.Module:
     shape = (settings.dim, settings.dim, settings.directed, settings.bases)
     if settings.convolution == "own":
         return RelationalConv(*shape)
@@ -102,7 +102,7 @@ class Layer(nn.Module):
     def __init__(self, settings: GraphEncoderSettings) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(settings.dim)
-        self.conv = _convolution(settings)
+        self.conv = _make_convolution(settings)
 
     def forward(self, h: Tensor, groups: EdgePlan, edge_vectors: Tensor | None) -> Tensor:
         """Applies the layer to node vectors `h`, shape (n, d); returns those of the nodes of the plan."""
@@ -143,13 +143,13 @@ class GraphEncoder(nn.Module):
 
         Parameters
         ----------
-        groups : the batch's plan from `groups_of`; None computes it.
+        groups : the batch's plan from `edge_plan`; None computes it.
 
         Returns
         -------
         Shape (g, k, p): unit vectors; padding rows are zero.
         """
-        groups = groups_of(batch, self.settings) if groups is None else groups
+        groups = edge_plan(batch, self.settings) if groups is None else groups
         h = self.virtual(self.embedding(batch.nodes.masked_fill(~batch.content, 0)), batch)
         for layer in self.layers[:-1]:
             h = layer(h, groups, self.edge_vectors)

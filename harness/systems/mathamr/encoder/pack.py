@@ -61,10 +61,11 @@ def encode_posts(
         An option is unknown; raised before the first graph is read.
     """
     check_options(structure, auxiliary)
-    return ((post, _tried(graph, vocabulary, structure, auxiliary)) for post, graph in posts)
+    return ((post, _try(graph, vocabulary, structure, auxiliary)) for post, graph in posts)
 
 
-def _tried(graph: Graph, vocabulary: NodeVocabulary, structure: str, auxiliary: str) -> EncodedGraph | HarnessError:
+def _try(graph: Graph, vocabulary: NodeVocabulary, structure: str, auxiliary: str) -> EncodedGraph | HarnessError:
+    """Encodes a graph; returns its error in place of raising it."""
     try:
         return encode(graph, vocabulary, structure, auxiliary)
     except HarnessError as error:
@@ -88,13 +89,14 @@ def write_pack(path: Path, items: Iterable[Item], *, keep_going: bool = False) -
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb", buffering=1 << 20) as stream:
-            return _write(stream, items, keep_going)
+            return _write_items(stream, items, keep_going)
     except OSError as error:
         # An error that names a file may come from reading the posts.
         raise HarnessError(f"{error.filename or path}: {error.strerror or error}") from None
 
 
-def _write(stream: BinaryIO, items: Iterable[Item], keep_going: bool) -> PackSummary:
+def _write_items(stream: BinaryIO, items: Iterable[Item], keep_going: bool) -> PackSummary:
+    """Writes the records of graphs, then their positions, sizes and ids, then a footer with the checksum."""
     digest = hashlib.sha256()
 
     def put(data: bytes) -> int:
@@ -112,7 +114,7 @@ def _write(stream: BinaryIO, items: Iterable[Item], keep_going: bool) -> PackSum
             refused.append((post, reason))
             continue
         known[post] = None
-        begins.append(begins[-1] + put(_record(item)))
+        begins.append(begins[-1] + put(_record_bytes(item)))
         sizes = (len(item.nodes), item.content, len(item.source), item.content_edges, len(item.vectors))
         counts.extend((*sizes, len(item.formulas)))
     padding, ids = bytes(-begins[-1] % 8), _SEPARATOR.join(known).encode()
@@ -121,7 +123,8 @@ def _write(stream: BinaryIO, items: Iterable[Item], keep_going: bool) -> PackSum
     return PackSummary(len(known), tuple(refused))
 
 
-def _record(item: EncodedGraph) -> bytes:
+def _record_bytes(item: EncodedGraph) -> bytes:
+    """Returns the bytes of a graph's record: numbers of 16 bits, vector types, and ids of formulas."""
     numbers = (item.nodes, item.source, item.relation, item.target, item.vectors)
     parts = [np.ascontiguousarray(part, "<u2").tobytes() for part in numbers]
     data = b"".join((*parts, item.types.tobytes(), _SEPARATOR.join(item.formulas).encode()))
@@ -139,14 +142,15 @@ def _fault(post: str, item: EncodedGraph | HarnessError, known: Mapping[str, Non
     bad = next(filter(_bad_id, item.formulas), None)
     if bad is not None:
         return f"formula id {bad!r} is not UTF-8 without NUL"
-    return _misfit(item)
+    return _unfit_reason(item)
 
 
 def _bad_id(name: str) -> bool:
     return _SEPARATOR in name or name.encode(errors="replace").decode() != name
 
 
-def _misfit(item: EncodedGraph) -> str:
+def _unfit_reason(item: EncodedGraph) -> str:
+    """Returns why a graph cannot be written in the format; empty if it can."""
     nodes, edges = len(item.nodes), len(item.source)
     if nodes > MOST_NODES:
         return f"{nodes:,} nodes, more than {MOST_NODES:,} (16-bit numbers)"
@@ -184,7 +188,7 @@ class Pack:
 
     def __init__(self, path: Path | None, data: bytes | None = None) -> None:
         self._where = "pack in memory" if path is None else str(path)
-        self._data = memoryview(data if data is not None else _mapped(Path(path or "")))
+        self._data = memoryview(data if data is not None else _memory_mapped(Path(path or "")))
         size, footer = len(self._data), self._data[-_FOOTER.size :]
         whole = len(footer) == _FOOTER.size
         posts, records, ids, digest, magic = _FOOTER.unpack(footer) if whole else (0, 0, 0, b"", b"")
@@ -201,7 +205,7 @@ class Pack:
     def memory(items: Iterable[Item]) -> Pack:
         """Returns a pack in memory, for a few posts such as queries; raises the errors of `write_pack`."""
         stream = io.BytesIO()
-        _write(stream, items, keep_going=False)
+        _write_items(stream, items, keep_going=False)
         return Pack(None, stream.getvalue())
 
     def __len__(self) -> int:
@@ -221,7 +225,7 @@ class Pack:
         return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, number: int) -> EncodedGraph:
-        record, (nodes, content, edges, content_edges, k, _) = self._at(number)
+        record, (nodes, content, edges, content_edges, k, _) = self._record_of(number)
         small = 2 * (nodes + 3 * edges + k)
         values = np.frombuffer(record[:small], "<u2")
         first, second, third = nodes + edges, nodes + 2 * edges, nodes + 3 * edges
@@ -237,24 +241,25 @@ class Pack:
             self.formula_ids(number),
         )
 
-    def _at(self, number: int) -> tuple[memoryview, list[int]]:
+    def _record_of(self, number: int) -> tuple[memoryview, list[int]]:
+        """Returns a graph's record and its counts."""
         counts: list[int] = self._counts[number].tolist()
         begin, end = self._begins[number : number + 2].tolist()
         return self._data[begin:end], counts
 
     def formula_ids(self, number: int) -> tuple[str, ...]:
         """Returns the formula ids of a post without decoding its graph; formula i has the post's i-th vector."""
-        record, (nodes, _, edges, _, k, formulas) = self._at(number)
+        record, (nodes, _, edges, _, k, formulas) = self._record_of(number)
         # The count is needed because a byte of padding may follow, and a single id may be "".
-        found = bytes(record[2 * (nodes + 3 * edges + k) + k :]).decode().split(_SEPARATOR)
-        return tuple(found[:formulas])
+        ids = bytes(record[2 * (nodes + 3 * edges + k) + k :]).decode().split(_SEPARATOR)
+        return tuple(ids[:formulas])
 
     def sizes(self) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
         """Returns the numbers of nodes and forward edges of each post, shape (posts, 2), from the index only."""
         return self._counts[:, (0, 2)].astype(np.int64)
 
 
-def _mapped(path: Path) -> mmap.mmap:
+def _memory_mapped(path: Path) -> mmap.mmap:
     try:
         with path.open("rb") as stream:
             return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)

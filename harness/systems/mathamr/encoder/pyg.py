@@ -35,12 +35,13 @@ def convolution(dim_in: int, dim_out: int, relations: int, bases: int) -> nn.Mod
     >>> conv.load_state_dict(RelationalConv(8, 4, 6, 3).state_dict())
     <All keys matched successfully>
     """
-    made: nn.Module = _kind()(dim_in, dim_out, relations, num_bases=bases, aggr="mean")
+    made: nn.Module = _pyg_class()(dim_in, dim_out, relations, num_bases=bases, aggr="mean")
     return made
 
 
 @cache
-def _kind() -> Any:  # noqa: ANN401
+def _pyg_class() -> Any:  # noqa: ANN401
+    """Returns the layer, a subclass of PyTorch Geometric's, which is imported only when it is needed."""
     fast: Any = importlib.import_module(f"{_PACKAGE}.nn").FastRGCNConv
 
     class PygConv(fast):  # type: ignore[misc]

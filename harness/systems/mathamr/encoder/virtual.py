@@ -113,14 +113,14 @@ def encode(
         raise HarnessError(f"{content:,} nodes and {added:,} virtual ones: more than {MOST_NODES:,} (16-bit numbers)")
     virtual = _Virtual(content, vocabulary.count - len(VIRTUAL))
     if structure == "hierarchy":
-        _hierarchy(graph, virtual, auxiliary)
+        _add_hierarchy(graph, virtual, auxiliary)
     else:
         _representatives(graph, virtual)
         if structure == "global":
             virtual.add(DOCUMENT, range(content))
     if not virtual.vectors:
         raise HarnessError(f"no formula and no sentence, which are the vectors in structure {structure!r}")
-    return _encoded(graph, vocabulary, virtual)
+    return _as_numbers(graph, vocabulary, virtual)
 
 
 def check_options(structure: str, auxiliary: str) -> None:
@@ -135,7 +135,8 @@ def check_options(structure: str, auxiliary: str) -> None:
         )
 
 
-def _hierarchy(graph: Graph, virtual: _Virtual, auxiliary: str) -> None:
+def _add_hierarchy(graph: Graph, virtual: _Virtual, auxiliary: str) -> None:
+    """Adds virtual nodes for formulas, sentences and the document, and the auxiliary edges between them."""
     for formula in graph.formulas:
         virtual.add(FORMULA, [*range(*formula.opt), *range(*formula.slt)] or [formula.node])
     for number, sentence in enumerate(graph.sentences, 1):
@@ -225,20 +226,21 @@ def _joined(ordered: _Ends, auxiliary: str) -> tuple[_Ends, _Ends]:
     return ordered[first], ordered[second]
 
 
-def _encoded(graph: Graph, vocabulary: NodeVocabulary, virtual: _Virtual) -> EncodedGraph:
+def _as_numbers(graph: Graph, vocabulary: NodeVocabulary, virtual: _Virtual) -> EncodedGraph:
+    """Returns a graph with its virtual nodes as numbers of the vocabulary."""
     content, edges = len(graph.labels), len(graph.edges)
     if edges + len(virtual.source) > MOST_EDGES:
         raise HarnessError(f"{edges + len(virtual.source):,} edges: more than {MOST_EDGES:,}")
     source, names, target = zip(*graph.edges, strict=True) if edges else ((), (), ())
     numbers = vocabulary.relation_numbers
     nodes = vocabulary.node_numbers(graph.labels, graph.kinds) + [vocabulary.size + kind for kind in virtual.types]
-    for found, end in (
+    for nodes_named, end in (
         (source, content),
         (target, content),
         (virtual.target, len(nodes)),
         (virtual.vectors, len(nodes)),
     ):
-        if found and not (min(found) >= 0 and max(found) < end):
+        if nodes_named and not (min(nodes_named) >= 0 and max(nodes_named) < end):
             raise HarnessError(f"an edge, sentence or formula at a node that does not exist: there are {content:,}")
     relation = [numbers.get(name, UNKNOWN_RELATION) for name in names]
     return EncodedGraph(

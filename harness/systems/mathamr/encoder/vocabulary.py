@@ -181,9 +181,9 @@ class NodeVocabulary:
             for name, count in types.items()
             if name not in SPECIALS and (count >= least_number or number_class(name) is None)
         }
-        names = _frequent(known)[: max(0, size - len(SPECIALS))]
+        names = _by_frequency(known)[: max(0, size - len(SPECIALS))]
         most = max(0, most_relations - len(VIRTUAL))
-        return NodeVocabulary((*SPECIALS, *names), (*_frequent(relations)[:most], *VIRTUAL), size)
+        return NodeVocabulary((*SPECIALS, *names), (*_by_frequency(relations)[:most], *VIRTUAL), size)
 
     @property
     def count(self) -> int:
@@ -212,15 +212,16 @@ class NodeVocabulary:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the vocabulary, 64 hexadecimal digits."""
-        return sha256(self._json().encode())
+        return sha256(self._as_json().encode())
 
-    def _json(self) -> str:
+    def _as_json(self) -> str:
+        """Returns the content of the vocabulary's file."""
         fields = {"format": FORMAT, "size": self.size, "relations": self.relations, "nodes": self.nodes}
         return json.dumps(fields, ensure_ascii=True, indent=0) + "\n"
 
     def save(self, path: Path) -> None:
         """Writes the vocabulary as JSON."""
-        write_atomic(path, self._json())
+        write_atomic(path, self._as_json())
 
     @staticmethod
     def load(path: Path) -> NodeVocabulary:
@@ -248,7 +249,7 @@ class NodeVocabulary:
             raise format_error(path, 0, str(error)) from None
 
 
-def _frequent(counts: dict[str, int]) -> list[str]:
+def _by_frequency(counts: dict[str, int]) -> list[str]:
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 

@@ -86,7 +86,7 @@ def read_topics(path: Path) -> Iterator[tuple[str, Graph | Failure]]:
     FormatError
         The file cannot be read, is not UTF-8, or does not have two columns.
     """
-    rows = csv.reader(io.StringIO(_text(path), newline=""), delimiter="\t")
+    rows = csv.reader(io.StringIO(_read_text(path), newline=""), delimiter="\t")
     number = 0
     try:
         for number, row in enumerate(rows, 1):
@@ -115,9 +115,9 @@ def transition_amr(model: str = DOCUMENT_MODEL) -> Loaded:
     HarnessError
         The package or the weights are missing.
     """
-    module = _package("transition_amr_parser.parse", "transition-neural-parser")
+    module = _import_package("transition_amr_parser.parse", "transition-neural-parser")
     make = module.AMRParser.from_checkpoint if Path(model).exists() else module.AMRParser.from_pretrained
-    parser = _weights(model, lambda: make(model))
+    parser = _load_weights(model, lambda: make(model))
     document = any("doc" in name for name in (Path(model).name, Path(model).parent.parent.name))
 
     def of_sentences(sentences: list[list[str]]) -> Sequence[str | None]:
@@ -137,9 +137,9 @@ def transition_amr(model: str = DOCUMENT_MODEL) -> Loaded:
         long = [sum(map(len, sentences)) > 1 for sentences in tokens]
         documents = [each for each, fits in zip(tokens, long, strict=True) if fits]
         words = [each[0] for each, fits in zip(tokens, long, strict=True) if each and not fits]
-        found, single = iter(_called(of_documents, documents)), iter(_called(of_sentences, words))
+        parses, single = iter(_called(of_documents, documents)), iter(_called(of_sentences, words))
         return [
-            _checked(next(found) if fits else next(single) if each else None)
+            _graph_or_empty(next(parses) if fits else next(single) if each else None)
             for each, fits in zip(tokens, long, strict=True)
         ]
 
@@ -158,11 +158,11 @@ def amrlib(model: str) -> Loaded:
     HarnessError
         The package or the weights are missing.
     """
-    module = _package("amrlib", "amrlib")
+    module = _import_package("amrlib", "amrlib")
 
     if not Path(model).is_dir():
         raise HarnessError(f"AMR model {model!r}: {_WEIGHTS}; there is no such folder")
-    parser = _weights(model, lambda: module.load_stog_model(model_dir=model))
+    parser = _load_weights(model, lambda: module.load_stog_model(model_dir=model))
 
     def of_sentences(lines: list[str]) -> Sequence[str | None]:
         graphs: Sequence[str | None] = parser.parse_sents(lines, add_metadata=False)
@@ -204,15 +204,15 @@ class AMRParser:
         """
         _penman()  # fails early if the package is missing, which is not a fault of a chunk
         parse = loaded(self.package, self.model)
-        runs = [list(chunks(found, self.limit)) for found in parsed_sentences(texts)]
+        runs = [list(chunks(sentences, self.limit)) for sentences in parsed_sentences(texts)]
         penman = iter(parse(["\n".join(run) for text in runs for run in text]))
         out: list[list[Sentence] | Failure] = []
         lost: list[str] = []  # why chunks of texts with other, valid chunks are dropped
         for text in runs:
             written = [next(penman) for _ in text]
-            found, reasons = _decoded(written)
-            out.append(found if found or not reasons else Failure("", UNDECODED, reasons[0]))
-            if found:
+            graphs, reasons = _decoded(written)
+            out.append(graphs if graphs or not reasons else Failure("", UNDECODED, reasons[0]))
+            if graphs:
                 lost += [*reasons, *(_NO_GRAPH for each in written if not each.strip())]
         if lost:
             log_line(f"{self.package}: {len(lost)} of {sum(map(len, runs))} chunks left out; first: {lost[0]}")
@@ -225,8 +225,8 @@ def _decoded(written: Sequence[str]) -> tuple[list[Sentence], list[str]]:
     reasons: list[str] = []
     for each in written:
         try:
-            found = read_sentences(each)
-            graphs += [merge(found)] if len(found) > 1 and len(written) > 1 else found
+            read_graphs = read_sentences(each)
+            graphs += [merge(read_graphs)] if len(read_graphs) > 1 and len(written) > 1 else read_graphs
         except HarnessError as error:
             reasons.append(str(error))
     return graphs, reasons
@@ -241,7 +241,7 @@ def loaded(package: str, model: str) -> Loaded:
     return loaders[package](model)
 
 
-def _package(module: str, package: str) -> ModuleType:
+def _import_package(module: str, package: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -249,7 +249,7 @@ def _package(module: str, package: str) -> ModuleType:
         raise HarnessError(f"{package} is not installed{lacking}: {INSTALL[package]}") from None
 
 
-def _weights(model: str, load: Callable[[], Any]) -> Any:  # noqa: ANN401 - the package has no types
+def _load_weights(model: str, load: Callable[[], Any]) -> Any:  # noqa: ANN401 - the package has no types
     try:
         with redirect_stdout(sys.stderr):  # it says what it downloads
             return load()
@@ -284,14 +284,14 @@ def _called(call: Callable[[list[T]], Sequence[str | None]], asked: list[T]) -> 
         return call(asked)
 
 
-def _checked(graph: str | None) -> str:
+def _graph_or_empty(graph: str | None) -> str:
     return graph or ""
 
 
 def _grouped(sizes: Sequence[int], flat: Sequence[str | None]) -> list[str]:
     """Joins the graphs of each text, separated by empty lines."""
     graphs = iter(flat)
-    return ["\n\n".join(_checked(next(graphs)) for _ in range(size)) for size in sizes]
+    return ["\n\n".join(_graph_or_empty(next(graphs)) for _ in range(size)) for size in sizes]
 
 
 def _penman() -> ModuleType:
@@ -364,11 +364,11 @@ def _variables(top: _Node) -> dict[str, str | None]:
         for role, target in branches:
             if target is None and role != "/":
                 raise HarnessError(f"role {role!r} of node {variable!r} has no target")
-        found = [target for role, target in branches if role == "/"]
-        if variable in concepts and found and concepts[variable] is not None:
+        concept = [target for role, target in branches if role == "/"]
+        if variable in concepts and concept and concepts[variable] is not None:
             raise HarnessError(f"variable {variable!r} is defined twice")
-        if found or variable not in concepts:
-            concepts[variable] = found[0] if found else None
+        if concept or variable not in concepts:
+            concepts[variable] = concept[0] if concept else None
         waiting.extend(target for _, target in reversed(branches) if isinstance(target, tuple))
     return concepts
 
@@ -465,7 +465,7 @@ def _blocks(text: str) -> Iterator[str]:
             lines.append(line)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     data = read_bytes(path)
     try:
         return data.decode("utf-8-sig")

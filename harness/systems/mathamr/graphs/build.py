@@ -102,7 +102,7 @@ def build_graphs(
         raise HarnessError(f"workers and batch are {workers} and {batch}, expected 1 or more of each")
     if total is not None:
         workers = min(workers, -(-total // batch) or 1)
-    task = shards.ShardTask(of, partial(_content, parse, keep), partial(parse, ()), _crashed)
+    task = shards.ShardTask(of, partial(_shard_content, parse, keep), partial(parse, ()), _crash_line)
     title = "making graphs, posts"
     files = shards.mapped(task, shards.parts(posts, batch), title, total=total, workers=workers)
     with (folder / _FILE).open("wb") as stream:
@@ -124,16 +124,17 @@ def read_graphs(folder: Path) -> Iterator[tuple[str, Graph]]:
             yield str(row["id"]), from_mapping(row["graph"], f"{path}:{number}")
 
 
-def _content(parse: Parse, keep: bool, posts: Sequence[Post]) -> bytes:
-    found = zip(posts, _parsed(posts, parse, keep), strict=True)
-    return "".join(_line(post, graph, unknown) for post, (graph, unknown) in found).encode()
+def _shard_content(parse: Parse, keep: bool, posts: Sequence[Post]) -> bytes:
+    """Parses the posts of a shard; returns its lines."""
+    parsed = zip(posts, _parsed(posts, parse, keep), strict=True)
+    return "".join(_json_line(post, graph, unknown) for post, (graph, unknown) in parsed).encode()
 
 
-def _crashed(post: Post) -> bytes:
-    return _line(post, Failure("", CRASHED, "the process that parsed it came to an end"), 0).encode()
+def _crash_line(post: Post) -> bytes:
+    return _json_line(post, Failure("", CRASHED, "the process that parsed it came to an end"), 0).encode()
 
 
-def _line(post: Post, graph: Graph | Failure, unknown: int) -> str:
+def _json_line(post: Post, graph: Graph | Failure, unknown: int) -> str:
     name = json.dumps(post.id)
     if isinstance(graph, Failure):
         reason = json.dumps(" ".join(graph.reason.split())[:500])
@@ -143,7 +144,7 @@ def _line(post: Post, graph: Graph | Failure, unknown: int) -> str:
 
 def _parsed(posts: Sequence[Post], parse: Parse, keep: bool) -> list[tuple[Graph | Failure, int]]:
     """Returns the graph or failure of each post, and its number of formulas missing from the collection."""
-    texts = [_read(post) for post in posts]
+    texts = [_read_or_fail(post) for post in posts]
     asked = [(post, text) for post, text in zip(posts, texts, strict=True) if isinstance(text, PostText) and text.text]
     answers = iter(_halving([text.text for _, text in asked], parse))
     out: list[tuple[Graph | Failure, int]] = []
@@ -157,20 +158,21 @@ def _parsed(posts: Sequence[Post], parse: Parse, keep: bool) -> list[tuple[Graph
     return out
 
 
-def _read(post: Post) -> PostText | Failure:
+def _read_or_fail(post: Post) -> PostText | Failure:
     try:
         return read_post(post)
     except Exception as error:  # a failing post must not stop the build
         return _failed(error, post.id)
 
 
-def _assembled(post: Post, text: PostText, found: Sequence[Sentence] | Failure, keep: bool) -> Graph | Failure:
-    if isinstance(found, Failure):
-        return Failure(post.id, found.kind, found.reason)
-    if not found:
+def _assembled(post: Post, text: PostText, sentences: Sequence[Sentence] | Failure, keep: bool) -> Graph | Failure:
+    """Joins the sentences of a post to one graph; returns a `Failure` if there is none or it is not connected."""
+    if isinstance(sentences, Failure):
+        return Failure(post.id, sentences.kind, sentences.reason)
+    if not sentences:
         return Failure(post.id, UNPARSED, "the parser found no sentence")
     try:
-        graph = check_graph(assemble(found, text.formulas))
+        graph = check_graph(assemble(sentences, text.formulas))
         as_json(graph).encode()  # a label that is not valid Unicode must not break the shard
     except Exception as error:  # as above
         return _failed(error, post.id)
@@ -184,10 +186,10 @@ def _halving(texts: list[str], parse: Parse) -> list[Sequence[Sentence] | Failur
     if not texts:
         return []
     try:
-        found = list(parse(texts))
-        if len(found) != len(texts):
-            raise ValueError(f"{len(found)} results for {len(texts)} texts")
-        return found
+        parses = list(parse(texts))
+        if len(parses) != len(texts):
+            raise ValueError(f"{len(parses)} results for {len(texts)} texts")
+        return parses
     except Exception as error:
         if len(texts) == 1:
             return [_failed(error, "")]
@@ -210,7 +212,7 @@ def _summarised(folder: Path) -> BuildStatistics:
             made += 1
             unknown += int(match[1])
         else:
-            failures[str(_row(path, number, line)["failure"])] += 1
+            failures[str(_parse_line(path, number, line)["failure"])] += 1
     ordered = dict(sorted(failures.items(), key=lambda entry: (-entry[1], entry[0])))
     summary = {"posts": posts, "graphs": made, "unknown": unknown, "failures": ordered}
     write_atomic(folder / _SUMMARY, json.dumps(summary, indent=1) + "\n")
@@ -228,10 +230,10 @@ def _posts(folder: Path) -> int | None:
 def _rows(folder: Path) -> Iterator[tuple[Path, int, dict[str, Any]]]:
     """Yields (path, line number, content) for each post of a folder."""
     for path, number, line in _lines_of(folder):
-        yield path, number, _row(path, number, line)
+        yield path, number, _parse_line(path, number, line)
 
 
-def _row(path: Path, number: int, line: str) -> dict[str, Any]:
+def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:

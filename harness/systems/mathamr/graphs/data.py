@@ -158,8 +158,8 @@ class PairGraphs:
         number = {name: i for i, name in enumerate(self.ids)}
         for begin, folder in self.folders:
             for name, graph in read_graphs(folder):
-                if (found := number.get(begin + name)) is not None:
-                    yield found, graph
+                if (index := number.get(begin + name)) is not None:
+                    yield index, graph
 
     def sampled(self, pairs: int, seed: int) -> PairGraphs:
         """Draws a random sample of the pairs; with the same seed, a smaller sample is a subset of a larger one.
@@ -209,7 +209,7 @@ def pair_graphs(sources: Mapping[str, str], judged: JudgedDocuments, parser: Par
     for name, column in sources.items():
         corpus = load_corpus(name)
         taken, judged_here, refused = _pairs(corpus, column, judged)
-        wanted += [(question, found) for question, found, _ in taken]
+        wanted += [(question, target) for question, target, _ in taken]
         chapters += [chapter for _, _, chapter in taken]
         left_out += judged_here
         not_accepted += refused
@@ -217,23 +217,23 @@ def pair_graphs(sources: Mapping[str, str], judged: JudgedDocuments, parser: Par
         folders.append((f"{name}/answers/", graphs(corpus, "answers", parser, workers=workers)))
     first = _firsts(folders, {post for pair in wanted for post in pair})
     both = [a in first and b in first for a, b in wanted]
-    found = [(first[a], first[b]) for a, b in compress(wanted, both)]
-    without = len(wanted) - len(found)
+    indexed_pairs = [(first[a], first[b]) for a, b in compress(wanted, both)]
+    without = len(wanted) - len(indexed_pairs)
     chapters = list(compress(chapters, both))
-    several = _in_several([answer for _, answer in found], chapters)
-    kept = [answer not in several for _, answer in found]
-    found, chapters = list(compress(found, kept)), list(compress(chapters, kept))
-    if not found:
+    several = _in_several([answer for _, answer in indexed_pairs], chapters)
+    kept = [answer not in several for _, answer in indexed_pairs]
+    indexed_pairs, chapters = list(compress(indexed_pairs, kept)), list(compress(chapters, kept))
+    if not indexed_pairs:
         others = f", {not_accepted} not accepted" if not_accepted else ""
         others += f", {len(kept)} have an answer of several chapters" if several else ""
         raise HarnessError(f"key 'pairs': no pair of {', '.join(sources)} is left ({left_out} are judged{others})")
     others = f", not accepted {not_accepted:,}" if not_accepted else ""
     others += f", with an answer of several chapters {kept.count(False):,}" if several else ""
-    log_line(f"pairs: {len(found):,}; left out as judged {left_out:,}{others}, without a graph {without:,}")
-    used = {post for pair in found for post in pair}
+    log_line(f"pairs: {len(indexed_pairs):,}; left out as judged {left_out:,}{others}, without a graph {without:,}")
+    used = {post for pair in indexed_pairs for post in pair}
     ids = [post for post in dict.fromkeys(first.values()) if post in used]
     number = {post: i for i, post in enumerate(ids)}
-    query, document = np.array([(number[a], number[b]) for a, b in found], np.int64).T
+    query, document = np.array([(number[a], number[b]) for a, b in indexed_pairs], np.int64).T
     group = _groups(query, document, len(ids))
     block = _blocks(group, chapters)
     return PairGraphs(ids, query, document, group, block, left_out, without, not_accepted, tuple(folders))

@@ -44,14 +44,14 @@ def dependency_graphs(texts: Iterable[str], batch: int = 64, model: str = MODEL)
             pieces.append(len(parts))
             yield from parts
 
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     text = read = 0
-    for document in _pipeline(model).pipe(cut(), batch_size=batch):
-        found.extend(sentence for span in document.sents if (sentence := _tree(span)) is not None)
+    for document in _load_pipeline(model).pipe(cut(), batch_size=batch):
+        sentences.extend(sentence for span in document.sents if (sentence := _tree(span)) is not None)
         read += 1
         if read == pieces[text]:
-            yield found
-            found, read, text = [], 0, text + 1
+            yield sentences
+            sentences, read, text = [], 0, text + 1
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class DependencyParser:
 
     def __call__(self, texts: Sequence[str]) -> list[list[Sentence]]:
         """Returns the sentences of each text (or chunks, if long); raises the errors of `dependency_graphs`."""
-        return [by_chunks(found) for found in dependency_graphs(texts, self.batch, self.model)]
+        return [by_chunks(sentences) for sentences in dependency_graphs(texts, self.batch, self.model)]
 
 
 def parsed_sentences(texts: Iterable[str], batch: int = 64, model: str = MODEL) -> Iterator[list[str]]:
@@ -77,12 +77,12 @@ def parsed_sentences(texts: Iterable[str], batch: int = 64, model: str = MODEL) 
 
     Raises the errors of `dependency_graphs`. A text may have at most a million characters.
     """
-    for document in _pipeline(model).pipe(texts, batch_size=batch):
+    for document in _load_pipeline(model).pipe(texts, batch_size=batch):
         yield [text for span in document.sents if (text := " ".join(span.text.split()))]
 
 
 @lru_cache(2)
-def _pipeline(model: str) -> Any:  # noqa: ANN401 - spaCy has no precise type for pipelines
+def _load_pipeline(model: str) -> Any:  # noqa: ANN401 - spaCy has no precise type for pipelines
     try:
         spacy: ModuleType = importlib.import_module("spacy")
         return spacy.load(model, exclude=["ner"])
@@ -117,11 +117,11 @@ def _tree(span: Any) -> Sentence | None:  # noqa: ANN401
     edges: list[Edge] = [
         (above if above >= 0 else root, relation, node) for node, (above, relation) in enumerate(heads) if node != root
     ]
-    labels = tuple(_label(token) for token in kept)
+    labels = tuple(_node_label(token) for token in kept)
     return Sentence(labels, tuple(edges), root)
 
 
-def _label(token: Any) -> str:  # noqa: ANN401
+def _node_label(token: Any) -> str:  # noqa: ANN401
     if _PLACEHOLDER.fullmatch(token.text):
         return str(token.text)
     return str(token.lemma_ or token.text).lower()

@@ -168,6 +168,7 @@ def restrict_graph(graph: Graph, mode: str) -> Graph:
 
 
 def _moved(span: tuple[int, int], number: Mapping[int, int]) -> tuple[int, int]:
+    """Returns a span of nodes in new numbers; (0, 0) if it is empty or was removed."""
     first, end = span
     if first == end or first not in number:
         return (0, 0)
@@ -186,9 +187,9 @@ def connected(graph: Graph) -> bool:
         near[target].append(source)
     seen, waiting = {graph.root}, [graph.root]
     while waiting:
-        found = [node for node in near[waiting.pop()] if node not in seen]
-        seen.update(found)
-        waiting += found
+        neighbours = [node for node in near[waiting.pop()] if node not in seen]
+        seen.update(neighbours)
+        waiting += neighbours
     return len(seen) == len(graph)
 
 
@@ -201,13 +202,13 @@ def check_graph(graph: Graph, where: str = "graph") -> Graph:
         The graph has no nodes, refers to a missing node, has a wrong kind, or has an inverse relation. The message
         starts with `where`.
     """
-    reason = _fault(graph)
+    reason = _graph_fault(graph)
     if reason:
         raise HarnessError(f"{where}: {reason}")
     return graph
 
 
-def _fault(graph: Graph) -> str:
+def _graph_fault(graph: Graph) -> str:
     count = len(graph.labels)
     if not count:
         return "no nodes"
@@ -228,7 +229,7 @@ def _fault(graph: Graph) -> str:
         if not (0 <= formula.node < count and graph.kinds[formula.node] == FORMULA):
             return f"node {formula.node} of a formula is not a placeholder"
         for kind, (first, end) in ((OPT, formula.opt), (SLT, formula.slt)):
-            if not 0 <= first <= end <= count or any(found != kind for found in graph.kinds[first:end]):
+            if not 0 <= first <= end <= count or any(node_kind != kind for node_kind in graph.kinds[first:end]):
                 return f"nodes {first} to {end} are not an {KINDS[kind].upper()}"
     return ""
 

@@ -64,14 +64,14 @@ def load(name: str) -> Parser:
         parse, identity = dependency.DependencyParser(), {"parser": "dependency graphs", **versions}
         if package == "dependency":
             return Parser(parse, identity)
-        found = Path(model).expanduser() if model else resource(PUBLISHED, "parser penman-file")
-        if isinstance(found, Resource):  # fetched when read; its name and checksum are known before
-            given_by = {"graphs of topics": Path(found.path).name, "sha256": found.sha256}
-            return Parser(parse, identity, given=lambda: penman(fetch_resources([found])[0]), given_by=given_by)
-        if not found.is_file():
-            raise HarnessError(f"key 'parser': {found}: no such file; expected topics' graphs, an id and Penman a line")
-        given_by = {"graphs of topics": found.name, "sha256": sha256_file(found)}
-        return Parser(parse, identity, given=lambda: penman(found), given_by=given_by)
+        file = Path(model).expanduser() if model else resource(PUBLISHED, "parser penman-file")
+        if isinstance(file, Resource):  # fetched when read; its name and checksum are known before
+            given_by = {"graphs of topics": Path(file.path).name, "sha256": file.sha256}
+            return Parser(parse, identity, given=lambda: penman(fetch_resources([file])[0]), given_by=given_by)
+        if not file.is_file():
+            raise HarnessError(f"key 'parser': {file}: no such file; expected topics' graphs, an id and Penman a line")
+        given_by = {"graphs of topics": file.name, "sha256": sha256_file(file)}
+        return Parser(parse, identity, given=lambda: penman(file), given_by=given_by)
     if package == "amrlib" and not model:
         raise HarnessError("key 'parser' is 'amrlib', expected amrlib:FOLDER with the folder of a model")
     parser = amr.AMRParser(package, model) if model else amr.AMRParser(package)
@@ -84,5 +84,5 @@ def penman(path: Path) -> Mapping[str, Graph]:
 
     Topic B.n of ARQMath Task 2 asks for a formula in the post of topic A.n of Task 1, so both share a graph.
     """
-    found = {name: graph for name, graph in amr.read_topics(path) if isinstance(graph, Graph)}
-    return {**{f"A.{name[2:]}": graph for name, graph in found.items() if name.startswith("B.")}, **found}
+    graph_of = {name: graph for name, graph in amr.read_topics(path) if isinstance(graph, Graph)}
+    return {**{f"A.{name[2:]}": graph for name, graph in graph_of.items() if name.startswith("B.")}, **graph_of}

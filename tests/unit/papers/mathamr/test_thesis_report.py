@@ -126,7 +126,7 @@ def test_every_printed_row_of_effectiveness_has_its_row() -> None:
             assert cell.metric in CONFIG.costs or cell.metric in scored.measures
             if cell.table in ("4.19", "4.21") and not cell.system.startswith("Ours"):
                 continue
-            places = [row for _, _, row in thesis._matching(ExperimentResults(name, plan, outcomes[name]), [cell])]
+            places = [row for _, _, row in thesis._matching_rows(ExperimentResults(name, plan, outcomes[name]), [cell])]
             assert len(places) == 1, (cell.table, cell.system, cell.group)
 
 

@@ -242,7 +242,7 @@ def test_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     get = "pip install 'mathir-harness[pyserini]'"
     monkeypatch.setattr(runtime, "find_java", lambda *_: (Path("java"), "21"))
     has = {"pyserini", "pyyaml"}
-    monkeypatch.setattr(pyserini, "_has", lambda name: name in has)
+    monkeypatch.setattr(pyserini, "_is_installed", lambda name: name in has)
     requires = ["tqdm", "pyyaml", "torch>=2.9", 'faiss>1; extra == "optional"']
     monkeypatch.setattr(metadata, "requires", lambda *_: requires)
     find, package = importlib.util.find_spec, ModuleSpec("pyserini", None, is_package=True)

@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra graph
 
 from harness.systems.dense.training.loop import parameter_groups  # noqa: E402
 from harness.systems.mathamr.encoder import loss  # noqa: E402
-from harness.systems.mathamr.encoder.model import GraphEncoder, groups_of  # noqa: E402
+from harness.systems.mathamr.encoder.model import GraphEncoder, edge_plan  # noqa: E402
 
 __all__ = ["one_thread"]
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -129,7 +129,7 @@ def test_the_last_layer_of_some_nodes_equals_that_of_all(structure: str) -> None
     one = collate(items, SMALL)
 
     def whole() -> Tensor:
-        groups = groups_of(one, SMALL)
+        groups = edge_plan(one, SMALL)
         h = encoder.virtual(encoder.embedding(one.nodes.masked_fill(~one.content, 0)), one)
         for layer in encoder.layers:
             h = layer(h, groups, encoder.edge_vectors)

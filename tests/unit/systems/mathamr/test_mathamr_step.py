@@ -22,7 +22,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra graph
 
 from harness.systems.dense.training import loop  # noqa: E402
 from harness.systems.mathamr.encoder import loss  # noqa: E402
-from harness.systems.mathamr.encoder.model import GraphEncoder, groups_of  # noqa: E402
+from harness.systems.mathamr.encoder.model import GraphEncoder, edge_plan  # noqa: E402
 from harness.systems.mathamr.training import checkpoint  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
@@ -148,7 +148,7 @@ def test_a_layer_and_the_head_by_hand() -> None:
     batch = collate([encoded(n, 9) for n in range(3)], SMALL)
     h = torch.randn(len(batch.nodes), 16, dtype=torch.float64)
     layer: Any = encoder.layers[0]
-    groups = groups_of(batch, SMALL)
+    groups = edge_plan(batch, SMALL)
 
     def normed(x: Tensor, norm: Any) -> Tensor:  # noqa: ANN401
         centred = x - x.mean(-1, keepdim=True)
