@@ -125,7 +125,9 @@ def with_written_files(*without: str) -> Callable[[Callable[..., None]], Callabl
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
         def command(*asked: Any, **given: Any) -> None:  # noqa: ANN401  (the values of any options)
-            function(*asked, written=WrittenFiles(**{name: given.pop(name) for name in names}), **given)
+            function(
+                *asked, written=WrittenFiles(**{name: given.pop(name) for name in names if name in given}), **given
+            )
 
         own = list(parameters_of(function).values())
         at = [each.name for each in own].index("written")
