@@ -27,6 +27,7 @@ SCRIPTS: Mapping[str, Sequence[str]] = {
     "graph": ("--steps", "5", "--peer-steps", "1", "--threads", "1", "--without", "RGCNConv"),
     "scale": ("--most", "1000000"),
     "scoring": (),
+    "startup": ("--rounds", "3"),
     "structural": ("--pya0", "2000"),
 }
 

@@ -48,8 +48,8 @@ def _system(name: str) -> Row:
 
     mapping, where = config.load("system", name)
     kind, state = system_state(mapping, name)
-    own = not config.names("system")[name].is_relative_to(data_root())  # those of the harness are tested
-    if kind == "ready" and own:
+    # Those of the harness are tested.
+    if kind == "ready" and not config.names("system")[name].is_relative_to(data_root()):
         from harness.systems.build import key_faults
 
         if faults := key_faults(mapping, where):

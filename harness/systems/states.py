@@ -231,8 +231,8 @@ def registered(configurations: Iterable[Mapping[str, Any]], where: str = "system
 
 def missing_collection(name: str) -> str:
     """Describes a collection that must be obtained manually and is missing; otherwise empty."""
-    collection = load_collection(name)
-    return f"the collection {name} ({collection.state()})" if collection.state().startswith("manual") else ""
+    state = load_collection(name).state()
+    return f"the collection {name} ({state})" if state.startswith("manual") else ""
 
 
 def resources(absent: Sequence[str], corpus: str = "", brought: Mapping[str, str] = MappingProxyType({})) -> str:
