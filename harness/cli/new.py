@@ -1,4 +1,4 @@
-"""The command `new`: a starting point for a collection, a system or a protocol of one's own, which works at once."""
+"""The command `new`: collections, systems, protocols and packages to start from, which work at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.io.console import print_line
 new_app = typer.Typer(
     cls=HelpGroup,
     rich_help_panel=MAKING,
-    help="Write commented templates for your own collection, system or protocol.",
+    help="Write commented templates for your own collection, system, protocol or package.",
     rich_markup_mode=None,
 )
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name: letters, digits, - and _.")]
@@ -50,17 +50,7 @@ def collection(
         return
     if revision or split or subset:
         raise HarnessError("--revision, --split and --subset: need --beir, which names the data set")
-    _write(
-        name,
-        ("collection", "corpus"),
-        {
-            conf / "collection" / f"{name}.yaml": "collection.yaml",
-            conf / "collection" / f"{name}.topics.jsonl": "topics.jsonl",
-            conf / "collection" / f"{name}.qrels": "qrels.txt",
-            conf / "corpus" / f"{name}.yaml": "corpus.yaml",
-            conf / "corpus" / f"{name}.jsonl": "corpus.jsonl",
-        },
-    )
+    _write(name, ("collection", "corpus"), _collection_files(name, conf))
     print_line(f"next: harness run collection={name} corpus={name} system=bm25")
 
 
@@ -112,6 +102,41 @@ def protocol(name: Name) -> None:
     print_line(f"next: harness score RUN... --collection C --protocol {name}")
 
 
+@new_app.command()
+def package(name: Name) -> None:
+    """Write a package to install: a system, a collection, a measure and a command, with its tests."""
+    module, root = _module(name), Path(name)
+    conf = root / module / "conf"
+    files = {
+        root / "pyproject.toml": "package.toml",
+        root / "README.md": "package_readme.md",
+        root / module / "__init__.py": "",
+        root / module / "system.py": "system.py.txt",
+        root / module / "measures.py": "package_measures.py.txt",
+        root / module / "commands.py": "package_commands.py.txt",
+        root / "tests" / f"test_{module}.py": "package_test.py.txt",
+        conf / "system" / f"{name}.yaml": "system.yaml",
+        **_collection_files(name, conf),
+    }
+    if root.exists():
+        raise HarnessError(f"{root}: exists already, and is left as it is; choose another name")
+    measure = f"Gain{module.title().replace('_', '')}"
+    values = {"module": f"{module}.system", "package": module, "measure": measure}
+    _write(name, ("system", "collection", "corpus"), files, values=values)
+    print_line(f"next: pip install -e './{name}[test]'")
+
+
+def _collection_files(name: str, conf: Path) -> dict[Path, str]:
+    """Returns the files of a collection and its corpus below a folder of configurations, and their templates."""
+    return {
+        conf / "collection" / f"{name}.yaml": "collection.yaml",
+        conf / "collection" / f"{name}.topics.jsonl": "topics.jsonl",
+        conf / "collection" / f"{name}.qrels": "qrels.txt",
+        conf / "corpus" / f"{name}.yaml": "corpus.yaml",
+        conf / "corpus" / f"{name}.jsonl": "corpus.jsonl",
+    }
+
+
 def _conf() -> Path:
     """Returns the user's folder of configurations."""
     return Path(os.environ.get("HARNESS_CONF") or "conf")
@@ -155,7 +180,7 @@ def _write(
 
     _check(name, groups, files, module)
     templates = Path(__file__).parent / "templates"
-    texts = {path: read_bytes(templates / template).decode() for path, template in files.items()}
+    texts = {path: read_bytes(templates / template).decode() if template else "" for path, template in files.items()}
     for key, value in {"name": name, "module": module, **values}.items():
         texts = {path: text.replace(f"{{{key}}}", value) for path, text in texts.items()}
     write_all(texts)

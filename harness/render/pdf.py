@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ET
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness.errors import HarnessError
 from harness.render import svg
@@ -42,10 +42,10 @@ def in_fonts(char: str) -> bool:
 
 def render_drawing(drawing: str, name: str, shape: str) -> str | bytes:
     """Renders a drawing in one of `SHAPES`; raises HarnessError as `render_pdf`, unless it is SVG."""
-    return drawing if shape == ".svg" else render_pdf(drawing, name, shape.removeprefix("."))
+    return drawing if shape == ".svg" else render_pdf(drawing, name, "png" if shape == ".png" else "pdf")
 
 
-def render_pdf(drawing: str, name: str, form: str = "pdf") -> bytes:
+def render_pdf(drawing: str, name: str, form: Literal["pdf", "png"] = "pdf") -> bytes:
     """Renders a drawing of `harness.render.svg` as a one-page PDF of its size, in light colours; or as PNG.
 
     The same drawing gives the same bytes. Characters that the fonts lack are replaced by codes as in LaTeX.
@@ -61,8 +61,8 @@ def render_pdf(drawing: str, name: str, form: str = "pdf") -> bytes:
 
     figure = json.dumps(_parts(svg.check(drawing, name), name))
     try:
-        given: dict[str, Any] = {"format": form, "ppi": _DENSITY} if form == "png" else {}
-        made = typst.compile(_TEMPLATE.read_bytes(), font_paths=_own_fonts(), sys_inputs={"figure": figure}, **given)
+        fonts, inputs, ppi = _own_fonts(), {"figure": figure}, _DENSITY if form == "png" else None
+        made = typst.compile(_TEMPLATE.read_bytes(), font_paths=fonts, sys_inputs=inputs, format=form, ppi=ppi)
     except typst.TypstError as error:
         raise HarnessError(f"figure {name}: Typst cannot draw it: {error}") from None
     return bytes(made)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar
 
 from harness.data.trec import Run
@@ -16,6 +20,7 @@ from harness.io import config, interrupt, memory
 from harness.io.arguments import checked_arguments
 from harness.io.console import NO_READER
 from harness.io.names import NAME_RULE, is_tag
+from harness.store.distributions import distribution
 from harness.systems.base import Request, System
 from harness.systems.dense.training.cards import tuned_folders
 from harness.systems.resources import declared
@@ -23,6 +28,23 @@ from harness.systems.states import ABOUT, check_registered, missing_modules
 
 T = TypeVar("T")
 _KINDS: Mapping[type, str] = {bool: "true or false", int: "a whole number", str: "text"}
+
+
+def _package_of(system: object) -> tuple[str, ...]:
+    """Returns the name of the installed package that a system is from; nothing for ours and for modules of no package.
+
+    A package installed in editable mode is found if it is named as its module.
+    """
+    kind = system if isinstance(system, FunctionType) else type(system)
+    top = kind.__module__.partition(".")[0]
+    file = getattr(sys.modules.get(top), "__file__", None)
+    if top == "harness" or file is None:
+        return ()
+    place = Path(file).parent if Path(file).stem == "__init__" else Path(file)
+    found = distribution(top, place)
+    with suppress(metadata.PackageNotFoundError):
+        return (metadata.metadata(top if found is None else found.name)["Name"],)
+    return ()
 
 
 @dataclass(frozen=True)
@@ -87,8 +109,8 @@ class BuiltSystem:
         return frozenset.intersection(*left_out) if left_out else None
 
     def libraries(self) -> tuple[str, ...]:
-        """Returns the distributions of other authors whose versions the metadata file of a run records."""
-        return tuple(dict.fromkeys(self._optional("libraries") or ()))
+        """Returns the distributions whose versions the metadata file of a run records: the system's own, and others."""
+        return tuple(dict.fromkeys((*(self._optional("libraries") or ()), *_package_of(self.system))))
 
     def searches(self) -> bool:
         """Returns whether the system may read a corpus; True if it does not say."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from extension_tools import pip_installed
 from tools import Place, table
 
 from harness.scoring.protocol import Protocol
@@ -252,3 +255,20 @@ def test_a_data_set_with_a_fault_leaves_nothing_behind(tmp_path: Path) -> None:
     told = lines(place, "new", "collection", "mine", "--split", "dev")
     assert told == ["--revision, --split and --subset: need --beir, which names the data set"]
     assert not (place.here / "conf").exists()
+
+
+@pytest.mark.heavy
+def test_a_package_is_installed_and_passes_its_tests(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling", reason="hatchling is not installed: pip install -e '.[test]'")
+    place = Place(tmp_path)
+    assert place.good("new", "package", "my-ir").endswith("next: pip install -e './my-ir[test]'\n")
+    again = place.run("new", "package", "my-ir")
+    fault = "harness: my-ir: exists already, and is left as it is; choose another name\n"
+    assert (again.code, again.err) == (2, fault)
+    site = pip_installed(place.here / "my-ir", tmp_path / "installed")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(place.here / "my-ir" / "tests")]
+    settings = {**place.environment, "PYTHONPATH": str(site)}
+    done = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr  # among them that its version is in the metadata of its run
+    place.environment["PYTHONPATH"] = f"{place.environment.get('PYTHONPATH', '')}:{site}"
+    assert place.good("my-ir-words", "my-ir") == "12 documents, 20.1 words each\n"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import re
+import sys
 from collections.abc import Callable
 from functools import reduce
 from operator import getitem
@@ -19,7 +21,8 @@ from harness.cli import findings
 from harness.collections.corpora import load_corpus
 from harness.formulas.mathml import latexml
 from harness.io import config
-from harness.systems.build import load_system
+from harness.store.provenance import provenance
+from harness.systems.build import BuiltSystem, load_system
 from harness.systems.dense import encoder, models
 from harness.systems.dense.bi_encoder import BiEncoder
 from harness.systems.lexical import runtime
@@ -225,3 +228,21 @@ def test_the_network_is_named(base: str, said: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HARNESS_OFFLINE", "" if base else "1")
     monkeypatch.setenv("no_proxy", "*")
     assert ["network", said] in [row[:2] for row in findings.findings()]
+
+
+def test_the_package_of_a_system_is_recorded_without_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "site-packages"
+    for path, text in (
+        ("own_ranker_here.py", "class Ranker:\n    name = 'own'\n    def __call__(self, request): ...\n"),
+        ("own_ranker_dist-2.5.dist-info/METADATA", "Metadata-Version: 2.1\nName: own-ranker-dist\nVersion: 2.5\n"),
+        ("own_ranker_dist-2.5.dist-info/RECORD", "own_ranker_here.py,,\n"),
+    ):
+        (site / path).parent.mkdir(parents=True, exist_ok=True)
+        (site / path).write_text(text)
+    monkeypatch.syspath_prepend(str(site))
+    ranker = importlib.import_module("own_ranker_here").Ranker()
+    assert BuiltSystem(ranker).libraries() == ("own-ranker-dist",)
+    assert provenance({}, libraries=BuiltSystem(ranker).libraries()).versions["own-ranker-dist"] == "2.5"
+    assert load_system("bm25").libraries() == BuiltSystem(load_system("bm25").system).libraries()
+    assert "mathir-harness" not in load_system("shuffle").libraries()
+    del sys.modules["own_ranker_here"]

@@ -180,19 +180,20 @@ def test_the_leaderboard_of_a_server_is_read_without_a_token(capsys: pytest.Capt
     with answering((200, document), (200, document), (404, {"errors": ["the leaderboard is not built yet"]})) as (
         server, seen,
     ):  # fmt: skip
-        for given in ({"server": f"{server}/lab/submit"}, {"places": [f"{server}/lab/"]}):
+        shown: tuple[dict[str, Any], ...] = ({"server": f"{server}/lab/submit"}, {"places": [f"{server}/lab/"]})
+        for given in shown:
             leaderboard(**given)
             assert capsys.readouterr().out == printed
         assert [path for path, *_ in seen] == ["/lab/api/v1/leaderboard"] * 2
         assert all("authorization" not in headers for _, headers, _ in seen)
         with pytest.raises(HarnessError, match="is not built yet"):
             leaderboard([server])
-        cases: tuple[tuple[dict[str, Any], str], ...] = (
+        refused: tuple[tuple[dict[str, Any], str], ...] = (
             ({"main": "AP"}, f"--main: the lab of {server} says this for its runs; leave it out"),
             ({"final": True}, f"--final: the lab of {server} says this"),
             ({"places": ["x.run"]}, f"{server}: the leaderboard of a server is shown alone"),
         )
-        for given, said in cases:
+        for given, said in refused:
             with pytest.raises(HarnessError, match=re.escape(said)):
                 leaderboard(server=server, **given)
     with pytest.raises(HarnessError, match="leaderboard: name a lab, a folder, run files, or --server URL"):
