@@ -52,7 +52,8 @@ def seeds_sections(results: ExperimentResults) -> Sequence[Section]:
     named = len(row_columns(results))
     of = f"{label}{f', {part}' if part else ''}"
     blocks: list[Block] = [Table("seed-variance", f"Variance of {of}", columns, rows, (note,), named)]
-    needs = _needs(results, part, components)
+    clustered = any(results.clusters(row, part) is not None for row in components)
+    needs = () if clustered else _needs(results, part, components)
     if needs:
         further = ("difference", "error", "of topics alone", "seeds needed")
         columns = (*row_columns(results), Column("against"), *(Column(name, kind="number") for name in further))
@@ -62,7 +63,6 @@ def seeds_sections(results: ExperimentResults) -> Sequence[Section]:
             "suffice, it takes more topics."
         )
         blocks.append(Table("seeds-needed", f"Seeds that a difference in {of} needs", columns, needs, (note,), named))
-    clustered = any(results.clusters(row, part) is not None for row in components)
     blocks.append(Prose((CLUSTERED if clustered else FOR_A_PAPER,)))
     return [Section("Variance of seeds", tuple(blocks))]
 

@@ -54,9 +54,8 @@ class PairDifference:
     n, n_a, n_b : topics that count for both and for each run; of clustered topics, the clusters with such topics.
     mean_a, mean_b : means over the topics that count for both, also if topics are clustered.
     difference, ci_low, ci_high : mean of a - b over topics and its t interval (level: the comparison's `confidence`).
-    sd : standard deviation of the differences (ddof 1); of clustered topics (`harness.scoring.intervals.mean_errors`)
-        and of several collections (`harness.scoring.strata`), sqrt(n) times the standard error of the mean. Exactly 0
-        where the differences are constant.
+    sd : standard deviation of the differences (ddof 1), exactly 0 where they are constant; of clustered topics and of
+        several collections, sqrt(n) times the standard error of the mean (`harness.scoring.intervals`, `.strata`).
     effect_size : Cohen's d for paired samples, difference / sd. None where sd is 0 and the difference is not.
     t, p : two-sided paired t-test. None (undefined) where sd is 0 and the difference is not.
     p_randomization : two-sided paired sign-flip test; always defined.
@@ -190,8 +189,7 @@ def compare(
         None: 10,000, and for the randomization test as many as a corrected p of alpha needs, 10 x family / alpha.
     clusters : topic -> its cluster of dependent topics; None if topics are independent. Means stay those over topics;
         errors are cluster-robust, and the randomization test flips the signs of whole clusters.
-    strata : topic -> its collection; the t-test then leaves out the variance between collections
-        (`harness.scoring.strata.stratified_error`). None: all topics are of one.
+    strata : topic -> its collection (`harness.scoring.strata.stratified_error`); None: all topics are of one.
     correction : the one that tables mark; `maxT` adds the max-statistic permutation test over the tests made here.
     margin, kind : also test equivalence, or non-inferiority of `a`, within this margin (`harness.scoring.equivalence`).
 
@@ -230,13 +228,14 @@ def compare(
     columns = {key: np.full(len(topics), np.nan) for key in product(runs, used)}
     for (run, measure), column in columns.items():
         column[places[run]] = runs[run].column(measure)
+    whole = {(run, measure): float(column[places[run]].mean()) for (run, measure), column in columns.items()}
     of = None if clusters is None else numbers_of_names([clusters[topic] for topic in topics])
     parts = None if strata is None else numbers_of_names([strata[topic] for topic in topics])
     tests = [*product(tested, used)]
     shared = shared_flips(tests, columns, of, plan.permutations, seed) if correction == "maxT" else {}
     rows, highest = [], {measure: parse_measure(measure).highest for measure in used}
     for (a, b), measure in track(tests, "significance tests"):
-        sides = [(columns[run, measure], places[run]) for run in (a, b)]
+        sides = [(columns[run, measure], places[run], whole[run, measure]) for run in (a, b)]
         rows.append(_row(plan, (a, b, measure), highest[measure], sides, (of, parts), shared.get((a, b, measure))))
     found = corrected(plan, rows)
     equivalence = equivalence_tests(found, margins, family=family, alpha=alpha, kind=kind)
@@ -373,7 +372,7 @@ def _row(
     plan: Comparison,
     named: tuple[str, str, str],
     highest: float,
-    sides: Sequence[tuple[Floats, Index]],
+    sides: Sequence[tuple[Floats, Index, float]],
     groups: tuple[Index | None, Index | None],
     shared: tuple[float, float, float | None] | None,
 ) -> PairDifference:
@@ -381,19 +380,19 @@ def _row(
 
     Parameters
     ----------
-    sides : of each run, values by topic and the topics in the order of the run.
+    sides : of each run, values by topic, the topics in the order of the run, and the mean if all of them count.
     groups : numbers of the topics' clusters and collections; None where there is one topic to each, or one collection.
     """
     clusters, strata = groups
     a, b, measure = named
-    counted = [~np.isnan(values) for values, _ in sides]
+    counted = [~np.isnan(values) for values, *_ in sides]
     common = counted[0] & counted[1]
     of = None if clusters is None else numbers_of_names(clusters[common].tolist())
     n = int(np.count_nonzero(common)) if of is None else int(of.max(initial=-1)) + 1
     if n < 2:
         has = f"have {counted_text(n, 'topic' if of is None else 'cluster')} for {measure} in common"
         raise HarnessError(f"runs {a} and {b} {has}; a test needs 2 or more")
-    x, y = (values[common] for values, _ in sides)
+    x, y = (values[common] for values, *_ in sides)
     differences = x - y
     differences[np.abs(differences) <= TOLERANCE] = 0.0
     difference = float(differences.mean())
@@ -421,7 +420,8 @@ def _row(
         p_randomization, p_max_t, p_error = shared
     n_a, n_b = (int(np.count_nonzero(each)) if clusters is None else len(np.unique(clusters[each])) for each in counted)
     # In the run's own topic order: if no topic is dropped, this equals `Scores.mean` to the last bit.
-    mean_a, mean_b = (float(values[order][common[order]].mean()) for values, order in sides)
+    every = bool(common.all())
+    mean_a, mean_b = (mean if every else float(values[order][common[order]].mean()) for values, order, mean in sides)
     error_of_mean = sd / math.sqrt(n)
     return PairDifference(
         a=a,

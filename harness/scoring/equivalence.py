@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, counted_text, suggestion
 from harness.scoring.measures import parse_measure
 
 Kind = Literal["equivalence", "non-inferiority"]
@@ -168,9 +168,10 @@ def describe_equivalence(tests: Sequence[EquivalenceTest], family: int, alpha: f
     margins = {test.measure: test.margin for test in tests}
     one = set(margins.values())
     within = f"{one.pop():g}" if len(one) == 1 else ", ".join(f"{name} {value:g}" for name, value in margins.items())
+    tests_made = counted_text(family, "test")
     one_sided = any(test.kind == "non-inferiority" for test in tests)
     what = f"non-inferiority by {within}: a one-sided" if one_sided else f"equivalence within {within}: two one-sided"
     return (
-        f"{what} paired t-test{'' if one_sided else 's'}, alpha {alpha:g}, Bonferroni over a family of {family} tests; "
+        f"{what} paired t-test{'' if one_sided else 's'}, alpha {alpha:g}, Bonferroni over a family of {tests_made}; "
         f"intervals at level {100 * (1 - 2 * alpha / family):.4g} %; least margin: significant for each larger one"
     )

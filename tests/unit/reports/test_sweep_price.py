@@ -11,8 +11,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.experiments.sweep import SweepPoint, read_points, write_point
+from harness.data.trec import Run
+from harness.experiments.evaluate import compare, evaluate
+from harness.experiments.produce import Produced
+from harness.experiments.sweep import ScoredPart, SweepPoint, read_points, scored_point, write_point
+from harness.experiments.task import task
 from harness.render.model import Prose, Section
+from harness.reports.pair_tests import methods_text
 from harness.reports.sweep import sweep_report
 from harness.reports.sweep_price import claim_words, search_claim
 from harness.scoring.selection import price_of_selection
@@ -95,3 +100,27 @@ def test_dependent_topics_stay_together(tmp_path: Path) -> None:
     once = price_of_selection(np.stack([best, default], axis=1))
     assert claim.price.cross_validated == pytest.approx(once.cross_validated)
     assert json.loads(next(tmp_path.glob("*.json")).read_text())["groups"]["mini-task1"][:3] == ["0", "0", "1"]
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_points_keep_no_values_of_private_judgments(private: bool) -> None:
+    bench = task("mini-task1", measures=["nDCG"])
+    editions = {name: replace(each, private=private) for name, each in bench.collection.editions.items()}
+    bench = replace(bench, collection=replace(bench.collection, editions=editions))
+    run = Run.from_dict("r", {"M.1": {"a1088": 1.0}})
+    made = Produced(run, Path("r.run"), "k", reused=False, basis="b")
+    part = ScoredPart("mini-task1", bench, bench.scorer.protocol, made, bench.scorer(run))
+    found = scored_point({"system": "bm25"}, [part], {}, {}, ())
+    assert [len(values) for values in found.values.values()] == ([] if private else [42])
+
+
+def test_the_methods_sentence_names_the_correction_and_the_margin() -> None:
+    bench = task("mini-task1", measures=["nDCG"])
+    second = {"a": "a1", "b": "a1007"}
+    runs = [Run.from_dict(name, {"M.1": {"a1088": 1.0}, "M.2": {doc: 1.0}}) for name, doc in second.items()]
+    found = evaluate(bench, *runs)
+    said = methods_text(compare(found, correction="maxT", margin=0.02))
+    assert "max-statistic permutation test (Westfall and Young, 1993) over 1 test, which share 10,000" in said
+    tests = "two one-sided paired t-tests, alpha 0.05, Bonferroni over a family of 1 test (Schuirmann, 1987)."
+    assert said.endswith(f"We tested equivalence within 0.02: {tests}")
+    assert methods_text(compare(found)).endswith("after Bonferroni's correction for 1 test.")
