@@ -115,7 +115,7 @@ def with_scoring_options(*without: str) -> Callable[[Callable[..., None]], Calla
 
         @wraps(function)
         def command(runs: list[str] | None = None, **given: Any) -> None:  # noqa: ANN401  (the values of any options)
-            asked = _options(runs, **{name: given.pop(name) for name in list(given) if name in shared})
+            asked = _options(runs or [], **{name: given.pop(name) for name in list(given) if name in shared})
             function(asked, **given)
 
         parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*first, *own, *last)]
