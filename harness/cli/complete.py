@@ -28,12 +28,12 @@ def complete_groups(incomplete: str) -> list[str]:
 
 def papers(incomplete: str) -> list[str]:
     """Returns the papers that begin with a text."""
-    return _names("paper", incomplete)
+    return _names_starting("paper", incomplete)
 
 
 def of(group: str) -> Callable[[str], list[str]]:
     """Returns a function that completes the names of a group of configurations."""
-    return lambda incomplete: _names(group, incomplete)
+    return lambda incomplete: _names_starting(group, incomplete)
 
 
 def anything(incomplete: str) -> list[str]:
@@ -41,7 +41,7 @@ def anything(incomplete: str) -> list[str]:
     from harness.cli.entries import GROUPS
 
     folders = [group.folder for group in GROUPS.values()]
-    known = {name for folder in folders for name in _names(folder, incomplete)}
+    known = {name for folder in folders for name in _names_starting(folder, incomplete)}
     return [*(folder for folder in folders if folder.startswith(incomplete)), *sorted(known)]
 
 
@@ -63,12 +63,12 @@ def overrides(command: str, words: Sequence[str], incomplete: str) -> list[str]:
     """
     keys = _KEYS[command]
     if incomplete == "=" and words and words[-1] in keys:
-        return [f"={name}" for name in _names(words[-1], "")]
+        return [f"={name}" for name in _names_starting(words[-1], "")]
     if len(words) > 1 and words[-1] == "=" and words[-2] in keys:
-        return _names(words[-2], incomplete)
+        return _names_starting(words[-2], incomplete)
     key, equals, begun = incomplete.partition("=")
     if equals:
-        return [f"{key}={name}" for name in _names(key, begun)] if key in keys else []
+        return [f"{key}={name}" for name in _names_starting(key, begun)] if key in keys else []
     if incomplete.startswith("system."):
         return _settings(" ".join(words), incomplete)
     return [word for word in (*(f"{key}=" for key in keys), *_SWITCHES[command]) if word.startswith(incomplete)]
@@ -90,7 +90,7 @@ def _settings(words: str, incomplete: str) -> list[str]:
     return sorted(word for key in keys if (word := f"system.{key}=").startswith(incomplete))
 
 
-def _names(group: str, incomplete: str) -> list[str]:
+def _names_starting(group: str, incomplete: str) -> list[str]:
     from harness.io import config
 
     if group == "hydra/sweeper":

@@ -59,7 +59,7 @@ def configuration_facts(group: str, name: str) -> dict[str, Any]:
         "facts": facts,
         "configuration": mapping,
         "settings": _settings(group, name, mapping),
-        "files": [_file(each) for each in _files(group, name)],
+        "files": [_file_facts(each) for each in _files(group, name)],
         "example": _example(group, name, mapping, path),
     }
     if costs := _estimates(group, name):
@@ -180,7 +180,7 @@ def _files(group: str, name: str) -> Sequence[Resource | RepositoryFolder | Path
     return ()
 
 
-def _file(entry: Resource | RepositoryFolder | Path) -> Facts:
+def _file_facts(entry: Resource | RepositoryFolder | Path) -> Facts:
     """Returns the path of a file that is here, else its name, with its size and state."""
     from harness.sources.cache import mirrored
     from harness.sources.fetch import resource_state

@@ -30,7 +30,14 @@ from harness.systems.states import (
 
 def findings() -> list[list[str]]:
     """Returns rows of (check, state, command to run); the command is empty where the check passes."""
-    rows = [["Python", platform.python_version(), ""], _cache(), _mirror(), _network(), _conf(), _kernels()]
+    rows = [
+        ["Python", platform.python_version(), ""],
+        _cache(),
+        _mirror(),
+        _network(),
+        _configuration_row(),
+        _kernels(),
+    ]
     return [*rows, *_anserini(), *_latexml(), *_extras(), *_models(), *_endpoints()]
 
 
@@ -63,7 +70,7 @@ def _network() -> list[str]:
     return ["network", state, "data must come from HARNESS_MIRROR or the cache"]
 
 
-def _conf() -> list[str]:
+def _configuration_row() -> list[str]:
     folders = config.folders()
     return ["configuration", ", ".join(str(folder) for folder in folders), ""]
 

@@ -69,7 +69,7 @@ def run(cfg: DictConfig | dict[str, Any]) -> float | None:
     settings = with_corpus(settings)
     if overrides:
         return point(settings, overrides, unvaried(cast("DictConfig", cfg)), sweep_folder())
-    return report(settings)
+    return run_and_report(settings)
 
 
 def check_run_settings(settings: RunSettings, sweeping: bool) -> None:
@@ -144,7 +144,7 @@ def _say_corpus(collection: str, corpus: str) -> None:
     log_line(f"corpus: {corpus}, which collection {collection} names; corpus=NAME takes another one")
 
 
-def report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> Finished | None:
+def run_and_report(settings: RunSettings, suffix: str = "", remarks: Sequence[str] = ()) -> Finished | None:
     """Produces, scores and reports one run; returns its record, or None if its judgments are withheld."""
     # Before the task, whose files may have to be fetched: faults of the system's keys are found at once.
     system = build_system(settings.system or {}, "run: system")
@@ -258,7 +258,7 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
         if tuned:
             best = best_of(points, lowest)
             settings = checks.typed(RunSettings, best.settings, "run")
-            report(replace(settings, tune=None), "-tuned", (tuned_remark(points, best, tuned, lowest),))
+            run_and_report(replace(settings, tune=None), "-tuned", (tuned_remark(points, best, tuned, lowest),))
     if failed := failure_lines(points):
         raise HarnessError(*failed)
 

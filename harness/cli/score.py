@@ -239,11 +239,11 @@ def _print_means(evaluation: Evaluation, asked: ScoringOptions) -> None:
 
 
 def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
-    from harness.reports.pair_tests import after, equivalence_table, tests_table
+    from harness.reports.pair_tests import correction_name, equivalence_table, tests_table
 
     out_table(table_lines(tests_table(comparison, label, form="command")))
     said = "* significant" if any(row.marked for row in comparison.rows) else "none is significant"
-    out_wrapped(f"{said} after {after(comparison)}: {comparison.correction}")
+    out_wrapped(f"{said} after {correction_name(comparison)}: {comparison.correction}")
     if comparison.equivalence:
         print_line("")
         print_table(equivalence_table(comparison, label))

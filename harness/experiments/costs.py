@@ -74,7 +74,7 @@ def _seconds_of_epochs(side: Side) -> list[float]:
     return [number for one in _with_parts(side) for number in _numbers(one.get(cost.EPOCHS))]
 
 
-def _epoch(sides: Sequence[Side]) -> float | None:
+def _seconds_per_epoch(sides: Sequence[Side]) -> float | None:
     found = [number for side in sides for number in _seconds_of_epochs(side)]
     return statistics.mean(found) if found else None
 
@@ -112,7 +112,7 @@ def _rate(sides: Sequence[Side]) -> float | None:
 # Key `costs` of an experiment -> column.
 COLUMNS: Mapping[str, CostColumn] = {
     "pairs": CostColumn("pairs trained on", _most(cost.PAIRS)),
-    "epoch": CostColumn("epoch, s", _epoch, 1),
+    "epoch": CostColumn("epoch, s", _seconds_per_epoch, 1),
     "training": CostColumn("training, s", _training, 1),
     "parameters": CostColumn("parameters", _most(cost.PARAMETERS)),
     "memory": CostColumn("memory, MiB", _most(cost.MEMORY, cost.TRAINING_MEMORY), 0, MIB),

@@ -70,7 +70,7 @@ def forecast_cells(cells: Sequence[Forecast]) -> TimeEstimate:
 
 
 def forecast_lines(name: str, experiment: Experiment, scale: str, cells: Sequence[Forecast]) -> Iterator[str]:
-    """Returns the lines of a dry run: the whole experiment, each condition, and the estimate."""
+    """Yields the lines of a dry run: the whole experiment, each condition, and the estimate."""
     conditions = list(dict.fromkeys(each.cell.labels[0] for each in cells))
     seeds = list(dict.fromkeys(each.cell.seed for each in cells if each.cell.seed is not None))
     told = [

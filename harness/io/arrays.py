@@ -40,7 +40,7 @@ class ArrayFile:
         self._length = 0
         self._waiting = array(self.kind.char) if self.kind.char in "BHIbhilqQ" else None
         self._stream = path.open("xb")
-        self._header()
+        self._write_header()
 
     def __len__(self) -> int:
         return self._length + (len(self._waiting) if self._waiting is not None else 0)
@@ -65,7 +65,7 @@ class ArrayFile:
         try:
             if kind is None:
                 self._flush()
-                self._header()
+                self._write_header()
         finally:
             self._stream.close()
 
@@ -78,7 +78,7 @@ class ArrayFile:
         self._stream.write(np.ascontiguousarray(values).data)
         self._length += len(values)
 
-    def _header(self) -> None:
+    def _write_header(self) -> None:
         # NumPy pads the header of a file, so that a larger number of values needs no more bytes.
         description = np.lib.format.dtype_to_descr(self.kind)
         content = {"descr": description, "fortran_order": False, "shape": (self._length,)}

@@ -18,7 +18,7 @@ from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.domains import DOMAIN, domain_section
 from harness.reports.means import comparison_means_table, ranked_by_mean
-from harness.reports.pair_tests import after, equivalence_table, methods_text, tests_table
+from harness.reports.pair_tests import correction_name, equivalence_table, methods_text, tests_table
 from harness.reports.parts import (
     best_words,
     counted_topics,
@@ -221,7 +221,7 @@ def differences_figure(evaluation: Evaluation, comparison: Comparison) -> Figure
     svg = figures.dot_interval([_drawn(row, base) for row in drawn], f"difference in {label}, 95% interval")
     what = f"Mean differences in {label}" + (f" from {base}" if base else "") + (", the best run" if many else "")
     what += _some(len(drawn), len(of_first), "test" if comparison.baseline else "pair")
-    marked = f"; bold: significant after {after(comparison)}" if any(r.marked for r in drawn) else ""
+    marked = f"; bold: significant after {correction_name(comparison)}" if any(r.marked for r in drawn) else ""
     return Figure("differences", what + marked, svg, table)
 
 

@@ -15,7 +15,7 @@ from harness.render.model import Cell, Column, Figure, Prose, Section, Table, nu
 from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.means import evaluation_document
-from harness.reports.pair_tests import after, methods_text, shown_p, test_marks, tests_table
+from harness.reports.pair_tests import correction_name, methods_text, shown_p, test_marks, tests_table
 from harness.reports.parts import best_mean, best_words, equal, protocol_text, provenance_section
 from harness.reports.records import comparison_records, score_records
 from harness.scoring.compare import Comparison
@@ -63,7 +63,7 @@ def joint_means_table(
     n = ", ".join(f"{name} {count}" for name, count in counted.items())
     notes = [f"Topics of the first run: {n}. The last column is the mean over the topics of all collections."]
     if tests and comparison is not None:
-        notes.append(f"Tests: {comparison.correction}; marks after {after(comparison)}.")
+        notes.append(f"Tests: {comparison.correction}; marks after {correction_name(comparison)}.")
     ordered = tuple(row for row, _ in sorted(rows, key=lambda each: each[1]))
     caption = f"{label} by collection"
     return Table(f"collections-{slug(measure)}", caption, (Column("run"), *names), ordered, tuple(notes), row_headers=1)

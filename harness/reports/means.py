@@ -10,7 +10,7 @@ from typing import Any
 from harness.errors import HarnessError, suggestion
 from harness.experiments.evaluate import Evaluation, evaluation_to_json
 from harness.render.model import Cell, Column, Table, number_cell
-from harness.reports.pair_tests import after, test_marks
+from harness.reports.pair_tests import correction_name, test_marks
 from harness.reports.parts import best_mean, counted_topics, equal
 from harness.scoring.compare import Comparison
 from harness.scoring.measures import parse_measure, shown_decimals
@@ -176,7 +176,7 @@ def comparison_means_table(evaluation: Evaluation, comparison: Comparison | None
     columns += [Column(title, kind="number") for title in further]
     notes = [f"Protocol {first.protocol.name}; edition {first.edition}."]
     if comparison is not None:
-        notes.append(f"Tests: {comparison.correction}; marks after {after(comparison)}.")
+        notes.append(f"Tests: {comparison.correction}; marks after {correction_name(comparison)}.")
     return Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes))
 
 

@@ -30,7 +30,7 @@ def shown_drawn_p(value: float, error: float | None) -> Cell:
     return shown if error is None or shown.text.startswith("<") else replace(shown, text=f"{shown.text} ± {error:.4f}")
 
 
-def after(comparison: Comparison) -> str:
+def correction_name(comparison: Comparison) -> str:
     """Returns the correction after which tables of a comparison mark a difference, in words."""
     return "maxT" if comparison.marks == "maxT" else "Bonferroni's correction"
 

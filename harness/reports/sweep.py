@@ -91,7 +91,7 @@ def sweep_report(
             blocks += many_key_figures(valued, names, label, lowest=lowest, after=after)
             searched = search_figure(searched_values, label, lowest=lowest)
             blocks += [block for block in (searched, importance_table(valued, names, label)) if block is not None]
-    lines = () if unranked else _lead(ranked, names, lowest)
+    lines = () if unranked else _lead_sentence(ranked, names, lowest)
     lines += tuple(dict.fromkeys(line for point in done for line in point.said))
     sections = [Section("Configurations", (*((Prose(lines),) if lines else ()), *blocks, table))]
     claim = None if unranked else search_claim(ranked, lowest)
@@ -123,7 +123,7 @@ def sweep_report(
     return Report(f"{title}{subject}", headline, tuple(sections))
 
 
-def _lead(ranked: Sequence[SweepPoint], names: Sequence[str], lowest: bool) -> tuple[str, ...]:
+def _lead_sentence(ranked: Sequence[SweepPoint], names: Sequence[str], lowest: bool) -> tuple[str, ...]:
     """Returns a sentence on how far the first configuration is from the next; nothing if all have its value."""
     label = first_label(ranked[0])
     first = value_of(ranked[0], label)

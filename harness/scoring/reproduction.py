@@ -186,7 +186,14 @@ def topic_orders(
         b = new[topic]
         overlap, cut = rbo(a, b, persistence), rbo_cut(a, b, persistence, depth)
         found = TopicOrder(
-            topic, len(a), len(b), len({*a} & {*b}), _known(union_tau(a, b)), index_tau(a, b), _known(overlap), cut
+            topic,
+            len(a),
+            len(b),
+            len({*a} & {*b}),
+            _none_if_nan(union_tau(a, b)),
+            index_tau(a, b),
+            _none_if_nan(overlap),
+            cut,
         )
         orders.append(found)
     return tuple(orders), tuple(sorted(original.keys() ^ new.keys()))
@@ -353,5 +360,5 @@ def _p(
     return 2 * float(special.stdtr(freedom, -abs(apart) / math.sqrt(variance)))
 
 
-def _known(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     return None if math.isnan(value) else value

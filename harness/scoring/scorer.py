@@ -264,7 +264,7 @@ class Scorer:
         wanted = [measure for measure in self._parsed if order == "given" or measure.tie_bounds]
         results = results or self._results(run, of_run, wanted)
         for graded in sorted({measure.graded for measure in wanted}) if order != "given" else [False]:
-            ranked, primed, counts = self._rank(run, of_run, results, order, graded)
+            ranked, primed, counts = self._rankings_and_counts(run, of_run, results, order, graded)
             judged = self._judged if self.protocol.ideal == "judged" else self._retrieved(ranked)
             for measure in wanted:
                 if order != "given" and measure.graded != graded:
@@ -363,7 +363,7 @@ class Scorer:
         depth = self.protocol.depth
         return depth is not None and len(run) > depth and int(np.bincount(run.topic).max()) > depth
 
-    def _rank(
+    def _rankings_and_counts(
         self, run: Run, of_run: Index, results: _Results, order: Order, graded: bool
     ) -> tuple[Ranked, Ranked, dict[str, int]]:
         """Returns the rankings before and after unjudged documents are removed, and statistics of the run."""

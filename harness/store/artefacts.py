@@ -229,10 +229,10 @@ def _manifest(folder: Path, kind: str, spec: Mapping[str, Any]) -> str:
         name: {"size": path.stat().st_size, "sha256": sha256_file(path), "xxh3": fast_checksum(path)}
         for name, path in _files(folder).items()
     }
-    return _text({"kind": kind, "spec": spec, "files": files})
+    return _checksummed_json({"kind": kind, "spec": spec, "files": files})
 
 
-def _text(content: Mapping[str, Any]) -> str:
+def _checksummed_json(content: Mapping[str, Any]) -> str:
     plain = json.loads(json.dumps(content))  # as it is when it is read again
     return json.dumps({**plain, "sha256": key(plain)}, indent=1, sort_keys=True)
 
@@ -278,7 +278,7 @@ def _expected(folder: Path, kind: str, name: str) -> dict[str, Mapping[str, Any]
         written = (folder / SPEC).read_text(encoding="utf-8")
         content = json.loads(written)
         checksum = content.pop("sha256")
-        right = key(content) == checksum and _text(content) == written
+        right = key(content) == checksum and _checksummed_json(content) == written
         right = right and (content["kind"], key(content["spec"])) == (kind, name)
         return dict(content["files"]) if right else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, HarnessError):
@@ -368,7 +368,7 @@ def collect(days: float) -> list[Artefact]:
 
 
 def _collected(artefact: Artefact, limit: float) -> bool:
-    """Deletes an artifact, unless it is being made or was used meanwhile."""
+    """Deletes an artifact, unless it is being made or was used meanwhile; returns whether it did."""
     folder = artefact.path.parent
     lock = held(folder, artefact.key, f"deletes {artefact.kind}", wait=False)
     with suppress(HeldError), os_errors(folder, "written"), lock:

@@ -71,7 +71,7 @@ class Ray(JobEngine, Launcher):
         found: dict[int, JobReturn] = {}
         try:
             for at, (words, need) in enumerate(zip(job_overrides, self.needed(job_overrides), strict=True)):
-                task = run.options(max_retries=self.max_retries, **self._options(need))
+                task = run.options(max_retries=self.max_retries, **self._ray_options(need))
                 waiting[task.remote(shared, list(words), initial_job_idx + at, here, settings)] = at
             while waiting:
                 for done in ray.wait(list(waiting), timeout=1.0)[0]:
@@ -85,7 +85,7 @@ class Ray(JobEngine, Launcher):
                 ray.cancel(task, force=True)
         return [found[at] for at in range(len(job_overrides))]
 
-    def _options(self, need: Resources) -> dict[str, Any]:
+    def _ray_options(self, need: Resources) -> dict[str, Any]:
         declared = {name: getattr(need, name) for name in self.defaults}
         cpus, gpus, memory = (self.defaults[name] if n is None else n for name, n in declared.items())
         found = {"num_cpus": cpus, "num_gpus": gpus}

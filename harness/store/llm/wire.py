@@ -100,7 +100,7 @@ class Wire:
         HarnessError
             A retry cannot succeed: the key is refused, or the model is unknown or not the requested one.
         """
-        more = dict(request["parameters"]) | _form(request)
+        more = dict(request["parameters"]) | _format_parameters(request)
         create = self._client.chat.completions.with_streaming_response.create
         call = partial(create, model=request["model"], messages=request["messages"], extra_body=more)
         body = self._send(call)
@@ -277,7 +277,7 @@ def _bounded(stream: Any, seconds: float) -> Any:  # noqa: ANN401
     return type("Bounded", (kind,), {"__iter__": chunks, "close": lambda _: stream.close()})()
 
 
-def _form(request: Mapping[str, Any]) -> dict[str, Any]:
+def _format_parameters(request: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the request parameters that specify the format of the answer."""
     schema, schemas = request.get("schema"), request.get("schemas")
     if schema is None or schemas == "none":
