@@ -128,18 +128,18 @@ def compare(
     rated = {"Swiss order": read_ratings(folders["rate"] / RATINGS)}
     if exhaustive:
         rated["exhaustive order"] = of_all_pairs(settings.judge, settings.rate, folders)
-    orders = {name: {each.target: each.by_candidate() for each in found} for name, found in rated.items()}
+    orders = {name: {each.target: each.by_candidate() for each in ratings} for name, ratings in rated.items()}
     drawn = people.pairs_to_judge(orders["Swiss order"], pairs, seed)
     problems = read_problems(folders["databank"] / PROBLEMS)
     made = people.ask(drawn, problems, person, choices, input, print_line)
     print_line(f"\n{made} choices added to {choices}")
     for name, order in orders.items():
-        found = people.people_agreement(people.read_choices(choices), order)
-        if found.choices:
-            said = f"{found.agreed} of {found.choices} choices agree with the {name}"
-            print_line(f"{said} (95% interval {found.low:.3f} to {found.high:.3f})")
-        if found.unknown:
-            print_line(f"{found.unknown} choices are of candidates that the {name} does not have: left out")
+        agreement = people.people_agreement(people.read_choices(choices), order)
+        if agreement.choices:
+            said = f"{agreement.agreed} of {agreement.choices} choices agree with the {name}"
+            print_line(f"{said} (95% interval {agreement.low:.3f} to {agreement.high:.3f})")
+        if agreement.unknown:
+            print_line(f"{agreement.unknown} choices are of candidates that the {name} does not have: left out")
 
 
 @build_app.command()
@@ -204,8 +204,8 @@ def report(
         orders = {each.target: each.by_candidate() for each in rated}
         beside = replace(beside, people={"Swiss order": people.people_agreement(people.read_choices(choices), orders)})
     if truth is not None:
-        found = relevant_above(rated, _relevant(truth, [source.name for source in settings.databank.sources]))
-        beside = replace(beside, truth=(truth, found))
+        agreement = relevant_above(rated, _relevant(truth, [source.name for source in settings.databank.sources]))
+        beside = replace(beside, truth=(truth, agreement))
     if judge is not None:
         other = pipeline.load_settings(judge)[0].judge
         beside = replace(beside, second=(other.named(), *judging.second_opinion(other, folders)))
@@ -220,12 +220,12 @@ def _relevant(collection: str, sources: Sequence[str]) -> dict[str, list[str]]:
     from harness.collections.load import load_collection
     from harness.scoring.protocol import load_protocol
 
-    found = load_collection(collection)
-    least = load_protocol(found.protocol).relevant_from
+    judged_collection = load_collection(collection)
+    least = load_protocol(judged_collection.protocol).relevant_from
     return {
         f"{source}-{topic}": [f"{source}-{doc}" for doc, grade in docs.items() if grade >= least]
         for source in sources
-        for topic, docs in found.qrels().to_dict().items()
+        for topic, docs in judged_collection.qrels().to_dict().items()
     }
 
 

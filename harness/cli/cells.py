@@ -83,15 +83,15 @@ def run_cells(planned: Sequence[PlannedCell], measures: Sequence[str], name: str
         check_writable(runs)
     ended = {} if launch.chosen() == BASIC else _launched([planned[at] for at in order], measures, plans, name)
     made: set[_Run] = set()
-    found: dict[int, Outcome] = {}
+    done: dict[int, Outcome] = {}
     for at in track(order, "cells"):
         each = planned[at]
-        log_line(f"cell {len(found) + 1} of {len(order)}: {in_words(each.cell)}")
+        log_line(f"cell {len(done) + 1} of {len(order)}: {in_words(each.cell)}")
         if each.run in made:  # with reuse=false, too, one run serves several editions
             each = replace(each, settings=replace(each.settings, reuse=True))
-        found[at] = _outcome(each, measures, tasks, written, ended.get(each.run), plans.get(each.run, (None, None))[1])
+        done[at] = _outcome(each, measures, tasks, written, ended.get(each.run), plans.get(each.run, (None, None))[1])
         made.add(each.run)
-    return tuple(found[at] for at in range(len(planned)))
+    return tuple(done[at] for at in range(len(planned)))
 
 
 def _plans(
@@ -101,12 +101,12 @@ def _plans(
 
     Cells with a fault that is seen here are left to `_outcome`, which reports it.
     """
-    found: dict[_Run, tuple[Path | None, Plan]] = {}
+    plans: dict[_Run, tuple[Path | None, Plan]] = {}
     for each in track(planned, "finished cells"):
-        if each.run not in found and not missing_requirement(each.settings):
+        if each.run not in plans and not missing_requirement(each.settings):
             with suppress(HarnessError):
-                found[each.run] = finished_run(each, measures, tasks)
-    return found
+                plans[each.run] = finished_run(each, measures, tasks)
+    return plans
 
 
 def _launched(
@@ -144,9 +144,9 @@ def make_run(content: Mapping[str, Any]) -> dict[str, str]:
     import_from_here()
     settings = typed(RunSettings, content["settings"], "run")
     try:
-        found = task_of(settings, name_of(settings.collection), settings.edition, _TASKS, content["measures"])
+        task = task_of(settings, name_of(settings.collection), settings.edition, _TASKS, content["measures"])
         system = build_system(settings.system or {}, "run: system")
-        produced = produce_run(settings, system, found, content["suffix"], content["plan"])
+        produced = produce_run(settings, system, task, content["suffix"], content["plan"])
     except (SystemRaisedError, ArtefactBusy):
         raise
     except HarnessError as error:
@@ -212,13 +212,13 @@ def _outcome(
             return replace(outcome, reason=lacking, lacking=True)
         if ended is not None and ended.state != "made":
             return replace(outcome, reason=ended.lines[0], lacking=ended.lacking, log=ended.log)
-        found = task_of(settings, name_of(settings.collection), settings.edition, tasks, measures)
+        task = task_of(settings, name_of(settings.collection), settings.edition, tasks, measures)
         system = build_system(configuration, "run: system")
-        produced = _produced(each, system, found, ended, plan)
+        produced = _produced(each, system, task, ended, plan)
         if written.setdefault(produced.path, produced.key) != produced.key:
             raise HarnessError(f"{produced.path}: is the run of another cell, too; give each system a name of its own")
-        scores = found.scorer(produced.run)
-        warned = cautions(Evaluation(found, (produced.run,), (scores,), {}))
+        scores = task.scorer(produced.run)
+        warned = cautions(Evaluation(task, (produced.run,), (scores,), {}))
         notes = run_remarks(settings, system, produced)
     except HarnessError as error:
         if isinstance(error, SystemRaisedError):
@@ -229,7 +229,7 @@ def _outcome(
         name=produced.run.name,
         run=produced.path,
         sha256=produced.run.sha256,
-        task=found,
+        task=task,
         scores=scores,
         notes=notes,
         cautions=warned,
@@ -251,8 +251,8 @@ def _produced(
 
 def missing_resource(settings: RunSettings) -> str:
     """Returns the resource that a cell lacks, without fetching it; empty if none."""
-    if found := missing_requirement(settings):
-        return found
+    if requirement := missing_requirement(settings):
+        return requirement
     parts = list(states.nested_configurations(settings.system or {}))
     if absent := states.missing_models(parts):
         return states.model_lines(absent[0], states.by_hand(parts))[0]
@@ -265,8 +265,8 @@ def missing_resource(settings: RunSettings) -> str:
 def missing_requirement(settings: RunSettings) -> str:
     """Returns what a system needs and a run does not fetch, with the command that installs it; empty if nothing."""
     parts = list(states.nested_configurations(settings.system or {}))
-    if (found := states.registered(parts)) is not None:
-        return " ".join(found) if found[0] == "needs" else ": ".join(found)
+    if (lack := states.registered(parts)) is not None:
+        return " ".join(lack) if lack[0] == "needs" else ": ".join(lack)
     topics = load_collection(name_of(settings.collection)).topic_file
     return states.missing_modules(parts) or states.by_language(parts).get(topics.language if topics else "", "")
 
@@ -274,8 +274,8 @@ def missing_requirement(settings: RunSettings) -> str:
 def fetchable_missing(settings: RunSettings) -> bool:
     """Returns whether a model, the collection or the corpus is missing, which a run would have fetched if it could."""
     collection, corpus = name_of(settings.collection), settings.corpus and name_of(settings.corpus)
-    found = [load_collection(collection).state(), *([load_corpus(corpus).state()] if corpus else [])]
-    return set(found) != {"here"} or bool(states.missing_models(states.nested_configurations(settings.system or {})))
+    data = [load_collection(collection).state(), *([load_corpus(corpus).state()] if corpus else [])]
+    return set(data) != {"here"} or bool(states.missing_models(states.nested_configurations(settings.system or {})))
 
 
 def in_words(cell: ExperimentCell) -> str:

@@ -67,21 +67,21 @@ def check_command(
         if not exists(str(path)):
             raise HarnessError(f"{path}: no such file")
     against = _against(collection, qrels, topics, edition, corpus, quiet)
-    found = [
+    places = [
         place
         for name, path in zip(names, paths, strict=True)
         for place in checked(path, against, run_format, name=name or None)
     ]
-    lines = _text(found, len(paths))
-    report = "\n".join(lines) if form == "text" else json.dumps(_sarif(found), indent=1)
+    lines = _text(places, len(paths))
+    report = "\n".join(lines) if form == "text" else json.dumps(_sarif(places), indent=1)
     if output is not None:
         write_atomic(output, f"{report}\n")
     for line in lines if form == "text" or output is not None else [report]:
         print_line(line)
-    if fail_on != "never" and any(finding.rule.refused for _, _, finding in found):
+    if fail_on != "never" and any(finding.rule.refused for _, _, finding in places):
         raise typer.Exit(2)
     fails = _LEVELS[: _LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
-    if any(finding.rule.level in fails for _, _, finding in found):
+    if any(finding.rule.level in fails for _, _, finding in places):
         raise typer.Exit(1)
 
 
@@ -101,27 +101,27 @@ def checked(
     except HarnessError as error:  # a damaged archive
         reasons = [line.removeprefix(f"{path}: ") for line in error.lines]
         return [(str(path), 0, Finding(RULES["format"], reason)) for reason in reasons]
-    found = inspect(run, against)
-    lines = line_numbers(data) if any(finding.row is not None for finding in found) else []
-    return [(str(path), finding.line if finding.row is None else lines[finding.row], finding) for finding in found]
+    findings = inspect(run, against)
+    lines = line_numbers(data) if any(finding.row is not None for finding in findings) else []
+    return [(str(path), finding.line if finding.row is None else lines[finding.row], finding) for finding in findings]
 
 
-def _text(found: Sequence[Place], runs: int) -> list[str]:
+def _text(places: Sequence[Place], runs: int) -> list[str]:
     lines = []
-    for path, line, finding in found:
+    for path, line, finding in places:
         where = f"{path}:{line}" if line else path
         lines.append(printable(f"{where}: {finding.rule.level}: {finding.message} [{finding.rule.name}]"))
-    counts: Counter[str] = Counter(finding.rule.level for _, _, finding in found)
+    counts: Counter[str] = Counter(finding.rule.level for _, _, finding in places)
     said = ", ".join(f"{counts[level]} {level}{'' if counts[level] == 1 else 's'}" for level in _LEVELS[:-1])
     return [*lines, f"{runs} {'run' if runs == 1 else 'runs'} checked: {said}"]
 
 
-def _sarif(found: Sequence[Place]) -> dict[str, object]:
+def _sarif(places: Sequence[Place]) -> dict[str, object]:
     from harness.render.sarif import SarifFinding, SarifRule, sarif
     from harness.scoring.inspection import RULES
     from harness.version import __version__
 
-    results = [SarifFinding(finding.rule.name, finding.message, path, line) for path, line, finding in found]
+    results = [SarifFinding(finding.rule.name, finding.message, path, line) for path, line, finding in places]
     rules = [SarifRule(rule.name, rule.level, rule.title, rule.help) for rule in RULES.values()]
     return sarif(results, rules, "mathir-harness", __version__)
 
@@ -152,30 +152,30 @@ def _against(
         if edition is not None:
             raise HarnessError("--edition: goes with --collection")
         return InspectionContext(documents=None if documents is None else frozenset(documents.ids()))
-    found = local_collection(qrels, topics) if qrels is not None else load_collection(str(collection))
-    for reader in foreign_readers(found, corpus):
+    judged_collection = local_collection(qrels, topics) if qrels is not None else load_collection(str(collection))
+    for reader in foreign_readers(judged_collection, corpus):
         module = reader.partition(":")[0]
         if not installed(module, here=False):
             raise HarnessError(
                 f"reader {reader!r}: module {module!r} is not installed, and 'check' runs no code found here; "
                 "install the package, or name the judgments with --qrels"
             )
-    protocol = load_protocol(found.protocol)
-    chosen = found.edition(edition)
+    protocol = load_protocol(judged_collection.protocol)
+    chosen = judged_collection.edition(edition)
     if chosen.private and not quiet:
         log_line(f"edition {chosen.name} is private: nothing is checked against its judgments")
-    known = found.known_topics()
+    known = judged_collection.known_topics()
     keys = None
     if protocol.deduplicate and not (documents is not None and documents.ids_are_keys):
-        keys = (documents.keys() if documents is not None else None) or found.keys()
+        keys = (documents.keys() if documents is not None else None) or judged_collection.keys()
     ids_are_keys = documents is not None and documents.ids_are_keys
     scorer = None
     # Judgments are of keys, to which something must map the documents.
     if not chosen.private and (not protocol.deduplicate or keys is not None or ids_are_keys):
-        scorer = task(found, edition=chosen.name, keys=keys, ids_are_keys=ids_are_keys).scorer
+        scorer = task(judged_collection, edition=chosen.name, keys=keys, ids_are_keys=ids_are_keys).scorer
     return InspectionContext(
         known,
-        known if chosen.private else frozenset(found.qrels(chosen.name).topics),
+        known if chosen.private else frozenset(judged_collection.qrels(chosen.name).topics),
         None if documents is None else frozenset(documents.ids()),
         None if scorer is None else scorer.qrels.judged(),
         keys,

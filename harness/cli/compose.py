@@ -107,15 +107,15 @@ def composed_alone(command: str, given: argparse.Namespace) -> dict[str, Any] | 
     chosen = dict(word.split("=", 1) for word in given.overrides if is_plain(word))
     if any(flags.values()) or len(chosen) < len(given.overrides) or chosen.keys() - set(ALONE[command]):
         return None
-    found = dict(config.read_file(config.folders()[0] / f"{command}.yaml"))
-    listed = [entry for entry in found.pop("defaults") if isinstance(entry, dict)]
-    del found["hydra"]
+    composed = dict(config.read_file(config.folders()[0] / f"{command}.yaml"))
+    listed = [entry for entry in composed.pop("defaults") if isinstance(entry, dict)]
+    del composed["hydra"]
     for group, name in {**{key: name for entry in listed for key, name in entry.items()}, **chosen}.items():
         if group in GROUPS[command] and name is not None:
-            found[group] = config.composed(group, name, config.names(group)[name])
-            if "defaults" in found[group] or not is_literal(found[group]):
+            composed[group] = config.composed(group, name, config.names(group)[name])
+            if "defaults" in composed[group] or not is_literal(composed[group]):
                 return None
-    return found
+    return composed
 
 
 def _check_plugins(command: str, overrides: Sequence[str], sweep: Mapping[str, Any], multirun: bool) -> None:

@@ -47,12 +47,12 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
         raise typer.Exit(2)
 
 
-def _split(found: Sequence[Sequence[str]]) -> tuple[dict[str, str], dict[str, list[str]], dict[str, list[str]]]:
+def _split(checks: Sequence[Sequence[str]]) -> tuple[dict[str, str], dict[str, list[str]], dict[str, list[str]]]:
     """Returns check -> state of what works; command -> what it installs; manual step -> what it makes available."""
-    works = {check: state for check, state, remedy in found if not remedy}
+    works = {check: state for check, state, remedy in checks if not remedy}
     missing: dict[str, dict[str, None]] = {}
     manual: dict[str, dict[str, None]] = {}
-    for check, state, remedy in found:
+    for check, state, remedy in checks:
         kind, _, name = check.partition(" ")
         if kind == "model" and remedy.startswith(_FETCH):
             missing.setdefault(f"{_FETCH}MODEL", {})[name] = None

@@ -132,13 +132,13 @@ def _sweep(name: str) -> Row:
 
 def swept(mapping: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """Returns parameter -> values of the configuration of a sweep; raises HarnessError if it is not a mapping."""
-    found = mapping
+    level = mapping
     for depth, key in enumerate(keys := ("hydra", "sweeper", "params"), 1):
-        inner = found.get(key, {})
+        inner = level.get(key, {})
         if not isinstance(inner, Mapping):
             raise HarnessError(f"{where}: key '{'.'.join(keys[:depth])}' is {inner!r}, expected a mapping")
-        found = inner
-    return found
+        level = inner
+    return level
 
 
 def _titled(group: str) -> Callable[[str], Row]:
@@ -242,8 +242,8 @@ def find(name: str, group: str | None = None) -> tuple[str, str]:
     (('systems', 'bm25'), ('papers', 'crossmath'))
     """
     searched = [group_of(group)] if group else list(GROUPS)
-    found = groups_with(name, searched)
-    if not found:
+    groups = groups_with(name, searched)
+    if not groups:
         known = [each for place in searched for each in config.names(GROUPS[place].folder)]
         what = GROUPS[searched[0]].folder if group else "name"
         near = suggestion(name, known)
@@ -255,11 +255,11 @@ def find(name: str, group: str | None = None) -> tuple[str, str]:
             else "see: harness list"
         )
         raise HarnessError(f"{what} {name!r} is unknown; {remedy}")
-    if "papers" in found:
+    if "papers" in groups:
         return "papers", name
-    if len(found) > 1:
-        raise HarnessError(f"{name!r} names {len(found)} things: {' or '.join(show_commands(name, found))}")
-    return found[0], name
+    if len(groups) > 1:
+        raise HarnessError(f"{name!r} names {len(groups)} things: {' or '.join(show_commands(name, groups))}")
+    return groups[0], name
 
 
 def groups_with(name: str, searched: Iterable[str] = GROUPS) -> list[str]:
@@ -287,7 +287,7 @@ def _row(group: str, name: str) -> Row:
         return {"name": name, "state": "broken", "title": error.lines[0]}
 
 
-def chosen(found: Sequence[Row], *, ready: bool = False, paper: str = "", needs: str = "") -> list[Row]:
+def chosen(candidates: Sequence[Row], *, ready: bool = False, paper: str = "", needs: str = "") -> list[Row]:
     """Returns the rows that are ready, belong to a paper, or need something that contains a word.
 
     Examples
@@ -298,7 +298,7 @@ def chosen(found: Sequence[Row], *, ready: bool = False, paper: str = "", needs:
     """
     return [
         row
-        for row in found
+        for row in candidates
         if (not ready or row.get("state") in AVAILABLE)
         and (not paper or row.get("paper") == paper)
         and (not needs or needs.casefold() in row.get("missing", "").casefold())

@@ -72,29 +72,29 @@ def experiment(cfg: DictConfig) -> Finished | None:
     import_from_here()
     settings = checked(RunSettings, cfg, "run")
     name = str(HydraConfig.get().runtime.choices["experiment"])
-    found = load_experiment(name)
+    design = load_experiment(name)
     given = [word for word in HydraConfig.get().overrides.task if override_key(word) not in OF_ALL]
-    more = [_function(named) for named in found.sections]
+    more = [_function(named) for named in design.sections]
     scale = plan.FULL if settings.scale is None else settings.scale
-    cells = _all_cells(found, given, scale)
-    chosen = found.restricted(cells, settings.only)
+    cells = _all_cells(design, given, scale)
+    chosen = design.restricted(cells, settings.only)
     with without_downloads("a dry run downloads nothing") if settings.dry else nullcontext():
-        planned = _composed(chosen, _suffixes(found, cells, scale), settings)
-        _check_chosen_blindly(found, planned, name)
-        missing = [] if settings.scale else _missing_at_full(found, planned)
+        planned = _composed(chosen, _suffixes(design, cells, scale), settings)
+        _check_chosen_blindly(design, planned, name)
+        missing = [] if settings.scale else _missing_at_full(design, planned)
         if not settings.only:  # a part may have none of the topics
-            _check_pages(found, planned, name)
+            _check_pages(design, planned, name)
         if settings.dry:
-            for line in forecast_lines(name, found, scale, _forecast(planned, found.measures)):
+            for line in forecast_lines(name, design, scale, _forecast(planned, design.measures)):
                 print_line(line)
             for line in missing[:1]:
                 print_line(line)
             return None
     if missing:
         raise HarnessError(f"experiment {name}: {missing[0]}", *missing[1:])
-    made = run_cells(planned, found.measures, name)
+    made = run_cells(planned, design.measures, name)
     only = dict(settings.only or {})
-    results = ExperimentResults(name, found, made, only, tuple(given), settings.alpha, settings.seed, scale)
+    results = ExperimentResults(name, design, made, only, tuple(given), settings.alpha, settings.seed, scale)
     faults = grouped_by_reason([(outcome.cell, outcome.reason) for outcome in made if outcome.reason])
     if all(outcome.reason for outcome in made):
         raise HarnessError(f"experiment {name}: no cell could be run", *faults)
@@ -134,10 +134,10 @@ def finished_runs(
     seeds : number of seeds, from the first; None for all.
     conditions : those whose cells are looked for; none for all.
     """
-    found = load_experiment(name)
+    design = load_experiment(name)
     scale = scale or plan.FULL
-    cells = _all_cells(found, (), scale)
-    values = found.scale_of(scale).seeds or (found.seeds.values if found.seeds else ())
+    cells = _all_cells(design, (), scale)
+    values = design.scale_of(scale).seeds or (design.seeds.values if design.seeds else ())
     few = None if seeds is None else (None, *map(str, values[:seeds]))
     chosen = [cell for cell in cells if few is None or cell.seed in few]
     chosen = [cell for cell in chosen if not conditions or cell.labels[0] in conditions]
@@ -145,14 +145,14 @@ def finished_runs(
     tasks: dict[str, Task] = {}
     made = []
     with without_downloads("only finished runs are looked for"):
-        for each in _composed(chosen, _suffixes(found, cells, scale), settings):
+        for each in _composed(chosen, _suffixes(design, cells, scale), settings):
             named = f"{(each.settings.system or {}).get('name')}{each.suffix}.run"
             if not Path(runs, name_of(each.settings.collection), named).is_file() or missing_resource(each.settings):
                 continue
             with suppress(HarnessError):
-                path, _ = finished_run(each, found.measures, tasks)
+                path, _ = finished_run(each, design.measures, tasks)
                 if path is not None:
-                    row = found.row(each.cell.labels)
+                    row = design.row(each.cell.labels)
                     collection, corpus = name_of(each.settings.collection), name_of(each.settings.corpus)
                     where = (collection, each.settings.edition or "", corpus)
                     made.append(CellRun(row, str(each.cell.seed or ""), *where, path))
@@ -193,49 +193,49 @@ def _function(named: str) -> Callable[[ExperimentResults], Sequence[Section]]:
     return sections
 
 
-def _missing_at_full(found: Experiment, planned: Sequence[PlannedCell]) -> list[str]:
+def _missing_at_full(design: Experiment, planned: Sequence[PlannedCell]) -> list[str]:
     """Returns a line with the remedy, then the resources that an experiment with reduced scales lacks at full scale."""
-    others = [scale for scale in found.scale if scale != plan.FULL]
+    others = [scale for scale in design.scale if scale != plan.FULL]
     if not others:
         return []
     lacking = [(each.cell, why) for each in planned if (why := missing_resource(each.settings))]
     told = grouped_by_reason([(cell, why) for cell, why in lacking if not why.startswith(_NOWHERE)])
-    if "gpu" in found.scale_of(plan.FULL).needs and not hardware.gpu():
+    if "gpu" in design.scale_of(plan.FULL).needs and not hardware.gpu():
         told.insert(0, "needs a GPU that torch finds")
     if not told:
         return []
-    ways = "; or ".join(f"scale={scale} for a reduced version: {found.scale[scale].says}" for scale in others)
+    ways = "; or ".join(f"scale={scale} for a reduced version: {design.scale[scale].says}" for scale in others)
     remedy = f"use scale=full to run the available cells, or {ways}"
     return [f"some resources for the full experiment are missing; {remedy}", *told]
 
 
-def _lists(found: Experiment) -> dict[str, Mapping[str, Sequence[str]]]:
+def _lists(design: Experiment) -> dict[str, Mapping[str, Sequence[str]]]:
     """Returns the overrides of each label, of the conditions and of each axis."""
-    return {**found.axes, plan.CONDITION: {name: condition.overrides for name, condition in found.conditions.items()}}
+    return {**design.axes, plan.CONDITION: {name: condition.overrides for name, condition in design.conditions.items()}}
 
 
-def _all_cells(found: Experiment, given: Sequence[str], scale: str) -> tuple[ExperimentCell, ...]:
+def _all_cells(design: Experiment, given: Sequence[str], scale: str) -> tuple[ExperimentCell, ...]:
     """Returns all cells with the overrides of the command line; raises HarnessError if one sets a key that varies."""
-    lists = [*_lists(found).values(), {"": found.scale_of(scale).changes}]
+    lists = [*_lists(design).values(), {"": design.scale_of(scale).changes}]
     varied = {override_key(word) for of in lists for overrides in of.values() for word in overrides}
-    varied |= {tuned for condition in found.conditions.values() for tuned in condition.tune or ()}
-    varied |= {found.seeds.key} if found.seeds is not None else set()
+    varied |= {tuned for condition in design.conditions.values() for tuned in condition.tune or ()}
+    varied |= {design.seeds.key} if design.seeds is not None else set()
     for word in given:
         if word.startswith("~") or override_key(word).partition(".")[0] not in SETS:
             raise HarnessError(f"run: {word}: an experiment sets no such key")
         if override_key(word) in varied:
             raise HarnessError(f"run: {word}: the experiment varies this key; to run a part of it, say only=...")
-    return found.cells(given, scale)
+    return design.cells(given, scale)
 
 
-def _suffixes(found: Experiment, cells: Sequence[ExperimentCell], scale: str) -> dict[ExperimentCell, str]:
+def _suffixes(design: Experiment, cells: Sequence[ExperimentCell], scale: str) -> dict[ExperimentCell, str]:
     """Returns the suffix of each cell's run: the keys that conditions, axes and seeds set, and the scale.
 
     A key counts whether or not another cell has another value, so that removing a label renames no other run.
     """
-    given = {override_key(word) for of in _lists(found).values() for words in of.values() for word in words}
-    tuned = {override_key(f"{key}=") for condition in found.conditions.values() for key in condition.tune or ()}
-    seed = {override_key(f"{found.seeds.key}=")} if found.seeds is not None else set()
+    given = {override_key(word) for of in _lists(design).values() for words in of.values() for word in words}
+    tuned = {override_key(f"{key}=") for condition in design.conditions.values() for key in condition.tune or ()}
+    seed = {override_key(f"{design.seeds.key}=")} if design.seeds is not None else set()
     varied = (given | tuned | seed) - {"system.name"}
     suffixes: dict[ExperimentCell, str] = {}
     at_scale = "" if scale == plan.FULL else f"-{scale}"
@@ -315,18 +315,18 @@ def _check_files(planned: Iterable[PlannedCell]) -> None:
             raise HarnessError(f"experiment: {both} are different runs of one name, {name!r}; {right}")
 
 
-def _check_chosen_blindly(found: Experiment, planned: Iterable[PlannedCell], name: str) -> None:
+def _check_chosen_blindly(design: Experiment, planned: Iterable[PlannedCell], name: str) -> None:
     """Raises HarnessError if settings or seeds are to be chosen on the topics that they are reported on."""
     marks: dict[tuple[str, str | None], same_topics.Marks] = {}
     sets: dict[Labels, dict[str, tuple[str, str | None]]] = {}
     for each in planned:
         labels, settings = each.cell.labels, each.settings
         by_sets = (
-            found.tune_on == "sets" if each.cell.point else found.seeds is not None and found.seeds.best == "others"
+            design.tune_on == "sets" if each.cell.point else design.seeds is not None and design.seeds.best == "others"
         )
-        if by_sets and found.part(labels):
+        if by_sets and design.part(labels):
             at = (name_of(settings.collection), settings.edition)
-            sets.setdefault(found.row(labels), {})[found.part(labels)] = at
+            sets.setdefault(design.row(labels), {})[design.part(labels)] = at
     faults = []
     for one, other in dict.fromkeys(pair for of in sets.values() for pair in combinations(of.items(), 2)):
         try:
@@ -342,9 +342,9 @@ def _check_chosen_blindly(found: Experiment, planned: Iterable[PlannedCell], nam
     refuse(faults)
 
 
-def _check_pages(found: Experiment, planned: Iterable[PlannedCell], name: str) -> None:
+def _check_pages(design: Experiment, planned: Iterable[PlannedCell], name: str) -> None:
     """Raises HarnessError if the key `pages` names a topic of no collection, before any cell is run."""
-    wanted = set(found.pages) - {plan.ALL}
+    wanted = set(design.pages) - {plan.ALL}
     if not wanted:
         return
     known: set[str] = set()
@@ -360,19 +360,19 @@ def _check_pages(found: Experiment, planned: Iterable[PlannedCell], name: str) -
 def _forecast(planned: Sequence[PlannedCell], measures: Sequence[str]) -> list[Forecast]:
     """Returns a forecast for each cell; runs and fetches nothing."""
     tasks: dict[str, Task] = {}
-    found = []
+    forecasts = []
     for each in track(planned, "cells"):
         cell = each.cell
         if lacking := missing_resource(each.settings):
-            found.append(Forecast(cell, reason=lacking))
+            forecasts.append(Forecast(cell, reason=lacking))
             continue
         try:
             path, _ = finished_run(each, measures, tasks)
         except HarnessError as error:
-            found.append(Forecast(cell, reason=error.lines[0]))
+            forecasts.append(Forecast(cell, reason=error.lines[0]))
             continue
-        found.append(Forecast(cell, None if path is None else _seconds(path)))
-    return found
+        forecasts.append(Forecast(cell, None if path is None else _seconds(path)))
+    return forecasts
 
 
 def _seconds(run: Path) -> float:

@@ -115,11 +115,11 @@ def collection(
 
     if output is None:
         raise HarnessError("--output FOLDER: where the collection is written")
-    found = load_collection(name)
-    searched = corpus or found.corpus
+    source = load_collection(name)
+    searched = corpus or source.corpus
     if not searched:
         raise HarnessError(f"collection {name} names no corpus; name the one of its documents with --corpus NAME")
-    find_readers(found, searched)
-    written = export(found, load_corpus(searched), form, output, edition=edition, judgments=judgments, rounded=rounded)
+    find_readers(source, searched)
+    written = export(source, load_corpus(searched), form, output, edition=edition, judgments=judgments, rounded=rounded)
     count = "no judgments" if written.judgments is None else f"{written.judgments:,} judgments"
     print_line(f"{output}: {written.documents:,} documents, {written.topics:,} topics, {count}")

@@ -33,11 +33,11 @@ _COMMON = {"depth": "documents returned for each topic", "device": "auto, cpu, c
 
 def show(group: str, name: str, as_json: bool) -> None:
     """Prints the facts about a configuration."""
-    found = configuration_facts(group, name)
+    document = configuration_facts(group, name)
     if as_json:
-        print_line(json.dumps(found, indent=2, ensure_ascii=False, default=str))
+        print_line(json.dumps(document, indent=2, ensure_ascii=False, default=str))
         return
-    _print(found["facts"], found["settings"], found["files"], found["example"])
+    _print(document["facts"], document["settings"], document["files"], document["example"])
     if costs := _estimates(group, name):
         _print_costs(costs, name)
 
@@ -100,7 +100,7 @@ def _estimates(group: str, name: str) -> Sequence[GroupEstimate]:
     return estimates(load_paper(name)) if name in paper_names() else ()
 
 
-def _print_costs(found: Sequence[GroupEstimate], name: str) -> None:
+def _print_costs(costs: Sequence[GroupEstimate], name: str) -> None:
     """Prints what the tables of a paper take: the blocks of the report's section."""
     from harness.papers.paper import load_paper
     from harness.papers.report.estimates import cost_section
@@ -110,7 +110,7 @@ def _print_costs(found: Sequence[GroupEstimate], name: str) -> None:
     print_line("")
     archived = bool(load_paper(name).runs)
     print_line("Cost of making the runs" + " again; the published runs need none of this" * archived)
-    for block in cost_section(found, name, cores()).blocks:
+    for block in cost_section(costs, name, cores()).blocks:
         print_line("")
         lines: Sequence[str] = ()
         if isinstance(block, Table):
@@ -135,11 +135,11 @@ def _settings(group: str, name: str, mapping: Mapping[str, Any]) -> list[Facts]:
     says = comments(entries.GROUPS[group].folder, name)
     made = settings_of(str(mapping.get("_target_", ""))) if group == "systems" else {}
     keys = [key for key in mapping if key not in hidden]
-    found = [(key, _shown(mapping[key]), says.get(key) or (made[key].says if key in made else "")) for key in keys]
+    rows = [(key, _shown(mapping[key]), says.get(key) or (made[key].says if key in made else "")) for key in keys]
     unlisted = [key for key in made if key not in (*keys, *hidden)]
-    found += [(key, _as_yaml(made[key].default), made[key].says) for key in unlisted]
+    rows += [(key, _as_yaml(made[key].default), made[key].says) for key in unlisted]
     common = _COMMON if group == "systems" else {}
-    return [{"key": key, "value": value, "says": text or common.get(key, "")} for key, value, text in found]
+    return [{"key": key, "value": value, "says": text or common.get(key, "")} for key, value, text in rows]
 
 
 def _as_yaml(code: str) -> str:
@@ -270,16 +270,16 @@ def _no_facts(name: str, mapping: Mapping[str, Any]) -> Facts:
 
 
 def _of_system(name: str, mapping: Mapping[str, Any]) -> Facts:
-    found = {"class": str(mapping["_target_"])} if "_target_" in mapping else {}
+    facts = {"class": str(mapping["_target_"])} if "_target_" in mapping else {}
     for key in ("extra", "by_hand"):
         if key in mapping:
-            found[{"extra": "install", "by_hand": "by hand"}[key]] = (
+            facts[{"extra": "install", "by_hand": "by hand"}[key]] = (
                 f"pip install 'mathir-harness[{mapping[key]}]'" if key == "extra" else str(mapping[key])
             )
     if "paper" in mapping:
-        found["paper"] = f"{config.load('paper', mapping['paper'])[0].get('title', '')} ({mapping['paper']})"
+        facts["paper"] = f"{config.load('paper', mapping['paper'])[0].get('title', '')} ({mapping['paper']})"
     runs = sorted(Path("runs").glob(f"*/{file_name(name)}.run"))
-    return found | ({"runs here": ", ".join(map(str, runs))} if runs else {})
+    return facts | ({"runs here": ", ".join(map(str, runs))} if runs else {})
 
 
 def _of_collection(name: str, mapping: Mapping[str, Any]) -> Facts:
@@ -315,8 +315,8 @@ def _of_experiment(name: str, mapping: Mapping[str, Any]) -> Facts:
 def _of_paper(name: str, mapping: Mapping[str, Any]) -> Facts:
     from harness.papers.compared_settings import read_settings, settings_in_words
 
-    found = read_settings(name)
-    return {"compared": f"{settings_in_words(found)}; in settings/{name}.csv beside this file"} if found else {}
+    settings = read_settings(name)
+    return {"compared": f"{settings_in_words(settings)}; in settings/{name}.csv beside this file"} if settings else {}
 
 
 _FACTS: dict[str, Callable[[str, Mapping[str, Any]], Facts]] = {

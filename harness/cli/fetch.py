@@ -79,9 +79,9 @@ def _data_sets(names: Sequence[str]) -> list[DataSet]:
     from harness.collections.load import load_collection
     from harness.io import config
 
-    found = [load_collection(name) for name in names if name in config.names("collection")]
+    collections = [load_collection(name) for name in names if name in config.names("collection")]
     searched = [load_corpus(name) for name in names if name in config.names("corpus")]
-    return [each.data for each in (*found, *searched) if isinstance(each, BeirCollection | BeirCorpus)]
+    return [each.data for each in (*collections, *searched) if isinstance(each, BeirCollection | BeirCorpus)]
 
 
 def _agree(name: str, accept: bool) -> None:
@@ -164,6 +164,6 @@ def _accept(names: Sequence[str], path: Path) -> Path:
         return accept(path, name)
     needed = sorted({source for source in by_hand() if set(catalogue.source_files(source)) & set(_files(name))})
     if len(needed) != 1:
-        found = f"several, name one of them: {', '.join(needed)}" if needed else f"none (known: {', '.join(by_hand())})"
-        raise HarnessError(f"fetch {name!r}: --from takes a file of a source with manual download, and it has {found}")
+        which = f"several, name one of them: {', '.join(needed)}" if needed else f"none (known: {', '.join(by_hand())})"
+        raise HarnessError(f"fetch {name!r}: --from takes a file of a source with manual download, and it has {which}")
     return accept(path, needed[0])

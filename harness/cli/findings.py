@@ -110,9 +110,9 @@ def _extras() -> Iterator[list[str]]:
     for name in config.names("system"):
         try:
             mapping, _ = config.load("system", name)
-            found = list(nested_configurations(mapping))
-            skipped = registered(found, f"system {name}") or mapping.get("needs") == runtime.__name__
-            lines = [] if skipped else module_lines(found) or [*filter(None, by_language(found).values())]
+            parts = list(nested_configurations(mapping))
+            skipped = registered(parts, f"system {name}") or mapping.get("needs") == runtime.__name__
+            lines = [] if skipped else module_lines(parts) or [*filter(None, by_language(parts).values())]
         except HarnessError as error:
             yield [f"system {name}", error.lines[0], "correct this file"]
             continue

@@ -37,9 +37,9 @@ def comments(group: str, name: str, inside: Sequence[str] = ()) -> dict[str, str
     'words in a larger share of the documents are ignored'
     """
     paths = config.files(group, name)
-    found = {key: comment for path in paths for key, comment in file_comments(path, inside).items()}
+    by_key = {key: comment for path in paths for key, comment in file_comments(path, inside).items()}
     own = file_comments(paths[-1], ("variants", name, *inside)) if paths[-1].stem != name else {}
-    return found | own
+    return by_key | own
 
 
 def file_comments(path: Path, inside: Sequence[str] = ()) -> dict[str, str]:
@@ -54,13 +54,13 @@ def file_comments(path: Path, inside: Sequence[str] = ()) -> dict[str, str]:
     for name in inside:
         pairs = node.value if isinstance(node, yaml.MappingNode) else ()
         node = next((value for key, value in pairs if key.value == name), None)
-    found = {}
+    by_key = {}
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         last = value if value.end_mark.line == key.start_mark.line else key
         behind = lines[key.start_mark.line][last.end_mark.column :].lstrip(" :")
         if behind.startswith("#"):
-            found[str(key.value)] = behind.lstrip("# ")
-    return found
+            by_key[str(key.value)] = behind.lstrip("# ")
+    return by_key
 
 
 def settings_of(target: str) -> dict[str, Setting]:
@@ -77,8 +77,8 @@ def settings_of(target: str) -> dict[str, Setting]:
     tree = _tree(module)
     if tree is None:
         return {}
-    found = _settings(tree, module, name)
-    return {key: Setting(each.default, _listed(each.says, tree)) for key, each in found.items()}
+    settings = _settings(tree, module, name)
+    return {key: Setting(each.default, _listed(each.says, tree)) for key, each in settings.items()}
 
 
 def _settings(tree: ast.Module, module: str, name: str) -> dict[str, Setting]:
@@ -87,9 +87,9 @@ def _settings(tree: ast.Module, module: str, name: str) -> dict[str, Setting]:
         return _documented(_arguments(node.args), node)
     if not isinstance(node, ast.ClassDef):
         return {}
-    found: dict[str, Setting] = {}
+    inherited: dict[str, Setting] = {}
     for base in node.bases:
-        found |= settings_of(_full_name(base, tree, module))
+        inherited |= settings_of(_full_name(base, tree, module))
     maker = next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
     if maker is not None:
         return _documented(_arguments(maker.args), node, maker)
@@ -99,7 +99,7 @@ def _settings(tree: ast.Module, module: str, name: str) -> dict[str, Setting]:
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
         if not each.target.id.startswith("_") and "ClassVar" not in ast.unparse(each.annotation)
     }
-    return found | _documented(own, node)
+    return inherited | _documented(own, node)
 
 
 def _tree(module: str) -> ast.Module | None:
@@ -178,5 +178,5 @@ def _listed(text: str, tree: ast.Module) -> str:
 def _resolved(name: str, text: str) -> str:
     """Returns the meaning of a parameter, from the class or function that it refers to if that has the parameter."""
     other = _SEE.fullmatch(text)
-    found = settings_of(other[1]).get(name) if other else None
-    return found.says if found and found.says else text
+    setting = settings_of(other[1]).get(name) if other else None
+    return setting.says if setting and setting.says else text

@@ -161,8 +161,8 @@ def primary(
     if (folder := _folder(lab, server, team, token, organiser)) is None:
         _act_on_server(server, token, "primary", label=label)
         return
-    found = read_lab(folder)
-    chosen = choose_primary(found, _team(found, team, token, organiser), label)
+    this_lab = read_lab(folder)
+    chosen = choose_primary(this_lab, _team(this_lab, team, token, organiser), label)
     print_line(f"{chosen.title}: is the primary run of {chosen.team}")
 
 
@@ -201,24 +201,24 @@ def _troubled(folder: Path, address: str) -> list[str]:
     if address and "://" not in address and not Path(address).is_file():  # it would be made
         raise HarnessError(f"--database {address}: no such file; expected a database of 'harness serve'")
     database = Database(address or str(state / DATABASE))
-    found = Queue(database, state).troubled()
+    uploads = Queue(database, state).troubled()
     database.close()
     states = {"held": "is held until you decide on the page Organise", "running": "is being scored again"}
     return [
         f"upload {each.id} of team {each.team} ({each.file}, received {each.received}): could not be scored, "
         f"{states.get(each.state, 'is tried again')}: {each.reason}"
-        for each in found
+        for each in uploads
     ]
 
 
-def _counted(lab: Lab, found: Sequence[Submission]) -> str:
+def _counted(lab: Lab, runs: Sequence[Submission]) -> str:
     """Returns the numbers of submissions and teams, without withdrawn submissions and the baseline, which it adds."""
-    standing = [each for each in found if not each.withdrawn and each.name != lab.baseline]
+    standing = [each for each in runs if not each.withdrawn and each.name != lab.baseline]
     teams = len({each.team for each in standing})
     parts = [f"{len(standing)} submission{'s' * (len(standing) != 1)} of {teams} team{'s' * (teams != 1)}"]
-    if withdrawn := sum(each.withdrawn for each in found):
+    if withdrawn := sum(each.withdrawn for each in runs):
         parts.append(f"{withdrawn} withdrawn")
-    if any(each.name == lab.baseline and not each.withdrawn for each in found):
+    if any(each.name == lab.baseline and not each.withdrawn for each in runs):
         parts.append("the baseline")
     return ", ".join(parts)
 
@@ -268,11 +268,11 @@ def submit(
         made = submit_to(str(server), str(token), Offer(run, "", *details))
         _print_receipt(made, server_of(str(server)))
         return
-    found = read_lab(folder)
-    _own_readers(found.collection, found.corpus)
-    offer = Offer(run, _team(found, team, token, organiser), *details)
-    receipt = submit_run(found, offer)
-    _print_receipt(team_receipt(found, receipt), str(receipt.submission.run.parent))
+    this_lab = read_lab(folder)
+    _own_readers(this_lab.collection, this_lab.corpus)
+    offer = Offer(run, _team(this_lab, team, token, organiser), *details)
+    receipt = submit_run(this_lab, offer)
+    _print_receipt(team_receipt(this_lab, receipt), str(receipt.submission.run.parent))
 
 
 def _folder(lab: Path | None, server: str | None, team: str | None, token: str | None, organiser: bool) -> Path | None:
@@ -308,10 +308,10 @@ def _team(lab: Lab, team: str | None, token: str | None, organiser: bool) -> str
     if token is None:
         reason = "has a roster, so a team's name is not enough" if team else "has a roster"
         raise HarnessError(f"{lab.folder}: {reason}; set {VARIABLE} to the team's token (organisers: --organiser)")
-    found = team_of(lab, token)
-    if team not in (None, found):
-        raise HarnessError(f"--team {team}: the token is that of {found}; leave --team out")
-    return found
+    owner = team_of(lab, token)
+    if team not in (None, owner):
+        raise HarnessError(f"--team {team}: the token is that of {owner}; leave --team out")
+    return owner
 
 
 @in_panel(TASKS)
@@ -332,8 +332,8 @@ def withdraw(
     if (folder := _folder(lab, server, team, token, organiser)) is None:
         _act_on_server(server, token, "withdraw", label=label, version=version, reason=reason)
         return
-    found = read_lab(folder)
-    done = withdraw_run(found, _team(found, team, token, organiser), label, version, reason)
+    this_lab = read_lab(folder)
+    done = withdraw_run(this_lab, _team(this_lab, team, token, organiser), label, version, reason)
     print_line(f"{done.title}: withdrawn; it stays in {done.run.parent}")
 
 
@@ -356,8 +356,8 @@ def appeal(
     if (folder := _folder(lab, server, team, token, organiser)) is None:
         _act_on_server(server, token, "appeal", label=label, version=version, reason=reason)
         return
-    found = read_lab(folder)
-    done = act(found, Appealed, _team(found, team, token, organiser), label, version, reason)
+    this_lab = read_lab(folder)
+    done = act(this_lab, Appealed, _team(this_lab, team, token, organiser), label, version, reason)
     print_line(f"{done.title}: your appeal is recorded")
 
 

@@ -60,8 +60,8 @@ def list_(
             raise HarnessError(f"paper {paper!r} is unknown; {suggestion(paper, known)}")
     if as_json:
         chosen = [shown] if shown else list(entries.GROUPS)
-        found = {each: entries.chosen(entries.rows(each), ready=ready, paper=paper, needs=needs) for each in chosen}
-        print_line(json.dumps(found[shown] if shown else found, indent=2, ensure_ascii=False))
+        rows = {each: entries.chosen(entries.rows(each), ready=ready, paper=paper, needs=needs) for each in chosen}
+        print_line(json.dumps(rows[shown] if shown else rows, indent=2, ensure_ascii=False))
     elif shown is None:
         _overview()
     else:
@@ -109,17 +109,17 @@ def _brief(row: Row) -> Row:
     return {**row, "state": f"no {lacks[0]}{'+' * (len(lacks) > 1)}" if lacks else "needs"}
 
 
-def _print(found: Sequence[Row], group: str, wide: bool) -> None:
-    if not found:
+def _print(rows: Sequence[Row], group: str, wide: bool) -> None:
+    if not rows:
         print_line(f"no {group} match")
         return
-    columns = list(dict.fromkeys(column for row in found for column in row))
+    columns = list(dict.fromkeys(column for row in rows for column in row))
     whole = None if wide else width()
     if whole is None:
-        out_left([columns, *([row.get(column, "") for column in columns] for row in found)])
+        out_left([columns, *([row.get(column, "") for column in columns] for row in rows)])
         return
     first = [column for column in columns if column in _FIRST]
-    lines = [first, *([_brief(row).get(column, "") for column in first] for row in found)]
+    lines = [first, *([_brief(row).get(column, "") for column in first] for row in rows)]
     out_left(lines, cut=True)
     if first != columns or sum(max(map(len, column)) + 2 for column in zip(*lines, strict=True)) - 2 > whole:
         print_line("")

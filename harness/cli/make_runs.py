@@ -56,18 +56,18 @@ def plan_runs(paper: Paper, settings: ReproduceSettings) -> PaperPlan:
         return step.file in given or bool(given & set(step.reads())) or _is_made(making, step, settings)
 
     published = rehearsal.folder() is None  # a rehearsal makes them again
-    found = plan_paper(paper, part, settings.scale or "", settings.seeds, made, published, settings.budget)
+    plan = plan_paper(paper, part, settings.scale or "", settings.seeds, made, published, settings.budget)
     there = {row[:2] for row in rows}
-    lacking = {row: why for row, why in found.rowless.items() if (row.table, row.label) not in there}
-    return replace(found, rowless=lacking, spent=spent_dollars(making))
+    lacking = {row: why for row, why in plan.rowless.items() if (row.table, row.label) not in there}
+    return replace(plan, rowless=lacking, spent=spent_dollars(making))
 
 
 def print_plans(plans: Sequence[PaperPlan], *, several: bool, as_json: bool) -> None:
     """Prints plans as text or as one JSON document; those of several papers with their totals."""
     totals = sum_totals(plans)
     if as_json:
-        found = [plan_json(each) for each in plans]
-        print_line(json.dumps({"papers": found, **totals_json(totals)} if several else found[0], indent=1))
+        documents = [plan_json(each) for each in plans]
+        print_line(json.dumps({"papers": documents, **totals_json(totals)} if several else documents[0], indent=1))
         return
     for each in plans:
         for line in plan_lines(each, amount):
@@ -86,9 +86,9 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> list[str]:
     list of str
         A line for each file that was not fetched and each step that failed.
     """
-    making, found = making_of(paper, settings, settings.scale or ""), plan_runs(paper, settings)
-    print_plans([found], several=False, as_json=False)
-    if not found.in_state("to make"):
+    making, plan = making_of(paper, settings, settings.scale or ""), plan_runs(paper, settings)
+    print_plans([plan], several=False, as_json=False)
+    if not plan.in_state("to make"):
         return []
     check_writable(Path(settings.output))
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # commands must not outlive it
@@ -96,10 +96,10 @@ def make_runs(paper: Paper, settings: ReproduceSettings) -> list[str]:
         for folder in ("logs", "steps"):
             (making.folder / folder).mkdir(exist_ok=True)
         check_writable(making.folder / "steps")
-        absent = _fetch(found, making)
-        able = list(_possible_steps(found, absent))
+        absent = _fetch(plan, making)
+        able = list(_possible_steps(plan, absent))
         faults = [f"not fetched: {name}: {fault}" for name, fault in absent.items()]
-        shown = _Progress(found, able)
+        shown = _Progress(plan, able)
         shown.begin(able)
         for step, ended in carry_out(making, able):
             faults += [f"{step.title}: {_result_sentence(ended[0])}"] if not ended[0].passed else []
@@ -158,10 +158,10 @@ def _is_made(making: Making, step: RunStep, settings: ReproduceSettings) -> bool
     return not step.reads() and path.is_file() and not unproven(step.runs[0], path)
 
 
-def _fetch(found: PaperPlan, making: Making) -> dict[str, str]:
+def _fetch(plan: PaperPlan, making: Making) -> dict[str, str]:
     """Fetches what the steps need; returns the names of what could not be had, and why."""
     absent = {}
-    for need in found.fetchable:
+    for need in plan.fetchable:
         (result,) = results_of(making, RunStep(f"fetch {need.source}", ("fetch", need.source), ()))
         if not result.passed:
             absent[need.name] = _result_sentence(result)

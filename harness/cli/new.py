@@ -62,21 +62,21 @@ def _of_data_set(name: str, conf: Path, place: str, revision: str | None, split:
     files |= {conf / "corpus" / f"{name}.yaml": "beir_corpus.yaml"}
     _check(name, ("collection", "corpus"), files)  # before a large data set is read
     data = beir.named(place, revision, split, subset)
-    found = beir.survey(data)
+    survey = beir.survey(data)
     where = {"folder": _beside(data.folder, conf / "corpus")} if data.folder else {"hub": data.name}
     where |= {"revision": data.revision} if data.revision else {}
     where |= {"subset": subset} if subset else {}
     where |= {"dollars": data.dollars}
-    checked = {"split": split, "topics": found.topics, "judgments": found.judgments}
-    protocol = "beir-listed" if found.excluded else "beir"
+    checked = {"split": split, "topics": survey.topics, "judgments": survey.judgments}
+    protocol = "beir-listed" if survey.excluded else "beir"
     said = {"title": place, "corpus": where, "split": where | checked}
     values = {key: json.dumps(value, ensure_ascii=False) for key, value in said.items()}  # JSON is YAML
     _write(name, ("collection", "corpus"), files, values=values | {"protocol": protocol})
-    excluded = f", {counted_text(found.excluded, 'pair')} excluded" if found.excluded else ""
-    numbers = ((found.documents, "document"), (found.topics, "topic"), (found.judgments, "judgment"))
+    excluded = f", {counted_text(survey.excluded, 'pair')} excluded" if survey.excluded else ""
+    numbers = ((survey.documents, "document"), (survey.topics, "topic"), (survey.judgments, "judgment"))
     print_line(", ".join(counted_text(number, name) for number, name in numbers) + excluded)
-    if any(found.texts.values()):
-        print_line(", ".join(f"{name}: {number:,}" for name, number in found.texts.items()))
+    if any(survey.texts.values()):
+        print_line(", ".join(f"{name}: {number:,}" for name, number in survey.texts.items()))
     print_line(f"next: harness run collection={name} corpus={name} system=bm25")
 
 

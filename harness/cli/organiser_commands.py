@@ -59,11 +59,11 @@ def list_(folder: Folder) -> None:
 
     lab = read_lab(folder)
     journal, names = events(lab), real_names(lab)
-    found = from_events(journal, lab.folder)
+    submissions = from_events(journal, lab.folder)
     known = roster(journal)
     rows = [["team", "name", "token", "submissions", "refunded", "invalid files"]]
-    for team in sorted({*known, *(each.team for each in found)}):
-        mine = [each for each in found if each.team == team]
+    for team in sorted({*known, *(each.team for each in submissions)}):
+        mine = [each for each in submissions if each.team == team]
         sent = sum(isinstance(event, Refused) and event.team == team for event in journal)
         refunded = sum(each.refunded for each in mine)
         state = "valid" if team in known else "none"

@@ -47,8 +47,8 @@ def is_plain(override: str) -> bool:
     >>> is_plain("system=bm25-plus"), is_plain("system=NaN"), is_plain("system.k1=2"), is_plain("system=a,b")
     (True, False, False, False)
     """
-    found = _PLAIN.fullmatch(override)
-    return found is not None and found[1].lower() not in _NO_TEXT
+    match = _PLAIN.fullmatch(override)
+    return match is not None and match[1].lower() not in _NO_TEXT
 
 
 def is_literal(value: object) -> bool:
@@ -166,13 +166,11 @@ def _settable(
         ):  # whoever builds the system knows what these keys are in
             words.append(argument if match["sign"] else f"++{argument}")
             continue
-        found = [unlisted(system_keys(name), rest, f"{command}: {argument}: system {name}") for name in systems]
+        keys = [unlisted(system_keys(name), rest, f"{command}: {argument}: system {name}") for name in systems]
         if match["sign"]:
             words.append(f"+{argument}" if (match["sign"], rest) == ("+", "name") else argument)
             continue
-        default = (
-            found[0] if found[0] is not None and found[0].default and found.count(found[0]) == len(found) else None
-        )
+        default = keys[0] if keys[0] is not None and keys[0].default and keys.count(keys[0]) == len(keys) else None
         if default is not None and (key := f"system.{default.above}") not in added:
             words.append(f"++{key}={_written(default.default)}")
             added.append(key)
@@ -182,7 +180,7 @@ def _settable(
             and match["value"].startswith("{")
             and all(_empty(system_keys(name), rest) for name in systems)
         )
-        words.append(f"++{argument}" if any(found) or rest == "name" or free else argument)
+        words.append(f"++{argument}" if any(keys) or rest == "name" or free else argument)
     return words, added
 
 
@@ -231,10 +229,10 @@ def _check_readable(command: str, override: str) -> None:
         # The parser's own error, for a character that no rule of its lexer has.
         if (at := getattr(error.__cause__, "startIndex", None)) is not None:
             key, _, value = override.partition("=")
-            found = override[at:][:1]
+            sign = override[at:][:1]
             plain = not set(value) & set("[]{}(),'\"")
             right = f"write \"{key.lstrip('+~')}='{value}'\"" if plain else "put the text in quotes"
-            said = "a quote is not closed" if found in "'\"" else f"Hydra reads {found!r} in quotes only; {right}"
+            said = "a quote is not closed" if sign in "'\"" else f"Hydra reads {sign!r} in quotes only; {right}"
         raise HarnessError(f"{command}: {override}: {said}") from None
 
 
@@ -251,8 +249,8 @@ def _in_quotes(override: str) -> str:
     items = value[1:-1].split(",") if listed else [value]
     if any(set(item) & set("[]{}()'\",") for item in items):
         return ""
-    found = [f'"{item}"' if set(item) & set("=:") else item for item in items]
-    return f"{key}=[{','.join(found)}]" if listed else f"{key}={found[0]}"
+    quoted = [f'"{item}"' if set(item) & set("=:") else item for item in items]
+    return f"{key}=[{','.join(quoted)}]" if listed else f"{key}={quoted[0]}"
 
 
 def _readable(override: str) -> bool:
@@ -308,8 +306,8 @@ def _check_chosen(group: str, name: str) -> None:
     if group == "experiment":
         load_experiment(name)
     if group in NAME and mapping.get(NAME[group]) != name:
-        found = mapping.get(NAME[group])
-        raise HarnessError(f"{where}: key {NAME[group]!r} is {found!r}, expected the file's name {name!r}")
+        stated = mapping.get(NAME[group])
+        raise HarnessError(f"{where}: key {NAME[group]!r} is {stated!r}, expected the file's name {name!r}")
     texts = {key: value for key, value in mapping.items() if group != "system" or key == "title"}
     for key, value in texts.items():
         if isinstance(value, str) and "${" in value:

@@ -53,17 +53,17 @@ class LoadedCommands(dict[str, Any]):
     """
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401  (its type is private to typer)
-        found = super().__getitem__(name)
-        if isinstance(found, str):
-            module, _, attribute = found.partition(":")
+        command = super().__getitem__(name)
+        if isinstance(command, str):
+            module, _, attribute = command.partition(":")
             function = getattr(import_module(f"harness.cli.{module}"), attribute)
             app = typer.Typer(rich_markup_mode=None)
             if isinstance(function, typer.Typer):
                 app.add_typer(function, name=name, rich_help_panel=function.rich_help_panel)
             else:
                 app.command(name, **function.settings)(function)
-            found = self[name] = _plain(get_group(app).commands[name])
-        return found
+            command = self[name] = _plain(get_group(app).commands[name])
+        return command
 
     def items(self) -> Any:  # noqa: ANN401
         """Returns names and commands."""
@@ -121,8 +121,8 @@ class Commands(HelpGroup):
         """Returns the command of a name; None if there is none."""
         if cmd_name in self.commands:
             return self.commands[cmd_name]
-        found = _added().get(cmd_name)
-        return None if found is None else _Added(cmd_name, found)
+        entry = _added().get(cmd_name)
+        return None if entry is None else _Added(cmd_name, entry)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
         """Writes the list of commands; a package's command with a name of the harness is excluded with a warning."""
@@ -204,16 +204,16 @@ def _added() -> dict[str, list[Extension]]:
 
 
 def _command(entry: Extension, what: str) -> Any:  # noqa: ANN401
-    found = extensions.load(entry.value, f"{what}: {entry.value}")
-    if inspect.isfunction(found):
+    loaded = extensions.load(entry.value, f"{what}: {entry.value}")
+    if inspect.isfunction(loaded):
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        app.command(entry.name)(found)
-        found = app
-    if not isinstance(found, typer.Typer):
-        said = f"{entry.value} is of type {type(found).__name__}, expected a typer.Typer or a function"
+        app.command(entry.name)(loaded)
+        loaded = app
+    if not isinstance(loaded, typer.Typer):
+        said = f"{entry.value} is of type {type(loaded).__name__}, expected a typer.Typer or a function"
         raise HarnessError(f"{what}: {said}")
     with extensions.guarded(what):
-        command = get_command(found)
+        command = get_command(loaded)
     # It is part of a program, which has no completion to install.
     command.params = [option for option in command.params if not str(option.name).endswith("_completion")]
     return command

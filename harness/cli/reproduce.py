@@ -98,16 +98,16 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None) -> Path:
     from harness.sources.fetch import resource_state
     from harness.store.provenance import provenance
 
-    output, found = Path(settings.output), load_paper(key)
+    output, this_paper = Path(settings.output), load_paper(key)
     # What is kept as a reference must not depend on what is in somebody's folder.
     runs = None if settings.reference else Path(settings.runs)
-    made = {} if runs is None else experiment_runs(found, settings, "")
-    brought = bring(found, folder, runs, log_line, made, settings.seeds)
+    made = {} if runs is None else experiment_runs(this_paper, settings, "")
+    brought = bring(this_paper, folder, runs, log_line, made, settings.seeds)
     try:
-        reproduction = recompute(found, log_line, track, rerun=settings.rerun, brought=brought)
+        reproduction = recompute(this_paper, log_line, track, rerun=settings.rerun, brought=brought)
     except HarnessError as error:
         # Collections and topics may name one file several times.
-        if absent := len({file.cached for file in found.files() if resource_state(file) == "fetchable"}):
+        if absent := len({file.cached for file in this_paper.files() if resource_state(file) == "fetchable"}):
             which = counted_text(absent, "file of the paper is", "files of the paper are")
             raise HarnessError(*error.lines, f"paper {key}: {which} not here; to fetch: harness fetch {key}") from error
         raise
@@ -119,8 +119,8 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None) -> Path:
         settings.alpha,
         settings.seed,
         titles=not settings.reference,
-        small=None if settings.reference else _small(found, settings),
-        took=() if settings.reference else _took(found, settings),
+        small=None if settings.reference else _small(this_paper, settings),
+        took=() if settings.reference else _took(this_paper, settings),
     )
     written = report.write(output / key, settings.formats, log_line)
     print_line(reproduction.line)
@@ -134,7 +134,7 @@ def _took(paper: Paper, settings: ReproduceSettings) -> list[StepCost]:
     from harness.papers.step_costs import step_costs
     from harness.papers.steps import HERE, NothingToMakeError, Selection
 
-    found: list[StepCost] = []
+    costs: list[StepCost] = []
     for scale in ("", HERE):
         making = making_of(paper, settings, scale)
         with suppress(NothingToMakeError):
@@ -142,8 +142,8 @@ def _took(paper: Paper, settings: ReproduceSettings) -> list[StepCost]:
                 steps = plan_paper(paper, Selection(), scale, settings.seeds).steps
                 hours = {each.step.name: None if each.unknown else each.hours for each in steps}
                 made = experiment_runs(paper, settings, scale)
-                found += step_costs(making, [each.step for each in steps], hours, made)
-    return found
+                costs += step_costs(making, [each.step for each in steps], hours, made)
+    return costs
 
 
 def _small(paper: Paper, settings: ReproduceSettings) -> PaperReproduction | None:
@@ -160,11 +160,11 @@ def _small(paper: Paper, settings: ReproduceSettings) -> PaperReproduction | Non
     brought = bring(small, None, runs, log_line, experiment_runs(paper, settings, HERE), settings.seeds, HERE)
     if not brought.runs:
         return None
-    found = recompute(small, log_line, track, brought=brought, restricted=True)
+    reproduction = recompute(small, log_line, track, brought=brought, restricted=True)
     if settings.scale == HERE:
-        valued, numbers = sum(each.value is not None for each in found.verdicts), len(found.verdicts)
+        valued, numbers = sum(each.value is not None for each in reproduction.verdicts), len(reproduction.verdicts)
         print_line(f"{paper.key}: {valued} of {counted_text(numbers, 'printed number')} have a value at small scale")
-    return found
+    return reproduction
 
 
 def _demonstrate(settings: ReproduceSettings, output: Path) -> None:

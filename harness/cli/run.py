@@ -125,8 +125,8 @@ def with_corpus(settings: RunSettings) -> RunSettings:
     if not named or not _searches(settings.system or {}):
         return settings
     if len({*named.values()}) > 1 or len(named) < len(names):
-        found = ", ".join(f"{corpus} ({name})" for name, corpus in named.items())
-        raise HarnessError(f"run: key 'corpus' is missing; name one with corpus=NAME; the collections name {found}")
+        corpora = ", ".join(f"{corpus} ({name})" for name, corpus in named.items())
+        raise HarnessError(f"run: key 'corpus' is missing; name one with corpus=NAME; the collections name {corpora}")
     _say_corpus(reported, named[reported])
     return replace(settings, corpus=config.load("corpus", named[reported])[0])
 
@@ -159,10 +159,10 @@ def run_and_report(settings: RunSettings, suffix: str = "", remarks: Sequence[st
         private = f"the judgments of {collection.name}, edition {edition}, are private: the run is made and not scored"
         print_line(f"{private}; send it to the organisers, who submit it with 'harness submit'")
         return None
-    found = task_of(settings, name_of(settings.collection), settings.edition, {})
+    this_task = task_of(settings, name_of(settings.collection), settings.edition, {})
     with _spread(settings):
-        produced = produce_run(settings, system, found, suffix)
-    evaluation = evaluate(found, produced.run)
+        produced = produce_run(settings, system, this_task, suffix)
+    evaluation = evaluate(this_task, produced.run)
     commands = {produced.run.name: provenance({}).command}
     page = comparison_report(
         evaluation, remarks=(*run_remarks(settings, system, produced), *remarks), commands=commands
@@ -173,18 +173,18 @@ def run_and_report(settings: RunSettings, suffix: str = "", remarks: Sequence[st
         log_line(f"warning: {caution}")
     print_line(comparison_headline(evaluation))
     print_line(f"run: {produced.path}")
-    folder = Path(settings.output) / found.collection.name / file_name(produced.run.name)
+    folder = Path(settings.output) / this_task.collection.name / file_name(produced.run.name)
     shown = first_page(write_changed(page, folder, settings.formats, log_line))
     print_line(f"report: {shown}")
     scores = evaluation.scores[0]
-    return Finished(scores.aggregate(scores.measures[0]), [_record(settings, found, scores, produced.path, shown)])
+    return Finished(scores.aggregate(scores.measures[0]), [_record(settings, this_task, scores, produced.path, shown)])
 
 
-def _record(settings: RunSettings, found: Task, scores: Scores, run: Path, page: Path | None = None) -> Record:
+def _record(settings: RunSettings, this_task: Task, scores: Scores, run: Path, page: Path | None = None) -> Record:
     """Returns what a tracker logs of a run."""
-    private = found.collection.edition(found.scorer.qrels.edition).private
+    private = this_task.collection.edition(this_task.scorer.qrels.edition).private
     given = {
-        "corpus": None if found.corpus is None else found.corpus.name,
+        "corpus": None if this_task.corpus is None else this_task.corpus.name,
         "system": settings.system,
         "training": ", ".join(settings.training or ()) or None,
         "rerank": settings.rerank or None,
@@ -225,12 +225,12 @@ def point(settings: RunSettings, overrides: Mapping[str, str], rest: Mapping[str
     system = build_system(settings.system or {}, "run: system")
     suffix, parts, records = run_suffix(overrides, fixed()), [], []
     for name, edition in named:
-        found = task_of(settings, name, edition, _SHARED)
-        produced = produce_run(settings, system, found, suffix)
+        this_task = task_of(settings, name, edition, _SHARED)
+        produced = produce_run(settings, system, this_task, suffix)
         # That of the scorer is another one where a corpus holds a part of the judgments.
-        protocol = load_protocol(name_of(settings.protocol) if settings.protocol else found.collection.protocol)
-        parts.append(ScoredPart(name, found, protocol, produced, found.scorer(produced.run)))
-        records.append(_record(settings, found, parts[-1].scores, produced.path))
+        protocol = load_protocol(name_of(settings.protocol) if settings.protocol else this_task.collection.protocol)
+        parts.append(ScoredPart(name, this_task, protocol, produced, this_task.scorer(produced.run)))
+        records.append(_record(settings, this_task, parts[-1].scores, produced.path))
     made = scored_point(overrides, parts, asdict(settings), rest, overrides.keys() - fixed())
     write_point(folder, made)
     note_point(folder, made, overrides.keys() - fixed())
@@ -293,12 +293,12 @@ def name_of(configuration: Mapping[str, object] | None) -> str:
 
 
 def produce_run(
-    settings: RunSettings, system: BuiltSystem, found: Task, suffix: str, plan: Plan | None = None
+    settings: RunSettings, system: BuiltSystem, this_task: Task, suffix: str, plan: Plan | None = None
 ) -> Produced:
     """Produces the run of a system on a task, as the settings say; `plan` as in `harness.experiments.produce.make`."""
     return make(
         system,
-        found,
+        this_task,
         runs=Path(settings.runs),
         reuse=settings.reuse,
         training=settings.training or (),

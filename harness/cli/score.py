@@ -84,8 +84,8 @@ def score(
     elif not asked.json:
         _print_means(evaluation, asked)
     label = evaluation.scores[0].protocol.label
-    for run, found in evaluation.tie_spans().items():
-        if spans := ", ".join(f"{label(measure)} {span}" for measure, span in found.items()):
+    for run, by_measure in evaluation.tie_spans().items():
+        if spans := ", ".join(f"{label(measure)} {span}" for measure, span in by_measure.items()):
             asked.note(f"ties: {run}: {spans}, depending on the order of tied results")
     _print_unjudged(evaluation, None, unjudged)
     _finish(asked, evaluation, None, written, unjudged)
@@ -210,22 +210,22 @@ def _reproduce(
     else:
         there = replace(asked, runs=texts[1::2], collection=new_collection, edition=None)
         evaluations = [evaluate_options(replace(asked, runs=texts[::2])), evaluate_options(there)]
-    found = reproduce(evaluations[0], evaluations[-1], persistence=persistence)
+    reproduction = reproduce(evaluations[0], evaluations[-1], persistence=persistence)
     protocol = evaluations[0].scores[0].protocol
     if not asked.json:
-        print_line(reproduction_headline(found, protocol.label))
+        print_line(reproduction_headline(reproduction, protocol.label))
         print_line("")
-        print_table(effects_table(found, protocol.label))
-        if found.orders:
+        print_table(effects_table(reproduction, protocol.label))
+        if reproduction.orders:
             print_line("")
-            print_table(orders_table(found))
+            print_table(orders_table(reproduction))
     if written.output is not None:
         files_of = [inputs(each) for each in evaluations]
         whole = replace(files_of[0], files={**files_of[0].files, **files_of[-1].files})
         said = [f"{name}: {text.partition('=')[2]}." for name, text in zip(_ROLES, texts, strict=False)]
-        written.write_report(reproduction_report(found, protocol, whole, said), _tell(asked), asked.note)
+        written.write_report(reproduction_report(reproduction, protocol, whole, said), _tell(asked), asked.note)
     if asked.json:
-        print_line(json.dumps(to_json(found), allow_nan=False, indent=1))
+        print_line(json.dumps(to_json(reproduction), allow_nan=False, indent=1))
 
 
 def _print_means(evaluation: Evaluation, asked: ScoringOptions) -> None:
@@ -288,14 +288,14 @@ def _finish_redacted(asked: ScoringOptions, evaluation: Evaluation, written: Wri
     from harness.experiments.redacted_scores import redact, redacted_to_json
     from harness.reports.redacted_report import redacted_means_table, redacted_report
 
-    found = redact(evaluation)
+    redacted = redact(evaluation)
     if written.output is not None:
-        written.write_report(redacted_report(found, evaluation), _tell(asked), asked.note)
+        written.write_report(redacted_report(redacted, evaluation), _tell(asked), asked.note)
     if asked.json:
-        print_line(json.dumps(redacted_to_json(found), allow_nan=False, indent=1))
+        print_line(json.dumps(redacted_to_json(redacted), allow_nan=False, indent=1))
         return
-    out_table(table_lines(redacted_means_table(found)))
-    print_line(found.left_out)
+    out_table(table_lines(redacted_means_table(redacted)))
+    print_line(redacted.left_out)
 
 
 def _check_unjudged(asked: ScoringOptions, unjudged: bool, other: bool) -> None:

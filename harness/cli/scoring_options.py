@@ -144,14 +144,14 @@ def evaluate_options(asked: ScoringOptions) -> Evaluation:
     if len(asked.collections) > 1:
         raise HarnessError("--collection: several collections are for score and compare; name one here")
     names, paths = labelled(asked.runs)
-    found = _task(asked)
+    this_task = _task(asked)
     made = [made_on(sidecar_path(path)) for path in paths] if asked.corpus is None else []
     for name in dict.fromkeys(made):
-        if name in config.names("corpus") and (lost := _lost(name, found, counts=not asked.redact)):
+        if name in config.names("corpus") and (lost := _lost(name, this_task, counts=not asked.redact)):
             many = made.count(name)
             were = f"{paths[made.index(name)]} was" if many == 1 else f"{many} runs were"
             asked.note(f"{were} made on corpus {name}{lost}; --corpus {name} restricts the judgments to its documents")
-    evaluation = evaluate_runs(found, *paths, names=names, format=asked.format, lines=asked.lines)
+    evaluation = evaluate_runs(this_task, *paths, names=names, format=asked.format, lines=asked.lines)
     if (said := evaluation.coverage_sentence()) and not (asked.json or asked.redact):
         print_line(said)
     # What is said of results without a key or judgment, or of ties, tells what is judged.
@@ -319,13 +319,13 @@ def parse_margin(text: str | None) -> float | dict[str, float] | None:
         return None
     from harness.scoring.spellings import split_measures
 
-    found: dict[str, float] = {}
+    margins: dict[str, float] = {}
     for part in split_measures(text):
         name, _, number = part.rpartition("=")
         try:
-            found[name.strip()] = float(number)
+            margins[name.strip()] = float(number)
         except ValueError:
             raise HarnessError(f"margin: {number!r} is not a number; expected 0.02, or nDCG=0.02,P@10=0.05") from None
-    if not found or ("" in found and len(found) > 1):
+    if not margins or ("" in margins and len(margins) > 1):
         raise HarnessError(f"margin: {text!r}; expected one number, or a number by measure: nDCG=0.02,P@10=0.05")
-    return found.get("", found)
+    return margins.get("", margins)

@@ -60,8 +60,8 @@ def serve(
 
     if url and not is_address(url):
         raise HarnessError(f"--url {url}: expected an address such as https://lab.example.org")
-    found = read_lab(lab)
-    find_readers(load_collection(found.collection), found.corpus)
+    this_lab = read_lab(lab)
+    find_readers(load_collection(this_lab.collection), this_lab.corpus)
     try:
         import msgspec  # noqa: F401
         import python_multipart  # noqa: F401

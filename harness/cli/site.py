@@ -161,16 +161,16 @@ def _reproduced(folder: Path | None, note: Callable[[str], None]) -> frozenset[s
         return frozenset()
     if not folder.is_dir():
         raise HarnessError(f"--reproduced: {folder}: no such folder")
-    found = set()
+    checksums = set()
     for path in sorted(folder.rglob("*")):
         if not path.is_file() or not sidecar.sidecar_path(path).is_file() or path == sidecar.sidecar_path(path):
             continue
         run = read_run(path)
         if sidecar.claimed(sidecar.sidecar_path(path))[1] == run.sha256:
-            found.add(normal(run, run.name)[0].sha256)
+            checksums.add(normal(run, run.name)[0].sha256)
         else:
             note(f"{path}: left out, since its metadata is not that of a run of the harness")
-    return frozenset(found)
+    return frozenset(checksums)
 
 
 def _write_lab(folder: BuildFolder, field: LabView) -> None:

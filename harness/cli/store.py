@@ -24,14 +24,14 @@ def store_ls() -> None:
     from harness.store import busy
     from harness.store.artefacts import artefacts, store_root
 
-    found = artefacts()
-    rows = [[a.kind, a.key[:12], _size(a.size), _day(a.used), _corpus(a.spec)] for a in found]
+    cached = artefacts()
+    rows = [[a.kind, a.key[:12], _size(a.size), _day(a.used), _corpus(a.spec)] for a in cached]
     if rows:
         out_left([["kind", "key", "size", "last used", "corpus"], *rows])
     if made := busy.found(store_root()):
         held = [[kind, key[:12], by.machine, str(by.process or ""), by.user] for kind, key, by in made]
         out_left([["being made", "key", "machine", "process", "user"], *held])
-    print_line(f"{_counted(len(found))}, {_size(sum(artefact.size for artefact in found))} in {store_root()}")
+    print_line(f"{_counted(len(cached))}, {_size(sum(artefact.size for artefact in cached))} in {store_root()}")
 
 
 @store_app.command(name="gc")
@@ -58,7 +58,7 @@ def _corpus(spec: Mapping[str, Any]) -> str:
     """
     if isinstance(name := spec.get("corpus"), str):
         return name
-    return next((found for each in spec.values() if isinstance(each, Mapping) and (found := _corpus(each))), "")
+    return next((corpus for each in spec.values() if isinstance(each, Mapping) and (corpus := _corpus(each))), "")
 
 
 def _counted(number: int) -> str:

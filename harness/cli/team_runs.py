@@ -92,25 +92,25 @@ def pool(
         raise HarnessError("--depth: how many results of each topic a run gives; such as --depth 20")
     if output is None:
         raise HarnessError("--output FOLDER: where the pool is written")
-    found = None if collection is None else load_collection(collection)
-    if found is not None:
-        find_readers(found, None)
-    known = None if found is None else found.known_topics()
+    source = None if collection is None else load_collection(collection)
+    if source is not None:
+        find_readers(source, None)
+    known = None if source is None else source.known_topics()
     if topics is not None:
         known = read_topics(topics).ids()
     declared = {"--collection": collection, "--topics": topics, "--protocol": protocol, "--keys": keys}
     entries, task = _entries(runs or [], team or [], format, known, output, declared)
     if task is not None:
-        found, chosen, mapping = task.collection, task.scorer.protocol, task.keys
+        source, chosen, mapping = task.collection, task.scorer.protocol, task.keys
         excluded = task.scorer.exclusions
     else:
-        chosen = load_protocol(protocol or ("trec_eval" if found is None else found.protocol))
+        chosen = load_protocol(protocol or ("trec_eval" if source is None else source.protocol))
         mapping = None if keys in (None, "none") else read_key_pairs(Path(str(keys)))
         if chosen.deduplicate and mapping is None and keys != "none":
-            mapping = None if found is None else found.keys()
+            mapping = None if source is None else source.keys()
             if mapping is None:
                 raise HarnessError(f"protocol {chosen.name} de-duplicates by keys: give --keys FILE, or --keys none")
-        excluded = None if found is None else found.exclusions(None, chosen)
+        excluded = None if source is None else source.exclusions(None, chosen)
     depths = _depths(entries, depth, primary_depth, primary or [])
     rankings, lacking = pools.all_first_results((entry.run for entry in entries), chosen, mapping, depths, excluded)
     for name, count in lacking.items():
@@ -122,7 +122,7 @@ def pool(
     how = pool_rules(chosen, depth, primary_depth, cap, seed)
     files = {entry.run.source or entry.run.name: entry.run.sha256 for entry in entries}
     files |= {str(path): sha256_file(path) for path in judged or []}
-    report = pool_report(made, "Pool" if found is None else f"Pool of {found.name}", how, provenance(files))
+    report = pool_report(made, "Pool" if source is None else f"Pool of {source.name}", how, provenance(files))
     lines = [f"{topic}\t{doc}\n" for topic, docs in made.topics.items() for doc in docs]
     write_atomic(output / "pool.tsv", "".join(["topic\tdocument\n", *lines]))
     print_line(report.headline)
