@@ -70,15 +70,15 @@ class ConfigurationFolder(ConfigSource):
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """Returns the names of a group: of configurations, of groups, or of both."""
-        found = set()
+        names = set()
         for path in Path(self.path, config_path).iterdir():
             if path.is_dir() and results_filter in (None, ObjectType.GROUP):
-                found.add(path.name)
+                names.add(path.name)
             elif path.suffix == ".yaml" and results_filter in (None, ObjectType.CONFIG):
-                found.add(path.stem)
+                names.add(path.stem)
         if results_filter in (None, ObjectType.CONFIG):
-            found |= self._variants(config_path).keys()
-        return sorted(found)
+            names |= self._variants(config_path).keys()
+        return sorted(names)
 
     def _file(self, config_path: str) -> Path | None:
         path = Path(self.path, f"{config_path.removesuffix('.yaml')}.yaml")

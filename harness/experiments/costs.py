@@ -46,14 +46,14 @@ def _with_parts(side: Side) -> Iterator[Side]:
 
 def _numbers(value: object) -> list[float]:
     """Returns the numbers of a list; nothing of any other value."""
-    found = value if isinstance(value, list) else []
-    return [float(number) for number in found if isinstance(number, int | float) and not isinstance(number, bool)]
+    items = value if isinstance(value, list) else []
+    return [float(number) for number in items if isinstance(number, int | float) and not isinstance(number, bool)]
 
 
 def _number(side: Side, *names: str) -> float | None:
     """Returns the largest of some values above 0, those of the systems of a fusion included."""
-    found = [number for one in _with_parts(side) for name in names for number in _numbers([one.get(name)])]
-    return max((number for number in found if number > 0), default=None)
+    numbers = [number for one in _with_parts(side) for name in names for number in _numbers([one.get(name)])]
+    return max((number for number in numbers if number > 0), default=None)
 
 
 def _most(*names: str) -> Callable[[Sequence[Side]], float | None]:
@@ -66,8 +66,8 @@ def _most(*names: str) -> Callable[[Sequence[Side]], float | None]:
 def _index(sides: Sequence[Side]) -> float | None:
     """Returns the largest index; that of a fusion is unknown if one of its systems counts its own."""
     whole = [side for side in sides if not any(cost.INDEX in part for part in list(_with_parts(side))[1:])]
-    found = [_number(side, cost.INDEX) or _number(side, cost.STORED) for side in whole]
-    return max((value for value in found if value is not None), default=None)
+    sizes = [_number(side, cost.INDEX) or _number(side, cost.STORED) for side in whole]
+    return max((value for value in sizes if value is not None), default=None)
 
 
 def _seconds_of_epochs(side: Side) -> list[float]:
@@ -75,13 +75,13 @@ def _seconds_of_epochs(side: Side) -> list[float]:
 
 
 def _seconds_per_epoch(sides: Sequence[Side]) -> float | None:
-    found = [number for side in sides for number in _seconds_of_epochs(side)]
-    return statistics.mean(found) if found else None
+    seconds = [number for side in sides for number in _seconds_of_epochs(side)]
+    return statistics.mean(seconds) if seconds else None
 
 
 def _training(sides: Sequence[Side]) -> float | None:
-    found = [sum(numbers) for side in sides if (numbers := _seconds_of_epochs(side))]
-    return statistics.mean(found) if found else None
+    totals = [sum(numbers) for side in sides if (numbers := _seconds_of_epochs(side))]
+    return statistics.mean(totals) if totals else None
 
 
 def together(side: Side) -> int:
@@ -91,22 +91,22 @@ def together(side: Side) -> int:
 
 def latencies(sides: Sequence[Side]) -> list[float]:
     """Returns the seconds of all queries of some runs."""
-    found = [side.get(cost.LATENCY) for side in sides]
-    return [number for value in found if isinstance(value, Mapping) for number in _numbers(list(value.values()))]
+    recorded = [side.get(cost.LATENCY) for side in sides]
+    return [number for value in recorded if isinstance(value, Mapping) for number in _numbers(list(value.values()))]
 
 
 def _latency(sides: Sequence[Side]) -> float | None:
-    found = latencies(sides)
-    return statistics.median(found) if found else None
+    seconds = latencies(sides)
+    return statistics.median(seconds) if seconds else None
 
 
 def _rate(sides: Sequence[Side]) -> float | None:
     # The rate of a fusion follows from its latencies, which are sums over its systems.
     said = [number for side in sides for number in _numbers([side.get(cost.RATE)]) if number > 0]
-    found = latencies(sides)
-    if said or not sum(found):
+    seconds = latencies(sides)
+    if said or not sum(seconds):
         return statistics.mean(said) if said else None
-    return len(found) / sum(found)
+    return len(seconds) / sum(seconds)
 
 
 # Key `costs` of an experiment -> column.
@@ -136,12 +136,12 @@ def losses(side: Side) -> dict[str, list[tuple[float, float]]]:
             out |= {f"{system}, {kind}": points for kind, points in losses(part).items()}
     steps = side.get(cost.STEPS)
     for entry in steps if isinstance(steps, list) else []:
-        if len(found := _numbers(entry)) == 2:
-            out.setdefault("step: training loss", []).append((found[0], found[1]))
+        if len(numbers := _numbers(entry)) == 2:
+            out.setdefault("step: training loss", []).append((numbers[0], numbers[1]))
     log = side.get(cost.LOG)
     for entry in log if isinstance(log, list) else []:
         at = _numbers([entry.get("epoch")]) if isinstance(entry, Mapping) else []
         for name, value in entry.items() if at else ():
-            if str(name).endswith("loss") and (found := _numbers([value])):
-                out.setdefault(f"epoch: {name}", []).append((at[0], found[0]))
+            if str(name).endswith("loss") and (numbers := _numbers([value])):
+                out.setdefault(f"epoch: {name}", []).append((at[0], numbers[0]))
     return out

@@ -214,8 +214,8 @@ def _evaluate_jointly(
         run = _run_of(given, label, f"run-{number}" if several_runs else "run", format, None)
         read.append((run, Path(given) if isinstance(given, str | Path) else None, label))
     parts = by_collection(tasks, read)
-    found = {task.collection.name: evaluate(task, *parts[task.collection.name], lines=lines) for task in tasks}
-    return checked_parts(found)
+    evaluations = {task.collection.name: evaluate(task, *parts[task.collection.name], lines=lines) for task in tasks}
+    return checked_parts(evaluations)
 
 
 def _judged_by(judgments: Qrels | str | Path | Mapping[str, Mapping[str, float]] | DataFrame) -> Collection:
@@ -347,8 +347,8 @@ def compare(
         raise HarnessError(f"compare: expected at least two runs{hint}")
     collection = evaluation.task.collection
     wanted = asked or without_diagnostics(evaluation.scores[0].measures)
-    found = test_runs(evaluation.scores, baseline, measures=wanted, clusters=collection.clusters())
-    return found if not collection.cluster else stats.with_cluster_note(found, collection.cluster)
+    comparison = test_runs(evaluation.scores, baseline, measures=wanted, clusters=collection.clusters())
+    return comparison if not collection.cluster else stats.with_cluster_note(comparison, collection.cluster)
 
 
 def _canonical(margin: Mapping[str, float]) -> dict[str, float]:

@@ -65,12 +65,12 @@ class Evaluation:
     def tie_spans(self) -> dict[str, dict[str, str]]:
         """Returns run -> measure -> lowest and highest mean in words, where four decimals show that they differ."""
         spans = {
-            run: {measure: tuple(f"{end:.4f}" for end in ends) for measure, ends in found.items()}
-            for run, found in self.bounds.items()
+            run: {measure: tuple(f"{end:.4f}" for end in ends) for measure, ends in by_measure.items()}
+            for run, by_measure in self.bounds.items()
         }
         return {
-            run: {measure: " to ".join(ends) for measure, ends in found.items() if len(set(ends)) > 1}
-            for run, found in spans.items()
+            run: {measure: " to ".join(ends) for measure, ends in by_measure.items() if len(set(ends)) > 1}
+            for run, by_measure in spans.items()
         }
 
     def frame(self) -> DataFrame:

@@ -258,8 +258,8 @@ class Experiment:
 
     def _axis_faults(self) -> list[str]:
         """Returns faults of numeric axes."""
-        found = [axis for axis in self.numeric if axis not in self.axes or axis == self.pool]
-        faults = [f"key 'numeric': {axis!r} is not an axis, or is that of the sets of topics" for axis in found]
+        wrong = [axis for axis in self.numeric if axis not in self.axes or axis == self.pool]
+        faults = [f"key 'numeric': {axis!r} is not an axis, or is that of the sets of topics" for axis in wrong]
         labels = [
             (axis, label)
             for axis in self.numeric
@@ -277,9 +277,9 @@ class Experiment:
         """Returns faults of names: labels with control characters, and names that a list has twice."""
         faults = [] if self.title.strip() else ["key 'title' is empty; it heads the report"]
         for axis in self.coordinates:
-            found = [label for label in self.labels(axis) if not label.strip() or not label.isprintable()]
+            faulty = [label for label in self.labels(axis) if not label.strip() or not label.isprintable()]
             where = f"key 'axes': {axis}" if axis in self.axes else "key 'conditions'"
-            faults += [f"{where}: the label {label!r} is empty or more than one line" for label in found]
+            faults += [f"{where}: the label {label!r} is empty or more than one line" for label in faulty]
         for key in ("tested", "breakdown", "sections", "costs", "pages"):
             names = getattr(self, key) or ()
             faults += [
@@ -341,7 +341,7 @@ class Experiment:
             There is no such scale, or no cell has the key that it changes.
         """
         changes = self.scale_of(scale).changes
-        found, made = [], set()
+        all_cells, made = [], set()
         for name, condition in self.conditions.items():
             only = condition.only or {}
             chosen = [[label for label in self.axes[axis] if label in only.get(axis, (label,))] for axis in self.axes]
@@ -355,9 +355,9 @@ class Experiment:
                     made |= {*changed}
                     last |= {override_key(word): word for word in changed}
                     said = ", ".join(word.removeprefix("system.") for word in point or ())
-                    found.append(ExperimentCell(labels, seed, tuple(last.values()), said))
+                    all_cells.append(ExperimentCell(labels, seed, tuple(last.values()), said))
         refuse([f"key 'scale': {scale}: {word}: no system has this key" for word in changes if word not in made])
-        return tuple(found)
+        return tuple(all_cells)
 
     def scale_of(self, name: str) -> ExperimentScale:
         """Returns a scale by its name; raises HarnessError if there is none."""

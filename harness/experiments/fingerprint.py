@@ -125,10 +125,10 @@ def unseen_inputs(system: BuiltSystem, read: Mapping[str, Any]) -> list[str]:
     """
     if is_ours(system) or hasattr(system.system, "reads"):
         return []
-    found = code.depends(*_modules(system, read))
+    dependencies = code.depends(*_modules(system, read))
     folder = any(Path(name).expanduser().is_dir() for name in read)
-    lists = [] if folder else [f"{place}: lists files" for place in found.lists]
-    reads = [*lists, *(f"{place}: reads environment variables" for place in found.unseen)]
+    lists = [] if folder else [f"{place}: lists files" for place in dependencies.lists]
+    reads = [*lists, *(f"{place}: reads environment variables" for place in dependencies.unseen)]
     return [f"{each} that are not in the fingerprint of the run; return them by a method reads()" for each in reads]
 
 

@@ -93,16 +93,16 @@ def forecast_lines(name: str, experiment: Experiment, scale: str, cells: Sequenc
     yield _in_words(forecast_cells(cells), sum(each.seconds is None and not each.reason for each in cells))
 
 
-def _in_words(found: TimeEstimate, waiting: int) -> str:
+def _in_words(estimate: TimeEstimate, waiting: int) -> str:
     if not waiting:
         return "nothing is left that can be run here"
     left = f"{counted_text(waiting, 'cell')} left to run"
-    if found.seconds is None:
+    if estimate.seconds is None:
         return f"{left}; no cell is finished yet, by which their time could be estimated"
-    how = [f"{found.same} by finished cells of the same labels"] if found.same else []
-    how += [f"{found.alike} by finished cells of their condition"] if found.alike else []
-    how += [f"{found.others} by the mean of all finished cells"] if found.others else []
-    return f"{left}: about {duration(found.seconds)} ({', '.join(how)})"
+    how = [f"{estimate.same} by finished cells of the same labels"] if estimate.same else []
+    how += [f"{estimate.alike} by finished cells of their condition"] if estimate.alike else []
+    how += [f"{estimate.others} by the mean of all finished cells"] if estimate.others else []
+    return f"{left}: about {duration(estimate.seconds)} ({', '.join(how)})"
 
 
 def duration(seconds: float) -> str:

@@ -52,14 +52,14 @@ class JointEvaluation:
 
     def of(self, run: str) -> list[Scores | None]:
         """Returns the scores of a run on each collection; None where it has no results."""
-        found = [{scores.run: scores for scores in part.scores} for part in self.parts.values()]
-        return [scores.get(run) for scores in found]
+        by_run = [{scores.run: scores for scores in part.scores} for part in self.parts.values()]
+        return [scores.get(run) for scores in by_run]
 
     @property
     def scores(self) -> tuple[Scores, ...]:
         """Scores over the topics of all collections, of the runs that have results for each."""
-        found = [{name: each for name, each in zip(self.parts, self.of(run), strict=True) if each} for run in self.runs]
-        return tuple(pooled([self._own(*part) for part in of.items()]) for of in found if len(of) == len(self.parts))
+        parts = [{name: each for name, each in zip(self.parts, self.of(run), strict=True) if each} for run in self.runs]
+        return tuple(pooled([self._own(*part) for part in of.items()]) for of in parts if len(of) == len(self.parts))
 
     def _own(self, collection: str, scores: Scores) -> Scores:
         """Returns the shared measures; topics are named with their collection if two collections share one."""
@@ -92,8 +92,8 @@ class JointEvaluation:
         columns = []
         for name, part in self.parts.items():
             for scores in part.scores:
-                found = scores.columns()
-                columns.append({"collection": [name] * len(found["run"]), **found})
+                values = scores.columns()
+                columns.append({"collection": [name] * len(values["run"]), **values})
         return frame(concatenated_columns(columns))
 
     def __repr__(self) -> str:
@@ -124,16 +124,16 @@ def by_collection(tasks: Sequence[Task], runs: Sequence[tuple[Run, Path | None, 
     if len(known) < max(2, len(tasks)):
         raise HarnessError(f"evaluate: expected two or more collections, each once; found {', '.join(known)}")
     read = [(run, path, label, _divided(run, path, known)) for run, path, label in runs]
-    found = _by_name([(run.name, parts) for run, _, _, parts in read])
-    if found is None:  # tags often name the model only
+    by_name = _by_name([(run.name, parts) for run, _, _, parts in read])
+    if by_name is None:  # tags often name the model only
         stems = [path.stem if path is not None and not label else run.name for run, path, label, _ in read]
-        found = _by_name([(stem, parts) for stem, (*_, parts) in zip(stems, read, strict=True)])
-    if found is None:
+        by_name = _by_name([(stem, parts) for stem, (*_, parts) in zip(stems, read, strict=True)])
+    if by_name is None:
         named = ", ".join(dict.fromkeys(run.name for run, *_ in read))
         raise HarnessError(f"{named}: two runs of one name answer the same collection; name each, as NAME=FILE")
     out = {}
     for name in known:
-        out[name] = [replace(parts[name], name=run) for run, parts in found.items() if name in parts]
+        out[name] = [replace(parts[name], name=run) for run, parts in by_name.items() if name in parts]
         if not out[name]:
             raise HarnessError(f"collection {name}: no run has results for its topics")
     return out
@@ -161,12 +161,12 @@ def checked_parts(parts: Mapping[str, Evaluation]) -> JointEvaluation:
 
 def _by_name(runs: Sequence[tuple[str, Mapping[str, Run]]]) -> dict[str, dict[str, Run]] | None:
     """Returns name -> collection -> run; None if two runs of one name answer the same collection."""
-    found: dict[str, dict[str, Run]] = {}
+    by_name: dict[str, dict[str, Run]] = {}
     for name, parts in runs:
-        if found.setdefault(name, {}).keys() & parts.keys():
+        if by_name.setdefault(name, {}).keys() & parts.keys():
             return None
-        found[name] |= parts
-    return found
+        by_name[name] |= parts
+    return by_name
 
 
 def _divided(run: Run, path: Path | None, known: Mapping[str, frozenset[str]]) -> dict[str, Run]:
@@ -216,16 +216,16 @@ def compare_jointly(
     if len(scores) < 2:
         raise HarnessError(f"compare: expected two or more runs with results for each of {', '.join(evaluation.parts)}")
     strata, clusters = evaluation.groups()
-    found = test(scores, baseline, measures=measures or evaluation.measures, clusters=clusters, strata=strata)
+    comparison = test(scores, baseline, measures=measures or evaluation.measures, clusters=clusters, strata=strata)
     names = dict.fromkeys(part.task.collection.cluster for part in evaluation.parts.values())
-    return found if clusters is None else with_cluster_note(found, " or ".join(filter(None, names)))
+    return comparison if clusters is None else with_cluster_note(comparison, " or ".join(filter(None, names)))
 
 
 def heterogeneity(evaluation: JointEvaluation, comparison: Comparison) -> list[StratifiedTest]:
     """Returns for each test of `compare` how far the collections agree, with a test over collections like these."""
     by_run = {scores.run: scores for scores in evaluation.scores}
     strata, clusters = evaluation.groups()
-    found = []
+    tests = []
     for row in comparison.rows:
         a, b = by_run[row.a], by_run[row.b]
         apart = a.column(row.measure) - b.column(row.measure)
@@ -239,5 +239,5 @@ def heterogeneity(evaluation: JointEvaluation, comparison: Comparison) -> list[S
                 name: numbers_of_names([clusters[a.topics[at]] for at in of]).tolist() for name, of in places.items()
             }
         values = {name: apart[of] for name, of in places.items()}
-        found.append(stratified_test(row.a, row.b, row.measure, values, 1.0 - comparison.confidence, units))
-    return found
+        tests.append(stratified_test(row.a, row.b, row.measure, values, 1.0 - comparison.confidence, units))
+    return tests

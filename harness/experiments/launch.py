@@ -329,13 +329,13 @@ def _configuration(folder: Path) -> DictConfig:
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import OmegaConf
 
-    found: Any = copy.deepcopy(HydraConfig.instance().cfg)
-    OmegaConf.set_readonly(found.hydra, False)
+    configuration: Any = copy.deepcopy(HydraConfig.instance().cfg)
+    OmegaConf.set_readonly(configuration.hydra, False)
     for key, value in (("dir", str(folder)), ("subdir", ".")):
-        found.hydra.sweep[key] = value
+        configuration.hydra.sweep[key] = value
         quoted = value.replace("\\", "\\\\").replace("'", "\\'")
-        found.hydra.overrides.hydra.append(f"hydra.sweep.{key}='{quoted}'")
-    made: DictConfig = found
+        configuration.hydra.overrides.hydra.append(f"hydra.sweep.{key}='{quoted}'")
+    made: DictConfig = configuration
     return made
 
 

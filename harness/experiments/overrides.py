@@ -86,12 +86,12 @@ def has(words: Mapping[str, str], change: str) -> bool:
     for end in range(len(rest), 0, -1):  # overrides of the cell take precedence over the file
         if (word := words.get(".".join((group, *rest[:end])))) is not None:
             return end == len(rest) or word.partition("=")[2] != "null"  # a removed part has no keys
-    found: object = system_keys(words.get(group, "").partition("=")[2])
+    level: object = system_keys(words.get(group, "").partition("=")[2])
     for name in rest[:-1] if change.startswith("+") else rest:
-        if not isinstance(found, Mapping) or name not in found:
+        if not isinstance(level, Mapping) or name not in level:
             return False
-        found = found[name]
-    return found is not None or not change.startswith("+")
+        level = level[name]
+    return level is not None or not change.startswith("+")
 
 
 def hides(override: str, key: str) -> bool:

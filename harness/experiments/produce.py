@@ -324,19 +324,19 @@ def _replaced(work: _Work, path: Path) -> str:
 def _differences(before: sidecar.Said, work: _Work) -> list[str]:
     """Returns the settings in which an earlier run differs, with their earlier values; none for other data or code."""
     corpus = work.task.corpus.name if work.task.corpus is not None else ""
-    found = [] if before.corpus == corpus else [f"corpus={before.corpus or 'null'}"]
+    changes = [] if before.corpus == corpus else [f"corpus={before.corpus or 'null'}"]
     now, then = work.inputs(), before.inputs
     if (now["pool"] is None) is not (then["pool"] is None):
-        found.append(f"rerank={'false' if then['pool'] is None else 'true'}")
+        changes.append(f"rerank={'false' if then['pool'] is None else 'true'}")
     elif now["pool"] != then["pool"]:
-        found.append("another pool")
+        changes.append("another pool")
     for name, what in (("training", "training judgments"), ("excluded", "excluded documents")):
         if now[name] != then[name]:
-            found.append(f"{'no' if then[name] is None else 'other'} {what}")
+            changes.append(f"{'no' if then[name] is None else 'other'} {what}")
     for key, value in changed(before.system, work.spec["system"] or {}).items():
         text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-        found.append(f"the default of {key}" if value is MISSING else f"{key}={text[:40]}{'...' * (len(text) > 40)}")
-    return found
+        changes.append(f"the default of {key}" if value is MISSING else f"{key}={text[:40]}{'...' * (len(text) > 40)}")
+    return changes
 
 
 def _in_pool(run: Run, pool: Pool, meter: Meter, say: Say) -> Run:

@@ -41,16 +41,16 @@ def scores_in(path: Path) -> list[Scores]:
     except (ValueError, RecursionError) as error:
         raise HarnessError(f"{file}: not valid JSON: {' '.join(str(error).split())}") from None
     data = document.get("data") if isinstance(document, Mapping) else None
-    found = document.get("scores") if isinstance(document, Mapping) else None
-    if found is None and isinstance(data, Mapping):
-        found = data.get("scores")
-    if not isinstance(found, list) or not found:
+    entries = document.get("scores") if isinstance(document, Mapping) else None
+    if entries is None and isinstance(data, Mapping):
+        entries = data.get("scores")
+    if not isinstance(entries, list) or not entries:
         raise HarnessError(
             f"{file}: holds no scores by topic; name a report of 'harness score', 'compare', 'run' or 'reproduce', or "
             "a file with the output of 'harness score --json'"
         )
     out = []
-    for at, each in enumerate(found, 1):
+    for at, each in enumerate(entries, 1):
         try:
             out.append(scores_from_json(each))
         except HarnessError as error:

@@ -123,9 +123,9 @@ class ExperimentResults:
     @cached_property
     def sets(self) -> Labels:
         """Sets of topics in the order of the file; one empty label without a pooled axis."""
-        found = {self.experiment.part(outcome.cell.labels) for outcome in self.outcomes}
+        parts = {self.experiment.part(outcome.cell.labels) for outcome in self.outcomes}
         pool = self.experiment.pool
-        return ("",) if pool is None else tuple(label for label in self.experiment.labels(pool) if label in found)
+        return ("",) if pool is None else tuple(label for label in self.experiment.labels(pool) if label in parts)
 
     @property
     def parts(self) -> Labels:
@@ -146,11 +146,11 @@ class ExperimentResults:
 
     @cached_property
     def _outcomes(self) -> dict[tuple[Labels, str], tuple[Outcome, ...]]:
-        found: dict[tuple[Labels, str], tuple[Outcome, ...]] = {}
+        outcomes: dict[tuple[Labels, str], tuple[Outcome, ...]] = {}
         for outcome in self.outcomes:
             at = (self.experiment.row(outcome.cell.labels), self.experiment.part(outcome.cell.labels))
-            found[at] = (*found.get(at, ()), outcome)
-        return found
+            outcomes[at] = (*outcomes.get(at, ()), outcome)
+        return outcomes
 
     def of(self, row: Labels, part: str) -> tuple[Outcome, ...]:
         """Returns the outcomes of a row on a set of topics (`POOLED`: all sets), one per seed."""
@@ -206,10 +206,10 @@ class ExperimentResults:
 
     @cached_property
     def _whole(self) -> dict[Labels, dict[str, None]]:
-        found: dict[Labels, dict[str, None]] = {}
+        parts: dict[Labels, dict[str, None]] = {}
         for cell in self.experiment.cells():
-            found.setdefault(self.experiment.row(cell.labels), {})[self.experiment.part(cell.labels)] = None
-        return found
+            parts.setdefault(self.experiment.row(cell.labels), {})[self.experiment.part(cell.labels)] = None
+        return parts
 
     def _best(self, row: Labels, part: str, on: Sequence[str]) -> BestSetting | None:
         """Returns the seed or settings with the best mean on some sets of topics (`on`), or on the reported ones.
@@ -230,15 +230,15 @@ class ExperimentResults:
 
     def _of_name(self, row: Labels, parts: Sequence[str], name: str) -> Scores | None:
         """Returns the scores of one seed or setting, pooled over sets of topics; None if a run is missing."""
-        found = []
+        scores = []
         for part in self.sets if POOLED in parts else parts:
             at = [outcome for outcome in self.of(row, part) if _name(outcome) == name]
             if len(at) != 1 or at[0].scores is None:
                 return None
-            found.append(replace(at[0].scores, run=labels_text(row)))
-        if len(found) > 1 and self.unpooled:
+            scores.append(replace(at[0].scores, run=labels_text(row)))
+        if len(scores) > 1 and self.unpooled:
             return None
-        return pooled(found) if len(found) > 1 else found[0] if found else None
+        return pooled(scores) if len(scores) > 1 else scores[0] if scores else None
 
     def seeds(self, row: Labels, part: str, *, partial: bool = False) -> tuple[Scores, ...]:
         """Returns the scores of each seed under the row's name; empty unless all seeds have runs on all sets.
@@ -268,15 +268,15 @@ class ExperimentResults:
 
         Where only some of the pooled collections have clusters, a topic of the others is a cluster of its own.
         """
-        found: dict[str, str] = {}
+        by_topic: dict[str, str] = {}
         clustered = False
         for name in self.sets if part == POOLED else (part,):
             task = next((outcome.task for outcome in self.of(row, name) if outcome.task is not None), None)
             if task is not None:
                 known = task.collection.clusters()
                 clustered = clustered or known is not None
-                found |= {topic: topic for topic in task.scorer.qrels.topics} | (known or {})
-        return found if clustered else None
+                by_topic |= {topic: topic for topic in task.scorer.qrels.topics} | (known or {})
+        return by_topic if clustered else None
 
     def _by_seed(self, row: Labels, part: str) -> dict[str, Scores | None]:
         """Returns seed -> its scores on one set of topics, or None without a run; a tuned row has one entry."""
@@ -284,12 +284,12 @@ class ExperimentResults:
         if self.is_tuned(row):
             chosen = self.setting(row, part)
             outcomes = () if chosen is None else (replace(outcomes[0], scores=chosen.scores),)
-        found: dict[str, Scores | None] = {}
+        by_seed: dict[str, Scores | None] = {}
         for outcome in outcomes:
             scores = outcome.scores
             seed = "" if self.is_tuned(row) else outcome.cell.seed or ""
-            found[seed] = None if scores is None else replace(scores, run=labels_text(row))
-        return found
+            by_seed[seed] = None if scores is None else replace(scores, run=labels_text(row))
+        return by_seed
 
     def scores(self, row: Labels, part: str, *, partial: bool = False) -> Scores | None:
         """Returns the scores of a row, the mean over seeds for each topic; None if a run is missing.
@@ -355,7 +355,7 @@ class ExperimentResults:
     def _compared(
         self, pair: Sequence[Scores], seeds: Sequence[Sequence[Scores]], clusters: Mapping[str, str] | None
     ) -> Comparison:
-        found = compare(
+        comparison = compare(
             pair,
             pairs=[(pair[0].run, pair[1].run)],
             measures=self.experiment.of_tests,
@@ -365,7 +365,7 @@ class ExperimentResults:
             clusters=clusters,
         )
         # Clustered topics keep the test of the means over seeds, which has no form for both.
-        return found if max(map(len, seeds)) < 2 or clusters is not None else over_seeds(found, *seeds)
+        return comparison if max(map(len, seeds)) < 2 or clusters is not None else over_seeds(comparison, *seeds)
 
     @property
     def tests(self) -> tuple[Tested, ...]:
@@ -403,8 +403,8 @@ def odd_topics(topics: Sequence[str], group: Mapping[str, int]) -> npt.NDArray[n
     place = {number: at for at, number in enumerate(dict.fromkeys(of))}
     if len(place) < len(topics):
         return np.array([place[number] % 2 == 0 for number in of], dtype=bool)
-    found = [re.search(r"\d+$", topic) for topic in topics]
-    numbers = [int(match[0]) for match in found if match is not None]
+    matches = [re.search(r"\d+$", topic) for topic in topics]
+    numbers = [int(match[0]) for match in matches if match is not None]
     if len(numbers) < len(topics):
         numbers = list(range(len(topics)))
     return np.array([number % 2 == 1 for number in numbers], dtype=bool)

@@ -147,11 +147,11 @@ def judged_pool(qrels: Qrels, keys: Mapping[str, str] | None) -> dict[str, froze
     return {topic: frozenset(docs) for topic, docs in out.items()}
 
 
-def covered(found: Task, corpus: Corpus) -> Coverage:
+def covered(judged_task: Task, corpus: Corpus) -> Coverage:
     """Returns how much of a task's judgments another corpus has, which may be nothing."""
-    by_key = found.scorer.protocol.deduplicate and not corpus.ids_are_keys
-    keys = (corpus.keys() or found.collection.keys()) if by_key else None
-    return _cut(found.scorer.qrels, corpus, keys)[1]
+    by_key = judged_task.scorer.protocol.deduplicate and not corpus.ids_are_keys
+    keys = (corpus.keys() or judged_task.collection.keys()) if by_key else None
+    return _cut(judged_task.scorer.qrels, corpus, keys)[1]
 
 
 def present(qrels: Qrels, corpus: Corpus, keys: Mapping[str, str] | None) -> tuple[Qrels, Coverage]:

@@ -112,20 +112,20 @@ def metadata_file(path: Path) -> Path | None:
 
 def _document(path: Path, run: Run, metadata: Path | None) -> dict[str, Any]:
     """Returns the parts of the metadata that may leave this machine; of `harness`, the cost."""
-    found, file = metadata_of(path) if metadata is None else (sidecar.read(metadata), None)
-    if not found:
+    content, file = metadata_of(path) if metadata is None else (sidecar.read(metadata), None)
+    if not content:
         raise HarnessError(
             f"{sidecar.sidecar_path(path)}: no such file, and TIRA requires metadata; name an ir_metadata file with "
             "--metadata"
         )
-    if file is not None and "harness" in found and sidecar.claimed(file)[1] != run.sha256:
+    if file is not None and "harness" in content and sidecar.claimed(file)[1] != run.sha256:
         raise HarnessError(
             f"{file}: belongs to another run, or the run was changed; make the run again, or name its "
             "metadata with --metadata"
         )
-    out = {name: found[name] for name in _TAKEN if found.get(name)}
-    if "resources" not in out and isinstance(found.get("harness"), Mapping):
-        out |= _resources(found["harness"])
+    out = {name: content[name] for name in _TAKEN if content.get(name)}
+    if "resources" not in out and isinstance(content.get("harness"), Mapping):
+        out |= _resources(content["harness"])
     if isinstance(out.get("data"), Mapping):
         out["data"] = {name: part for name, part in out["data"].items() if name != "training data"}
     if not any(out.get(name) for name in _NEEDED):
@@ -137,7 +137,7 @@ def _document(path: Path, run: Run, metadata: Path | None) -> dict[str, Any]:
             raise HarnessError(
                 f"{metadata or path}: key {name!r} of its metadata is {out[name]!r:.40}, expected keys and values"
             )
-    actor = found.get("actor")
+    actor = content.get("actor")
     return {"tag": run.name, **out, **({"actor": dict(actor)} if isinstance(actor, Mapping) else {})}
 
 

@@ -62,9 +62,9 @@ class Finished(float):
 
     def __new__(cls, value: float, records: Iterable[Record] = ()) -> Finished:
         """Returns a number with records."""
-        found = super().__new__(cls, value)
-        found.records = tuple(records)
-        return found
+        finished = super().__new__(cls, value)
+        finished.records = tuple(records)
+        return finished
 
 
 def tracker_record(
@@ -122,8 +122,8 @@ class _Tracker:
 
         if job_return.status != JobStatus.COMPLETED:
             return
-        found = job_return.return_value
-        for each in found.records if isinstance(found, Finished) else ():
+        value = job_return.return_value
+        for each in value.records if isinstance(value, Finished) else ():
             if each.private:
                 log_line(f"{self.title}: {each.name}: not logged, because its judgments are private")
                 continue
@@ -133,7 +133,7 @@ class _Tracker:
                 said = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
                 log_line(f"{self.title}: {each.name}: not logged: {said}")
 
-    def log(self, found: Record) -> None:
+    def log(self, record: Record) -> None:
         """Logs one run."""
         raise NotImplementedError
 
@@ -159,7 +159,7 @@ class MLflow(_Tracker):
 
     title = "MLflow"
 
-    def log(self, found: Record) -> None:
+    def log(self, record: Record) -> None:
         """Logs one run. Raises what MLflow raises, and HarnessError for a server if the network is forbidden."""
         scheme = re.match(r"databricks$|[\w+.-]+(?=://)", self.tracking_uri)
         local = scheme is None or scheme[0] in ("file", "sqlite")
@@ -174,18 +174,18 @@ class MLflow(_Tracker):
         client = tracking.MlflowClient(tracking_uri=uri)
         there = client.get_experiment_by_name(self.experiment)
         experiment = client.create_experiment(self.experiment) if there is None else there.experiment_id
-        run = client.create_run(experiment, run_name=found.name).info.run_id
+        run = client.create_run(experiment, run_name=record.name).info.run_id
         try:
             now = 0
-            metrics = {**found.means, "topics": float(found.topics)}
+            metrics = {**record.means, "topics": float(record.topics)}
             values = [entities.Metric(metric_name(name), value, now, 0) for name, value in metrics.items()]
             client.log_batch(run, metrics=values)
             pairs = [
-                entities.Param(metric_name(key), value[:_LONGEST]) for key, value in found.settings.items() if value
+                entities.Param(metric_name(key), value[:_LONGEST]) for key, value in record.settings.items() if value
             ]
             for at in range(0, len(pairs), _BATCH):
                 client.log_batch(run, params=pairs[at : at + _BATCH])
-            for file in found.files if self.artifacts else ():
+            for file in record.files if self.artifacts else ():
                 client.log_artifact(run, str(file))
         except BaseException:
             client.set_terminated(run, status="FAILED")
@@ -222,7 +222,7 @@ class Wandb(_Tracker):
 
     title = "W&B"
 
-    def log(self, found: Record) -> None:
+    def log(self, record: Record) -> None:
         """Logs one run. Raises what W&B raises, and HarnessError for a wrong mode, or if the network is forbidden."""
         if self.mode not in ("offline", "online"):
             raise HarnessError(f"mode is {self.mode!r}, expected 'offline' or 'online'")
@@ -236,18 +236,18 @@ class Wandb(_Tracker):
         )
         run = wandb.init(
             project=self.project,
-            name=found.name,
-            config=dict(found.settings),
+            name=record.name,
+            config=dict(record.settings),
             mode=self.mode,
             dir=self.folder,
             settings=settings,
             reinit="create_new",
         )
         try:
-            run.summary.update({**found.means, "topics": found.topics})
-            if self.artifacts and found.files:
-                artifact = wandb.Artifact(re.sub(r"[^\w.-]", "-", file_name(found.name)), type="run")
-                for file in found.files:
+            run.summary.update({**record.means, "topics": record.topics})
+            if self.artifacts and record.files:
+                artifact = wandb.Artifact(re.sub(r"[^\w.-]", "-", file_name(record.name)), type="run")
+                for file in record.files:
                     artifact.add_file(str(file))
                 run.log_artifact(artifact)
         except BaseException:

@@ -45,7 +45,7 @@ class _Submitit(JobEngine):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Runs the jobs; returns their results in order. A lost job is one that failed."""
-        found: dict[int, JobReturn] = {}
+        results: dict[int, JobReturn] = {}
         running: dict[int, Any] = {}
         needed = self.needed(job_overrides)
         arguments = [
@@ -60,18 +60,18 @@ class _Submitit(JobEngine):
                     if fitting:
                         jobs = self._submitted(need, [arguments[at] for at in fitting])
                         running.update(zip(fitting, jobs, strict=True))
-                waiting = [at for at in waiting if at not in running and at not in found]
+                waiting = [at for at in waiting if at not in running and at not in results]
                 ended = {at: why for at, job in running.items() if (why := self._ended(job)) is not None}
                 for at, why in ended.items():
-                    found[at] = self._result(running.pop(at), why)
+                    results[at] = self._result(running.pop(at), why)
                 if not ended:
                     time.sleep(0.1 if self._EXECUTOR == "local" else 0.5)
         finally:
             if running:
                 self._cancel(list(running.values()))
-        if all(job.status == JobStatus.COMPLETED for job in found.values()):
+        if all(job.status == JobStatus.COMPLETED for job in results.values()):
             shutil.rmtree(Path(str(self.params["submitit_folder"]).partition("%")[0]), ignore_errors=True)
-        return [found[at] for at in range(len(arguments))]
+        return [results[at] for at in range(len(arguments))]
 
     def _executor(self, need: Resources) -> Any:  # noqa: ANN401  (submitit is imported where it is used)
         import submitit

@@ -40,7 +40,7 @@ class Joblib(JobEngine, JoblibLauncher):  # type: ignore[misc]
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """Runs the jobs; returns their results in order."""
-        given, found = self.joblib, dict[int, JobReturn]()
+        given, results = self.joblib, dict[int, JobReturn]()
         for need, places in jobs_by_resources(self.needed(job_overrides)):
             count = at_once(need, int(given.get("n_jobs") or -1))
             # One process is a process, too: joblib would run a single job within this one.
@@ -49,9 +49,9 @@ class Joblib(JobEngine, JoblibLauncher):  # type: ignore[misc]
             with _environment(max(cores() // count, 1)):
                 words = [job_overrides[at] for at in places]
                 made = interrupt.call_withheld(partial(super().launch, words, initial_job_idx))
-            found.update(zip(places, made, strict=True))
+            results.update(zip(places, made, strict=True))
         self.joblib = given
-        return [found[at] for at in range(len(job_overrides))]
+        return [results[at] for at in range(len(job_overrides))]
 
 
 def at_once(need: Resources, slots: int) -> int:

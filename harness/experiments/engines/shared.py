@@ -38,13 +38,13 @@ class JobEngine:
         if self.asked is not None:
             return list(self.asked)
         known: dict[tuple[str, ...], Resources] = {}
-        found = []
+        resources = []
         for words in job_overrides:
             decide = tuple(word for word in words if override_key(word) == "system" or f"system.{RESOURCES}" in word)
             if decide not in known:
                 known[decide] = self._of_point(decide)
-            found.append(known[decide])
-        return found
+            resources.append(known[decide])
+        return resources
 
     def _of_point(self, words: Sequence[str]) -> Resources:
         assert self.config is not None and self.hydra_context is not None  # noqa: S101  (Hydra has called `setup`)
@@ -57,10 +57,10 @@ class JobEngine:
 
 def jobs_by_resources(needed: Sequence[Resources]) -> Iterator[tuple[Resources, list[int]]]:
     """Yields resources, and the positions of the jobs that need just these."""
-    found: dict[Resources, list[int]] = {}
+    positions: dict[Resources, list[int]] = {}
     for at, need in enumerate(needed):
-        found.setdefault(need, []).append(at)
-    yield from found.items()
+        positions.setdefault(need, []).append(at)
+    yield from positions.items()
 
 
 def run_one(
@@ -90,7 +90,7 @@ def run_one(
 
 def failed(error: BaseException) -> JobReturn:
     """Returns the result of a job that its engine lost."""
-    found = JobReturn()
-    found.return_value = error
-    found.status = JobStatus.FAILED
-    return found
+    result = JobReturn()
+    result.return_value = error
+    result.status = JobStatus.FAILED
+    return result

@@ -68,7 +68,7 @@ class Ray(JobEngine, Launcher):
         run = ray.remote(_on_node)
         shared = ray.put((self.hydra_context, self.config, self.task_function, state))
         waiting: dict[Any, int] = {}
-        found: dict[int, JobReturn] = {}
+        results: dict[int, JobReturn] = {}
         try:
             for at, (words, need) in enumerate(zip(job_overrides, self.needed(job_overrides), strict=True)):
                 task = run.options(max_retries=self.max_retries, **self._ray_options(need))
@@ -77,19 +77,19 @@ class Ray(JobEngine, Launcher):
                 for done in ray.wait(list(waiting), timeout=1.0)[0]:
                     at = waiting.pop(done)
                     try:
-                        found[at] = ray.get(done)
+                        results[at] = ray.get(done)
                     except RayError as error:
-                        found[at] = failed(error)
+                        results[at] = failed(error)
         finally:
             for task in waiting:
                 ray.cancel(task, force=True)
-        return [found[at] for at in range(len(job_overrides))]
+        return [results[at] for at in range(len(job_overrides))]
 
     def _ray_options(self, need: Resources) -> dict[str, Any]:
         declared = {name: getattr(need, name) for name in self.defaults}
         cpus, gpus, memory = (self.defaults[name] if n is None else n for name, n in declared.items())
-        found = {"num_cpus": cpus, "num_gpus": gpus}
-        return found if memory is None else found | {"memory": int(memory * 1e9)}
+        options = {"num_cpus": cpus, "num_gpus": gpus}
+        return options if memory is None else options | {"memory": int(memory * 1e9)}
 
 
 def _on_node(
