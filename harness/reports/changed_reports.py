@@ -30,8 +30,8 @@ def write_changed(
     """
     formats = tuple(dict.fromkeys(formats))
     basis = _basis(report, formats)
-    if found := _unchanged(folder, basis):
-        return found
+    if files := _unchanged(folder, basis):
+        return files
     drawn = draw(report, folder, formats)
     drawn.check()
     (folder / RECORD).unlink(missing_ok=True)  # an interrupted process would leave parts of two reports

@@ -29,7 +29,7 @@ def domain_section(evaluation: Evaluation, seed: int = 0) -> Section | None:
     label = first.protocol.label(measure)
     known = evaluation.task.topics.by_id()
     of = {topic: known[topic].values(DOMAIN) for topic in first.topics if topic in known}
-    domains = in_natural_order(domain for found in of.values() for domain in found)
+    domains = in_natural_order(domain for names in of.values() for domain in names)
     if not domains:
         return None
     ranked = ranked_by_mean(evaluation.scores)

@@ -110,13 +110,13 @@ def _headline(results: ExperimentResults) -> str:
     measure = results.experiment.measures[0]
     part = results.parts[-1]
     there = [(scores.aggregate(measure), row, scores) for row, scores in _of_part(results, part)]
-    there = [found for found in there if not math.isnan(found[0])]
+    there = [entry for entry in there if not math.isnan(entry[0])]
     made = sum(outcome.scores is not None for outcome in results.outcomes)
     runs = f"{made} of {len(results.outcomes)} runs" if made < len(results.outcomes) else f"{made} runs"
     scale = "" if results.scale == FULL else f" at scale {results.scale}"
     if not there:
         return f"{runs} of experiment {results.name}{scale}"
-    scores = max(there, key=lambda found: found[0])[2]
+    scores = max(there, key=lambda entry: entry[0])[2]
     where = f"{part or scores.collection}, n = {scores.n(measure)}"
     best = best_words(measure, scores.protocol.label(measure), {labels_text(row): mean for mean, row, _ in there})
     return f"{runs} of experiment {results.name}{scale}: {best} ({where})"
@@ -124,8 +124,8 @@ def _headline(results: ExperimentResults) -> str:
 
 def _of_part(results: ExperimentResults, part: str) -> list[tuple[Labels, Scores]]:
     """Returns the rows that have scores on a set of topics."""
-    found = ((row, results.scores(row, part, partial=True)) for row in results.rows)
-    return [(row, scores) for row, scores in found if scores is not None]
+    pairs = ((row, results.scores(row, part, partial=True)) for row in results.rows)
+    return [(row, scores) for row, scores in pairs if scores is not None]
 
 
 def _means_section(results: ExperimentResults) -> Section:
@@ -303,12 +303,12 @@ def _values(results: ExperimentResults, part: str, name: str) -> dict[str, str]:
     """Returns topic -> its value of an attribute, for the judged topics of one set."""
     of = [o for o in results.outcomes if o.task is not None and results.experiment.part(o.cell.labels) == part]
     tasks = {id(outcome.task): outcome.task for outcome in of}
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for task in tasks.values():
         if task is not None:
-            judged = set(task.scorer.qrels.topics) - found.keys()
-            found |= {t.id: t.attributes[name] for t in task.topics if name in t.attributes and t.id in judged}
-    return found
+            judged = set(task.scorer.qrels.topics) - values.keys()
+            values |= {t.id: t.attributes[name] for t in task.topics if name in t.attributes and t.id in judged}
+    return values
 
 
 def _by_attribute(results: ExperimentResults, name: str, sets: Sequence[str], values: dict[str, str]) -> Table:
@@ -327,12 +327,12 @@ def _by_attribute(results: ExperimentResults, name: str, sets: Sequence[str], va
         ]
         cells = [*row_cells(row)]
         for kind in kinds:
-            found = [value for at, value in pairs if at == kind]
-            used |= {kind} if found else set()
-            if None in of or not found:
+            of_kind = [value for at, value in pairs if at == kind]
+            used |= {kind} if of_kind else set()
+            if None in of or not of_kind:
                 cells += [Cell(""), Cell("", marks=("missing",) if None in of else ())]
             else:
-                cells += [Cell(f"{len(found):,}", len(found)), number_cell(sum(found) / len(found), 3)]
+                cells += [Cell(f"{len(of_kind):,}", len(of_kind)), number_cell(sum(of_kind) / len(of_kind), 3)]
         rows.append(tuple(cells))
     label = measure_label(results, measure)
     columns = [*row_columns(results)]
@@ -370,7 +370,7 @@ def _data_and_protocol_section(results: ExperimentResults) -> Section | None:
     part = (f"This is not the whole experiment: {restricted}.",) if restricted else ()
     scaled = (f"All results are at {_scaled(results)}.",) if _scaled(results) else ()
     texts = (*part, *scaled, plan, *shared, *lines, *dict.fromkeys(c for o in results.outcomes for c in o.cautions))
-    return Section("Data and protocol", (Prose(texts), *(protocol_text(found) for found in protocols.values())))
+    return Section("Data and protocol", (Prose(texts), *(protocol_text(protocol) for protocol in protocols.values())))
 
 
 def _commands_section(results: ExperimentResults) -> Section:
@@ -411,13 +411,13 @@ def _inputs(results: ExperimentResults) -> Provenance:
 
 def _scores(results: ExperimentResults) -> list[Scores]:
     """Returns the scores of every run, named after its row, seed and tried settings."""
-    found = []
+    named_scores = []
     for cell, scores in ((outcome.cell, outcome.scores) for outcome in results.outcomes):
         if scores is not None:
             seed = f"seed {cell.seed}" if cell.seed else ""
             name = ", ".join(filter(None, (labels_text(results.experiment.row(cell.labels)), seed, cell.point)))
-            found.append(replace(scores, run=name))
-    return found
+            named_scores.append(replace(scores, run=name))
+    return named_scores
 
 
 def _mean_records(results: ExperimentResults) -> Records:

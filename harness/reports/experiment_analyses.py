@@ -30,18 +30,18 @@ FOR_A_PAPER = (
 def seeds_sections(results: ExperimentResults) -> Sequence[Section]:
     """Returns the variance of seeds, topics and their interaction, and how many seeds the differences need."""
     part, measure = results.parts[-1], results.experiment.measures[0]
-    components = {row: found for row in results.rows if (found := _components(results, row, part)) is not None}
+    components = {row: variance for row in results.rows if (variance := _components(results, row, part)) is not None}
     if not components:
         return []
     label = measure_label(results, measure)
     rows = tuple(
         (
             *row_cells(row),
-            Cell(str(found.seeds), found.seeds),
-            Cell(f"{found.topics:,}", found.topics),
-            *(number_cell(value, 4) for value in (found.seed, found.topic, found.interaction)),
+            Cell(str(variance.seeds), variance.seeds),
+            Cell(f"{variance.topics:,}", variance.topics),
+            *(number_cell(value, 4) for value in (variance.seed, variance.topic, variance.interaction)),
         )
-        for row, found in components.items()
+        for row, variance in components.items()
     )
     names = ("seeds", "topics", "sd of seeds", "sd of topics", "sd of both")
     columns = (*row_columns(results), *(Column(name, kind="number") for name in names))
@@ -88,14 +88,14 @@ def _needs(
         of = components.get(test.row, components.get(test.against))
         if of is None or (test.part, test.result.measure) != (part, results.experiment.measures[0]):
             continue
-        found = _seed_test(results, test.row, test.against, part)
+        result = _seed_test(results, test.row, test.against, part)
         other = components.get(test.against) if test.row in components else None
-        need = seeds_needed(of, other, found.topics_error, abs(found.difference), results.alpha)
+        need = seeds_needed(of, other, result.topics_error, abs(result.difference), results.alpha)
         rows.append(
             (
                 *row_cells(test.row),
                 Cell(labels_text(test.against)),
-                *(number_cell(value, 4) for value in (found.difference, found.error, found.topics_error)),
+                *(number_cell(value, 4) for value in (result.difference, result.error, result.topics_error)),
                 Cell("none") if need is None else Cell(f"{need:,}", need),
             )
         )
@@ -110,7 +110,7 @@ def _seed_test(results: ExperimentResults, row: Labels, against: Labels, part: s
 
 def collections_sections(results: ExperimentResults) -> Sequence[Section]:
     """Returns how far the sets of topics agree on the differences of rows from their baselines, and a test over all."""
-    found, refused = [], []
+    tests, refused = [], []
     pairs = dict.fromkeys((test.row, test.against) for test in results.tests if test.part == POOLED)
     for row, against in pairs:
         for measure in results.experiment.of_tests:
@@ -125,11 +125,11 @@ def collections_sections(results: ExperimentResults) -> Sequence[Section]:
                 apart[part] = values[counted]
                 units[part] = numbers_of_names([clusters[topic] for topic in topics]).tolist()
             try:
-                found.append(stratified_test(labels_text(row), labels_text(against), measure, apart, clusters=units))
+                tests.append(stratified_test(labels_text(row), labels_text(against), measure, apart, clusters=units))
             except HarnessError as error:
                 refused.append(f"Not tested: {error}.")
     label = next((o.scores.protocol.label for o in results.outcomes if o.scores is not None), str)
-    blocks: list[Block] = [heterogeneity_table(found, label)] if found else []
+    blocks: list[Block] = [heterogeneity_table(tests, label)] if tests else []
     blocks += [Prose(tuple(refused))] if refused else []
     return [Section("Agreement of the sets of topics", tuple(blocks))] if blocks else []
 

@@ -21,8 +21,8 @@ def experiment_means_figure(results: ExperimentResults) -> Figure | None:
     Draws only the best `figures.MOST_ROWS` rows, on the last set of topics, which is all topics if sets can be pooled.
     """
     measure, part = results.experiment.measures[0], results.parts[-1]
-    found = [(row, scores) for row in results.rows if (scores := results.scores(row, part, partial=True)) is not None]
-    means = {row: scores.aggregate(measure) for row, scores in found}
+    scored = [(row, scores) for row in results.rows if (scores := results.scores(row, part, partial=True)) is not None]
+    means = {row: scores.aggregate(measure) for row, scores in scored}
     kept = [row for row, mean in means.items() if not math.isnan(mean)]
     if len(kept) < 2:
         return None
@@ -32,12 +32,12 @@ def experiment_means_figure(results: ExperimentResults) -> Figure | None:
         some = f", the best {figures.MOST_ROWS} of {len(kept)} rows"
         first = sorted(kept, key=lambda row: -means[row])[: figures.MOST_ROWS]
         kept = [row for row in kept if row in first]
-    top = best_mean([scores for _, scores in found], measure)
+    top = best_mean([scores for _, scores in scored], measure)
     drawn = [
         (labels_text(row), means[row], *_interval(results, row, part, measure), equal(means[row], top)) for row in kept
     ]
     label = measure_label(results, measure)
-    caption = f"{label} by condition{some}; {_topics(results, dict(found)[best], part)}"
+    caption = f"{label} by condition{some}; {_topics(results, dict(scored)[best], part)}"
     caption += "" if math.isnan(top) else "; diamond: the best"
     svg = figures.dot_interval(drawn, f"{label}, 95% interval over topics", zero=False)
     return Figure("means-figure", caption, svg)

@@ -16,8 +16,8 @@ from harness.render.svg import SERIES
 
 def row_columns(results: ExperimentResults) -> tuple[Column, ...]:
     """Returns the columns that identify a row: the condition and each axis but the pooled one."""
-    found = results.experiment
-    return tuple(Column(name) for name in found.coordinates if name != found.pool)
+    experiment = results.experiment
+    return tuple(Column(name) for name in experiment.coordinates if name != experiment.pool)
 
 
 def row_cells(row: Labels) -> tuple[Cell, ...]:
@@ -39,8 +39,8 @@ def seeds_section(results: ExperimentResults) -> Section | None:
     plan, first = results.experiment.seeds, results.experiment.measures[0]
     if plan is None:
         return None
-    found = {(row, part): results.best_seed(row, part) for row in results.rows for part in results.parts}
-    if not any(found.values()):
+    best = {(row, part): results.best_seed(row, part) for row in results.rows for part in results.parts}
+    if not any(best.values()):
         return None
     label = measure_label(results, first)
     if plan.best == "evaluation":
@@ -48,27 +48,27 @@ def seeds_section(results: ExperimentResults) -> Section | None:
     else:
         how = f"The seed is the best of several by {label} on the other sets of topics."
     mark = ("chosen",) if plan.best == "evaluation" else ()
-    return Section("Best seed", (_chosen_table(results, found, "best-seed", "The best seed", "seed", mark, how),))
+    return Section("Best seed", (_chosen_table(results, best, "best-seed", "The best seed", "seed", mark, how),))
 
 
 def settings_section(results: ExperimentResults) -> Section | None:
     """Returns the settings chosen for tuned conditions."""
     sets = [part for part in results.parts if part in results.sets]
     tuned = [row for row in results.rows if results.is_tuned(row)]
-    found = {(row, part): results.setting(row, part) for row in tuned for part in sets}
-    if not found:
+    best = {(row, part): results.setting(row, part) for row in tuned for part in sets}
+    if not best:
         return None
     numbers = {row: len({o.cell.point for o in results.of(row, sets[0])}) for row in tuned}
     tried = "; ".join(f"{labels_text(row)} ({counted_text(number, 'setting')})" for row, number in numbers.items())
     label = measure_label(results, results.experiment.measures[0])
     others = "other sets" if results.experiment.tune_on == "sets" else "other half of the set (odd and even topics)"
     how = f"The settings of each set of topics are the best by {label} on the {others}. Tried: {tried}."
-    return Section("Settings", (_chosen_table(results, found, "settings", "Chosen settings", "setting", (), how),))
+    return Section("Settings", (_chosen_table(results, best, "settings", "Chosen settings", "setting", (), how),))
 
 
 def _chosen_table(
     results: ExperimentResults,
-    found: Mapping[tuple[Labels, str], BestSetting | None],
+    best: Mapping[tuple[Labels, str], BestSetting | None],
     name: str,
     caption: str,
     heading: str,
@@ -76,12 +76,12 @@ def _chosen_table(
     how: str,
 ) -> Table:
     measures = results.experiment.measures
-    parts = [part for part in results.parts if any(at == part for _, at in found)]
+    parts = [part for part in results.parts if any(at == part for _, at in best)]
     rows = []
-    for row in [row for row in results.rows if any(found.get((row, part)) for part in parts)]:
+    for row in [row for row in results.rows if any(best.get((row, part)) for part in parts)]:
         cells = [*row_cells(row)]
         for part in parts:
-            chosen = found.get((row, part))
+            chosen = best.get((row, part))
             if chosen is None:
                 cells += [Cell("", marks=("missing",))] * (1 + len(measures))
                 continue
@@ -187,7 +187,7 @@ def _axis_figures(results: ExperimentResults, axis: str) -> Iterator[Figure]:
 
 def _losses(results: ExperimentResults) -> list[Block]:
     """Returns losses by step and by epoch, a line for each training; shared trainings are drawn once."""
-    found: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    by_kind: dict[str, dict[str, list[tuple[float, float]]]] = {}
     seen: set[str] = set()
     for outcome in results.outcomes:
         recorded = losses(outcome.costs)
@@ -199,11 +199,11 @@ def _losses(results: ExperimentResults) -> list[Block]:
         seed = f"seed {outcome.cell.seed}" if outcome.cell.seed else ""
         name = labels_text(filter(None, (*row, part, seed)))
         for kind, points in recorded.items():
-            found.setdefault(kind, {})[name] = points
-    if not found:
+            by_kind.setdefault(kind, {})[name] = points
+    if not by_kind:
         return [Prose(("No training recorded its losses.",))]
     blocks: list[Block] = []
-    for kind, lines in found.items():
+    for kind, lines in by_kind.items():
         x, _, y = kind.partition(": ")
         columns = (Column("training"), Column(x, kind="number"), Column(y, kind="number"))
         rows = tuple(

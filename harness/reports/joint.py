@@ -136,9 +136,9 @@ def joint_report(evaluation: JointEvaluation, comparison: Comparison | None = No
 
 def joint_document(evaluation: JointEvaluation, comparison: Comparison | None = None) -> dict[str, Any]:
     """Returns evaluations by collection (schema mathir-harness/evaluation), the comparison and the heterogeneity."""
-    found = [] if comparison is None else heterogeneity(evaluation, comparison)
+    tests = [] if comparison is None else heterogeneity(evaluation, comparison)
     return {
         "evaluations": {name: evaluation_document(part) for name, part in evaluation.parts.items()},
         "comparison": None if comparison is None else to_json(comparison),
-        "heterogeneity": [asdict(test) for test in found],
+        "heterogeneity": [asdict(test) for test in tests],
     }

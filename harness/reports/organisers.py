@@ -35,7 +35,7 @@ Label = Callable[[str], str]
 # Topics
 
 
-def difficulty_table(found: Sequence[TopicDifficulty], label: str) -> Table:
+def difficulty_table(topics: Sequence[TopicDifficulty], label: str) -> Table:
     """Returns every topic, the hardest first."""
     rows = tuple(
         (
@@ -45,7 +45,7 @@ def difficulty_table(found: Sequence[TopicDifficulty], label: str) -> Table:
             Cell(str(each.zeros), each.zeros),
             _number(each.discrimination),
         )
-        for each in found
+        for each in topics
     )
     columns = (
         Column("topic"),
@@ -63,14 +63,14 @@ def difficulty_table(found: Sequence[TopicDifficulty], label: str) -> Table:
 
 def _topics_section(scores: Sequence[Scores], measure: str, label: Label) -> tuple[Section, Sequence[TopicDifficulty]]:
     values = values_of(scores, measure)
-    found = topic_difficulty(values, scores[0].topics)
+    topics = topic_difficulty(values, scores[0].topics)
     at = {topic: row for row, topic in enumerate(scores[0].topics)}
-    ends = found if len(found) <= 2 * DRAWN else (*found[:DRAWN], *found[-DRAWN:])
+    ends = topics if len(topics) <= 2 * DRAWN else (*topics[:DRAWN], *topics[-DRAWN:])
     drawn = [(each.topic, [float(v) for v in values[at[each.topic]] if not math.isnan(v)]) for each in ends]
     name = label(measure)
-    which = "" if len(found) <= 2 * DRAWN else f", the {DRAWN} hardest and the {DRAWN} easiest topics"
+    which = "" if len(topics) <= 2 * DRAWN else f", the {DRAWN} hardest and the {DRAWN} easiest topics"
     figure = Figure("difficulty-figure", f"{name} over runs{which}", figures.distribution(drawn, name))
-    return Section("Topics", (difficulty_table(found, name), figure)), found
+    return Section("Topics", (difficulty_table(topics, name), figure)), topics
 
 
 # Measures, editions, years
@@ -84,7 +84,7 @@ def measure_correlations(
     return [rank_correlation(label(a), label(b), means[a], means[b]) for a, b in combinations(measures, 2)]
 
 
-def correlations_table(found: Sequence[RunRankingCorrelation], caption: str) -> Table:
+def correlations_table(correlations: Sequence[RunRankingCorrelation], caption: str) -> Table:
     """Returns each pair of rankings, the most similar last."""
     rows = tuple(
         (
@@ -93,7 +93,7 @@ def correlations_table(found: Sequence[RunRankingCorrelation], caption: str) -> 
             Cell(str(each.n), each.n),
             *(_number(value) for value in (each.tau, each.tau_ap, each.rbo)),
         )
-        for each in sorted(found, key=lambda each: (each.tau is not None, each.tau or 0.0, each.a, each.b))
+        for each in sorted(correlations, key=lambda each: (each.tau is not None, each.tau or 0.0, each.a, each.b))
     )
     columns = (
         Column("ranking by"),
@@ -123,36 +123,36 @@ def rankings_report(given: Mapping[str, Sequence[Scores]], measures: Sequence[st
     files = list(given)
     first = given[files[0]][0]
     wanted = list(measures) or list(without_diagnostics(first.measures))
-    found: list[RunRankingCorrelation] = []
+    correlations: list[RunRankingCorrelation] = []
     if len(files) == 1:
-        found = measure_correlations(given[files[0]], wanted, first.protocol.label)
+        correlations = measure_correlations(given[files[0]], wanted, first.protocol.label)
     shared = [m for m in wanted if measures or all(m in each.measures for scores in given.values() for each in scores)]
     for a, b in combinations(files, 2):
         for measure in shared:
             means = [{each.run: each.aggregate(measure) for each in given[name]} for name in (a, b)]
             label = first.protocol.label(measure)
-            found.append(rank_correlation(f"{a}: {label}", f"{b}: {label}", *means))
-    if not found:
+            correlations.append(rank_correlation(f"{a}: {label}", f"{b}: {label}", *means))
+    if not correlations:
         raise HarnessError("fewer than two rankings to correlate: give two files with a measure in common")
     where = ", ".join(
         f"{name}: {scores[0].collection}, edition {scores[0].edition}, protocol {scores[0].protocol.name}"
         for name, scores in given.items()
     )
-    table = correlations_table(found, "Correlations of rankings of runs")
-    least = min((each.tau for each in found if each.tau is not None), default=math.nan)
+    table = correlations_table(correlations, "Correlations of rankings of runs")
+    least = min((each.tau for each in correlations if each.tau is not None), default=math.nan)
     return Report(
         "Comparison of rankings",
-        f"{counted_text(len(found), 'pair')} of rankings; lowest tau-b {least:.3f}",
+        f"{counted_text(len(correlations), 'pair')} of rankings; lowest tau-b {least:.3f}",
         (Section("Correlations", (table, Prose((where,)))), provenance_section(made)),
-        data={"correlations": [asdict(each) for each in found]},
+        data={"correlations": [asdict(each) for each in correlations]},
     )
 
 
 # Systems
 
 
-def sources_table(found: Mapping[str, Anova]) -> Table:
-    """Returns the variance explained by systems, topics and the rest; `found`: label of a measure -> analysis."""
+def sources_table(analyses: Mapping[str, Anova]) -> Table:
+    """Returns the variance explained by systems, topics and the rest; `analyses`: label of a measure -> analysis."""
     rows = tuple(
         (
             Cell(name),
@@ -164,7 +164,7 @@ def sources_table(found: Mapping[str, Anova]) -> Table:
             Cell("") if each.name == "residual" else shown_p(each.p),
             _number(each.omega),
         )
-        for name, analysis in found.items()
+        for name, analysis in analyses.items()
         for each in analysis.sources
     )
     titles = ("sum of squares", "df", "share", "F", "p", "partial omega²")
@@ -217,22 +217,22 @@ def _systems_section(evaluation: Evaluation, alpha: float, label: Label) -> tupl
     scores = [each if clusters is None else each.by_cluster(clusters, weighted=True) for each in evaluation.scores]
     names = [each.run for each in scores]
     measures = without_diagnostics(scores[0].measures)
-    found = {label(measure): anova(values_of(scores, measure), names, alpha) for measure in measures}
+    analyses = {label(measure): anova(values_of(scores, measure), names, alpha) for measure in measures}
     first = measures[0]
     # permutations=1, since only the t-tests are shown
     tests = compare(evaluation, measures=[first], alpha=alpha, permutations=1)
     holm = {frozenset((row.a, row.b)): row.p_holm for row in tests.rows}
-    blocks = (sources_table(found), pairs_table(found[label(first)], holm, label(first)))
-    return Section("Systems: analysis of variance", blocks), found
+    blocks = (sources_table(analyses), pairs_table(analyses[label(first)], holm, label(first)))
+    return Section("Systems: analysis of variance", blocks), analyses
 
 
 # The pool
 
 
-def teams_table(found: Sequence[TeamBias], label: Label) -> Table:
+def teams_table(biases: Sequence[TeamBias], label: Label) -> Table:
     """Returns the largest loss of each team's runs without its pool, and the change of the ranking of runs."""
     rows = []
-    for bias in found:
+    for bias in biases:
         for measure, tau in bias.tau.items():
             losses = [each.difference for each in bias.losses if each.measure == measure]
             worst = max((x for x in losses if not math.isnan(x)), key=abs, default=math.nan)
@@ -260,7 +260,7 @@ def teams_table(found: Sequence[TeamBias], label: Label) -> Table:
     return Table("teams", "Pool bias: leave one team out", columns, tuple(rows), (note,))
 
 
-def losses_table(found: Sequence[TeamBias], label: Label) -> Table:
+def losses_table(biases: Sequence[TeamBias], label: Label) -> Table:
     """Returns means and ranks of every run, before and after."""
     rows = tuple(
         (
@@ -270,7 +270,7 @@ def losses_table(found: Sequence[TeamBias], label: Label) -> Table:
             *(_number(value, 4) for value in (each.before, each.after, each.difference)),
             *(Cell(str(rank), rank) for rank in (each.rank_before, each.rank_after)),
         )
-        for bias in found
+        for bias in biases
         for each in bias.losses
     )
     columns = (
@@ -281,15 +281,15 @@ def losses_table(found: Sequence[TeamBias], label: Label) -> Table:
     return Table("losses", "Runs of the teams left out", columns, rows, row_headers=3, collapsed=True)
 
 
-def pool_tables(found: Pool) -> tuple[Table, Table]:
+def pool_tables(pool: Pool) -> tuple[Table, Table]:
     """Returns the contribution of each run to a pool, and the topics of the pool."""
     shares = tuple(
-        (Cell(each.run), *(Cell(f"{n:,}", n) for n in (each.depth, each.pooled, each.alone))) for each in found.shares
+        (Cell(each.run), *(Cell(f"{n:,}", n) for n in (each.depth, each.pooled, each.alone))) for each in pool.shares
     )
     columns = (Column("run"), *(Column(name, kind="number") for name in ("depth", "in the pool", "contributed alone")))
     topics = tuple(
-        (Cell(topic), *(Cell(f"{n:,}", n) for n in (len(docs), found.candidates[topic])))
-        for topic, docs in found.topics.items()
+        (Cell(topic), *(Cell(f"{n:,}", n) for n in (len(docs), pool.candidates[topic])))
+        for topic, docs in pool.topics.items()
     )
     sizes = (Column("topic"), *(Column(name, kind="number") for name in ("to judge", "candidates")))
     return (
@@ -307,12 +307,12 @@ def pool_rules(protocol: Protocol, depth: int, primary_depth: int | None, cap: i
     return [first, f"The order is that of hashes, with seed {seed}."]
 
 
-def pool_report(found: Pool, title: str, how: Sequence[str], made: Provenance) -> Report:
+def pool_report(pool: Pool, title: str, how: Sequence[str], made: Provenance) -> Report:
     """Builds the report of a pool; `how`: its settings, a sentence each (`pool_rules`)."""
-    shares, topics = pool_tables(found)
-    headline = f"{counted_text(len(found), 'document')} to judge in {counted_text(len(found.topics), 'topic')}, "
-    headline += f"from {counted_text(len(found.shares), 'run')}"
-    lines = (*how, f"{found.judged:,} were judged before and are left out.") if found.judged else tuple(how)
+    shares, topics = pool_tables(pool)
+    headline = f"{counted_text(len(pool), 'document')} to judge in {counted_text(len(pool.topics), 'topic')}, "
+    headline += f"from {counted_text(len(pool.shares), 'run')}"
+    lines = (*how, f"{pool.judged:,} were judged before and are left out.") if pool.judged else tuple(how)
     warning = "For organisers only: assessors must not know which run contributed what; give them pool.tsv alone."
     sections = (Section("Pool", (Prose((*lines, warning)), shares, topics)), provenance_section(made))
     return Report(title, headline, sections)
@@ -335,7 +335,7 @@ def analysis_report(
     protocol = scores[0].protocol
     if len(scores) < 2:
         raise HarnessError("an analysis needs at least two runs")
-    systems, found = _systems_section(evaluation, alpha, protocol.label)
+    systems, analyses = _systems_section(evaluation, alpha, protocol.label)
     measures = without_diagnostics(scores[0].measures)
     topics, difficulty = _topics_section(scores, measures[0], protocol.label)
     sections = [Section("Results", (comparison_means_table(evaluation, None),)), systems, topics]
@@ -348,12 +348,12 @@ def analysis_report(
     collection = evaluation.task.collection
     what = Prose((f"{collection.title}, edition {scores[0].edition}.", *collection.notes, *remarks))
     sections += [Section("Data and protocol", (what, protocol_text(protocol))), provenance_section(inputs(evaluation))]
-    name, first = next(iter(found.items()))
+    name, first = next(iter(analyses.items()))
     share = first.sources[0].share
     headline = f"{len(scores)} runs: systems explain {share:.0%} of the variance of {name}, topics "
     headline += f"{first.sources[1].share:.0%}; honestly significant difference {first.hsd:.3f}"
     data = {
-        "anova": {label: asdict(each) for label, each in found.items()},
+        "anova": {label: asdict(each) for label, each in analyses.items()},
         "difficulty": [asdict(each) for each in difficulty],
         "correlations": [asdict(each) for each in rows],
         "bias": None if bias is None else [asdict(each) for each in bias],
@@ -383,8 +383,8 @@ def kappa_report(a: Qrels, b: Qrels, relevant_from: float, names: tuple[str, str
         raise HarnessError(f"{names[0]} and {names[1]}: no topic and document was judged by both")
     x, y = (np.array([grades[pair] for pair in common]) for grades in (first, second))
     kinds: tuple[Weights, ...] = ("none", "linear", "quadratic")
-    found = {("grades" if kind == "none" else f"grades, {kind} weights"): kappa(x, y, kind) for kind in kinds}
-    found[f"relevant or not (from grade {relevant_from:g})"] = kappa(x >= relevant_from, y >= relevant_from)
+    kappas = {("grades" if kind == "none" else f"grades, {kind} weights"): kappa(x, y, kind) for kind in kinds}
+    kappas[f"relevant or not (from grade {relevant_from:g})"] = kappa(x >= relevant_from, y >= relevant_from)
     topics: dict[str, list[int]] = {}
     for at, (topic, _) in enumerate(common):
         topics.setdefault(topic, []).append(at)
@@ -402,20 +402,20 @@ def kappa_report(a: Qrels, b: Qrels, relevant_from: float, names: tuple[str, str
     only = [len(part) - len(common) for part in (first, second)]
     overlap = f"Judged by both: {len(common):,}; by {names[0]} only: {only[0]:,}; by {names[1]} only: {only[1]:,}."
     note = "Kappa: agreement beyond chance, given each assessor's distribution of grades; not averaged over topics."
-    blocks = (Prose((overlap,)), kappas_table("kappa", "Agreement", "of", found, note), matrix)
+    blocks = (Prose((overlap,)), kappas_table("kappa", "Agreement", "of", kappas, note), matrix)
     by_topic = kappas_table("kappa-topics", "Agreement by topic", "topic", of_topics, collapsed=True)
-    plain = found["grades"]
+    plain = kappas["grades"]
     shown = "undefined" if plain.kappa is None else f"{plain.kappa:.3f}"
     return Report(
         f"Agreement of {names[0]} and {names[1]}",
         f"Cohen's kappa {shown} on {counted_text(plain.n, 'document')} that both judged",
         (Section("Agreement", blocks), Section("Per-topic results", (by_topic,)), provenance_section(made)),
-        data={"kappa": {name: asdict(each) for name, each in found.items()}},
+        data={"kappa": {name: asdict(each) for name, each in kappas.items()}},
     )
 
 
 def kappas_table(
-    id: str, caption: str, first: str, found: Mapping[str, Kappa], note: str = "", collapsed: bool = False
+    id: str, caption: str, first: str, kappas: Mapping[str, Kappa], note: str = "", collapsed: bool = False
 ) -> Table:
     """Returns kappas with observed and expected agreement."""
     rows = tuple(
@@ -424,7 +424,7 @@ def kappas_table(
             Cell(f"{each.n:,}", each.n),
             *(_number(value) for value in (each.observed, each.chance, each.kappa)),
         )
-        for name, each in found.items()
+        for name, each in kappas.items()
     )
     columns = (Column(first), *(Column(name, kind="number") for name in ("n", "observed", "by chance", "kappa")))
     return Table(id, caption, columns, rows, (note,) if note else (), collapsed=collapsed)

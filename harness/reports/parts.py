@@ -102,8 +102,8 @@ def lead_words(
 
 def counted_topics(runs: Sequence[Scores], measure: str) -> Cell:
     """Returns the number of topics in the means of runs, a range where runs differ."""
-    found = sorted({scores.n(measure) for scores in runs})
-    return Cell(f"{found[0]:,}", found[0]) if len(found) == 1 else Cell(f"{found[0]:,} to {found[-1]:,}")
+    counts = sorted({scores.n(measure) for scores in runs})
+    return Cell(f"{counts[0]:,}", counts[0]) if len(counts) == 1 else Cell(f"{counts[0]:,} to {counts[-1]:,}")
 
 
 def slice_cells(runs: Sequence[Scores], measure: str, digits: int) -> list[Cell]:
@@ -130,13 +130,13 @@ def undefined_sentence(pairs: Sequence[tuple[str, str]]) -> str:
 
 def ties_table(bounds: Ranges, protocol: Protocol) -> tuple[list[str], list[Table]]:
     """Returns a sentence on tied results, and a table of the means that their order changes in the digits shown."""
-    found = [(run, measure, *ends) for run, spans in bounds.items() for measure, ends in spans.items()]
-    shown = [each for each in found if f"{each[2]:.4f}" != f"{each[3]:.4f}"]
-    if not found:
+    ranges = [(run, measure, *ends) for run, spans in bounds.items() for measure, ends in spans.items()]
+    shown = [each for each in ranges if f"{each[2]:.4f}" != f"{each[3]:.4f}"]
+    if not ranges:
         return ["The order of tied results changes no mean."], []
     if not shown:
-        return [f"The order of tied results changes {counted_text(len(found), 'mean')} by less than 0.0001."], []
-    hidden = len(found) - len(shown)
+        return [f"The order of tied results changes {counted_text(len(ranges), 'mean')} by less than 0.0001."], []
+    hidden = len(ranges) - len(shown)
     more = f", and {counted_text(hidden, 'more mean')} by less than 0.0001" if hidden else ""
     said = f"The order of tied results changes {counted_text(len(shown), 'mean')}{more}."
     columns = (Column("run"), Column("measure"), Column("lowest", kind="number"), Column("highest", kind="number"))

@@ -49,8 +49,8 @@ def _column(scores: Scores | None, measure: str, topics: Sequence[str]) -> list[
     if scores is None or measure not in scores.measures:
         return [None] * len(topics)
     values = dict(zip(scores.topics, scores.column(measure).tolist(), strict=True))
-    found = (values.get(topic, math.nan) for topic in topics)
-    return [None if math.isnan(value) else value for value in found]
+    column = (values.get(topic, math.nan) for topic in topics)
+    return [None if math.isnan(value) else value for value in column]
 
 
 def comparison_records(comparison: Comparison) -> Records:

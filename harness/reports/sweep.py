@@ -158,13 +158,13 @@ def _blank(points: Sequence[SweepPoint], labels: Sequence[str]) -> list[str]:
     lines: dict[str, None] = {}
     for point in points:
         if lacking := [label for label in labels if label not in (point.means or {})]:
-            found = _names(point)
+            names = _names(point)
             by = (
-                f"protocol {found['protocol']}, which does not have"
-                if found["protocol"]
+                f"protocol {names['protocol']}, which does not have"
+                if names["protocol"]
                 else "measures that do not include"
             )
-            which = found["collection"] or point.text()
+            which = names["collection"] or point.text()
             lines[f"Left blank: {which} is scored by {by} {', '.join(lacking)}."] = None
     return list(lines)
 
@@ -172,8 +172,8 @@ def _blank(points: Sequence[SweepPoint], labels: Sequence[str]) -> list[str]:
 def _names(point: SweepPoint) -> dict[str, str]:
     """Returns the names of a point's collection and system, and of the protocol, which may be the collection's."""
     settings = {group: part for group, part in (point.settings or {}).items() if isinstance(part, Mapping)}
-    found = {group: str(settings.get(group, {}).get("name", "")) for group in ("system", "collection", "protocol")}
-    return {**found, "protocol": found["protocol"] or str(settings.get("collection", {}).get("protocol", ""))}
+    names = {group: str(settings.get(group, {}).get("name", "")) for group in ("system", "collection", "protocol")}
+    return {**names, "protocol": names["protocol"] or str(settings.get("collection", {}).get("protocol", ""))}
 
 
 def _setting(point: SweepPoint, names: Sequence[str]) -> str:
@@ -191,8 +191,8 @@ def _topics(points: Sequence[SweepPoint]) -> str:
 
 def _named(points: Sequence[SweepPoint], group: str) -> str:
     """Returns the systems or collections of the points in words; empty where the points have no settings."""
-    found = dict.fromkeys(_names(point)[group] for point in points)
-    names = [name for name in found if name]
+    distinct = dict.fromkeys(_names(point)[group] for point in points)
+    names = [name for name in distinct if name]
     return counted_text(len(names), group) if len(names) > 3 else ", ".join(names)
 
 
@@ -233,7 +233,7 @@ def _curves(points: Sequence[SweepPoint], names: Sequence[str], label: str, lowe
             continue
         if len(lines) > SERIES:
             best: dict[float, float] = {}
-            for x, y in (found for line in lines.values() for found in line):
+            for x, y in (pair for line in lines.values() for pair in line):
                 best[x] = (min if lowest else max)(y, best.get(x, y))
             title += f": {'lowest' if lowest else 'best'} over all values of the other keys"
             lines = {"": list(best.items())}

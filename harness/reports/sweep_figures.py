@@ -20,8 +20,8 @@ _MOST = 40  # values of a key in a heat map
 
 def numbers_of(points: Sequence[SweepPoint], name: str) -> list[float]:
     """Returns the values of a key, if all points have a number; else an empty list."""
-    found = [natural(point.overrides.get(name, ""))[0] for point in points]
-    return [] if any(map(math.isinf, found)) else found
+    numbers = [natural(point.overrides.get(name, ""))[0] for point in points]
+    return [] if any(map(math.isinf, numbers)) else numbers
 
 
 def many_key_figures(
@@ -37,7 +37,7 @@ def many_key_figures(
     """
     choose = min if lowest else max
     word = "lowest" if lowest else "best"
-    grid = [name for name in names if (found := numbers_of(points, name)) and 2 <= len(set(found)) <= _MOST]
+    grid = [name for name in names if (numbers := numbers_of(points, name)) and 2 <= len(set(numbers)) <= _MOST]
     grid = [name for name in grid if len(set(numbers_of(points, name))) <= len(points) / 2]
     out = [
         _heat_map(points, pair, label, choose, word if len(names) > 2 else "", after) for pair in combinations(grid, 2)
@@ -60,13 +60,13 @@ def _heat_map(
     after: str,
 ) -> Figure:
     """Draws a measure by two keys; `word` says which of the values of the other keys, if there are others."""
-    found: dict[tuple[float, float], list[float]] = {}
+    by_place: dict[tuple[float, float], list[float]] = {}
     shown: dict[float, str] = {}
     for point, *at in zip(points, *(numbers_of(points, name) for name in pair), strict=True):
-        found.setdefault((at[0], at[1]), []).append(value_of(point, label))
+        by_place.setdefault((at[0], at[1]), []).append(value_of(point, label))
         shown |= {value: rounded(point.overrides[name]) for value, name in zip(at, pair, strict=True)}
-    rows, columns = (sorted({place[side] for place in found}) for side in (0, 1))
-    values = [[choose(found.get((row, column), [math.nan])) for column in columns] for row in rows]
+    rows, columns = (sorted({place[side] for place in by_place}) for side in (0, 1))
+    values = [[choose(by_place.get((row, column), [math.nan])) for column in columns] for row in rows]
     first, second = (name.removeprefix("system.") for name in pair)
     title = f"{label} by {first} (rows) and {second} (columns)"
     title += f", the {word} over all values of the other keys" if word else ""
@@ -81,13 +81,13 @@ def search_figure(values: Sequence[float | None], label: str, *, lowest: bool) -
     ----------
     values : mean of each point in the order of the search; None if it failed.
     """
-    found = [(float(number), value) for number, value in enumerate(values, 1) if value is not None]
-    if len(found) < 2:
+    points = [(float(number), value) for number, value in enumerate(values, 1) if value is not None]
+    if len(points) < 2:
         return None
-    best = list(accumulate((value for _, value in found), min if lowest else max))
-    line = [(number, value) for (number, _), value in zip(found, best, strict=True)]
+    best = list(accumulate((value for _, value in points), min if lowest else max))
+    line = [(number, value) for (number, _), value in zip(points, best, strict=True)]
     so_far = f"{'lowest' if lowest else 'best'} so far"
-    drawing = figures.curves([(so_far, line), ("point", found)], "point of the search", label, unjoined=("point",))
+    drawing = figures.curves([(so_far, line), ("point", points)], "point of the search", label, unjoined=("point",))
     return Figure("search", f"{label} of the points in the order of the search, and the {so_far}", drawing)
 
 

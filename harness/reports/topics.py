@@ -70,7 +70,7 @@ def topic_pages(
     pages = []
     for index, topic in enumerate(first.topics):
         values = tuple(tuple(s.values[index].tolist()) for s in scores)
-        ranked = [found.get(topic, Ranking((), {}, {})) for found in rankings]
+        ranked = [by_topic.get(topic, Ranking((), {}, {})) for by_topic in rankings]
         pages.append(_page(known.get(topic, Topic(topic, "")), judged[topic], protocol, values, ranked))
     edition = f"edition {first.edition}, protocol {protocol.name}"
     measures = tuple((measure, protocol.label(measure)) for measure in first.measures)
@@ -162,20 +162,20 @@ def _documents(
     longest = max((len(ranking) for page in pages for ranking in page.firsts), default=0)
     for rank in range(longest):
         wanted |= {page.docs[r[rank]]: None for page in pages for r in page.firsts if rank < len(r)}
-    found: dict[str, tuple[str, str]] = {}
+    texts: dict[str, tuple[str, str]] = {}
     for document in corpus:
         name = key(document.id)
-        if name in wanted and name not in found:
+        if name in wanted and name not in texts:
             body = f"${document.body}$" if bare and "$" not in document.body else document.body
-            found[name] = (_cut(document.title), _cut(body))
+            texts[name] = (_cut(document.title), _cut(body))
     kept: dict[str, tuple[str, str]] = {}
     room = MOST_TEXT
     for doc in wanted:
-        if doc in found:
-            room -= len(found[doc][0]) + len(found[doc][1])
+        if doc in texts:
+            room -= len(texts[doc][0]) + len(texts[doc][1])
             if room < 0:
                 break
-            kept[doc] = found[doc]
+            kept[doc] = texts[doc]
     return kept
 
 

@@ -48,18 +48,18 @@ def order_table(evaluation: Evaluation, bounds: UnjudgedBounds, comparison: Comp
     pairs = list(combinations([scores.run for scores in evaluation.scores], 2))
     if comparison is not None:
         pairs = list(dict.fromkeys((row.a, row.b) for row in comparison.rows))
-    found = bounds.differences(pairs)
+    differences = bounds.differences(pairs)
     rows = tuple(
         (
             *(Cell(text) for text in (each.a, each.b, label(each.measure))),
             *(number_cell(end, 4) for end in (each.low, each.difference, each.high)),
             Cell({"a": f"{each.a} is above", "b": f"{each.b} is above", "open": "open"}[each.order]),
         )
-        for each in found
+        for each in differences
     )
     names = ("lowest", "a - b", "highest")
     columns = (*map(Column, ("a", "b", "measure")), *(Column(name, kind="number") for name in names), Column("stands"))
-    tight = dict.fromkeys(label(each.measure) for each in found if each.tight)
+    tight = dict.fromkeys(label(each.measure) for each in differences if each.tight)
     attained = f"attained by an assignment in {', '.join(tight)}; of other measures" if tight else "of these measures"
     note = f"Bounds are {attained} no difference is outside, and the true bounds may be narrower. Means, not tests."
     return Table("orders", "Differences whatever the unjudged documents are", columns, rows, (note,), row_headers=3)
