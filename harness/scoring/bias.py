@@ -142,8 +142,8 @@ def _judged_pairs(scorer: Scorer, run: Run, depth: int) -> set[Pair]:
     """Returns the judged pairs among the first `depth` results of each topic."""
     if depth < 1:
         raise HarnessError(f"run {run.name}: a pool depth of {depth}, expected 1 or more")
-    found = scorer.rankings(run, depth)
-    return {(topic, doc) for topic, each in found.items() for doc, rank in each.judged.items() if rank <= depth}
+    rankings = scorer.rankings(run, depth)
+    return {(topic, doc) for topic, each in rankings.items() for doc, rank in each.judged.items() if rank <= depth}
 
 
 def without(qrels: Qrels, rows: Bools) -> Qrels:

@@ -237,9 +237,9 @@ def compare(
     for (a, b), measure in track(tests, "significance tests"):
         sides = [(columns[run, measure], places[run], whole[run, measure]) for run in (a, b)]
         rows.append(_row(plan, (a, b, measure), highest[measure], sides, (of, parts), shared.get((a, b, measure))))
-    found = corrected(plan, rows)
-    equivalence = equivalence_tests(found, margins, family=family, alpha=alpha, kind=kind)
-    return replace(plan, rows=found, equivalence=equivalence, correction=_describe(plan, rows, strata))
+    corrected_rows = corrected(plan, rows)
+    equivalence = equivalence_tests(corrected_rows, margins, family=family, alpha=alpha, kind=kind)
+    return replace(plan, rows=corrected_rows, equivalence=equivalence, correction=_describe(plan, rows, strata))
 
 
 def over_seeds(comparison: Comparison, a: Sequence[Scores], b: Sequence[Scores]) -> Comparison:
@@ -330,8 +330,8 @@ def common_identity(scores: Sequence[Scores]) -> dict[str, str]:
         for key in ("collection", "edition", "qrels_sha256", *settings):
             one, two = attrgetter(key)(first), attrgetter(key)(score)
             if one != two:
-                found = f"{key} is {one!r} for the first, {two!r} for the second"
-                raise HarnessError(f"runs {first.run} and {score.run} cannot be compared: {found}")
+                difference = f"{key} is {one!r} for the first, {two!r} for the second"
+                raise HarnessError(f"runs {first.run} and {score.run} cannot be compared: {difference}")
     shared = ("collection", first.collection), ("edition", first.edition), ("qrels_sha256", first.qrels_sha256)
     return dict(shared, protocol=first.protocol.name)
 
@@ -464,9 +464,9 @@ def corrected(plan: Comparison, rows: Sequence[PairDifference]) -> tuple[PairDif
     for rank, (p, i) in enumerate(sorted((p, i) for i, p in enumerate(raw) if p is not None)):
         bonferroni = min(1.0, p * plan.family)
         holm = max(holm, min(1.0, p * (plan.family - rank)))
-        found = {"p_bonferroni": bonferroni, "p_holm": holm, "significant": p < plan.alpha}
-        found |= {"significant_bonferroni": bonferroni < plan.alpha, "significant_holm": holm < plan.alpha}
-        corrected[i] = PairDifference(**{**vars(rows[i]), **found})  # several times as fast as `replace`
+        marks = {"p_bonferroni": bonferroni, "p_holm": holm, "significant": p < plan.alpha}
+        marks |= {"significant_bonferroni": bonferroni < plan.alpha, "significant_holm": holm < plan.alpha}
+        corrected[i] = PairDifference(**{**vars(rows[i]), **marks})  # several times as fast as `replace`
     return tuple(corrected)
 
 

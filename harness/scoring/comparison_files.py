@@ -40,9 +40,9 @@ def from_json(data: dict[str, Any]) -> Comparison:
     content = dict(data) if isinstance(data, dict) else {}
     version = content.get("version")
     for key, expected in (("schema", (SCHEMA,)), ("version", (VERSION, 2))):
-        found = content.pop(key, None)
-        if found not in expected or isinstance(found, bool):
-            raise HarnessError(f"comparison: {key} is {found!r:.60}, expected {expected[0]!r}")
+        value = content.pop(key, None)
+        if value not in expected or isinstance(value, bool):
+            raise HarnessError(f"comparison: {key} is {value!r:.60}, expected {expected[0]!r}")
     header = _typed(Comparison, content, "comparison", version)
     rows = _typed_list(PairDifference, header.pop("rows"), "rows", version)
     equivalence = _typed_list(EquivalenceTest, header.pop("equivalence"), "equivalence", version)

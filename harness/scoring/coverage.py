@@ -101,7 +101,7 @@ def restrict_judgments(qrels: Qrels, ids: Iterable[str]) -> tuple[Qrels, Coverag
         name = qrels.topics[topic]
         counts[name] = counts.get(name, 0) + 1
         grades.setdefault(name, set()).add(grade)
-    frozen = {name: frozenset(found) for name, found in grades.items()}
+    frozen = {name: frozenset(distinct) for name, distinct in grades.items()}
     coverage = Coverage(len(qrels.judged()), int(judged.size), len(qrels.topics), counts, frozen)
     if coverage.complete:
         return qrels, coverage

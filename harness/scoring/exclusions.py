@@ -99,16 +99,16 @@ class Exclusions:
         place = self._places_of(docs) if "later" in self.rules else np.zeros(0)
 
         def out(topic: str) -> Bools:
-            found = np.zeros(docs.size, dtype=bool)
+            mask = np.zeros(docs.size, dtype=bool)
             named = set(self.listed.get(topic, ())) if "listed" in self.rules else set()
             named |= {topic} if "own" in self.rules else set()
             if named and docs.size:
                 wanted = np.array([name.encode() for name in sorted(named)], dtype=np.bytes_)
                 row = np.minimum(np.searchsorted(ordered, wanted), docs.size - 1)
-                found[order[row[ordered[row] == wanted]]] = True
+                mask[order[row[ordered[row] == wanted]]] = True
             if "later" in self.rules:
-                found |= place >= self._place_of(topic)
-            return found
+                mask |= place >= self._place_of(topic)
+            return mask
 
         return out
 

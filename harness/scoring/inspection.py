@@ -151,7 +151,7 @@ def inspect(run: Run, against: InspectionContext | None = None) -> list[Finding]
     order = np.lexsort((-run.score, run.topic))  # by topic and score, ties in the order of the file
     rank = np.arange(len(run)) - np.searchsorted(run.topic[order], run.topic[order])
     seen = _Sorted(run, order, rank)
-    found = [
+    findings = [
         *_topics(seen, given),
         *_coverage(seen, given),
         *_orders(seen),
@@ -160,7 +160,7 @@ def inspect(run: Run, against: InspectionContext | None = None) -> list[Finding]
         *_judged(seen, given),
     ]
     places = {name: place for place, name in enumerate(RULES)}
-    return sorted(found, key=lambda finding: places[finding.rule.name])
+    return sorted(findings, key=lambda finding: places[finding.rule.name])
 
 
 @dataclass(frozen=True)

@@ -218,8 +218,8 @@ class _Computed:
             for topic, rank in zip(ranked.topic[ranked.pooled], ranked.rank[ranked.pooled], strict=True):
                 qrels[str(topic)] |= {str(rank): -1, UNKNOWN: 0}  # trec_eval crashes without a grade from 0
         try:
-            for found in ir_measures.providers.registry[self.provider].evaluator([self.measure], qrels).iter_calc(run):
-                values[int(found.query_id)] = found.value
+            for metric in ir_measures.providers.registry[self.provider].evaluator([self.measure], qrels).iter_calc(run):
+                values[int(metric.query_id)] = metric.value
         except Exception as error:  # whatever the library and its providers raise
             raise HarnessError(f"measure {name}: ir_measures ({self.provider}) raises {error!r}") from error
         return values
@@ -241,10 +241,10 @@ def _prepared(
         names = range(end - start)
         run[str(topic)] = {str(rank): float(end - start - rank) for rank in names}
         known = ranked.judged[start:end].tolist()
-        found = {str(rank): grade for rank, grade in zip(names, grades[start:end].tolist(), strict=True) if known[rank]}
+        rated = {str(rank): grade for rank, grade in zip(names, grades[start:end].tolist(), strict=True) if known[rank]}
         many, total = int(judged.relevant[topic]), int(judged.relevant[topic] + judged.nonrelevant[topic])
         ideal = [1] * many if binary else judged.ideal.gain[judged.ideal.topic == topic].astype(np.int64).tolist()
-        left = list((Counter(ideal) - Counter(grade for grade in found.values() if grade > 0)).elements())
-        left += [0] * (total - len(found) - len(left))
-        qrels[str(topic)] = found | {str(-number): grade for number, grade in enumerate(left, 1)}
+        left = list((Counter(ideal) - Counter(grade for grade in rated.values() if grade > 0)).elements())
+        left += [0] * (total - len(rated) - len(left))
+        qrels[str(topic)] = rated | {str(-number): grade for number, grade in enumerate(left, 1)}
     return qrels, run

@@ -84,8 +84,8 @@ def log_average_precision(ranked: Ranked, judged: Judged, k: int | None) -> Floa
 
 def precision(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
     """Returns precision at k: relevant documents among the first k, over k, also when fewer than k were found."""
-    found = relevant_retrieved(ranked, judged, k)
-    return found / k if k is not None else _divide(found, retrieved(ranked, judged, None))
+    relevant = relevant_retrieved(ranked, judged, k)
+    return relevant / k if k is not None else _divide(relevant, retrieved(ranked, judged, None))
 
 
 def recall(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
@@ -133,8 +133,8 @@ class InterpolatedPrecision:
 def reciprocal_rank(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
     """Returns 1 over the rank of the first relevant document; 0 if there is none."""
     out = np.zeros(ranked.topics)
-    found = ranked.relevant & (ranked.rank < k) if k is not None else ranked.relevant
-    np.maximum.at(out, ranked.topic[found], 1.0 / (ranked.rank[found] + 1.0))
+    relevant = ranked.relevant & (ranked.rank < k) if k is not None else ranked.relevant
+    np.maximum.at(out, ranked.topic[relevant], 1.0 / (ranked.rank[relevant] + 1.0))
     return out
 
 
@@ -145,9 +145,9 @@ def bpref(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
     non-relevant documents above, R all relevant, N all judged non-relevant ones. Unjudged documents
     do not count. The MathAMR+ thesis prints R only as the denominator (its Figure 2.3).
     """
-    found = ranked.relevant & (ranked.rank < k) if k is not None else ranked.relevant
-    above = ranked.judged_so_far[found] - ranked.relevant_so_far[found]
-    topic = ranked.topic[found]
+    relevant = ranked.relevant & (ranked.rank < k) if k is not None else ranked.relevant
+    above = ranked.judged_so_far[relevant] - ranked.relevant_so_far[relevant]
+    topic = ranked.topic[relevant]
     most = judged.relevant[topic]
     bound = np.minimum(judged.nonrelevant[topic], most)
     preferred = np.where(above > 0, 1.0 - np.minimum(above, most) / np.maximum(bound, 1), 1.0)
@@ -159,9 +159,9 @@ def judged_share(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
 
     Taken before unjudged documents are removed.
     """
-    found = ranked.total(np.ones(ranked.rank.size), k)
-    share = _divide(ranked.total(ranked.judged, k), found)
-    return np.where(found > 0, share, np.nan)
+    results = ranked.total(np.ones(ranked.rank.size), k)
+    share = _divide(ranked.total(ranked.judged, k), results)
+    return np.where(results > 0, share, np.nan)
 
 
 _share = partial(Measure, tie_bounds=True, sensitivity=1.0, highest=1.0)  # values from 0 to 1
@@ -255,10 +255,10 @@ def _origin(measure: Measure) -> str:
 def _register_all(entries: tuple[extensions.Extension, ...]) -> None:
     """Registers the measures of installed packages, once."""
     for entry in entries:
-        found = extensions.load(entry.value, str(entry))
-        if callable(found):
+        hook = extensions.load(entry.value, str(entry))
+        if callable(hook):
             with extensions.guarded(str(entry)):
-                found()
+                hook()
 
 
 def parse_measure(text: str) -> Measure:

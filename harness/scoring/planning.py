@@ -158,12 +158,12 @@ def resampled_power(values: Floats, difference: float, topics: int, alpha: float
     apart = apart[:, apart.std(axis=0) > 1e-12]
     apart += difference - apart.mean(axis=0)
     rounds = max(1, RESAMPLES // apart.shape[1])
-    found = 0
+    significant = 0
     for _ in range(rounds):
         # How often each topic is drawn says all about the sample: sums and squares follow.
         times = random.multinomial(topics, np.full(len(values), 1.0 / len(values))).astype(np.float64)
         mean = times @ apart / topics
         variance = (times @ apart**2 - topics * mean**2) / (topics - 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found += int(np.count_nonzero(np.abs(mean) / np.sqrt(variance / topics) > critical))
-    return float(found / (rounds * apart.shape[1]))
+            significant += int(np.count_nonzero(np.abs(mean) / np.sqrt(variance / topics) > critical))
+    return float(significant / (rounds * apart.shape[1]))

@@ -79,8 +79,8 @@ def first_results(
     # One dummy judgment per topic, because a scorer ranks judged topics only.
     every = Qrels.from_rows("", [(topic, "-", 0.0) for topic in run.topics])
     scorer = Scorer(every, protocol, keys=keys, measures=("RelRet",), exclusions=exclusions)
-    found = scorer.rankings(run, depth)
-    return {topic: ranking.docs for topic, ranking in found.items()}, lacking
+    rankings = scorer.rankings(run, depth)
+    return {topic: ranking.docs for topic, ranking in rankings.items()}, lacking
 
 
 def all_first_results(
@@ -91,9 +91,9 @@ def all_first_results(
     exclusions: Exclusions | None = None,
 ) -> tuple[dict[str, Rankings], dict[str, int]]:
     """Returns the `first_results` of some runs: run -> rankings, and run -> its results without a key, if any."""
-    found = {run.name: first_results(run, protocol, keys, depths[run.name], exclusions) for run in runs}
-    lacking = {name: count for name, (_, count) in found.items() if count}
-    return {name: rankings for name, (rankings, _) in found.items()}, lacking
+    results = {run.name: first_results(run, protocol, keys, depths[run.name], exclusions) for run in runs}
+    lacking = {name: count for name, (_, count) in results.items() if count}
+    return {name: rankings for name, (rankings, _) in results.items()}, lacking
 
 
 def judged_pairs(judgments: Iterable[Qrels]) -> Iterator[Pair]:

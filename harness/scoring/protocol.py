@@ -195,13 +195,13 @@ class Protocol:
         """
         faults: list[str] = []
         with gather(faults):
-            found = checks.typed(Protocol, mapping, where)
+            protocol = checks.typed(Protocol, mapping, where)
         if mapping.get("ties_deduplicate") is not None and not mapping.get("deduplicate"):
             faults.append(f"{where}: key 'ties_deduplicate' has no use without 'deduplicate: true'")
         if mapping.get("candidates") == "judged" and mapping.get("deduplicate"):
             faults.append(f"{where}: keys 'candidates: judged' and 'deduplicate: true' exclude each other")
         refuse(faults)
-        return found
+        return protocol
 
 
 @checked_arguments
@@ -232,8 +232,8 @@ def load_protocol(name: str) -> Protocol:
     mapping, where = config.read("protocol", name)
     faults: list[str] = []
     with gather(faults):
-        found = Protocol.from_config(mapping, where)
+        protocol = Protocol.from_config(mapping, where)
     if mapping.get("name", name) != name:
         faults.insert(0, f"{where}: key 'name' is {mapping['name']!r}, expected the file's name {name!r}")
     refuse(faults)
-    return found
+    return protocol

@@ -38,8 +38,8 @@ def _has_threshold(name: str) -> bool:
 def not_judged(scorer: Scorer, run: Run, scores: Scores) -> str:
     """Returns the remark that none of a run's documents is judged for any topic; empty if one is."""
     # Other measures are not 0 if nothing is judged.
-    found = [not (m := parse_measure(name)).diagnostic and m.aggregate != "geometric" for name in scores.measures]
-    if not scores.counts.get("results without judgment") or np.nan_to_num(scores.values[:, found]).any():
+    columns = [not (m := parse_measure(name)).diagnostic and m.aggregate != "geometric" for name in scores.measures]
+    if not scores.counts.get("results without judgment") or np.nan_to_num(scores.values[:, columns]).any():
         return ""
     docs = {doc.decode() for doc in run.doc.tolist()}
     if not {scorer.key(doc).encode() for doc in docs}.isdisjoint(scorer.qrels.judged().doc.tolist()):

@@ -122,8 +122,8 @@ class RunReproduction:
 
     def mean(self, name: str) -> tuple[float | None, int]:
         """Returns the mean of an attribute of `orders` over topics where it is defined, and their number."""
-        found = [value for each in self.orders if (value := getattr(each, name)) is not None]
-        return (mean(found) if found else None), len(found)
+        values = [value for each in self.orders if (value := getattr(each, name)) is not None]
+        return (mean(values) if values else None), len(values)
 
 
 def union_tau(a: Sequence[str], b: Sequence[str]) -> float:
@@ -185,7 +185,7 @@ def topic_orders(
             continue
         b = new[topic]
         overlap, cut = rbo(a, b, persistence), rbo_cut(a, b, persistence, depth)
-        found = TopicOrder(
+        order = TopicOrder(
             topic,
             len(a),
             len(b),
@@ -195,7 +195,7 @@ def topic_orders(
             _none_if_nan(overlap),
             cut,
         )
-        orders.append(found)
+        orders.append(order)
     return tuple(orders), tuple(sorted(original.keys() ^ new.keys()))
 
 
@@ -263,10 +263,10 @@ def reproduction(
     )
 
 
-def to_json(found: RunReproduction) -> dict[str, Any]:
+def to_json(repro: RunReproduction) -> dict[str, Any]:
     """Returns the reproduction as standard JSON (undefined values are null), with schema name and version."""
-    means = {name: dict(zip(("mean", "n"), found.mean(name), strict=True)) for name in ("tau", "ktu", "rbo", "rbo_cut")}
-    return {"schema": SCHEMA, "version": VERSION, **asdict(found), "rankings": means}
+    means = {name: dict(zip(("mean", "n"), repro.mean(name), strict=True)) for name in ("tau", "ktu", "rbo", "rbo_cut")}
+    return {"schema": SCHEMA, "version": VERSION, **asdict(repro), "rankings": means}
 
 
 def _same_judgments(a: Scores, b: Scores) -> bool:
@@ -279,8 +279,8 @@ def _check_alike(sides: Sequence[Sequence[Scores]], measures: Sequence[str], pai
         for field in fields(Protocol):
             one, two = getattr(first.protocol, field.name), getattr(each.protocol, field.name)
             if field.name not in ("title", "measures") and one != two:
-                found = f"protocol.{field.name} is {one!r} for the first, {two!r} for the second"
-                raise HarnessError(f"runs {first.run} and {each.run} cannot be compared: {found}")
+                difference = f"protocol.{field.name} is {one!r} for the first, {two!r} for the second"
+                raise HarnessError(f"runs {first.run} and {each.run} cannot be compared: {difference}")
         for measure in measures:
             each.column(measure)  # names the run that lacks it
     for run, *others in sides if not paired else [[each for side in sides for each in side]]:
@@ -346,17 +346,17 @@ def _p(
     if not paired and clusters == (None, None) and max(np.ptp(side) for side in sides) > TOLERANCE:
         return float(stats.ttest_ind(*sides).pvalue)
     tested = [sides[1] - sides[0]] if paired else list(sides)
-    found = []
+    estimates = []
     for values, names, of in zip(tested, topics, clusters, strict=False):
         at = None if of is None else numbers_of_names([of[topic] for topic in names])
-        found.append(tuple(float(each[0]) for each in mean_errors(values[None, :], at)[:3]))
-    apart = found[0][0] if paired else found[1][0] - found[0][0]
-    variance = sum(error**2 for _, error, _ in found)
+        estimates.append(tuple(float(each[0]) for each in mean_errors(values[None, :], at)[:3]))
+    apart = estimates[0][0] if paired else estimates[1][0] - estimates[0][0]
+    variance = sum(error**2 for _, error, _ in estimates)
     if math.isnan(variance):
         return None
     if math.sqrt(variance) <= TOLERANCE:
         return 1.0 if abs(apart) <= TOLERANCE else None
-    freedom = variance**2 / sum(error**4 / freedom for _, error, freedom in found)
+    freedom = variance**2 / sum(error**4 / freedom for _, error, freedom in estimates)
     return 2 * float(special.stdtr(freedom, -abs(apart) / math.sqrt(variance)))
 
 

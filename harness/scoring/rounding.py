@@ -13,14 +13,14 @@ def least_step(n: int) -> float:
     >>> [least_step(n) for n in (6, 39, 42, 78, 100, 1000)]
     [0.5, 0.1, 0.05, 0.05, 0.02, 0.002]
     """
-    found, power = 2.0, 10
+    step, power = 2.0, 10
     while n > 0:
         for digit in (10, 5, 2):  # digit / power is 1, 0.5, 0.2, then a tenth of these
             if digit * n < 2 * power:
-                return found
-            found = digit / power
+                return step
+            step = digit / power
         power *= 10
-    return found
+    return step
 
 
 def rounded_to_step(value: float, step: float) -> float:

@@ -174,10 +174,10 @@ class Scorer:
         scores = self._score(kept, "given")
         if self.exclusions is None:
             return scores
-        found = {"results excluded": len(run) - len(kept), **self._cut}
+        counts = {"results excluded": len(run) - len(kept), **self._cut}
         if lacking := self.exclusions.without_place(kept.doc):
-            found["results without a place in the order"] = lacking
-        return replace(scores, counts={**scores.counts, "results": len(run), **found})
+            counts["results without a place in the order"] = lacking
+        return replace(scores, counts={**scores.counts, "results": len(run), **counts})
 
     def _kept(self, run: Run) -> Run:
         """Returns the run without excluded results. Raises HarnessError if no result remains."""
@@ -215,25 +215,25 @@ class Scorer:
         """
         run = self._kept(run)
         of_run = self._of_run(run)
-        rows, found, _ = self._ordered(run, of_run, self._results(run, of_run), "given", graded=False)
+        rows, judgments, _ = self._ordered(run, of_run, self._results(run, of_run), "given", graded=False)
         topic = of_run[run.topic[rows]]
         rank = rank_in_topic(topic)
         docs: dict[int, list[str]] = {}
         for place in np.flatnonzero(rank < first).tolist():
             docs.setdefault(int(topic[place]), []).append(self.key(run.doc[rows[place]].decode()))
-        judged = np.flatnonzero(found >= 0)
+        judged = np.flatnonzero(judgments >= 0)
         leading = judged[rank_in_topic(topic[judged]) < first]
-        relevant = judged[self._relevant[found[judged]]]
-        ranks, firsts = (self._ranks(topic[part], found[part], rank[part]) for part in (relevant, leading))
+        relevant = judged[self._relevant[judgments[judged]]]
+        ranks, firsts = (self._ranks(topic[part], judgments[part], rank[part]) for part in (relevant, leading))
         return {
             self.qrels.topics[t]: Ranking(tuple(names), ranks.get(t, {}), firsts.get(t, {}))
             for t, names in docs.items()
         }
 
-    def _ranks(self, topic: Index, found: Index, rank: Index) -> dict[int, dict[str, int]]:
+    def _ranks(self, topic: Index, judgments: Index, rank: Index) -> dict[int, dict[str, int]]:
         """Returns topic -> judged document -> rank from 1, in the order given."""
         out: dict[int, dict[str, int]] = {}
-        for t, row, place in zip(topic.tolist(), found.tolist(), rank.tolist(), strict=True):
+        for t, row, place in zip(topic.tolist(), judgments.tolist(), rank.tolist(), strict=True):
             out.setdefault(t, {})[self.qrels.doc[row].decode()] = place + 1
         return out
 
@@ -335,7 +335,7 @@ class Scorer:
         before, after = protocol.tie_rules
 
         @cache
-        def found() -> Index:
+        def judgments() -> Index:
             return self._find(self._keyed(run) if protocol.deduplicate else run, of_run)
 
         rows, places = by_score(run.topic, of_run, run.score, single=self._single(before))
@@ -344,15 +344,15 @@ class Scorer:
             ties = int(np.count_nonzero(tied(of_run[run.topic[rows]], as_single(run.score[rows]))))
         needed = measures is None or any(measure.diagnostic for measure in measures)
         if not protocol.prime or needed or protocol.deduplicate or self._is_cut(run):
-            return _Results(rows, places, ties, 0, found)
+            return _Results(rows, places, ties, 0, judgments)
         # Unjudged results would be removed later, and have no effect before that.
-        judged = found()[rows] >= 0
+        judged = judgments()[rows] >= 0
         if judged.all():
-            return _Results(rows, places, ties, 0, found)
+            return _Results(rows, places, ties, 0, judgments)
         member = np.zeros(rows.size, dtype=bool)
         member[places] = True
         kept = rows[judged]
-        return _Results(kept, np.flatnonzero(member[judged]), ties, rows.size - kept.size, found)
+        return _Results(kept, np.flatnonzero(member[judged]), ties, rows.size - kept.size, judgments)
 
     def _single(self, rule: Ties) -> bool:
         """Returns whether a tie rule compares scores as 32-bit floats."""
@@ -406,39 +406,39 @@ class Scorer:
                 rows = rows[within]
         if not self.protocol.deduplicate:
             return rows, results.found()[rows], counts
-        kept, keys, found, unmapped = self._deduplicated(run, of_run, rows)
+        kept, keys, judgments, unmapped = self._deduplicated(run, of_run, rows)
         counts |= {"duplicates removed": int(rows.size - kept.size), "documents without a key": unmapped}
         topic = of_run[run.topic[kept]]
         in_file = np.lexsort((kept, topic))
         rows, places = sort(in_file, topic[in_file], score[kept], single=self._single(after))
-        if (prefer := self._preference(after, order, graded, keys, lambda: found)) is not None:
+        if (prefer := self._preference(after, order, graded, keys, lambda: judgments)) is not None:
             rows = preferred(rows, places, topic[rows[places]], score[kept], prefer, single=self._single(after))
-        return kept[rows], found[rows], counts
+        return kept[rows], judgments[rows], counts
 
     def _preference(
-        self, rule: Ties, order: Order, graded: bool, ids: Ids, found: Callable[[], Index]
+        self, rule: Ties, order: Order, graded: bool, ids: Ids, judgments: Callable[[], Index]
     ) -> Preference | None:
         """Returns a function for the sort key of tied results, descending; None for the order of the file."""
         if order != "given":
             sign = 1.0 if order == "best" else -1.0
-            return lambda rows: sign * self._desirable(found()[rows], graded)
+            return lambda rows: sign * self._desirable(judgments()[rows], graded)
         if rule == "file":
             return None
         return lambda rows: np.unique(ids[rows], return_inverse=True)[1].astype(np.float64)
 
-    def _ranked(self, topic: Index, rank: Index, found: Index, judged: Bools) -> Ranked:
-        at = np.maximum(found, -1)  # POOLED need not be the place of a judgment
+    def _ranked(self, topic: Index, rank: Index, judgments: Index, judged: Bools) -> Ranked:
+        at = np.maximum(judgments, -1)  # POOLED need not be the place of a judgment
         gain, relevant = self._gain[at], self._relevant[at]
         if not judged.all():
             gain, relevant = np.where(judged, gain, 0.0), relevant & judged
-        pooled = None if self._pooled is None else found == POOLED
+        pooled = None if self._pooled is None else judgments == POOLED
         return Ranked(topic, rank, gain, relevant, judged, len(self.qrels.topics), pooled)
 
-    def _desirable(self, found: Index, graded: bool) -> Floats:
+    def _desirable(self, judgments: Index, graded: bool) -> Floats:
         """Returns the preference for an early rank of each result; unjudged ones are better for Bpref."""
         if graded:
-            return np.where(found >= 0, self._gain[found], 0.0)
-        return np.where(found >= 0, np.where(self._relevant[found], 2.0, 0.0), 1.0)
+            return np.where(judgments >= 0, self._gain[judgments], 0.0)
+        return np.where(judgments >= 0, np.where(self._relevant[judgments], 2.0, 0.0), 1.0)
 
     def _keyed(self, run: Run) -> Run:
         """Returns the run with keys instead of documents."""

@@ -201,8 +201,8 @@ def scores_from_json(data: Mapping[str, Any]) -> Scores:
     if not isinstance(data, Mapping):
         raise HarnessError(f"scores: is a {type(data).__name__}, expected an object")
     if data.get("schema") != SCHEMA or data.get("version") not in (1, VERSION):
-        found = f"{data.get('schema')!r} version {data.get('version')!r}"
-        raise HarnessError(f"scores: schema is {found}, expected {SCHEMA!r} version {VERSION}")
+        stated = f"{data.get('schema')!r} version {data.get('version')!r}"
+        raise HarnessError(f"scores: schema is {stated}, expected {SCHEMA!r} version {VERSION}")
     try:
         values = np.array([[np.nan if v is None else v for v in row] for row in data["values"]], dtype=np.float64)
         measures, topics = tuple(data["measures"]), tuple(data["topics"])

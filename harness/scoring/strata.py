@@ -143,7 +143,7 @@ def stratified_test(
     if len(units) < len(names) or units.min() < 2:
         few = next(name for at, name in enumerate(names) if at >= len(units) or units[at] < 2)
         raise HarnessError(f"runs {a} and {b} have fewer than two topics for {measure} in common on {few}")
-    found = StratifiedTest(
+    test = StratifiedTest(
         a=a,
         b=b,
         measure=measure,
@@ -151,10 +151,10 @@ def stratified_test(
         differences=dict(zip(names, mean.tolist(), strict=True)),
         fixed=_pooled(float(n @ mean / n.sum()), *_error_of_all(n, error, freedoms), alpha),
     )
-    return found if (error == 0.0).any() else _with_heterogeneity(found, mean, error**2, alpha)
+    return test if (error == 0.0).any() else _with_heterogeneity(test, mean, error**2, alpha)
 
 
-def _with_heterogeneity(found: StratifiedTest, mean: Floats, variance: Floats, alpha: float) -> StratifiedTest:
+def _with_heterogeneity(test: StratifiedTest, mean: Floats, variance: Floats, alpha: float) -> StratifiedTest:
     from scipy import special
 
     freedom = len(mean) - 1
@@ -164,7 +164,7 @@ def _with_heterogeneity(found: StratifiedTest, mean: Floats, variance: Floats, a
     scaled = max(1.0, _q(mean, weights) / freedom)  # never less than what the topics' sampling says
     hartung_knapp = math.sqrt(scaled / weights.sum())
     return replace(
-        found,
+        test,
         random=_pooled(float(weights @ mean / weights.sum()), hartung_knapp, float(freedom), alpha),
         q=q,
         q_p=float(special.chdtrc(freedom, q)),

@@ -81,8 +81,8 @@ Bound = Callable[[TopicRanking, int | None], tuple[float, float]]
 
 def precision_bounds(topic: TopicRanking, k: int | None) -> tuple[float, float]:
     """Returns the bounds of P@k; without a cut, of the number of relevant results."""
-    found, more = (int(np.count_nonzero(each[:k])) for each in (topic.relevant, topic.unjudged))
-    return found / (k or 1), (found + more) / (k or 1)
+    relevant, more = (int(np.count_nonzero(each[:k])) for each in (topic.relevant, topic.unjudged))
+    return relevant / (k or 1), (relevant + more) / (k or 1)
 
 
 def success_bounds(topic: TopicRanking, k: int | None) -> tuple[float, float]:
@@ -99,9 +99,9 @@ def reciprocal_rank_bounds(topic: TopicRanking, k: int | None) -> tuple[float, f
 
 def recall_bounds(topic: TopicRanking, k: int | None) -> tuple[float, float]:
     """Returns the bounds of recall at k."""
-    found, more = (int(np.count_nonzero(each[:k])) for each in (topic.relevant, topic.unjudged))
+    relevant, more = (int(np.count_nonzero(each[:k])) for each in (topic.relevant, topic.unjudged))
     elsewhere = len(topic.pool) - more
-    return _share(found, topic.judged_relevant + elsewhere), _share(found + more, topic.judged_relevant + more)
+    return _share(relevant, topic.judged_relevant + elsewhere), _share(relevant + more, topic.judged_relevant + more)
 
 
 def average_precision_bounds(topic: TopicRanking, k: int | None) -> tuple[float, float]:
@@ -134,7 +134,7 @@ def ndcg_bounds(topic: TopicRanking, k: int | None) -> tuple[float, float]:
     elsewhere = len(topic.pool) - len(places)
     discount = discounts(max(len(topic.gain), len(topic.ideal)) + len(topic.pool) + 1)
     gain = topic.gain[:k]
-    found = float((gain * discount[: len(gain)]).sum())
+    dcg = float((gain * discount[: len(gain)]).sum())
     of_unjudged = topic.largest * discount[places]
     first, last = (np.concatenate(([0.0], np.cumsum(each))) for each in (of_unjudged, of_unjudged[::-1]))
 
@@ -143,8 +143,8 @@ def ndcg_bounds(topic: TopicRanking, k: int | None) -> tuple[float, float]:
         return float((gains * discount[: len(gains)]).sum())
 
     numbers = range(len(places) + 1)
-    high = max(_share(found + first[m], ideal(m)) for m in numbers)
-    return min(_share(found + last[m], ideal(m + elsewhere)) for m in numbers), high
+    high = max(_share(dcg + first[m], ideal(m)) for m in numbers)
+    return min(_share(dcg + last[m], ideal(m + elsewhere)) for m in numbers), high
 
 
 _BOUNDS: Mapping[str, Bound] = {
@@ -198,7 +198,7 @@ class UnjudgedBounds:
         self.scores = scores
         known = {name: parse_measure(name) for name in without_diagnostics(scores[0].measures)}
         self.measures = {
-            name: found for name, found in known.items() if found.name in _BOUNDS and found.relevant_from is None
+            name: metric for name, metric in known.items() if metric.name in _BOUNDS and metric.relevant_from is None
         }
         self.unknown = [name for name in known if name not in self.measures]
         self.rankings = _rankings(scorer, runs)
@@ -234,7 +234,7 @@ class UnjudgedBounds:
 
     def differences(self, pairs: Sequence[tuple[str, str]]) -> list[BoundedDifference]:
         """Returns bounds of the mean difference of pairs of runs, over the topics that count for both."""
-        by_run = {score.run: (score, found) for score, found in zip(self.scores, self.rankings, strict=True)}
+        by_run = {score.run: (score, rankings) for score, rankings in zip(self.scores, self.rankings, strict=True)}
         out = []
         for a, b in pairs:
             for name, measure in self.measures.items():
@@ -285,15 +285,15 @@ def _rankings(scorer: Scorer, runs: Sequence[Run]) -> list[dict[str, TopicRankin
     ):
         judged[qrels.topics[topic]][doc.decode()] = (value, grade >= protocol.relevant_from)
     largest = float(gain.max(initial=0.0))
-    found = [scorer.rankings(run, max(1, len(run))) for run in runs]
+    by_run = [scorer.rankings(run, max(1, len(run))) for run in runs]
     pools = {
         topic: frozenset(
-            doc for each in found if topic in each for doc in each[topic].docs if doc not in each[topic].judged
+            doc for each in by_run if topic in each for doc in each[topic].docs if doc not in each[topic].judged
         )
         for topic in judged
     }
     out = []
-    for each in found:
+    for each in by_run:
         rankings = {}
         for topic, known in judged.items():
             docs = each[topic].docs if topic in each else ()
