@@ -119,17 +119,17 @@ def discard(*folders: Path) -> None:
 
 
 def _build(folder: Path, kind: str, spec: Mapping[str, Any], build: Callable[[Path], None], quiet: bool) -> None:
-    found = damage(folder, kind)
-    why = "" if found == ABSENT else f"; {folder.name} there is {found}, and has to be rebuilt"
+    fault = damage(folder, kind)
+    why = "" if fault == ABSENT else f"; {folder.name} there is {fault}, and has to be rebuilt"
     with busy.making(folder.parent, folder.name, why) as lock:
-        if not (found := damage(folder, kind)):  # another process built it meanwhile
+        if not (fault := damage(folder, kind)):  # another process built it meanwhile
             return
-        if found != ABSENT:
-            log_line(f"{folder}: {found}; rebuilding it")
+        if fault != ABSENT:
+            log_line(f"{folder}: {fault}; rebuilding it")
         lock.note(*_USED)
         _MAKING.append(lock)
         try:
-            if found != ABSENT:
+            if fault != ABSENT:
                 _discard(folder, kind)
             _make(folder, kind, spec, build, quiet)
         except OSError as error:
@@ -257,12 +257,12 @@ def damage(folder: Path, kind: str, name: str = "") -> str:
         expected = _expected(folder, kind, name or folder.name)
         if expected is None:
             return f"damaged: {SPEC} differs from what was written"
-        found = _files(folder)
-        if found.pop(SPEC, None) is None:  # deleted since it was looked for
+        files = _files(folder)
+        if files.pop(SPEC, None) is None:  # deleted since it was looked for
             return f"damaged: it has no {SPEC}" if os.path.lexists(folder) else ABSENT
-        for file in sorted(expected.keys() ^ found.keys()):
+        for file in sorted(expected.keys() ^ files.keys()):
             return f"damaged: {file!r} is {'missing' if file in expected else 'no file of it'}"
-        for file, path in found.items():
+        for file, path in files.items():
             if not _is_whole(path, expected[file]):
                 return f"damaged: {file!r} differs from what was written"
     except PermissionError as error:
@@ -312,8 +312,8 @@ def fast_checksum(path: Path) -> str:
 
 def _files(folder: Path) -> dict[str, Path]:
     """Returns the files of an artifact by their paths in it, sorted."""
-    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if not path.is_dir()}
-    return dict(sorted(found.items()))
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if not path.is_dir()}
+    return dict(sorted(files.items()))
 
 
 # ---- list and garbage collection --------------------------------------------------------------------------------

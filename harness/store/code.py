@@ -81,15 +81,15 @@ def digest(systems: Iterable[str], others: Iterable[str] = (), *, modules_only: 
     others : further modules; installed ones count by version and by the files of their installation.
     modules_only : leave out data files, libraries and environment variables.
     """
-    found = depends(systems, others)
-    files = {name: path for name, path in found.files.items() if not modules_only or _module_of(name)}
+    dependencies = depends(systems, others)
+    files = {name: path for name, path in dependencies.files.items() if not modules_only or _module_of(name)}
     lines = [f"{name} {_checksum(path, name)}" for name, path in sorted(files.items())]
     if modules_only:
         return sha256("\n".join(lines).encode("utf-8", "surrogateescape"))
-    lines += [f"{name} {version}" for name, version in sorted(found.libraries.items())]
-    lines += [f"{name} {checksum}" for name, checksum in sorted(found.contents.items())]
+    lines += [f"{name} {version}" for name, version in sorted(dependencies.libraries.items())]
+    lines += [f"{name} {checksum}" for name, checksum in sorted(dependencies.contents.items())]
     # Launchers set the numbers of threads, which do not decide what a run holds.
-    named = (name for name in sorted(found.variables) if not name.endswith("_THREADS"))
+    named = (name for name in sorted(dependencies.variables) if not name.endswith("_THREADS"))
     lines += [f"{name}={os.environ[name]}" for name in named if name in os.environ]
     return sha256("\n".join(lines).encode("utf-8", "surrogateescape"))
 
@@ -135,8 +135,8 @@ def named(value: object, key: str = "", theirs: bool = False) -> Iterator[tuple[
     elif isinstance(value, list | tuple):
         for inner in value:
             yield from named(inner, key, theirs)
-    elif isinstance(value, str) and key != "name" and (found := _OBJECT.fullmatch(value)):
-        module = _module(found[1]) if theirs or "." in value or ":" in value else ""
+    elif isinstance(value, str) and key != "name" and (match := _OBJECT.fullmatch(value)):
+        module = _module(match[1]) if theirs or "." in value or ":" in value else ""
         if module:
             yield module, key == TARGET
 
@@ -174,8 +174,8 @@ def depends(systems: Iterable[str], others: Iterable[str] = ()) -> Dependencies:
                 waiting += [(each, False) for each in (above, *imported)]
             continue
         for place in _places(top):
-            if top not in whole and (found := distribution(top, place)):
-                for each in with_required(found) if theirs else (found,):
+            if top not in whole and (origin := distribution(top, place)):
+                for each in with_required(origin) if theirs else (origin,):
                     out.libraries[each.name] = each.version
                     if files := content(each.info):
                         out.contents[each.name] = files
@@ -259,11 +259,11 @@ def _listed(root: Path, named: Literals) -> list[Path]:
         and folder.is_dir()
         and not any(p.resolve().is_relative_to(folder.resolve()) for p in places)
     }
-    found = [each for folder in sorted(inside) for each in files_below(folder)]
+    files = [each for folder in sorted(inside) for each in files_below(folder)]
     if not inside:
         patterns = [(place, pattern) for place in places for pattern in named.patterns]
-        found = [place / each for place, pattern in patterns for each in glob(pattern, root_dir=place)]  # noqa: PTH207
-    return [each for each in found if each.is_file()]
+        files = [place / each for place, pattern in patterns for each in glob(pattern, root_dir=place)]  # noqa: PTH207
+    return [each for each in files if each.is_file()]
 
 
 @cache
@@ -315,13 +315,13 @@ def _module(dotted: str) -> str:
     for place in _places(top):
         if place.is_file():
             return top
-        found, folder, name = top if (place / "__init__.py").is_file() else "", place, top
+        prefix, folder, name = top if (place / "__init__.py").is_file() else "", place, top
         for part in rest:
             name, folder = f"{name}.{part}", folder / part
             if (folder / "__init__.py").is_file() or any(Path(f"{folder}{end}").is_file() for end in _SUFFIXES):
-                found = name
-        if found:
-            return found
+                prefix = name
+        if prefix:
+            return prefix
     return ""
 
 
@@ -363,7 +363,7 @@ def _beside(folder: Path) -> tuple[str, ...]:
 
 def files_below(folder: Path) -> list[Path]:
     """Returns the files in a folder and below, without those in hidden folders and in `__pycache__`."""
-    found = []
+    files = []
     seen: set[str] = set()  # a link may lead to a folder above it
     for root, folders, names in os.walk(folder, followlinks=True):
         if (real := os.path.realpath(root)) in seen:
@@ -371,8 +371,8 @@ def files_below(folder: Path) -> list[Path]:
             continue
         seen.add(real)
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
-        found += [Path(root, name) for name in sorted(names)]
-    return found
+        files += [Path(root, name) for name in sorted(names)]
+    return files
 
 
 # ---- imports ----------------------------------------------------------------------------------------------------
@@ -389,8 +389,8 @@ def imports(text: str, package: str = "") -> set[str]:
     """
     text = text if text.endswith("\n") else f"{text}\n"
     plain = _EXAMPLE.sub("", _TYPING.sub("", text))
-    found = _scanned(plain)
-    pairs = _parsed(text) if found is None else found
+    scanned = _scanned(plain)
+    pairs = _parsed(text) if scanned is None else scanned
     if "import_module(" in plain or "__import__(" in plain:
         pairs |= {(name, "") for name in _CALL.findall(plain)}
     out: set[str] = set()
@@ -410,9 +410,9 @@ def _scanned(text: str) -> set[tuple[str, str]] | None:
     """
     out: set[tuple[str, str]] = set()
     count = 0
-    for found in _IMPORT.finditer(text):
+    for statement in _IMPORT.finditer(text):
         count += 1
-        base, names, modules = found["base"], found["names"], found["modules"]
+        base, names, modules = statement["base"], statement["names"], statement["modules"]
         for item in (modules or names.strip(" \t()")).split(","):
             match item.split():
                 case [name] | [name, "as", _] if name == "*" or _DOTTED.fullmatch(name):

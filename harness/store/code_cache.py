@@ -38,7 +38,7 @@ class CodeCache:
         """Writes what was added since the file was read."""
         if self._path is None or len(self.modules) == self._kept:
             return
-        files = {str(path.relative_to(self._root)): found for path, found in known_checksums().items()
+        files = {str(path.relative_to(self._root)): entry for path, entry in known_checksums().items()
                  if path.is_relative_to(self._root)}  # fmt: skip
         modules = dict(list(self.modules.items())[-_MOST:])
         with suppress(HarnessError, OSError):

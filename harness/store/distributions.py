@@ -43,13 +43,13 @@ def distribution(top: str, place: Path) -> Distribution | None:
         return None
     known = _distributions(site)
     own = [known[_plain(top)]] if _plain(top) in known else []
-    asked = [(found, holds) for among in (own, known.values()) for holds in (_says, _lists) for found in among]
-    return next((found for found, holds in asked if holds(found.info, top)), None)
+    asked = [(package, holds) for among in (own, known.values()) for holds in (_says, _lists) for package in among]
+    return next((package for package, holds in asked if holds(package.info, top)), None)
 
 
-def with_required(found: Distribution) -> Iterable[Distribution]:
+def with_required(root: Distribution) -> Iterable[Distribution]:
     """Yields a distribution and all installed ones that it requires, directly or not, without those of its extras."""
-    waiting, seen = [found], {found}
+    waiting, seen = [root], {root}
     while waiting:
         yield (last := waiting.pop())
         new = {each for name in _required(last.info) if (each := _installed(last.info.parent, name))} - seen
@@ -120,7 +120,7 @@ def _installed(site: Path, name: str) -> Distribution | None:
 
     folders = [site, *(Path(entry) for entry in sys.path if Path(entry).name in _INSTALLED)]
     known = (_distributions(folder).get(_plain(name)) for folder in folders if folder.is_dir())
-    return next((found for found in known if found), None)
+    return next((package for package in known if package), None)
 
 
 @cache

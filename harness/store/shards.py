@@ -189,9 +189,9 @@ def joined(kind: str, spec: Mapping[str, Any], join: Callable[[Path, str], Itera
     def build(folder: Path) -> None:
         files[:] = join(folder, f"{kind}/{artefacts.key(spec)}")
 
-    found = artefacts.get_or_build(kind, spec, build)
+    artefact = artefacts.get_or_build(kind, spec, build)
     artefacts.discard(*(file.parent for file in files))
-    return found
+    return artefact
 
 
 def here(task: ShardTask[Any], missing: Iterator[Shard]) -> Iterator[int]:

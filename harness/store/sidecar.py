@@ -208,19 +208,19 @@ def remarks(path: Path) -> tuple[str, ...]:
 
     Returns none if the file is damaged.
     """
-    found = costs(path)
+    recorded = costs(path)
     try:
         models = [
             f"Model of {name.removesuffix(_MODEL)}: {', '.join(map(str, model['modules']))}; "
             f"{model['dimensions']} dimensions; similarity: {model['similarity']}; prefix of queries: "
             f"{model['prefixes']['query']!r}, of documents: {model['prefixes']['document']!r}."
-            for name, model in found.items()
+            for name, model in recorded.items()
             if name.endswith(_MODEL)  # see harness.systems.dense.bi_encoder
         ]
         recalls = [
             f"{name[0].upper()}{name[1:]}: {recall['mean']:.4f} of the first {recall['first documents']:,} documents, "
             f"the mean of {recall['topics']} topics; {recall['least']:.4f} at least."
-            for name, recall in found.items()
+            for name, recall in recorded.items()
             if name.startswith("recall of ")  # see harness.systems.dense.search.note_recall
         ]
     except (KeyError, TypeError, ValueError):
@@ -287,7 +287,7 @@ def _memory() -> int:
 
 def _distribution() -> str:
     try:
-        found = platform.freedesktop_os_release()
+        release = platform.freedesktop_os_release()
     except OSError:
         return platform.system()
-    return found.get("PRETTY_NAME", platform.system())
+    return release.get("PRETTY_NAME", platform.system())

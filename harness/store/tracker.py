@@ -54,8 +54,8 @@ def tracking(into: dict[str, Any]) -> Iterator[None]:
     finally:
         if handle is not None:
             with suppress(Exception):
-                found = library.stop_tracking(handle)
-                into.update(resources({measure.name: entry.value for measure, entry in found.items()}))
+                measures = library.stop_tracking(handle)
+                into.update(resources({measure.name: entry.value for measure, entry in measures.items()}))
 
 
 def resources(entries: Mapping[str, bytes | str]) -> dict[str, Any]:

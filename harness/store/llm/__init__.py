@@ -17,7 +17,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401
     import harness.store.llm.client
     import harness.store.llm.estimate
 
-    found = {**vars(harness.store.llm.endpoint), **vars(harness.store.llm.estimate), **vars(harness.store.llm.client)}
+    names = {**vars(harness.store.llm.endpoint), **vars(harness.store.llm.estimate), **vars(harness.store.llm.client)}
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return found[name]
+    return names[name]

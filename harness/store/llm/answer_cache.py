@@ -68,12 +68,12 @@ class AnswerCache:
         if self._in_one:
             return self._lines.get(artefacts.key(request), (None, None))[1]
         path = self.path(request)
-        found = _read(path)
-        if found is None:
+        entry = _read(path)
+        if entry is None:
             return None
-        if artefacts.key(found[0]) != path.stem:
+        if artefacts.key(entry[0]) != path.stem:
             raise HarnessError(f"{path}: holds the answer to another request; delete it to ask again, or restore it")
-        return found[1]
+        return entry[1]
 
     def keep(self, request: Mapping[str, Any], reply: Reply) -> None:
         """Writes a reply to disk."""
@@ -99,15 +99,15 @@ class AnswerCache:
             yield from islice((each for each in lines if (each[0]["model"], each[0]["kind"]) == (model, kind)), most)
             return
         for path in sorted(self._of(model, kind).glob("??/*.json"))[:most]:
-            if found := _read(path):
-                yield found
+            if entry := _read(path):
+                yield entry
 
     @cached_property
     def _lines(self) -> dict[str, tuple[dict[str, Any], Reply]]:
         """Requests and replies of the file, by the keys of the requests."""
         lines = read_bytes(self.folder).splitlines() if self.folder.exists() else []
-        found = (_parsed(line, f"{self.folder}:{number}") for number, line in enumerate(lines, 1))
-        return {artefacts.key(request): (request, reply) for request, reply in found}
+        entries = (_parsed(line, f"{self.folder}:{number}") for number, line in enumerate(lines, 1))
+        return {artefacts.key(request): (request, reply) for request, reply in entries}
 
     def _of(self, model: str, kind: str) -> Path:
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", model)[:60]

@@ -90,15 +90,15 @@ def fault(reply: Reply, schema: Mapping[str, Any] | None) -> tuple[Any, str, boo
     from referencing.exceptions import Unresolvable
 
     try:
-        found = best_match(validator(schema).iter_errors(value))
+        misfit = best_match(validator(schema).iter_errors(value))
     except RecursionError:
         return None, "it is nested too deeply", True
     except Unresolvable as error:
         raise HarnessError(f"schema of an ask: {shortened(printable_line(str(error)), 200)}") from None
-    if found is not None:
+    if misfit is not None:
         return (
             None,
-            shortened(printable_line(f"it does not fit the schema: {found.json_path}: {found.message}"), _LONGEST),
+            shortened(printable_line(f"it does not fit the schema: {misfit.json_path}: {misfit.message}"), _LONGEST),
             True,
         )
     return value, "", False

@@ -196,8 +196,8 @@ class Client:
             parts = [missing[i : i + size] for i in range(0, len(missing), size)]
             with closing(Wire(self.endpoint)) as wire:
                 jobs = {str(i): partial(self._embedded, part, wire) for i, part in enumerate(parts)}
-                for found in self._all(jobs, len(parts)).values():
-                    known |= found
+                for replies in self._all(jobs, len(parts)).values():
+                    known |= replies
         if not texts:
             return np.empty((0, 0), np.float32)
         rows = {text: np.frombuffer(base64.b64decode(reply.vector), "<f4") for text, reply in known.items()}
@@ -239,8 +239,8 @@ class Client:
     def _paid(self, wire: Wire, stop: Event, wanted: Mapping[str, Any]) -> tuple[Reply, bool]:
         """Returns the reply to a request and whether it was cached; makes and caches the call otherwise."""
         with self._kept.locked(wanted, partial(_wait, stop)):
-            if found := self._kept.find(wanted):  # another process may have asked meanwhile
-                return found, True
+            if cached := self._kept.find(wanted):  # another process may have asked meanwhile
+                return cached, True
             # Upper bound: a text has at most as many tokens as bytes; chat templates add a few per message.
             size = sum(len(message["content"].encode()) + 16 for message in wanted["messages"]) + 64
             size += len(json.dumps(wanted.get("schema"))) if "schema" in wanted else 0
@@ -259,8 +259,8 @@ class Client:
             if left:
                 asked = [wanted[text] for text in left]
                 size = sum(len(text.encode()) + 16 for text in left)
-                found = self._call(lambda: wire.vectors(asked), artefacts.key(asked[0]), size, stop)
-                for text, reply in zip(left, found, strict=True):
+                received = self._call(lambda: wire.vectors(asked), artefacts.key(asked[0]), size, stop)
+                for text, reply in zip(left, received, strict=True):
                     self._kept.keep(wanted[text], reply)
                     replies[text] = reply
         return replies

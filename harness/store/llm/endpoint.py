@@ -184,8 +184,8 @@ class Endpoint:
     @property
     def longest(self) -> int | None:
         """Maximum number of tokens of an answer, from the parameters; None if not set."""
-        found = self.parameters.get("max_completion_tokens", self.parameters.get("max_tokens"))
-        return found if type(found) is int and found > 0 else None
+        limit = self.parameters.get("max_completion_tokens", self.parameters.get("max_tokens"))
+        return limit if type(limit) is int and limit > 0 else None
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
         """Returns the price of some input and output tokens."""

@@ -133,8 +133,8 @@ class Wire:
         if isinstance(body, Reply):
             raise HarnessError(f"endpoint {self._endpoint.name}: refuses a text of this request: {body.text}")
         try:
-            found = {int(each["index"]): each["embedding"] for each in body["data"]}
-            raw = [found[i] for i in range(len(texts))]
+            embeddings = {int(each["index"]): each["embedding"] for each in body["data"]}
+            raw = [embeddings[i] for i in range(len(texts))]
             rows = [
                 np.frombuffer(base64.b64decode(row, validate=True), "<f4")
                 if isinstance(row, str)
@@ -219,13 +219,13 @@ class Wire:
                 raise
             raise BrokenError(f"no whole answer within {self._endpoint.timeout:g} s", charged=True) from None
 
-    def _check_model(self, found: str) -> None:
+    def _check_model(self, actual: str) -> None:
         model, reports = self._endpoint.model, self._endpoint.reports
         name = reports or model
-        if not (found.startswith(name) and _DATED.fullmatch(found, len(name))):
+        if not (actual.startswith(name) and _DATED.fullmatch(actual, len(name))):
             where = f"endpoint {self._endpoint.name} ({self._endpoint.address})"
             raise HarnessError(
-                f"{where}: answers as model {self._clean(found)!r}, expected {reports or model!r}; "
+                f"{where}: answers as model {self._clean(actual)!r}, expected {reports or model!r}; "
                 "serve that one, or say its other name in the key 'reports'"
             )
 
