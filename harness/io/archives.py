@@ -92,9 +92,9 @@ def member(data: bytes, path: object, names: Sequence[str] = (), *, lone: bool =
                         yield stream
             return
         with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
-            found = {each.name: each for each in _few(tar, path) if not each.isdir()}
-            name = _chosen([*found], path, names, lone)
-            yield None if name is None else content(tar, found[name], path)
+            entries = {each.name: each for each in _few(tar, path) if not each.isdir()}
+            name = _chosen([*entries], path, names, lone)
+            yield None if name is None else content(tar, entries[name], path)
     except _DAMAGE as error:
         raise format_error(path, 0, f"archive cannot be read: {' '.join(str(error).split())}") from None
 
@@ -106,18 +106,18 @@ def _few(members: Iterable[Member], path: object) -> Iterator[Member]:
         yield each
 
 
-def _chosen(found: list[str], path: object, names: Sequence[str], lone: bool) -> str | None:
-    for name in found:
+def _chosen(entries: list[str], path: object, names: Sequence[str], lone: bool) -> str | None:
+    for name in entries:
         check_inside(name, f"{path}: member {name!r}")
-    parts = {name: name.split("/") for name in found}
-    found = [name for name in found if "__MACOSX" not in parts[name] and not parts[name][-1].startswith("._")]
-    wanted = [name for name in found if parts[name][-1] in names]
+    parts = {name: name.split("/") for name in entries}
+    entries = [name for name in entries if "__MACOSX" not in parts[name] and not parts[name][-1].startswith("._")]
+    wanted = [name for name in entries if parts[name][-1] in names]
     if len(wanted) > 1:
         raise format_error(path, 0, f"has {wanted[0]} and {wanted[1]}; expected one of them")
-    if not wanted and lone and len(found) != 1:
+    if not wanted and lone and len(entries) != 1:
         named = f", or one of them named {one_of(names)}" if names else ""
-        raise format_error(path, 0, f"is an archive of {counted_text(len(found), 'file')}, expected one file{named}")
-    return next(iter(wanted or found if lone else wanted), None)
+        raise format_error(path, 0, f"is an archive of {counted_text(len(entries), 'file')}, expected one file{named}")
+    return next(iter(wanted or entries if lone else wanted), None)
 
 
 def check_inside(name: str, said: str) -> None:

@@ -168,11 +168,11 @@ def state(text: object, where: str) -> tuple[Lack, str]:
     HarnessError
         The text is anything else, or more than one line.
     """
-    found = _STATE.fullmatch(text.strip()) if isinstance(text, str) else None
-    if found is None or not found[0].isprintable():
+    match = _STATE.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None or not match[0].isprintable():
         expected = "one line: 'blocked: WHY', 'not implemented: WHY' or 'needs WHAT'"
         raise HarnessError(f"{where}: key 'state' is {text!r}, expected {expected}")
-    return cast(Lack, found[1] or found[3]), found[2] or found[4]
+    return cast(Lack, match[1] or match[3]), match[2] or match[4]
 
 
 def check_number(key: str, value: object, *, low: float = 0.0, high: float = math.inf) -> float:

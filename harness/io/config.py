@@ -59,8 +59,8 @@ def _number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int | float:
         problem = f"a number of {len(node.value):,} characters, expected at most {_LONGEST_NUMBER}"
         raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
     whole = node.tag == "tag:yaml.org,2002:int"
-    found: int | float = loader.construct_yaml_int(node) if whole else loader.construct_yaml_float(node)
-    return found
+    number: int | float = loader.construct_yaml_int(node) if whole else loader.construct_yaml_float(node)
+    return number
 
 
 for _tag in ("int", "float"):
@@ -103,18 +103,18 @@ def _folders() -> list[tuple[Path, str]]:
     if named and not Path(named).is_dir():
         raise HarnessError(f"HARNESS_CONF={named}: no such folder")
     user = named or os.path.join(here, "conf")  # noqa: PTH118  (Path's takes longer, as below)
-    found = [(str(data_root() / "conf"), _OURS), *([(user, "")] if os.path.isdir(user) else [])]  # noqa: PTH112
-    found += [(str(extensions.folder(entry)), entry.distribution) for entry in extensions.extensions("conf")]
+    pairs = [(str(data_root() / "conf"), _OURS), *([(user, "")] if os.path.isdir(user) else [])]  # noqa: PTH112
+    pairs += [(str(extensions.folder(entry)), entry.distribution) for entry in extensions.extensions("conf")]
     if (stand_ins := rehearsal.folder()) is not None:
-        found.append((str(stand_ins / "conf"), _REHEARSAL))
-    return _distinct(tuple(found))
+        pairs.append((str(stand_ins / "conf"), _REHEARSAL))
+    return _distinct(tuple(pairs))
 
 
 @cache
-def _distinct(found: tuple[tuple[str, str], ...]) -> list[tuple[Path, str]]:
+def _distinct(pairs: tuple[tuple[str, str], ...]) -> list[tuple[Path, str]]:
     """Returns the folders without duplicates that differ only in their path."""
     distinct: dict[Path, tuple[Path, str]] = {}
-    for path, owner in found:
+    for path, owner in pairs:
         distinct.setdefault(Path(path).resolve(), (Path(path), owner))
     return list(distinct.values())
 
@@ -172,15 +172,15 @@ def _family(path: str, *_state: int) -> dict[str, Any]:
     data = read_bytes(Path(path), most=_MOST_BYTES)
     if not re.search(rb"^variants\s*:", data, re.MULTILINE):
         return {}
-    found = _parsed(data, path).get("variants")
-    if not isinstance(found, dict):
-        raise HarnessError(f"{path}: key 'variants' is {found!r}, expected names, each with its keys")
-    for name, keys in found.items():
+    variants = _parsed(data, path).get("variants")
+    if not isinstance(variants, dict):
+        raise HarnessError(f"{path}: key 'variants' is {variants!r}, expected names, each with its keys")
+    for name, keys in variants.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise HarnessError(f"{path}: key 'variants' has {name!r}, expected names of letters, digits, '-', '.'")
         if not isinstance(keys, dict) or {"defaults", "variants"} & keys.keys():
             raise HarnessError(f"{path}: key 'variants.{name}': expected keys and values, but no defaults")
-    return found
+    return variants
 
 
 def _files(folder: str | Path) -> tuple[str, ...]:
@@ -199,8 +199,8 @@ def _listed(folder: str | Path, _changed: int) -> tuple[str, ...]:
 
 def _list(folder: str | Path) -> tuple[str, ...]:
     try:
-        with os.scandir(folder) as found:
-            return tuple(sorted(each.name for each in found if each.name.endswith(".yaml") and each.name[0] != "."))
+        with os.scandir(folder) as entries:
+            return tuple(sorted(each.name for each in entries if each.name.endswith(".yaml") and each.name[0] != "."))
     except (FileNotFoundError, NotADirectoryError):
         return ()
 
@@ -209,8 +209,8 @@ def _list(folder: str | Path) -> tuple[str, ...]:
 def _names(group: str, places: tuple[tuple[Path, str, tuple[tuple[str, str], ...]], ...]) -> dict[str, Path]:
     out: dict[str, Path] = {}
     owners: dict[str, str] = {}
-    for folder, owner, found in places:
-        for name, path in ((name, folder / group / file) for name, file in found):
+    for folder, owner, listed in places:
+        for name, path in ((name, folder / group / file) for name, file in listed):
             if owner == _REHEARSAL and group in _REPLACED:
                 out[name], owners[name] = path, owner
                 continue
@@ -289,12 +289,12 @@ def read_file(path: Path, name: str = "") -> dict[str, Any]:
 
     Those of a variant, if the file is the family of one of this name.
     """
-    found = dict(_content(path))
-    if path.name[0] == "_" and "variants" in found:
-        del found["variants"]
+    content = dict(_content(path))
+    if path.name[0] == "_" and "variants" in content:
+        del content["variants"]
         if name in (variants := _variants(str(path))):
-            found = _merged(found, variants[name])
-    return found
+            content = _merged(content, variants[name])
+    return content
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -331,18 +331,18 @@ def _lineage(group: str, name: str, path: Path, above: tuple[str, ...] = ()) -> 
     if name in above:
         raise HarnessError(f"{path}: key 'defaults' names the file itself, by way of {above[-1]}.yaml")
     listed = read_file(path).get("defaults", [])
-    found: list[tuple[Path, str]] = []
+    lineage: list[tuple[Path, str]] = []
     for base in listed if isinstance(listed, list) else ():
         if base == "_self_":
-            found.append((path, name))
+            lineage.append((path, name))
         if not _is_base(base):
             continue
         known = (folder / group / f"{base}.yaml" for folder in folders())
         file = next((file for file in known if file.is_file()), None) or names(group).get(base)
         if file is None:
             raise HarnessError(f"{path}: key 'defaults' names {base!r}, and no conf/{group}/ has {base}.yaml")
-        found += _lineage(group, base, file, (*above, name))
-    return found if (path, name) in found else [*found, (path, name)]
+        lineage += _lineage(group, base, file, (*above, name))
+    return lineage if (path, name) in lineage else [*lineage, (path, name)]
 
 
 def composed(group: str, name: str, path: Path) -> dict[str, Any]:
@@ -396,11 +396,11 @@ def _with_paths(value: object, folder: Path) -> object:
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(base)
+    merged = dict(base)
     for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(found.get(key), dict)
-        found[key] = _merged(found[key], value) if both else value
-    return found
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged
 
 
 def _check_nesting(data: bytes, path: str, most: int) -> None:

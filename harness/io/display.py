@@ -13,5 +13,5 @@ def table_html(value: object) -> str:
     Reports are in a higher layer than the values. Only this function uses that layer, by a lazy import, so that there
     is no import from a lower to a higher layer.
     """
-    found: str = import_module(TABLES).table_html(value)
-    return found
+    html: str = import_module(TABLES).table_html(value)
+    return html

@@ -72,18 +72,18 @@ def _extensions(group: str, folders: tuple[tuple[str, int], ...]) -> tuple[Exten
         return ()
     from importlib import metadata  # slow to import
 
-    found = [
+    entries = [
         Extension(group, entry.name, entry.value, f"{entry.dist.name} {entry.dist.version}")
         for entry in metadata.entry_points(group=f"{_GROUPS}{group}")
         if entry.dist is not None
     ]
-    return tuple(sorted(found, key=lambda entry: (entry.distribution, entry.name, entry.value)))
+    return tuple(sorted(entries, key=lambda entry: (entry.distribution, entry.name, entry.value)))
 
 
 @lru_cache(64)  # by the folder's modification time, for all groups
 def _declared(folder: str, _changed: int) -> frozenset[bytes]:
     """Returns our groups in the entry-point files of packages installed in a folder; skips unreadable ones."""
-    found: set[bytes] = set()
+    groups: set[bytes] = set()
     try:
         names = os.listdir(folder or ".")  # noqa: PTH208  (Path.glob takes several times as long)
     except OSError:
@@ -96,8 +96,8 @@ def _declared(folder: str, _changed: int) -> frozenset[bytes]:
             except OSError:
                 continue
             if _GROUPS.encode() in text:
-                found.update(_DECLARED.findall(text))
-    return frozenset(found)
+                groups.update(_DECLARED.findall(text))
+    return frozenset(groups)
 
 
 def folder(extension: Extension) -> Path:
@@ -119,8 +119,8 @@ def folder(extension: Extension) -> Path:
         spec = None
     places = (spec.submodule_search_locations if spec is not None else None) or ()
     for place in places:
-        if (found := Path(place, *inner)).is_dir():
-            return found
+        if (path := Path(place, *inner)).is_dir():
+            return path
     raise HarnessError(f"{extension}: {extension.value!r} is not a folder of an installed package; install it again")
 
 
@@ -135,12 +135,12 @@ def load(name: str, what: str) -> Any:  # noqa: ANN401  (whatever the package ha
     module, _, attribute = name.partition(":")
     with guarded(what):
         try:
-            found = importlib.import_module(module)
+            imported = importlib.import_module(module)
         except ModuleNotFoundError as error:
             raise HarnessError(f"{what}: module {error.name!r} is not installed") from error
-    if attribute and not hasattr(found, attribute):
+    if attribute and not hasattr(imported, attribute):
         raise HarnessError(f"{what}: {module} has no {attribute!r}")
-    return getattr(found, attribute) if attribute else found
+    return getattr(imported, attribute) if attribute else imported
 
 
 @contextlib.contextmanager

@@ -278,10 +278,10 @@ def sha256_known(path: Path, *, unpacked: bool = False) -> str:
     now = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
     if (before := _KNOWN.get((path, unpacked))) and before[0] == now:
         return before[1]
-    found = _sha256_unpacked(path) if unpacked else sha256_file(path)
+    checksum = _sha256_unpacked(path) if unpacked else sha256_file(path)
     if abs(time.time_ns() - state.st_mtime_ns) > _SETTLED:
-        _KNOWN[path, unpacked] = now, found
-    return found
+        _KNOWN[path, unpacked] = now, checksum
+    return checksum
 
 
 def _sha256_unpacked(path: Path) -> str:
@@ -304,8 +304,8 @@ def known_checksums(
     ----------
     more : is remembered as well.
     """
-    _KNOWN.update({(path, False): found for path, found in (more or {}).items()})
-    return {path: found for (path, unpacked), found in _KNOWN.items() if not unpacked}
+    _KNOWN.update({(path, False): entry for path, entry in (more or {}).items()})
+    return {path: entry for (path, unpacked), entry in _KNOWN.items() if not unpacked}
 
 
 def forget_checksums() -> None:

@@ -95,13 +95,13 @@ def call_withheld(function: Callable[[], Any]) -> Any:  # noqa: ANN401
     """Calls a function that starts workers, in a thread in which interrupts are withheld; this thread hears them."""
     import threading
 
-    found: list[Any] = []
+    results: list[Any] = []
     faults: list[BaseException] = []
 
     def call() -> None:
         with Withheld():
             try:
-                found.append(function())
+                results.append(function())
             except BaseException as error:
                 faults.append(error)
 
@@ -110,7 +110,7 @@ def call_withheld(function: Callable[[], Any]) -> Any:  # noqa: ANN401
     thread.join()
     if faults:
         raise faults[0]
-    return found[0]
+    return results[0]
 
 
 def in_worker() -> None:
@@ -153,10 +153,10 @@ def _end_workers() -> None:
         worker.terminate()
 
 
-def _unraisable(found: sys.UnraisableHookArgs) -> None:
-    if issubclass(found.exc_type, KeyboardInterrupt):
+def _unraisable(raised: sys.UnraisableHookArgs) -> None:
+    if issubclass(raised.exc_type, KeyboardInterrupt):
         leave()  # raised in a destructor or a callback, where Python drops it
-    sys.__unraisablehook__(found)
+    sys.__unraisablehook__(raised)
 
 
 def _forked() -> None:

@@ -28,8 +28,8 @@ def installed(module: str, here: bool = True) -> bool:
     if not here:
         spec = PathFinder.find_spec(top, [path for path in sys.path if path not in ("", str(Path.cwd()))])
     elif spec is None:
-        found = PathFinder.find_spec(top, [str(Path.cwd())])
-        spec = found if found is not None and found.origin is not None else None  # not every folder is a package
+        local = PathFinder.find_spec(top, [str(Path.cwd())])
+        spec = local if local is not None and local.origin is not None else None  # not every folder is a package
     for name in rest:
         if spec is None or spec.submodule_search_locations is None:
             return False
@@ -45,6 +45,6 @@ def inside(package: str, module: str = "") -> list[str]:
     >>> "harness.io.modules" in inside("harness.io"), inside("harness", "trec")
     (True, ['harness.data.trec'])
     """
-    found = sorted(importlib.import_module(package).__path__)
-    names = [f"{package}.{each.name}" for each in pkgutil.iter_modules(found) if not module or each.ispkg]
+    paths = sorted(importlib.import_module(package).__path__)
+    names = [f"{package}.{each.name}" for each in pkgutil.iter_modules(paths) if not module or each.ispkg]
     return [f"{name}.{module}" for name in names if installed(f"{name}.{module}")] if module else names

@@ -62,9 +62,9 @@ def gone(process: int, start: str) -> bool:
         return True
     except (OSError, OverflowError):
         pass  # another user's process
-    state, found = _status(process)
+    state, current = _status(process)
     # A killed process stays as a zombie until its parent asks for its exit code.
-    return state in ("Z", "X") or bool(start and found and start != found)
+    return state in ("Z", "X") or bool(start and current and start != current)
 
 
 def _status(process: int) -> tuple[str, str]:

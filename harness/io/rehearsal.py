@@ -53,8 +53,8 @@ def refuse(run: Path) -> None:
 
 def refuse_resource(path: Path) -> None:
     """Raises HarnessError for a file or folder in the folder of a rehearsal, outside of that rehearsal."""
-    if folder() is None and (found := _around(os.path.realpath(path))):
-        raise HarnessError(f"{path}: is in {found}, the folder of a rehearsal, which holds stand-ins only")
+    if folder() is None and (root := _around(os.path.realpath(path))):
+        raise HarnessError(f"{path}: is in {root}, the folder of a rehearsal, which holds stand-ins only")
 
 
 @cache
