@@ -119,7 +119,9 @@ def leaderboard(
     given = {f"--{name}": getattr(asked, name) for name in options}
     given |= {"--main": main, "--baseline": baseline, "--alpha": alpha, "--redact": redact or None}
     if address:
-        told = [name for name, value in {**given, "--final": final or None}.items() if value is not None]
+        given |= {"--final": final or None, "--seed": seed or None}
+        given |= {"--resamples": None if resamples == LeaderboardSettings.resamples else resamples}
+        told = [name for name, value in given.items() if value is not None]
         _show_server(address, told, output, chosen, as_json, note)
         return
     if not others and (told := [name for name, value in given.items() if value is not None]):

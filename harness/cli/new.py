@@ -118,6 +118,8 @@ def package(name: Name) -> None:
         conf / "system" / f"{name}.yaml": "system.yaml",
         **_collection_files(name, conf),
     }
+    if find_spec(module) is not None:
+        raise HarnessError(f"{name!r}: Python has a module {module} already; choose another name")
     if root.exists():
         raise HarnessError(f"{root}: exists already, and is left as it is; choose another name")
     measure = f"Gain{module.title().replace('_', '')}"

@@ -99,7 +99,10 @@ Redact = Annotated[
 ]
 Unjudged = Annotated[
     bool,
-    typer.Option("--unjudged", help="Also bound means and differences whatever the unjudged documents are."),
+    typer.Option(
+        "--unjudged",
+        help="Also bound means and differences: each unjudged document is not relevant, or of the largest gain.",
+    ),
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only errors on standard error: no notes, warnings or progress.")

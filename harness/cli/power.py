@@ -34,6 +34,11 @@ def power(
     except ValueError:
         raise HarnessError(f"--differences: {differences!r}; expected numbers such as 0.01,0.02,0.05") from None
     evaluation = evaluate_options(asked)
+    if evaluation.task.collection.clusters() is not None:
+        name, by = evaluation.task.collection.name, evaluation.task.collection.cluster
+        raise HarnessError(
+            f"power: topics of {name} depend on each other within {by}, and the plan takes them as independent"
+        )
     names = without_diagnostics(evaluation.scores[0].measures)
     plans = [
         plan_tests(values, name, wanted, family=family, alpha=alpha, power=probability, seed=seed)

@@ -63,7 +63,7 @@ def score(
     unjudged: Unjudged = False,
 ) -> None:
     """Score run files of any system."""
-    written.check(report_only=asked.redact)
+    written.check(report_only=asked.redact, joint=len(asked.collections) > 1)
     _check_unjudged(asked, unjudged, per_topic or asked.json)
     if len(asked.collections) > 1:
         if per_topic:
@@ -140,7 +140,7 @@ def compare(
     """Significance tables: paired t-tests, Bonferroni and Holm, randomization tests; or a reproduction."""
     from harness.experiments import evaluate as workflow
 
-    written.check(report_only=asked.redact or reproduction)
+    written.check(report_only=asked.redact or reproduction, joint=len(asked.collections) > 1)
     _check_unjudged(asked, unjudged, reproduction or asked.json)
     if equivalence is not None and non_inferiority is not None:
         raise HarnessError("--equivalence and --non-inferiority: say one of them")
@@ -256,7 +256,6 @@ def _finish_jointly(
     from harness.experiments.joint import heterogeneity
     from harness.reports.joint import heterogeneity_table, joint_document, joint_means_table, joint_report
 
-    written.check_joint()
     parts = list(evaluation.parts.values())
     label = parts[0].scores[0].protocol.label
 

@@ -114,8 +114,9 @@ def with_scoring_options(*without: str) -> Callable[[Callable[..., None]], Calla
         last = [each for each in shared.values() if each not in first]
 
         @wraps(function)
-        def command(runs: list[str] | None = None, **given: Any) -> None:  # noqa: ANN401  (the values of any options)
-            asked = _options(runs or [], **{name: given.pop(name) for name in list(given) if name in shared})
+        def command(*placed: Any, **given: Any) -> None:  # noqa: ANN401  (the values of any options)
+            given |= dict(zip((each.name for each in parameters), placed, strict=False))
+            asked = _options(**{name: given.pop(name) for name in list(given) if name in shared})
             function(asked, **given)
 
         parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*first, *own, *last)]

@@ -50,12 +50,13 @@ class WrittenFiles:
     latex_tests: LatexTests = None
     figure: FigureFile = None
 
-    def check(self, *, report_only: bool) -> None:
+    def check(self, *, report_only: bool, joint: bool = False) -> None:
         """Raises HarnessError for options that do not go together, before anything is scored.
 
         Parameters
         ----------
         report_only : whether a report is all that may be written, as with --redact and --reproduction.
+        joint : whether the runs are on several collections.
         """
         from harness.render.pdf import SHAPES
 
@@ -69,15 +70,12 @@ class WrittenFiles:
         for name, file in alone.items():
             if file is not None and report_only:
                 raise HarnessError(f"{name}: not allowed with --redact or --reproduction, {_THEIR_REPORTS}")
+        single = {"--columns": self.columns, "--order": self.order, **alone}
+        del single["--latex"]
+        if joint and (named := [name for name, value in single.items() if value]):
+            raise HarnessError(f"{named[0]}: goes with one collection")
         if self.figure is not None and self.figure.suffix not in SHAPES:
             raise HarnessError(f"--figure {self.figure}: a figure's name ends in {', '.join(SHAPES)}")
-
-    def check_joint(self) -> None:
-        """Raises HarnessError for options that have no meaning for several collections."""
-        if self.columns or self.order:
-            raise HarnessError("--columns and --order: go with one collection")
-        if self.latex_tests is not None or self.figure is not None:
-            raise HarnessError("--latex-tests and --figure: go with one collection")
 
     def write_report(self, report: Report, tell: Callable[[str], None], note: Callable[[str], None]) -> None:
         """Writes a report in the chosen formats; `tell` gets its first page, `note` what could not be written."""

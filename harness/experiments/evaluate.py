@@ -167,6 +167,8 @@ def evaluate(
     if isinstance(task, list | tuple):
         if several(measures) or protocol is not None:
             raise HarnessError("evaluate: measures and protocol belong to the tasks; say them where they are made")
+        if strange := [each for each in task if not isinstance(each, Task)]:
+            raise HarnessError(f"evaluate: {strange[0]!r} is no task; several collections are a list of tasks")
         return _evaluate_jointly(task, runs, names, format, lines)
     if not isinstance(task, Task):
         task = make_task(_judged_by(task), measures=measures, protocol=protocol)

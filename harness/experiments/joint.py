@@ -229,10 +229,10 @@ def heterogeneity(evaluation: JointEvaluation, comparison: Comparison) -> list[S
     for row in comparison.rows:
         a, b = by_run[row.a], by_run[row.b]
         apart = a.column(row.measure) - b.column(row.measure)
-        places: dict[str, list[int]] = {}
+        places: dict[str, list[int]] = {name: [] for name in evaluation.parts}
         for at, topic in enumerate(a.topics):
             if not np.isnan(apart[at]):
-                places.setdefault(strata[topic], []).append(at)
+                places[strata[topic]].append(at)
         units = None
         if clusters is not None:
             units = {

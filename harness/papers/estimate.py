@@ -95,17 +95,14 @@ class GroupEstimate:
         return None if self.price is None else self.hours.times(prices().cpu.dollars) + self.price
 
 
-def united(found: Sequence[GroupEstimate]) -> GroupEstimate:
+def united(groups: Sequence[GroupEstimate]) -> GroupEstimate:
     """Returns what all groups of a paper take together; what several need is counted once."""
-    runs = {repr(run): run for each in found for run in each.group.runs}
-    steps: dict[str, WorkStep] = {}
-    for step in (step for each in found for step in each.steps):
-        most = steps.get(step.key, step)
-        steps[step.key] = step if step.times > most.times else most
-    group = TableGroup(("all tables",), "", tuple(runs.values()))
-    needed = {each.name: each for estimate in found for each in estimate.needed}
-    calls = dict.fromkeys(call for each in found for call in each.calls)
-    return GroupEstimate(group, tuple(needed.values()), tuple(steps.values()), tuple(calls))
+    runs = {repr(run): run for each in groups for run in each.group.runs}
+    return _estimate(TableGroup(("all tables",), "", tuple(runs.values())))
+
+
+def _estimate(group: TableGroup) -> GroupEstimate:
+    return GroupEstimate(group, tuple(_needed_by_group(group)), work_steps(group), tuple(calls_of(group)))
 
 
 def estimates(paper: Paper) -> tuple[GroupEstimate, ...]:
@@ -113,10 +110,7 @@ def estimates(paper: Paper) -> tuple[GroupEstimate, ...]:
 
     What several groups need is in each of them, and is obtained, made and paid once.
     """
-    return tuple(
-        GroupEstimate(group, tuple(_needed_by_group(group)), work_steps(group), tuple(calls_of(group)))
-        for group in table_groups(paper)
-    )
+    return tuple(map(_estimate, table_groups(paper)))
 
 
 def order(groups: Sequence[GroupEstimate], key: str) -> tuple[str, ...]:

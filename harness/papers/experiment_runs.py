@@ -74,8 +74,8 @@ def has_number(paper: Paper, experiment: str, labels: tuple[str, ...], run: Sear
 def matching_rows(cell: PublishedCell, rows: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
     """Yields the rows of an experiment, given by their labels, that a published number belongs to."""
     for row in rows:
-        names = [_plain(label) for label in row]
-        if _plain(cell.system) in names and (not cell.group or _plain(cell.group) in names):
+        names = [plain_label(label) for label in row]
+        if plain_label(cell.system) in names and (not cell.group or plain_label(cell.group) in names):
             yield row
 
 
@@ -99,7 +99,7 @@ def rows_to_bring(paper: Paper, steps: Sequence[RunStep]) -> dict[PrintedRow, st
     return {PrintedRow(*place): why for place, (kind, why) in lacking.items() if kind == "needs"}
 
 
-def _plain(name: str) -> str:
+def plain_label(name: str) -> str:
     """Returns a row's name normalised over the spellings in the tables of a paper."""
     return re.sub(r"[\s-]", "", name.removesuffix(" (ef = 128)")).casefold()
 

@@ -9,13 +9,12 @@ from typing import Annotated, Any
 
 from harness.collections.load import load_collection
 from harness.errors import HarnessError, refuse, suggestion
-from harness.experiments.costs import COLUMNS
 from harness.io import checks, config, extensions
 from harness.io.checks import Words
 from harness.io.files import read_bytes
 from harness.papers import rows
 from harness.papers.cells import HEADER, PublishedCell, read_cells
-from harness.papers.paper_settings import Breakdown, ClaimSettings, RerunSettings, Translations
+from harness.papers.paper_settings import Breakdown, ClaimSettings, CostUnit, RerunSettings, Translations
 from harness.papers.rows import Available
 from harness.papers.small_scale import Here
 from harness.sources import catalogue
@@ -193,10 +192,6 @@ class Twice:
     there: _RowThere
 
 
-def _checked_cost_column(key: str, value: object) -> str:
-    return checks.choice(key, str(value), COLUMNS)
-
-
 def _checked_link(key: str, value: object) -> str:
     pattern, example = (
         (r"10\.[0-9]{4,9}/\S+", "a DOI such as 10.1000/182")
@@ -206,20 +201,6 @@ def _checked_link(key: str, value: object) -> str:
     if not re.fullmatch(pattern, str(value)):
         raise HarnessError(f"key {key!r} is {value!r}, expected {example}")
     return str(value)
-
-
-@dataclass(frozen=True)
-class CostUnit:
-    """What a metric of costs counts.
-
-    Attributes
-    ----------
-    column : key in `harness.experiments.costs.COLUMNS`.
-    unit : one of the metric in units of the column (seconds, bytes): 60 for minutes.
-    """
-
-    column: Annotated[str, _checked_cost_column]
-    unit: float = 1
 
 
 @dataclass(frozen=True)

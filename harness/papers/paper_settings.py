@@ -1,13 +1,16 @@
-"""Parts of a paper's configuration: its claims, translations, re-runs and breakdowns."""
+"""Parts of a paper's configuration: its claims, costs, translations, re-runs and breakdowns."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from harness.errors import HarnessError
+from harness.experiments.costs import COLUMNS
+from harness.io import checks
 from harness.io.checks import Words
 from harness.sources import catalogue
 from harness.sources.resource import Resource
@@ -122,3 +125,27 @@ class Breakdown:
     values: tuple[Words, ...]
     measure: Words
     runs: tuple[Words, ...]
+
+
+def _positive_number(key: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise HarnessError(f"{key}: expected a number above 0, found {value!r}")
+    return float(value)
+
+
+def _checked_cost_column(key: str, value: object) -> str:
+    return checks.choice(key, str(value), COLUMNS)
+
+
+@dataclass(frozen=True)
+class CostUnit:
+    """What a metric of costs counts.
+
+    Attributes
+    ----------
+    column : key in `harness.experiments.costs.COLUMNS`.
+    unit : one of the metric in units of the column (seconds, bytes): 60 for minutes.
+    """
+
+    column: Annotated[str, _checked_cost_column]
+    unit: Annotated[float, _positive_number] = 1.0

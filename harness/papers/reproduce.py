@@ -21,7 +21,8 @@ from harness.experiments.task import task
 from harness.io.checks import Lack
 from harness.papers import rehearsal_records
 from harness.papers.cells import KINDS, CellVerdict, Judgement, Printed, PublishedCell, judge, predicted
-from harness.papers.paper import Archive, ArchivedRun, CostUnit, Paper, PaperCollection, ScoredRows
+from harness.papers.paper import Archive, ArchivedRun, Paper, PaperCollection, ScoredRows
+from harness.papers.paper_settings import CostUnit
 from harness.papers.user_runs import Brought, BroughtRun
 from harness.scoring.protocol import load_protocol
 from harness.scoring.scorer import Ranking, Scorer

@@ -371,10 +371,10 @@ def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[RunStep], dict[
         sharing.setdefault(row.run, []).append(row)
     made: list[RunStep] = []
     left: dict[PrintedRow, str] = {}
-    single = [rows_of_run for rows_of_run in sharing.values() if not rows_of_run[0].inputs]
-    for x in (*single, *(rows_of_run for rows_of_run in sharing.values() if rows_of_run[0].inputs)):
-        rows = tuple(PrintedRow(row.table, row.label) for row in x)
-        first = next((row for row in x if (row.table, row.label) == row.run), x[0])
+    single = [each for each in sharing.values() if not each[0].inputs]
+    for sharers in (*single, *(each for each in sharing.values() if each[0].inputs)):
+        rows = tuple(PrintedRow(row.table, row.label) for row in sharers)
+        first = next((row for row in sharers if (row.table, row.label) == row.run), sharers[0])
         if (lack := first.registered()) is not None:
             left |= dict.fromkeys(rows, f"{lack[0]}: {lack[1]}")
             continue
@@ -384,7 +384,7 @@ def _of_rows(paper: Paper, scale: str, seeds: int) -> tuple[list[RunStep], dict[
                 left |= dict.fromkeys(rows, "needs: fewer than two of the runs that it fuses can be made here")
                 continue
             words = tuple(shlex.split(command))[1:]
-            own_first = (first, *(row for row in x if row is not first))
+            own_first = (first, *(row for row in sharers if row is not first))
             printed = tuple(PrintedRow(row.table, row.label) for row in own_first if collection in row.collections)
             step = RunStep(f"{first.table} {first.label} {collection}", words, printed)
             made += [step, *(_seeded(step, seed) for seed in range(2, seeds + 1) if _trained(step.runs[0]))]

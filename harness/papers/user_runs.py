@@ -16,7 +16,7 @@ from harness.data.trec import Run, read_run
 from harness.errors import HarnessError, counted_text, gather, refuse
 from harness.experiments.task import training_judgments
 from harness.io.files import read_bytes, sha256
-from harness.papers.experiment_runs import CellRun, runs_of_rows
+from harness.papers.experiment_runs import CellRun, plain_label, runs_of_rows
 from harness.papers.map import (
     MAP,
     KeyColumns,
@@ -165,14 +165,26 @@ def bring(
     refuse(faults)
     loaded = _with_other_models(paper, loaded) if scale == HERE else loaded
     fused, absent = _fusions(paper, loaded, in_part=scale == HERE)
+    return Brought((*loaded, *fused), absent, notes, keys, rows_by_cell(paper, loaded))
+
+
+def rows_by_cell(paper: Paper, runs: Sequence[BroughtRun]) -> dict[tuple[str, str, str], PaperRow]:
+    """Returns (table, group, system) of each number that runs give -> its row, with the seeds of runs made here."""
     known, labels = paper_rows(paper), row_labels(paper)
     # Costs have tables of their own, whose rows are those of another table of the experiment.
     tables = {table: (table, *of) for of in paper.config.experiments.values() for table in of}
-    places = {cell: [(table, label) for table in tables.get(cell[0], cell[:1])] for cell, label in labels.items()}
-    by_cell = {cell: known[at[0]] for cell, ats in places.items() if (at := [place for place in ats if place in known])}
-    counts = {run.row.name: run.row.seeds for run in loaded if run.origin == "made here"}
-    by_cell = {cell: replace(row, seeds=counts.get(row.name, row.seeds)) for cell, row in by_cell.items()}
-    return Brought((*loaded, *fused), absent, notes, keys, by_cell)
+    spelt = {(table, plain_label(label)): row for (table, label), row in reversed(known.items())}
+    by_cell = {
+        cell: rows[0]
+        for cell, label in labels.items()
+        if (
+            rows := [
+                spelt[at] for table in tables.get(cell[0], cell[:1]) if (at := (table, plain_label(label))) in spelt
+            ]
+        )
+    }
+    counts = {run.row.name: run.row.seeds for run in runs if run.origin == "made here"}
+    return {cell: replace(row, seeds=counts.get(row.name, row.seeds)) for cell, row in by_cell.items()}
 
 
 def _with_other_models(paper: Paper, runs: Sequence[BroughtRun]) -> list[BroughtRun]:

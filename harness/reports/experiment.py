@@ -240,7 +240,7 @@ def _tests_section(results: ExperimentResults) -> Section | None:
         notes.append(
             CLUSTERED
             if any(results.clusters(test.row, test.part) is not None for test in results.tests)
-            else "Scores of several seeds were averaged by topic before testing; the t-test is over seeds too."
+            else "The t-test of rows with several seeds is over topics and seeds; other tests are over means of seeds."
         )
     table = Table("tests", "Differences from the baseline", columns, tuple(rows), tuple(notes), len(named))
     figure = differences_figure(results)

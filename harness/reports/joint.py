@@ -98,7 +98,7 @@ def heterogeneity_table(tests: Sequence[StratifiedTest], label: Callable[[str], 
 def joint_methods(comparison: Comparison, collections: int) -> str:
     """Returns sentences for the methods section of a paper."""
     return (
-        f"{methods_text(comparison)} Tests are over the topics of {counted_text(collections, 'collection')}, each a "
+        f"{methods_text(comparison)} t-tests are over the topics of {counted_text(collections, 'collection')}, each a "
         "stratum (Cochran, 1977; degrees of freedom by Satterthwaite); heterogeneity by Cochran's Q and I²."
     )
 

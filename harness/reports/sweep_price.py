@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from harness.io import config
 from harness.render.model import Cell, Column, Prose, Section, Table, number_cell
 from harness.reports.pair_tests import shown_p
 from harness.scoring.intervals import numbers_of_names, paired_t
+from harness.scoring.measures import parse_measure
 from harness.scoring.randomization import TOLERANCE
 from harness.scoring.selection import SelectionPrice, price_of_selection
 from harness.scoring.strata import stratified_error
@@ -72,7 +74,7 @@ def search_claim(ranked: Sequence[SweepPoint], lowest: bool = False) -> SearchCl
     shape = {name: len(values) for name, values in first.values.items()}
     points = [point for point in ranked if {name: len(of) for name, of in point.values.items()} == shape]
     keys = {key for point in points for key in point.overrides if key.startswith(f"{SYSTEM}.")}
-    if not shape or not keys or len(points) < max(2, len(ranked)):
+    if not shape or not keys or len(points) < max(2, len(ranked)) or not _is_mean(label):
         return None
     table = np.stack([_values(point) for point in points], axis=1)
     strata = np.repeat(np.arange(len(shape)), list(shape.values()))
@@ -81,6 +83,8 @@ def search_claim(ranked: Sequence[SweepPoint], lowest: bool = False) -> SearchCl
         price = price_of_selection(table, groups=groups, maximize=not lowest)
     except HarnessError:
         price = None
+    if price is not None and price.best:  # of another point, by the topics that count for all
+        price = None
     default = next((point for point in points if _is_default(point, first)), None)
     tried = len(points) - 1
     test = None
@@ -88,6 +92,13 @@ def search_claim(ranked: Sequence[SweepPoint], lowest: bool = False) -> SearchCl
         apart = table[:, 0] - table[:, points.index(default)]
         test = _test(apart, strata, groups, tried)
     return SearchClaim(label, lowest, first, price, default, tried, test)
+
+
+def _is_mean(label: str) -> bool:
+    """Returns whether the value of a run by a measure is the mean of its topics' values."""
+    with suppress(HarnessError):
+        return parse_measure(label.replace("′", "")).aggregate == "mean"
+    return False
 
 
 def _values(point: SweepPoint) -> Floats:
@@ -131,6 +142,8 @@ def _is_default(point: SweepPoint, best: SweepPoint) -> bool:
         return False
     if name not in config.names(SYSTEM):
         return False
+    from hydra.core.override_parser.overrides_parser import OverridesParser  # a sweep has imported it
+
     given, _ = config.load(SYSTEM, name)
     for key, text in point.overrides.items():
         if not key.startswith(f"{SYSTEM}."):
@@ -138,7 +151,7 @@ def _is_default(point: SweepPoint, best: SweepPoint) -> bool:
         value: object = given
         for part in key.split(".")[1:]:
             value = value.get(part) if isinstance(value, dict) else None
-        if value != config.parse(f"value: {text}".encode(), key).get("value"):
+        if value != OverridesParser.create().parse_override(f"{key}={text}").value():
             return False
     return True
 

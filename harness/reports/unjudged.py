@@ -13,8 +13,8 @@ from harness.scoring.measures import shown_decimals
 from harness.scoring.unjudged import UnjudgedBounds
 
 SENTENCE = (
-    'For a paper: "Bounds hold whatever the documents without a judgment are that a run of this comparison retrieved: '
-    'each either not relevant or relevant with the largest gain of the judgments."'
+    'For a paper: "Bounds are over the documents without a judgment that a run of this comparison retrieved: '
+    'each is either not relevant or relevant with the largest gain of the judgments."'
 )
 
 
@@ -39,7 +39,7 @@ def bounds_table(evaluation: Evaluation, bounds: UnjudgedBounds) -> Table:
     notes = ["Each unjudged document that one of the runs has is either not relevant or has the largest gain."]
     if bounds.unknown:
         notes.append(f"No bounds are known of {', '.join(map(label, bounds.unknown))}.")
-    return Table("bounds", "Means whatever the unjudged documents are", columns, rows, tuple(notes), row_headers=2)
+    return Table("bounds", "Means by what unjudged documents may be", columns, rows, tuple(notes), row_headers=2)
 
 
 def order_table(evaluation: Evaluation, bounds: UnjudgedBounds, comparison: Comparison | None) -> Table:
@@ -62,7 +62,7 @@ def order_table(evaluation: Evaluation, bounds: UnjudgedBounds, comparison: Comp
     tight = dict.fromkeys(label(each.measure) for each in differences if each.tight)
     attained = f"attained by an assignment in {', '.join(tight)}; of other measures" if tight else "of these measures"
     note = f"Bounds are {attained} no difference is outside, and the true bounds may be narrower. Means, not tests."
-    return Table("orders", "Differences whatever the unjudged documents are", columns, rows, (note,), row_headers=3)
+    return Table("orders", "Differences by what unjudged documents may be", columns, rows, (note,), row_headers=3)
 
 
 def unjudged_section(evaluation: Evaluation, comparison: Comparison | None = None) -> Section:

@@ -407,7 +407,7 @@ def _row(
         units_apart = flipped / np.bincount(of)
     if strata is not None:
         of_all, freedom = stratified_error(differences, numbers_of_names(strata[common].tolist()), of)
-        if math.isnan(sd := math.sqrt(n) * of_all):
+        if math.isnan(sd := math.sqrt(n) * of_all) or {*strata[common].tolist()} < {*strata.tolist()}:
             raise HarnessError(f"runs {a} and {b} have fewer than two topics for {measure} in common on a collection")
     if sd <= TOLERANCE * max(1.0, float(np.abs(x).max()), float(np.abs(y).max())):
         sd = 0.0

@@ -1,4 +1,4 @@
-"""Bounds of measures whatever the unjudged documents are: each has no gain, or is relevant with the largest gain.
+"""Bounds of measures if each unjudged document has no gain, or is relevant with the largest gain.
 
 Unjudged are the documents without a judgment that any of the given runs has for a topic, down to the protocol's depth;
 documents that no run has are not among them. With a given number of relevant unjudged documents, a run scores highest
@@ -18,6 +18,7 @@ from harness.data.columns import Bools, Floats, Index
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.scoring.measures import discounts, parse_measure, without_diagnostics
+from harness.scoring.randomization import TOLERANCE
 from harness.scoring.rankings import Measure
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
@@ -49,7 +50,7 @@ class TopicRanking:
 
 @dataclass(frozen=True)
 class BoundedMean:
-    """A mean with its bounds whatever the unjudged documents are."""
+    """A mean with its bounds over the assignments to unjudged documents."""
 
     run: str
     measure: str
@@ -72,17 +73,23 @@ class BoundedDifference:
 
     @property
     def order(self) -> str:
-        """The conclusion that stands whatever the unjudged documents are: `a`, `b` or `open`."""
-        return "a" if self.low > 0.0 else "b" if self.high < 0.0 else "open"
+        """The conclusion that stands for every assignment: `a`, `b` or `open`."""
+        return "a" if self.low > TOLERANCE else "b" if self.high < -TOLERANCE else "open"
 
 
 Bound = Callable[[TopicRanking, int | None], tuple[float, float]]
 
 
 def precision_bounds(topic: TopicRanking, k: int | None) -> tuple[float, float]:
-    """Returns the bounds of P@k; without a cut, of the number of relevant results."""
-    relevant, more = (int(np.count_nonzero(each[:k])) for each in (topic.relevant, topic.unjudged))
-    return relevant / (k or 1), (relevant + more) / (k or 1)
+    """Returns the bounds of P@k."""
+    low, high = relevant_retrieved_bounds(topic, k)
+    return low / (k or 1), high / (k or 1)
+
+
+def relevant_retrieved_bounds(topic: TopicRanking, k: int | None) -> tuple[float, float]:
+    """Returns the bounds of the number of relevant results."""
+    relevant, more = (float(np.count_nonzero(each[:k])) for each in (topic.relevant, topic.unjudged))
+    return relevant, relevant + more
 
 
 def success_bounds(topic: TopicRanking, k: int | None) -> tuple[float, float]:
@@ -149,7 +156,7 @@ def ndcg_bounds(topic: TopicRanking, k: int | None) -> tuple[float, float]:
 
 _BOUNDS: Mapping[str, Bound] = {
     "P": precision_bounds,
-    "RelRet": precision_bounds,
+    "RelRet": relevant_retrieved_bounds,
     "Success": success_bounds,
     "RR": reciprocal_rank_bounds,
     "R": recall_bounds,
@@ -174,7 +181,8 @@ class UnjudgedBounds:
     Raises
     ------
     HarnessError
-        The protocol removes unjudged documents, or its ideal ranking is of retrieved ones.
+        The protocol removes unjudged documents, its ideal ranking is of retrieved ones, or a topic that does not count
+        has unjudged documents, which could make it count.
 
     Examples
     --------
@@ -216,6 +224,11 @@ class UnjudgedBounds:
         for at, (topic, value) in enumerate(zip(self._topics, scores.column(name).tolist(), strict=True)):
             if not math.isnan(value):
                 out[:, at] = _BOUNDS[measure.name](rankings[topic], measure.k)
+            elif topic in rankings and rankings[topic].pool:
+                raise HarnessError(
+                    f"unjudged: topic {topic} does not count for {name} by protocol {scores.protocol.name}, and may if "
+                    "an unjudged document is relevant, so that no bounds hold"
+                )
         return out
 
     def means(self) -> list[BoundedMean]:
@@ -243,11 +256,11 @@ class UnjudgedBounds:
                 if tight := measure.name in ("P", "RelRet"):
                     ends = np.array(
                         [
-                            _precision_difference(by_run[a][1][topic], by_run[b][1][topic], measure.k)
+                            _count_difference(by_run[a][1][topic], by_run[b][1][topic], measure.k)
                             for topic, counts in zip(self._topics, counted.tolist(), strict=True)
                             if counts
                         ]
-                    ).T
+                    ).T / (measure.k or 1 if measure.name == "P" else 1)
                 else:
                     one, other = self._bounds[a, name][:, counted], self._bounds[b, name][:, counted]
                     ends = np.stack([one[0] - other[1], one[1] - other[0]])
@@ -266,13 +279,13 @@ class UnjudgedBounds:
         return out
 
 
-def _precision_difference(a: TopicRanking, b: TopicRanking, k: int | None) -> tuple[float, float]:
-    """Returns the bounds of a difference in P@k: unjudged documents that both have among the first k cancel out."""
+def _count_difference(a: TopicRanking, b: TopicRanking, k: int | None) -> tuple[float, float]:
+    """Returns the bounds of a difference in relevant results: unjudged documents that both have cancel out."""
     base = int(np.count_nonzero(a.relevant[:k])) - int(np.count_nonzero(b.relevant[:k]))
     first = [
         {doc for doc, free in zip(each.docs[:k], each.unjudged[:k].tolist(), strict=True) if free} for each in (a, b)
     ]
-    return (base - len(first[1] - first[0])) / (k or 1), (base + len(first[0] - first[1])) / (k or 1)
+    return float(base - len(first[1] - first[0])), float(base + len(first[0] - first[1]))
 
 
 def _rankings(scorer: Scorer, runs: Sequence[Run]) -> list[dict[str, TopicRanking]]:

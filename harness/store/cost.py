@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -85,6 +86,7 @@ class Meter:
     resources: dict[str, Any] = field(default_factory=dict)
 
 
+_MEASUREMENTS = count()  # of this process
 _METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
 
 
@@ -115,7 +117,9 @@ def _forget_peak() -> bool:
     if (cuda := _cuda()) is not None:
         for number in range(cuda.device_count()):
             cuda.reset_peak_memory_stats(number)
-    gc.collect(1)  # all that was made since the last collection; the oldest generation takes longer than a small run
+    # Of the first measurement, all that was made since the last collection: the oldest generation takes longer than a
+    # small run. Later ones would count what earlier work of the process left there.
+    gc.collect(2 if next(_MEASUREMENTS) else 1)
     with suppress(OSError, AttributeError):  # returns freed memory to the system, which would count otherwise
         ctypes.CDLL(None).malloc_trim(0)
     try:

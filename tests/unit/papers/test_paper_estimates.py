@@ -17,7 +17,7 @@ from harness.papers.paper import load_paper, paper_names
 from harness.papers.rates import Measured, Range, data
 from harness.papers.report.estimates import amount, cost_section
 from harness.papers.steps import PlannedRun
-from harness.papers.work import WorkStep
+from harness.papers.work import WorkStep, work_steps
 from harness.render.model import Prose, Table
 from harness.store.llm.estimate import character_counts
 from harness.systems.states import needed_models, nested_configurations
@@ -135,6 +135,7 @@ def test_hours_are_dollars_by_a_price_with_source_and_date(tmp_path: Path, monke
     both = united([one, other, one])
     assert max(one.hours.high, other.hours.high) <= both.hours.high < one.hours.high + other.hours.high
     assert len(both.group.runs) == len({*map(repr, (*one.group.runs, *other.group.runs))})
+    assert both.steps == work_steps(TableGroup((), "", both.group.runs))
     section = cost_section([one, other], "mirmu-msm")
     notes = next(block for block in section.blocks if isinstance(block, Prose)).paragraphs
     assert "one core at 2 dollars (mine, 2026-01-02)" in notes[-1]
@@ -196,7 +197,6 @@ def test_what_is_not_known_stays_so() -> None:
 
 
 def test_a_corpus_or_class_without_counts_is_not_known() -> None:
-    from harness.papers.work import work_steps
 
     other = TableGroup(("9",), "rows", (PlannedRun("bm25", "mini-task1", "mini-formulas"),))
     assert work_steps(other) == ()

@@ -19,7 +19,7 @@ from harness.papers.map import fitting, paper_rows
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.reproduce import recompute_paper
 from harness.papers.steps import PrintedRow, paper_steps
-from harness.papers.user_runs import Brought, BroughtRun, bring
+from harness.papers.user_runs import Brought, BroughtRun, bring, rows_by_cell
 from harness.rehearsal.submitted_runs import write_submitted_runs
 from harness.systems.build import load_system
 
@@ -53,10 +53,26 @@ def test_a_cost_is_that_of_a_run_made_here(tiny: Tiny, tmp_path: Path) -> None:
         assert lacking.cause == "a run that was made here and says its latency"
 
 
-def test_a_column_of_costs_must_exist(tiny: Tiny) -> None:
-    key = tiny("costs: {seconds: {column: laten}}\n")
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [("{column: laten}", "key 'column' is 'laten'"), ("{column: latency, unit: 0}", "unit: expected a number above 0")],
+)
+def test_faults_of_costs(tiny: Tiny, given: str, fault: str) -> None:
+    key = tiny(f"costs: {{seconds: {given}}}\n")
     where = config.names("paper")[key]
-    assert message(lambda: load_paper(key)).startswith(f"{where}: costs: seconds: key 'column' is 'laten'")
+    assert message(lambda: load_paper(key)).startswith(f"{where}: costs: seconds: {fault}")
+
+
+def test_every_cost_has_a_row_with_a_run() -> None:
+    """Tables spell the labels of one row in several ways."""
+    paper = load_paper("mathamr-plus")
+    row = paper_rows(paper)["4.6", "None"]
+    run = Run.from_dict(row.name, {"A.301": {"a": 1.0}})
+    rows = rows_by_cell(paper, (BroughtRun(row, "arqmath-3", run, "made here", "x"),))
+    lacking = {c.place for c in paper.cells if c.metric in paper.config.costs} - {
+        c.place for c in paper.cells if (c.table, c.group, c.system) in rows
+    }
+    assert lacking == set()
 
 
 def test_values_of_one_topic_are_of_the_run_that_another_row_names() -> None:

@@ -61,6 +61,16 @@ def test_the_best_is_tested_against_the_default_for_all_that_were_tried() -> Non
     assert found.blocks[0].paragraphs[0].startswith("What may be claimed: the best is better than the default")
 
 
+def test_defaults_are_recognised_as_hydra_reads_them() -> None:
+    tuned = [
+        replace(point(shift), overrides={"system": "bi-encoder-tuned", "system.training.rate": rate})
+        for shift, rate in ((0.05, "0.1"), (0.0, "2e-5"))
+    ]
+    claim = search_claim(tuned)
+    assert claim is not None
+    assert claim.default is tuned[1]
+
+
 def test_what_cannot_be_claimed_is_said() -> None:
     equal = [point(0.02, 0.3, k1="2", b="0.4"), point(0.0, 0.3, **DEFAULT)]
     claim = search_claim(equal)

@@ -14,7 +14,7 @@ from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import Scorer
 from harness.scoring.unjudged import UnjudgedBounds
 
-MEASURES = ("nDCG", "nDCG@3", "AP", "AP@3", "P@3", "R@3", "RR", "Success@2", "RelRet", "GMAP")
+MEASURES = ("nDCG", "nDCG@3", "AP", "AP@3", "P@3", "R@3", "RR", "Success@2", "RelRet", "RelRet@3", "GMAP")
 PROTOCOL = Protocol("p", MEASURES)
 DOCS = [f"d{n}" for n in range(8)]
 
@@ -62,7 +62,7 @@ def test_bounds_are_those_of_all_assignments(seed: int) -> None:
             (np.exp(low), np.exp(high))
             if measure == "GMAP"
             else (2 * low, 2 * high)
-            if measure == "RelRet"
+            if measure.startswith("RelRet")
             else (low, high)
         )
         assert (mean.low, mean.high) == pytest.approx(ends), measure
@@ -90,6 +90,29 @@ def test_a_conclusion_that_stands_and_one_that_does_not() -> None:
         (-0.5, 0.0, "open"),
     ]
     assert found.judged_shares()["new"] == [(1.0, 0.0), (2.0, 0.5)]
+
+
+def test_equal_runs_have_no_order_and_a_topic_that_may_begin_to_count_has_no_bounds() -> None:
+    judged = {str(n): {f"{n}-{doc}": int(doc < "k") for doc in "abcdefghijklmnopqrst"} for n in range(3)}
+    scorer = Scorer(Qrels.from_dict("e", judged), Protocol("p", ("P@10",)))
+    runs = [
+        Run.from_dict(
+            name,
+            {
+                str(n): {f"{n}-{doc}": float(-at) for at, doc in enumerate("abcdefghij"[:of] + "klmnopqrst"[: 10 - of])}
+                for n, of in enumerate(relevant)
+            },
+        )
+        for name, relevant in (("a", (4, 5, 3)), ("b", (3, 3, 6)))
+    ]
+    (same,) = UnjudgedBounds(scorer, runs, [scorer(run) for run in runs]).differences([("a", "b")])
+    assert same.order == "open"
+    assert [same.low, same.high] == pytest.approx([0.0, 0.0])
+    run = Run.from_dict("r", {"s": {"a": 1.0}, "t": {"x": 1.0}})
+    skipping = Protocol("p", ("AP",), no_relevant="skip")
+    scorer = Scorer(Qrels.from_dict("e", {"s": {"a": 1}, "t": {"b": 0}}), skipping)
+    with pytest.raises(HarnessError, match="topic t does not count for AP by protocol p, and may if"):
+        UnjudgedBounds(scorer, [run], [scorer(run)])
 
 
 def test_protocols_that_leave_nothing_open_are_refused() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import re
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
@@ -484,12 +484,10 @@ def sends_a_body_byte_by_byte(world: World) -> bool:
 @attack((html.template, "autoescape=True", "autoescape=False"))
 def puts_a_script_into_a_page(world: World) -> bool:
     html.template.cache_clear()
-    try:
+    with ExitStack() as after:
+        after.callback(html.template.cache_clear)
         client = world.client()
-        shown = client.get("/").text + client.post("/ask", data={"team": SCRIPT, "contact": SCRIPT}).text
-    finally:
-        html.template.cache_clear()
-    return SCRIPT in shown
+        return SCRIPT in client.get("/").text + client.post("/ask", data={"team": SCRIPT, "contact": SCRIPT}).text
 
 
 @attack((Accounts._add, "or not _CONTACT.fullmatch(contact)", ""))
