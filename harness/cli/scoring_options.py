@@ -200,7 +200,7 @@ def _task(asked: ScoringOptions) -> Task:
             raise HarnessError("--edition: names judgments of a collection; those of --qrels have no editions")
         collection = local_collection(asked.qrels, asked.topics)
     elif asked.collection is not None:
-        collection = load_collection(asked.collection)
+        collection = load_collection((asked.collections or [asked.collection])[0])
     else:
         raise HarnessError("no judgments: name a collection with --collection NAME, or a file with --qrels FILE")
     wanted = () if asked.measures is None else measure_list(asked.measures)
