@@ -114,7 +114,15 @@ def call_withheld(function: Callable[[], Any]) -> Any:  # noqa: ANN401
 
 
 def in_worker() -> None:
-    """Makes an interrupt silently end a worker that was started where it is withheld, and its own workers."""
+    """Makes an interrupt silently end a worker that was started where it is withheld, and its own workers.
+
+    A worker of joblib can start processes afterwards, which would not know its way of starting them.
+    """
+    if "joblib" in sys.modules:
+        import multiprocessing
+
+        if multiprocessing.get_start_method(allow_none=True) == "loky":
+            multiprocessing.set_start_method("spawn", force=True)
     if signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
         _end_silently()
 

@@ -6,6 +6,8 @@ import json
 import os
 import pickle
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from harness.experiments import launch, spread
 from harness.experiments.engines import ENGINES, check_launcher
 from harness.experiments.engines.processes import at_once
 from harness.experiments.launch import Job, JobWorker, MissingResourceError
+from harness.io import interrupt
 from harness.store.busy import ArtefactBusy
 from harness.store.shards import ShardTask
 from harness.systems.keys import unlisted
@@ -94,6 +97,19 @@ def test_if_all_wait_one_of_them_waits_for_the_others(tmp_path: Path, waves: Wav
     found = ended(tmp_path, *[{"busy": 5}] * 3)
     assert {end.state for end in found} == {"made"}
     assert waves[:3] == [[0, 1, 2], [0], [1, 2]]
+
+
+def spawned(number: int) -> int:
+    """What a map does in a process of its own, started by a worker."""
+    interrupt.in_worker()
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(abs, -number).result()
+
+
+@pytest.mark.slow
+def test_a_worker_of_joblib_starts_processes() -> None:
+    joblib = pytest.importorskip("joblib", reason="joblib is not installed")
+    assert joblib.Parallel(n_jobs=2, backend="loky")(joblib.delayed(spawned)(number) for number in (1, 2)) == [1, 2]
 
 
 @pytest.mark.parametrize("name", ["ray", "joblib"])
