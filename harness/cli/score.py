@@ -301,10 +301,10 @@ def _check_unjudged(asked: ScoringOptions, unjudged: bool, other: bool) -> None:
     """Refuses --unjudged where it has no table, and for participants, to whom bounds would tell what is judged."""
     if unjudged and asked.redact:
         raise HarnessError("--unjudged: not allowed with --redact, since bounds tell which documents are judged")
-    if unjudged and (other or len(asked.collections) > 1):
-        raise HarnessError(
-            "--unjudged: prints tables for one collection; leave out --json, --per-topic, --reproduction"
-        )
+    if unjudged and len(asked.collections) > 1:
+        raise HarnessError("--unjudged: goes with one collection")
+    if unjudged and other:
+        raise HarnessError("--unjudged: prints tables; leave out --json, --per-topic, --reproduction")
 
 
 def _print_unjudged(evaluation: Evaluation, comparison: Comparison | None, unjudged: bool) -> None:

@@ -211,6 +211,8 @@ def methods_text(comparison: Comparison) -> str:
             f"{comparison.permutations:,} sign flips of topics"
         )
     said = f"Runs were compared by two-sided paired {name} over topics, alpha {comparison.alpha:g}, after {how}."
+    if "cluster-robust" in comparison.correction:
+        said += " Errors are cluster-robust: topics of one cluster are dependent, and clusters are drawn."
     if comparison.equivalence:
         tested = describe_equivalence(comparison.equivalence, comparison.family, comparison.alpha).split(";")[0]
         said += f" We tested {tested} (Schuirmann, 1987)."

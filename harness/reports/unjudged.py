@@ -60,8 +60,9 @@ def order_table(evaluation: Evaluation, bounds: UnjudgedBounds, comparison: Comp
     names = ("lowest", "a - b", "highest")
     columns = (*map(Column, ("a", "b", "measure")), *(Column(name, kind="number") for name in names), Column("stands"))
     tight = dict.fromkeys(label(each.measure) for each in differences if each.tight)
-    attained = f"attained by an assignment in {', '.join(tight)}; of other measures" if tight else "of these measures"
-    note = f"Bounds are {attained} no difference is outside, and the true bounds may be narrower. Means, not tests."
+    attained = f"Bounds are attained by an assignment in {', '.join(tight)}. " if tight else ""
+    wide = "Of other measures, no" if tight else "No"
+    note = f"{attained}{wide} difference is outside of its bounds; the true ones may be narrower. Means, not tests."
     return Table("orders", "Differences by what unjudged documents may be", columns, rows, (note,), row_headers=3)
 
 

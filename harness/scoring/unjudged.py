@@ -199,7 +199,8 @@ class UnjudgedBounds:
         protocol = scorer.protocol
         if protocol.prime or protocol.candidates == "judged":
             raise HarnessError(
-                f"unjudged: protocol {protocol.name} scores judged documents only, so that nothing is open"
+                f"unjudged: protocol {protocol.name} scores judged documents only, so that nothing is open; "
+                "protocol trec_eval keeps the others"
             )
         if protocol.ideal != "judged":
             raise HarnessError(f"unjudged: protocol {protocol.name} has an ideal ranking of retrieved documents")

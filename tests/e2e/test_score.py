@@ -464,9 +464,13 @@ def test_bounds_of_unjudged_documents(place: Place) -> None:
         (("--redact",), "--unjudged: not allowed with --redact, since bounds tell which documents are judged"),
         (
             ("--json",),
-            "--unjudged: prints tables for one collection; leave out --json, --per-topic, --reproduction",
+            "--unjudged: prints tables; leave out --json, --per-topic, --reproduction",
         ),
-        ((), "unjudged: protocol arqmath-task1 scores judged documents only, so that nothing is open"),
+        (
+            (),
+            "unjudged: protocol arqmath-task1 scores judged documents only, so that nothing is open; "
+            "protocol trec_eval keeps the others",
+        ),
     ):
         done = place.run("score", *given, "--unjudged", *option)
         assert (done.code, done.err.splitlines()[-1]) == (2, f"harness: {said}")
