@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.papers.plan import PaperPlan
     from harness.papers.reproduce import PaperReproduction
     from harness.papers.step_costs import StepCost
+    from harness.render.write import Report
     from harness.scoring.compare import Comparison
 
 
@@ -122,9 +123,18 @@ def _paper(key: str, settings: ReproduceSettings, folder: Path | None) -> Path:
         small=None if settings.reference else _small(this_paper, settings),
         took=() if settings.reference else _took(this_paper, settings),
     )
-    written = report.write(output / key, settings.formats, log_line)
+    written = _write(report, output / key, settings)
     print_line(reproduction.line)
     return first_page(written)
+
+
+def _write(report: Report, folder: Path, settings: ReproduceSettings) -> dict[str, Path]:
+    """Writes a report unless the folder holds the same one; a reference has no record of that beside it."""
+    from harness.reports.changed_reports import write_changed
+
+    if settings.reference:
+        return report.write(folder, settings.formats, log_line)
+    return write_changed(report, folder, settings.formats, log_line)
 
 
 def _took(paper: Paper, settings: ReproduceSettings) -> list[StepCost]:
@@ -182,7 +192,7 @@ def _demonstrate(settings: ReproduceSettings, output: Path) -> None:
         print_line(comparison_headline(evaluation))
         _out_means(evaluation, comparison)
         page = report(evaluation, comparison, provenance=made_by, commands=made.commands)
-        written = page.write(output / evaluation.task.collection.name, settings.formats, log_line)
+        written = _write(page, output / evaluation.task.collection.name, settings)
         print_line(f"report: {first_page(written)}\n")
 
 

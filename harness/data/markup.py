@@ -36,6 +36,7 @@ _FORMULA = re.compile(
 )
 _ATTRIBUTE = re.compile(r"""([^\s=/"'>]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+)))?""")
 _HIDDEN = {"script": "</script", "style": "</style"}  # element -> end of its content
+_PLAIN = _ELEMENTS - {"span", "math", *_HIDDEN}
 _WITHIN = re.compile(
     r"""<(?P<close>/?)(?P<name>[a-zA-Z][a-zA-Z0-9]*)"""
     r"""(?:\s+[\w:-]+=(?:"[^"<>]{0,2048}"|'[^'<>]{0,2048}'|[^\s"'<>]+)){0,16}+\s*+/?>|<\?xml\b[^<>]*>"""
@@ -114,17 +115,24 @@ class _Markup:
         last_tag, last_math = markup.rfind(">") + 1, markup.rfind("</math")
         last_quoted = {begin: markup.rfind(end) for begin, end, _ in _QUOTED}
         while tag := _TAG.search(markup, look, last_tag):
-            name = (tag["opens"] or tag["closes"] or tag["parted"] or "").lower()
+            opens, _, _, closes, parted = tag.groups()
+            name = (opens or closes or parted or "").lower()
             if self._open:  # `$x<y$` is mathematics, not a tag; other tags are looked for by `_add_text`
                 is_markup = name in ("span", "math")
-            elif tag[0] in last_quoted:
-                is_markup = tag.end() <= last_quoted[tag[0]]
+            elif name:
+                is_markup = name in _ELEMENTS if opens else not parted
             else:
-                is_markup = not tag["parted"] and (not tag["opens"] or name in _ELEMENTS)
+                is_markup = tag.end() <= last_quoted.get(tag[0], tag.end())
             if not is_markup:
                 look = tag.start() + 1
                 continue
-            self._add_text(markup[at : tag.start()])
+            if at < tag.start():
+                self._add_text(markup[at : tag.start()])
+            if name in _PLAIN:
+                if name in _BLOCKS:
+                    self.pieces.append(" ")
+                at = look = tag.end()
+                continue
             whole = _FORMULA.match(markup, tag.start()) if name == "span" and not self._open else None
             end = markup.find("</math", whole.end()) if whole else -1
             if whole and markup.startswith("</math></span>", end):
@@ -154,8 +162,6 @@ class _Markup:
         elif name == "math" and tag["opens"] and at <= last_math:
             self._add_mathml(_attributes(tag).get("alttext", ""))
             return markup.find("</math", at)
-        elif name in _BLOCKS:
-            self.pieces.append(" ")
         return at
 
     def _add_text(self, data: str) -> None:

@@ -191,6 +191,11 @@ class Qrels:
         """Hash of each judgment's (topic, document), as `Run.key`."""
         return pair_hashes(self.topics, self.topic, self.doc)
 
+    @cached_property
+    def doc_names(self) -> list[str]:
+        """The document id of each judgment."""
+        return [doc.decode() for doc in self.doc.tolist()]
+
     def judged(self) -> Qrels:
         """Returns the judgments without grades below 0, which mean not judged; all topics stay."""
         kept = self.grade >= 0

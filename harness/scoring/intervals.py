@@ -121,7 +121,7 @@ def detectable_shift(freedom: float, alpha: float, power: float) -> float:
     |T| > c means that the chi-square under T is below freedom (Z + shift)^2 / c^2; the mean over Z is a trapezoid sum.
     Unlike scipy's `nct` it also converges for few topics and small alpha.
     """
-    from scipy import optimize, special  # not `stats`, whose import takes longer than most comparisons
+    from scipy import special  # not `stats` or `optimize`, whose imports take longer than most comparisons
 
     critical = -float(special.stdtrit(freedom, alpha / 2))
     z, step = np.linspace(-9.0, 9.0, 4001, retstep=True)
@@ -130,7 +130,17 @@ def detectable_shift(freedom: float, alpha: float, power: float) -> float:
     def lacking(shift: float) -> float:
         return float(weights @ special.chdtr(freedom, freedom * ((z + shift) / critical) ** 2)) - power
 
-    high = critical + 1.0
-    while lacking(high) < 0:
+    low, high = 0.0, critical + 1.0
+    value = below = lacking(low)
+    while (above := lacking(high)) < 0:
         high *= 2
-    return float(optimize.brentq(lacking, 0.0, high))
+    # Regula falsi; where an end stays twice, its value is halved (Illinois), so that both ends approach the root.
+    last, shift = high, low
+    while abs(shift - last) > 1e-13 * high:
+        last, shift = shift, high - above * (high - low) / (above - below)
+        before, value = value, lacking(shift)
+        if value < 0:
+            low, below, above = shift, value, above / (1 + (before < 0))
+        else:
+            high, above, below = shift, value, below / (1 + (before >= 0))
+    return shift

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 
 from harness.data.columns import Index, Words
@@ -28,6 +30,8 @@ class JudgmentTable:
             self._slots[place[free]] = waiting[free]
             lost = self._slots[place] != waiting
             waiting, place = waiting[lost], self._next(place[lost])
+        # Scores, bounds of ties and rankings of a run are asked for in turn.
+        self._answers: WeakKeyDictionary[Run, tuple[Index, Index]] = WeakKeyDictionary()
 
     def _place(self, key: Words) -> Index:
         return (key >> np.uint64(64 - self._bits)).astype(np.int64)
@@ -36,12 +40,15 @@ class JudgmentTable:
         return (place + 1) & ((1 << self._bits) - 1)
 
     def find(self, run: Run, of_run: Index) -> Index:
-        """Returns the index of each result's judgment, or -1.
+        """Returns the index of each result's judgment, or -1; read-only, and kept while the run is.
 
         Parameters
         ----------
         of_run : int64, shape (topics of the run,). Index of each into the judgments' topics, or -1.
         """
+        asked, known = self._answers.get(run, (None, None))
+        if known is not None and np.array_equal(asked, of_run):
+            return known
         key, doc = run.key, as_words(run.doc)
         topic = of_run[run.topic]
         mine = _widen(self._doc, max(doc.shape[1], self._doc.shape[1]))
@@ -49,6 +56,8 @@ class JudgmentTable:
         for at in range(0, len(run), STRETCH):
             part = slice(at, at + STRETCH)
             out[part] = self._find(key[part], _widen(doc[part], mine.shape[1]), topic[part], mine)
+        out.setflags(write=False)
+        self._answers[run] = of_run, out
         return out
 
     def _find(self, key: Words, doc: Words, topic: Index, mine: Words) -> Index:

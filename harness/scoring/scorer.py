@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -135,9 +136,9 @@ class Scorer:
     def _find(self, run: Run, of_run: Index) -> Index:
         """Returns the index of each result's judgment, -1 without one, POOLED for one with a negative grade."""
         judgment = self._table.find(run, of_run)
-        if self._pooled is not None:
-            judgment[self._pooled[judgment] & (judgment >= 0)] = POOLED
-        return judgment
+        if self._pooled is None:
+            return judgment
+        return np.where(self._pooled[judgment] & (judgment >= 0), POOLED, judgment)
 
     def on_part(self, qrels: Qrels) -> Scorer:
         """Returns a scorer for part of the judgments, such as those of documents in a corpus.
@@ -232,10 +233,12 @@ class Scorer:
 
     def _ranks(self, topic: Index, judgments: Index, rank: Index) -> dict[int, dict[str, int]]:
         """Returns topic -> judged document -> rank from 1, in the order given."""
-        out: dict[int, dict[str, int]] = {}
-        for t, row, place in zip(topic.tolist(), judgments.tolist(), rank.tolist(), strict=True):
-            out.setdefault(t, {})[self.qrels.doc[row].decode()] = place + 1
-        return out
+        names, places = [self.qrels.doc_names[row] for row in judgments.tolist()], (rank + 1).tolist()
+        first = np.flatnonzero(np.diff(topic, prepend=-1)).tolist()
+        return {
+            int(topic[start]): dict(zip(names[start:end], places[start:end], strict=True))
+            for start, end in pairwise([*first, topic.size])
+        }
 
     def key(self, doc: str) -> str:
         """Returns the id of a document in the judgments: its de-duplication key, or its own id."""

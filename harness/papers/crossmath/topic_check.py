@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from harness.data.markup import formulas_in
 from harness.data.topics import Topic, Topics
@@ -59,20 +60,22 @@ class TranslationComparison:
         return sum(damage.added for damage in self.damaged.values())
 
 
+@lru_cache(512)  # of English topics, which every language is compared with
 def words_only(text: str) -> str:
     """Returns the letters and digits of a text outside its formulas, in lower case; a translation changes them."""
     return re.sub(r"[\W_]+", "", " ".join(prose for prose, _ in split_formulas(text))).lower()
 
 
-def _formulas(topic: Topic) -> Counter[str]:
+@lru_cache(512)
+def _formulas(title: str, body: str) -> Counter[str]:
     """Counts the formulas of title and body, without blanks."""
-    formulas = (*formulas_in(topic.title), *formulas_in(topic.body))
+    formulas = (*formulas_in(title), *formulas_in(body))
     return Counter(re.sub(r"\s+", "", latex) for latex in formulas)
 
 
 def damage(translated: Topic, english: Topic) -> Damage:
     """Compares the formulas of two topics; a missing and a new formula together count as one changed formula."""
-    here, there = _formulas(translated), _formulas(english)
+    here, there = _formulas(translated.title, translated.body), _formulas(english.title, english.body)
     missing, new = (there - here).total(), (here - there).total()
     changed = min(missing, new)
     return Damage(missing - changed, changed, new - changed)
@@ -91,7 +94,7 @@ def check_translation(
     same, formulas, damaged = [], 0, {}
     for topic in order:
         if topic in here:
-            formulas += _formulas(there[topic]).total()
+            formulas += _formulas(there[topic].title, there[topic].body).total()
             if (difference := damage(here[topic], there[topic])) != Damage(0, 0, 0):
                 damaged[topic] = difference
             mine = words_only(here[topic].body)
