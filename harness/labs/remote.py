@@ -29,7 +29,7 @@ from harness.labs.receipts import Shown
 from harness.labs.submit import Offer
 from harness.version import __version__
 
-POLL = 1.0  # seconds between two looks at an upload that waits
+POLL = 1.0  # seconds between two looks at an upload that waits; at first an eighth, twice as much each time
 TRIES = 8  # of a request whose connection failed, within 40 seconds
 TIMEOUT = 60.0  # seconds without an answer
 _MOST_ANSWER = 1 << 24  # bytes
@@ -53,8 +53,10 @@ def submit_to(server: str, token: str, offer: Offer) -> Shown:
     body = _Form(offer)
     headers = {"content-type": body.kind, "content-length": str(len(body)), "idempotency-key": key}
     answer = _answer(server, token, "POST", "/api/v1/submissions", body, headers)
+    pause = POLL / 8
     while answer.get("state") in ("queued", "running"):
-        time.sleep(POLL)
+        time.sleep(pause)
+        pause = min(2 * pause, POLL)
         answer = _answer(server, token, "GET", f"/api/v1/submissions/{quote(str(answer.get('id')), safe='')}")
     if answer.get("state") != "done":
         lines = _error_lines(answer, "the server gave no reason")

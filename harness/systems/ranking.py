@@ -69,7 +69,7 @@ class Ranker:
     def _row(self) -> dict[str, int]:
         return {name.decode(): row for row, name in enumerate(self.ids.tolist())}
 
-    def best(self, scored: Scored, pool: frozenset[str] | None = None, out: Bools | None = None) -> dict[str, float]:
+    def best(self, scored: Scored, pool: frozenset[str] | None = None, out: Bools | None = None) -> Best:
         """Returns the top documents and their scores.
 
         Without a pool, only documents that score above an empty document are ranked; with a pool, all its documents
@@ -86,12 +86,7 @@ class Ranker:
             rows = np.array(sorted(self._row[doc] for doc in pool if doc in self._row), dtype=np.int64)
         if out is not None:
             rows = rows[~out[rows]]
-        return self.named(*top(rows, (above[rows] + floor).astype(np.float32), self.place, self.depth))
-
-    def named(self, rows: Index, scores: Floats32) -> dict[str, float]:
-        """Returns the ids of documents and their scores."""
-        docs = self.ids[rows].tolist()
-        return {doc.decode(): score for doc, score in zip(docs, scores.tolist(), strict=True)}
+        return top(rows, (above[rows] + floor).astype(np.float32), self.place, self.depth)
 
 
 def rank(
@@ -113,21 +108,26 @@ def rank(
     """
     ranker = Ranker(ids, depth)
     among = None if request.excluded is None else request.excluded.among(ids)
-    rankings = {}
+    rankings: dict[str, Best] = {}
     left_out = 0
     for topic in queries(request.topics):
         pool = request.allowed(topic)
         if best is not None and pool is None and among is None:
-            rankings[topic.id] = ranker.named(*best(topic, ranker))
+            rankings[topic.id] = best(topic, ranker)
             continue
         scored, out = score(topic), None if among is None else among(topic.id)
         left_out += 0 if out is None else int(np.count_nonzero(out & (scored[0] > 0)))
         rankings[topic.id] = ranker.best(scored, pool, out)
     if among is not None:
         note(f"{name}: excluded documents left out before the depth cut", left_out)
-    if not any(rankings.values()):
+    rankings = {topic: found for topic, found in rankings.items() if found[0].size}
+    if not rankings:
         raise HarnessError(f"system {name}: no topic shares {shared} with the corpus")
-    return Run.from_dict(name, {topic: docs for topic, docs in rankings.items() if docs})
+    rows, scores = (np.concatenate(column) for column in zip(*rankings.values(), strict=True))
+    if not np.isfinite(scores).all():
+        raise HarnessError(f"system {name}: a score is not a finite number")
+    topics = np.repeat(np.arange(len(rankings), dtype=np.int32), [len(found) for found, _ in rankings.values()])
+    return Run(name, tuple(rankings), topics, ids[rows], scores.astype(np.float64))
 
 
 def within(run: Run, pool: Pool) -> Run:
