@@ -58,10 +58,7 @@ class WrittenFiles:
         report_only : whether a report is all that may be written, as with --redact and --reproduction.
         joint : whether the runs are on several collections.
         """
-        from harness.render.pdf import SHAPES
-
-        chosen_formats(self.formats)
-        if self.formats and self.output is None:
+        if self.formats and chosen_formats(self.formats) and self.output is None:
             raise HarnessError("--formats: requires --output FOLDER")
         given = {"--columns": self.columns, "--decimals": self.decimals, "--order": self.order}
         if self.latex is None and (named := [name for name, value in given.items() if value is not None]):
@@ -74,8 +71,11 @@ class WrittenFiles:
         del single["--latex"]
         if joint and (named := [name for name, value in single.items() if value]):
             raise HarnessError(f"{named[0]}: goes with one collection")
-        if self.figure is not None and self.figure.suffix not in SHAPES:
-            raise HarnessError(f"--figure {self.figure}: a figure's name ends in {', '.join(SHAPES)}")
+        if self.figure is not None:
+            from harness.render.pdf import SHAPES
+
+            if self.figure.suffix not in SHAPES:
+                raise HarnessError(f"--figure {self.figure}: a figure's name ends in {', '.join(SHAPES)}")
 
     def write_report(self, report: Report, tell: Callable[[str], None], note: Callable[[str], None]) -> None:
         """Writes a report in the chosen formats; `tell` gets its first page, `note` what could not be written."""
@@ -92,6 +92,8 @@ class WrittenFiles:
 
     def write_parts(self, evaluation: Evaluation, comparison: Comparison | None, tell: Callable[[str], None]) -> None:
         """Writes the tables as LaTeX, and the figure; `tell` gets a line for each."""
+        if self.latex is self.latex_tests is self.figure is None:
+            return
         from harness.reports.comparison import differences_figure, means_figure
         from harness.reports.means import paper_means_table
         from harness.reports.pair_tests import tests_table
