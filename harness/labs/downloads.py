@@ -148,6 +148,7 @@ def write_downloads(lab: Lab, folder: Path) -> list[str]:
                 files += list(_topic_files(folder, lab, collection, with_corpus=bool(files)))
         if "rules" in wanted:
             files.append(_write(folder, "rules.md", "rules", [rules_text(lab)]))
+        files.sort(key=lambda each: each.name)
         record = {"of": _settings(lab), "documents_of": made_of, "files": [asdict(each) for each in files]}
         write_atomic(folder / _RECORD, json.dumps(record))
         wanted_names = {each.sha256 for each in files} | {_RECORD}
