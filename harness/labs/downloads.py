@@ -280,7 +280,7 @@ def check_configuration(name: str, path: Path) -> None:
     if match is None or match[3] != "yaml" or match[1] == "protocol":  # a protocol names no file
         return
     given = config.parse(read_bytes(path, most=1 << 20), name)
-    stem, wrong = match[2], sorted(given.keys() - _KEYS[match[1]])
+    stem, wrong = match[2], sorted(map(str, given.keys() - _KEYS[match[1]]))
     if match[1] == "corpus":
         wrong += ["file"] if given.get("file") != {"file": f"{stem}.jsonl"} else []
     else:
@@ -289,9 +289,9 @@ def check_configuration(name: str, path: Path) -> None:
         right = isinstance(topics, dict) and {k: v for k, v in topics.items() if k != "dollars"} == read
         wrong += [] if right else ["topics"]
         parts = list(editions.values()) if isinstance(editions, dict) else [None]
-        judged = ({"file": f"{stem}.qrels"}, [])
-        found = [(part.get("qrels"), sorted(part.keys() - _EDITION)) for part in parts if isinstance(part, dict)]
-        right = found == [judged] * len(parts)
+        judged = {"file": f"{stem}.qrels"}
+        wrong_parts = [each for each in parts if not isinstance(each, dict) or each.get("qrels") != judged]
+        right = not wrong_parts and all(part.keys() <= _EDITION for part in parts)
         wrong += [] if right else ["editions"]
     if wrong:
         reason = "names another file or reader than those of the download, or is unknown"

@@ -84,7 +84,8 @@ def test_a_participant_with_the_address_alone_reads_what_the_organisers_read(
     site, faults = offering(tmp_path)
     assert (faults, names(site)) == ([], {*ALL, "rules.md"})
     with listening(site) as address:
-        monkeypatch.chdir((tmp_path / "participant").mkdir() or tmp_path / "participant")
+        (tmp_path / "participant").mkdir()
+        monkeypatch.chdir(tmp_path / "participant")
         said = CliRunner().invoke(app, ["fetch", f"{address}/submit"])
         assert said.exit_code == 0 and "6 files, checksums right" in said.output and "rules.md" in said.output
         kept = files(Path())
@@ -279,7 +280,8 @@ def listed(name: str, content: bytes, **other: object) -> dict[str, object]:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("harness.labs.remote.time.sleep", lambda _: None)
-    monkeypatch.chdir((tmp_path / "here").mkdir() or tmp_path / "here")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     return Path()
 
 
