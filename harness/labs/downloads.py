@@ -139,10 +139,10 @@ def write_downloads(lab: Lab, folder: Path) -> list[str]:
             with gather(faults):
                 if (corpus := _corpus(lab, collection)) is not None:
                     made_of = _documents_identity(lab, corpus)
-                    kept = [Download(**each) for each in before.get("files", ()) if each["kind"] == "documents"]
-                    same = kept and before.get("documents_of") == made_of
-                    same = same and all((folder / each.sha256).is_file() for each in kept)
-                    files += kept if same else list(_document_files(folder, lab, corpus))
+                    same = before["files"] if before.get("documents_of") == made_of else []
+                    kept = [Download(**each) for each in same if each["kind"] == "documents"]
+                    there = kept and all((folder / each.sha256).is_file() for each in kept)
+                    files += kept if there else list(_document_files(folder, lab, corpus))
         if "topics" in wanted:
             with gather(faults):
                 files += list(_topic_files(folder, lab, collection, with_corpus=bool(files)))
