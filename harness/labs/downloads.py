@@ -288,7 +288,7 @@ def check_configuration(name: str, path: Path) -> None:
         read = {"reader": "jsonl", "file": f"{stem}.topics.jsonl"}
         right = isinstance(topics, dict) and {k: v for k, v in topics.items() if k != "dollars"} == read
         wrong += [] if right else ["topics"]
-        parts = list(editions.values()) if isinstance(editions, dict) else [None]
+        parts: list[Any] = list(editions.values()) if isinstance(editions, dict) else [None]
         judged = {"file": f"{stem}.qrels"}
         wrong_parts = [each for each in parts if not isinstance(each, dict) or each.get("qrels") != judged]
         right = not wrong_parts and all(part.keys() <= _EDITION for part in parts)
