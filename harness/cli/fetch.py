@@ -12,7 +12,7 @@ import typer
 
 from harness.cli.complete import anything
 from harness.cli.plugin_commands import DATA, in_panel
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, counted_text, suggestion
 from harness.io.console import log_line, out_left, print_line
 
 if TYPE_CHECKING:
@@ -25,9 +25,10 @@ def fetch(
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME...",
+            metavar="NAME...|URL",
             autocompletion=anything,
-            help="Collections, corpora, papers, sources or models; 'models': all sentence encoders that are sources.",
+            help="Collections, corpora, papers, sources or models; 'models': all sentence encoders that are sources. "
+            "Or the address of a lab's server, whose topics, documents and rules go to the current folder.",
         ),
     ],
     probe: Annotated[bool, typer.Option("--probe", help="Only check whether the files are available.")] = False,
@@ -39,9 +40,15 @@ def fetch(
     """Fetch the files of collections, corpora, papers and sources, checked against their checksums."""
     from harness.collections.accept import check_arrived
     from harness.io import config
+    from harness.labs.addresses import is_address
     from harness.sources import catalogue, fetch, hub, terms
     from harness.sources.resource import Resource
 
+    if any(is_address(name) for name in names):
+        if len(names) > 1 or probe or brought is not None or accept:
+            raise HarnessError("fetch: the address of a lab's server is given alone, without options")
+        _fetch_lab(names[0])
+        return
     if brought is not None:
         print_line(str(_accept(names, brought)))
         return
@@ -70,6 +77,19 @@ def fetch(
             print_line(str(path))
     got = {path for data in _data_sets(wanted) for part in astuple(data.fetched()) for path in part}
     print_line(f"{len({*paths, *got})} files, checksums right")
+
+
+def _fetch_lab(server: str) -> None:
+    """Downloads the files that the lab of a server offers."""
+    from harness.labs.remote import fetch_downloads
+
+    offers, paths = fetch_downloads(server, Path())
+    for path in paths:
+        print_line(str(path))
+    print_line(f"{counted_text(len(paths), 'file')}, checksums right")
+    if offers.ours:
+        names = f"{offers.collection} {offers.corpus}".rstrip()
+        print_line(f"the lab's data are part of the harness; their public files: harness fetch {names}")
 
 
 def _data_sets(names: Sequence[str]) -> list[DataSet]:

@@ -373,7 +373,11 @@ def _print_receipt(made: Shown, place: str) -> None:
         print_line(made.ranked)
     if made.against:
         out_left(made.against)
-    for line in (made.tests, made.remark):
+    if made.tests:
+        print_line(made.tests)
+    if made.by_category:
+        out_table(made.by_category)
+    for line in (*made.category_notes, made.remark):
         if line:
             print_line(line)
 

@@ -22,7 +22,7 @@ from harness.labs.draw import drawn, largest, least_width, new_key, seed_from
 from harness.labs.folders import LAB, PRIVATE, SUBMISSIONS
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Committed, Journal
-from harness.labs.settings import Feedback, LabFile, lab_text
+from harness.labs.settings import DownloadKind, Feedback, LabFile, lab_text
 from harness.scoring.compare import Correction
 from harness.scoring.measures import parse_measure, parse_measures, shown_decimals, without_private
 from harness.scoring.protocol import Protocol, load_protocol, telling
@@ -30,6 +30,7 @@ from harness.scoring.rounding import decimals_of
 
 FILE = LAB
 MOST_BYTES = 1 << 29  # default limit on a run's file, uncompressed
+_NOTHING = ("downloads", ())  # the default offers more
 SEED = ".seed"  # file in the private folder with the key of the noise and of the held-out topics; see `draw`
 LEAST_RESULTS = 10  # default of `least_results` with private judgments
 
@@ -62,6 +63,7 @@ class Lab:
     per_topic : whether participants see scores per topic.
     require : fields that a submission must fill in: description, code, external_data.
     topic_pages : whether the lab's site shows topics with their judged documents and all runs' scores.
+    downloads : what participants may download from its server; None for the default, see `downloads.permitted`.
     about, rules, contact : texts of the lab's site.
     address : where the site is published, empty if unknown.
     server : address of the lab's server, without a slash at its end; empty without one.
@@ -102,6 +104,7 @@ class Lab:
     per_topic: bool
     require: tuple[str, ...]
     topic_pages: bool = False
+    downloads: tuple[DownloadKind, ...] | None = None
     about: str = ""
     rules: tuple[str, ...] = ()
     contact: str = ""
@@ -257,7 +260,7 @@ def new_lab(
     """
     if folder.exists() or folder.is_symlink():
         raise HarnessError(f"{folder}: exists already; choose another folder")
-    given = {key: value for key, value in settings.items() if value not in (None, ())}
+    given = {key: value for key, value in settings.items() if value not in (None, ()) or (key, value) == _NOTHING}
     lab = _lab_from_settings(folder, given, f"{folder / FILE}")
     bench = lab.task()
     key, committed = commitment or ((key := new_key()), _commitment(lab, key))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from harness.errors import counted_text
+from harness.labs.categories import SMALL
 from harness.labs.folders import SUBMISSIONS
 from harness.labs.lab import Lab
 from harness.labs.standing import SubmissionStanding
@@ -32,6 +33,9 @@ class Shown:
     notes : remarks, one line each.
     scores, against : the means, and the comparisons with other runs; empty if there are none.
     ranked, tests, remark : lines below the tables, empty if there is nothing to say.
+    by_category : mean on each category of topics beside the median of the other ranked runs, if the judgments are
+        public and participants see scores per topic; else empty.
+    category_notes : lines below it.
     """
 
     title: str
@@ -51,6 +55,8 @@ class Shown:
     cap: int | None = None
     rank: int | None = None
     runs: int | None = None
+    by_category: Rows = ()
+    category_notes: tuple[str, ...] = ()
 
     def headline(self, place: str) -> str:
         """Returns the first line; `place` is where the files are."""
@@ -100,6 +106,8 @@ def team_receipt(lab: Lab, receipt: Receipt) -> Shown:
         lab.cap,
         None if standing is None else standing.rank,
         None if standing is None else standing.runs,
+        _category_rows(lab, receipt, label(lab.measures[0])),
+        tuple(_category_notes(lab, receipt)),
     )
 
 
@@ -138,6 +146,38 @@ def _comparison_rows(lab: Lab, standing: SubmissionStanding, named: str) -> Rows
         cells = (row.name, ", ".join(row.roles), lab.text(row.mean), f"{row.difference:+.{lab.decimals}f}")
         rows.append((*cells, *(() if lab.private else (p,))))
     return tuple(rows)
+
+
+def _category_rows(lab: Lab, receipt: Receipt, named: str) -> Rows:
+    if not receipt.categories:
+        return ()
+    measure, compared = lab.measures[0], receipt.compared > 0
+    median = f"median of {counted_text(receipt.compared, 'other run')}"
+    rows: list[tuple[str, ...]] = [("topics with", "n", named, *((median, "difference") if compared else ()))]
+    for each in receipt.categories:
+        beside = (lab.text(each.median, measure), _signed(lab, each.difference)) if compared else ()
+        rows.append((f"{each.attribute}: {each.value}", str(each.topics), lab.text(each.mean, measure), *beside))
+    return tuple(rows)
+
+
+def _signed(lab: Lab, difference: float) -> str:
+    return "n/a" if math.isnan(difference) else f"{difference:+.{lab.decimals}f}"
+
+
+def _category_notes(lab: Lab, receipt: Receipt) -> Iterator[str]:
+    """Yields where the run is strongest and weakest against the other runs, and which categories are small."""
+    sized = [each for each in receipt.categories if each.topics >= SMALL and not math.isnan(each.difference)]
+    if sized:
+        best, worst = (chosen(sized, key=lambda each: each.difference) for chosen in (max, min))
+        ends = {"strongest": best, **({"weakest": worst} if worst.difference < best.difference else {})}
+        said = [
+            f"{end} on {each.attribute}: {each.value} ({_signed(lab, each.difference)}, n = {each.topics})"
+            for end, each in ends.items()
+        ]
+        yield f"relative to the median, {'; '.join(said)}; these differences are not tested"
+    if small := sum(each.topics < SMALL for each in receipt.categories):
+        having = counted_text(small, "category has", "categories have")
+        yield f"{having} fewer than {SMALL} topics: such means say little"
 
 
 def _tests_text(standing: SubmissionStanding) -> str:

@@ -1,4 +1,4 @@
-"""Client of a lab's server: uploads a run and waits until it is scored.
+"""Client of a lab's server: downloads the lab's files, uploads a run and waits until it is scored.
 
 An upload has an idempotency key, so that it can be sent again after a lost connection without being submitted twice.
 """
@@ -7,28 +7,33 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import secrets
 import ssl
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from harness.data.archives import files_in
-from harness.errors import HarnessError, reason_of
+from harness.errors import HarnessError, os_errors, reason_of
 from harness.experiments.tira import metadata_file
+from harness.io import staging_names
 from harness.io.checks import typed
 from harness.io.compression import open_uncompressed
+from harness.io.files import sha256_file
 from harness.labs.addresses import is_address, server_of
 from harness.labs.board import Leaderboard, leaderboard_from_json
+from harness.labs.downloads import NAMES, Download, Downloads, check_configuration
 from harness.labs.receipts import Shown
 from harness.labs.submit import Offer
 from harness.version import __version__
 
+T = TypeVar("T")
 POLL = 1.0  # seconds between two looks at an upload that waits; at first an eighth, twice as much each time
 TRIES = 8  # of a request whose connection failed, within 40 seconds
 TIMEOUT = 60.0  # seconds without an answer
@@ -90,6 +95,72 @@ def read_leaderboard(server: str) -> Leaderboard:
         The server cannot be reached, has no leaderboard yet, or what it sends is none.
     """
     return leaderboard_from_json(_answer(server, "", "GET", "/api/v1/leaderboard"), server)
+
+
+def fetch_downloads(server: str, folder: Path) -> tuple[Downloads, list[Path]]:
+    """Downloads the files that a lab offers into a folder, all or none; returns what the lab offers, and the paths.
+
+    A file that is there with the right checksum is not fetched again.
+
+    Raises
+    ------
+    HarnessError
+        The server cannot be reached or offers nothing; a file is damaged, is no file of a lab, or would replace another
+        one; or the folder cannot be written.
+    """
+    answer = _answer(server, "", "GET", "/api/v1/downloads")
+    server = server_of(server)
+    offers = typed(Downloads, answer, f"{server}: downloads")
+    if not offers.files:
+        raise HarnessError(f"{server}: the lab offers no files to download")
+    paths: dict[Path, Download] = {}
+    for each in offers.files:
+        path = folder / each.name
+        if not NAMES.fullmatch(each.name) or each.bytes < 0 or path in paths:
+            raise HarnessError(f"{server}: downloads: {each.name!r} is no file of a lab, or is listed twice")
+        if os.path.lexists(path) and not (path.is_file() and sha256_file(path) == each.sha256):
+            raise HarnessError(f"{path}: exists already, and is not the lab's file; move it, or go to another folder")
+        paths[path] = each
+    wanted = {path: each for path, each in paths.items() if not path.exists()}
+    with os_errors(folder, "written"), staging_names.folder("downloads", folder) as staged:
+        made = {path: staged / str(n) for n, path in enumerate(wanted)}
+        for path, each in wanted.items():
+            _download(server, each, made[path])
+            check_configuration(each.name, made[path])
+        for path in made:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        for path, file in made.items():
+            file.replace(path)
+    return offers, list(paths)
+
+
+def _download(server: str, file: Download, path: Path) -> None:
+    """Downloads a file of a lab to a path, and checks it."""
+
+    def send() -> tuple[int, bytes]:
+        asked = f"/api/v1/downloads/{quote(file.name)}"
+        with _response(server, "", "GET", asked, None, {}) as answer, path.open("wb") as out:
+            if answer.status != 200:
+                return answer.status, answer.read(_MOST_ANSWER)
+            left = file.bytes + 1  # a byte too many is a fault
+            while left and (data := answer.read(min(_CHUNK, left))):
+                with os_errors(path, "written"):
+                    out.write(data)
+                left -= len(data)
+            return 200, b""
+
+    status, data = _repeated(server, send)
+    if status != 200:
+        _parse_answer(server, status, data)
+        raise HarnessError(f"{server}: {file.name}: status {status}, expected the file")
+    size, digest = path.stat().st_size, sha256_file(path)
+    if (size, digest) != (file.bytes, file.sha256):
+        size_text = f"{size:,} bytes" if size <= file.bytes else f"more than {file.bytes:,} bytes"
+        found = f"{size_text} with the SHA-256 {digest[:16]}…"
+        raise HarnessError(
+            f"{server}: {file.name}: damaged: {found}, expected {file.bytes:,} with {file.sha256[:16]}…; nothing was "
+            "written; try again, and tell the organisers if it stays so"
+        )
 
 
 class _Form:
@@ -155,15 +226,21 @@ def _answer(
     address = urlsplit(server := server_of(server))
     if token and address.scheme == "http" and address.hostname not in _LOCAL:
         raise HarnessError(f"--server {server}: would send the token unencrypted; use https")
+    status, data = _repeated(server, lambda: _send_request(server, token, method, path, body, headers or {}))
+    return _parse_answer(server, status, data)
+
+
+def _repeated(server: str, send: Callable[[], tuple[int, T]]) -> tuple[int, T]:
+    """Sends a request, again if its connection fails or the server is busy; returns status and content."""
     for last in range(TRIES):
         try:
-            status, data = _send_request(server, token, method, path, body, headers or {})
+            status, content = send()
         except (OSError, http.client.HTTPException) as error:
             if isinstance(error, ssl.SSLError) or last + 1 == TRIES:
                 raise HarnessError(f"{server}: cannot be reached: {reason_of(error)}") from None
         else:
             if status not in (429, 502, 503, 504) or last + 1 == TRIES:
-                return _parse_answer(server, status, data)
+                return status, content
         time.sleep(min(2.0**last, 8.0))
     raise AssertionError
 
@@ -171,6 +248,14 @@ def _answer(
 def _send_request(
     server: str, token: str, method: str, path: str, body: _Form | bytes | None, headers: Mapping[str, str]
 ) -> tuple[int, bytes]:
+    with _response(server, token, method, path, body, headers) as answer:
+        return answer.status, answer.read(_MOST_ANSWER)
+
+
+@contextmanager
+def _response(
+    server: str, token: str, method: str, path: str, body: _Form | bytes | None, headers: Mapping[str, str]
+) -> Iterator[http.client.HTTPResponse]:
     address = urlsplit(server)
     secure = address.scheme == "https"
     made = http.client.HTTPSConnection if secure else http.client.HTTPConnection
@@ -182,8 +267,7 @@ def _send_request(
         # A server that refuses before it has read all says why in its answer.
         with suppress(BrokenPipeError, ConnectionResetError):
             connection.request(method, address.path + path, body, given)
-        answer = connection.getresponse()
-        return answer.status, answer.read(_MOST_ANSWER)
+        yield connection.getresponse()
     finally:
         connection.close()
 

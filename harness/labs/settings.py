@@ -22,6 +22,7 @@ from harness.scoring.measures import parse_measures
 
 Feedback = Literal["noisy", "none"]
 Required = Literal["description", "code", "external_data"]
+DownloadKind = Literal["topics", "documents", "rules"]
 
 
 def _known(key: str, value: object) -> str:
@@ -100,7 +101,7 @@ class LabFile:
     deadline, cap, cap_per_day, invalid_cap, results, least_results, most_bytes : see `harness.labs.lab.Lab`.
     decimals, private, feedback, noise, step, ladder, held_out : see `harness.labs.lab.Lab`.
     pseudonyms_until, per_topic, require : see `harness.labs.lab.Lab`.
-    topic_pages, about, rules, contact, address, server : see `harness.labs.lab.Lab`.
+    topic_pages, downloads, about, rules, contact, address, server : see `harness.labs.lab.Lab`.
     """
 
     title: Words
@@ -131,6 +132,7 @@ class LabFile:
     per_topic: bool | None = None
     require: tuple[Required, ...] = ()
     topic_pages: bool | None = None
+    downloads: tuple[DownloadKind, ...] | None = None
     about: Words | None = None
     rules: tuple[Words, ...] = ()
     contact: Words | None = None

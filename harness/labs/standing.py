@@ -92,7 +92,7 @@ def standing(
         Stored scores are damaged, or runs cannot be compared.
     """
     measure = scores.measures[0]
-    beside = _ranked_beside(lab, submission, submissions)
+    beside = ranked_beside(lab, submission, submissions)
     rank = int(ranks_of_means(np.array([each.means[measure] for each in (submission, *beside)]))[0])
     roles, omitted = _others(lab, submission, measure, submissions)
     ranked = submission.primary or submission.name == lab.baseline
@@ -152,7 +152,7 @@ def _tests(lab: Lab, rows: Sequence[SubmissionComparison], family: int, *, unrea
     return f"{said}; not corrected, since not ranked: {', '.join(alone)}" if alone else said
 
 
-def _ranked_beside(lab: Lab, submission: Submission, submissions: Sequence[Submission]) -> list[Submission]:
+def ranked_beside(lab: Lab, submission: Submission, submissions: Sequence[Submission]) -> list[Submission]:
     """Returns the other runs that the leaderboard ranks, without a primary run that the submission would replace."""
     is_baseline = submission.name == lab.baseline
     return [

@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from harness.errors import HarnessError, gather, refuse, shortened, suggestion
 from harness.experiments.task import Task
 from harness.labs import metadata
 from harness.labs.allowance import allowance
+from harness.labs.categories import CategoryScore, scores_by_category
 from harness.labs.closing import changed, has_ended, refuse_if_frozen
 from harness.labs.form import normal
 from harness.labs.journal import (
@@ -41,9 +43,9 @@ from harness.labs.names import confusable, mentions, nfc, stamp
 from harness.labs.roster import BASELINE, has_roster, hidden_names
 from harness.labs.roster import fault as roster_fault
 from harness.labs.shown_scores import protection, public_and_held_out, shown_before, shown_means, width_of
-from harness.labs.standing import SubmissionStanding, refuse_if_changed, standing
+from harness.labs.standing import SubmissionStanding, ranked_beside, refuse_if_changed, standing
 from harness.labs.submission_storage import clear, commit, files_of, staged
-from harness.labs.submissions import Submission, find_submission, from_events
+from harness.labs.submissions import Submission, find_submission, from_events, scores_of
 from harness.scoring.remarks import not_judged
 from harness.scoring.scores import Scores
 from harness.version import __version__
@@ -97,6 +99,9 @@ class Receipt:
         would reveal which topics are judged.
     missing : number of judged topics that the run does not answer.
     refunded : number of refunded submissions of the team.
+    categories : scores by category of topics by the first measure, if the judgments are public and participants see
+        scores per topic.
+    compared : number of other ranked runs that `categories` compares with.
     """
 
     submission: Submission
@@ -107,6 +112,8 @@ class Receipt:
     counted: tuple[int, ...] = ()
     missing: int = 0
     refunded: int = 0
+    categories: tuple[CategoryScore, ...] = ()
+    compared: int = 0
 
 
 def submit_run(lab: Lab, offer: Offer, *, bench: Task | None = None, now: datetime | None = None) -> Receipt:
@@ -234,7 +241,16 @@ def _receipt(
     if lab.private:
         return Receipt(submission, made, where, tuple(notes), said, refunded=len(mine) - made)
     counted = tuple(scores.n(measure) for measure in lab.measures)
-    return Receipt(submission, made, where, tuple(notes), counted=counted, missing=len(scores.missing))
+    receipt = Receipt(submission, made, where, tuple(notes), counted=counted, missing=len(scores.missing))
+    if not lab.per_topic:  # the mean of a category of one topic is the score of that topic
+        return receipt
+    others: list[Scores] = []
+    for each in ranked_beside(lab, submission, submissions):
+        with suppress(HarnessError):  # damaged files of other teams; the receipt says how many runs were read
+            others.append(scores_of(lab, each))
+    known = bench.topics.by_id()
+    categories = scores_by_category(scores, lab.measures[0], others, known)
+    return replace(receipt, categories=categories, compared=len(others))
 
 
 def _check_invalid(lab: Lab, events: Sequence[Event], team: str) -> None:

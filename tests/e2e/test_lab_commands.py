@@ -25,7 +25,7 @@ def test_a_lab(tmp_path: Path) -> None:
     assert made.startswith("labs/mini: a lab on mini-task1, edition official; settings: labs/mini/lab.yaml\n")
     shutil.copy(RUNS / "overlap.run", place.here / "mine.run")
     said = place.good("submit", "mine.run", "--lab", "labs/mini", "--team", "DPRL", "--label", "first", "--primary")
-    first, header, row, rank, head, against, tests = said.splitlines()
+    first, header, row, rank, head, against, tests, *by_category = said.splitlines()
     assert (
         first == "DPRL / first, the team's primary run: kept in labs/mini/submissions/DPRL/first.v1 (submission 1 of 3)"
     )
@@ -37,6 +37,7 @@ def test_a_lab(tmp_path: Path) -> None:
     assert table(head)[0] == ["against", "it is", "nDCG′", "difference", "p"]
     assert table(against)[0] == ["baseline / shuffle", "baseline, best ranked run", "0.2118", "+0.6184", "<.0001*"]
     assert tests == "paired t-test, Holm's correction over 1 test, alpha 0.05"
+    assert by_category[0].split() == ["topics", "with", "n", "nDCG′", "median", "of", "1", "other", "run", "difference"]
 
     refused = place.run("submit", "mine.run", "--lab", "labs/mini", "--team", "a b", "--kind", "robot")
     assert (refused.code, refused.out) == (2, "")

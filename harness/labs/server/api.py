@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -15,11 +16,12 @@ from harness.errors import HarnessError
 from harness.labs.receipts import Shown, shown_means_of
 from harness.labs.server.actions import ACTIONS, Action, Done, parsed, perform
 from harness.labs.server.guard import RefusedRequestError
-from harness.labs.server.lab_snapshot import SITE
+from harness.labs.server.lab_snapshot import DOWNLOADS, SITE
 from harness.labs.server.page_drawing import TEMPLATES
 from harness.labs.server.queue import State
 from harness.labs.server.service import Service, upload_json
 from harness.labs.server.web import RoleError, address_of, caller, caller_as, service_of, take_upload
+from harness.labs.settings import DownloadKind
 from harness.render import html
 from harness.version import __version__
 
@@ -41,6 +43,24 @@ class LabFacts(msgspec.Struct, frozen=True):
     frozen: bool
     submissions: int
     teams: int
+
+
+class DownloadFacts(msgspec.Struct, frozen=True):
+    """A file that the lab offers: `name` is its path in a participant's folder, and its address below `downloads/`."""
+
+    name: str
+    kind: DownloadKind
+    bytes: int
+    sha256: str
+
+
+class DownloadsFacts(msgspec.Struct, frozen=True):
+    """The files that the lab offers; `ours`: collection and corpus are part of the harness."""
+
+    collection: str
+    corpus: str
+    ours: bool
+    files: list[DownloadFacts]
 
 
 class UploadFacts(msgspec.Struct, frozen=True):
@@ -113,6 +133,8 @@ def routes() -> list[Route]:
         Route(f"{ROOT}/openapi.json", lambda request: JSONResponse(description(address_of(request)))),
         Route(f"{ROOT}/lab", _lab),
         Route(f"{ROOT}/leaderboard", _leaderboard),
+        Route(f"{ROOT}/downloads", _downloads),
+        Route(f"{ROOT}/downloads/{{name:path}}", download_file),
         Route(f"{ROOT}/submissions", _submit, methods=["POST"]),
         Route(f"{ROOT}/submissions/{{id}}", _upload),
         Route(f"{ROOT}/team", _team),
@@ -142,6 +164,30 @@ def _leaderboard(request: Request) -> Response:
     if not path.is_file():
         raise RefusedRequestError(404, "the leaderboard is not built yet")
     return FileResponse(path, media_type="application/json", headers={"cache-control": "no-cache"})
+
+
+def _downloads(request: Request) -> Response:
+    downloads = service_of(request).downloads()
+    if not downloads.ready:
+        raise RefusedRequestError(503, "the files to download are being written; try again later")
+    return _json(msgspec.convert(asdict(downloads), DownloadsFacts))
+
+
+def download_file(request: Request) -> Response:
+    """Answers with a file that the lab offers, or with a range of it; its name is only compared with those offered."""
+    service, name = service_of(request), request.path_params["name"]
+    found = next((each for each in service.downloads().files if each.name == name), None)
+    if found is None:
+        raise RefusedRequestError(404, "there is no such file to download")
+    path = service.state / DOWNLOADS / found.sha256
+    if not path.is_file():
+        raise RefusedRequestError(503, "the file is being written again; try again later")
+    headers = {"etag": f'"{found.sha256}"', "cache-control": "no-cache"}
+    known = [each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")]
+    if {headers["etag"], "*"} & set(known):
+        return Response(status_code=304, headers=headers)
+    file_name = name.rpartition("/")[2]
+    return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=file_name)
 
 
 async def _submit(request: Request) -> Response:
@@ -209,7 +255,7 @@ def _action(action: Action) -> Any:  # noqa: ANN401
 
 def description(address: str) -> dict[str, Any]:
     """Returns the API as an OpenAPI document."""
-    types: list[type[msgspec.Struct]] = [LabFacts, UploadFacts, TeamFacts, AuditLine, Errors, Done]
+    types: list[type[msgspec.Struct]] = [LabFacts, DownloadsFacts, UploadFacts, TeamFacts, AuditLine, Errors, Done]
     types = sorted({*types, *(each.arguments for each in ACTIONS.values())}, key=lambda each: each.__name__)
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     known = dict(zip(types, schemas, strict=True))
@@ -226,7 +272,7 @@ def description(address: str) -> dict[str, Any]:
         }
     wrong = {"description": "What is wrong, a line each.", "content": {"application/json": {"schema": known[Errors]}}}
     for answers in (method["responses"] for path in paths.values() for method in path.values()):
-        if "text/plain" not in answers.get("200", {}).get("content", {}):
+        if not {"text/plain", "application/octet-stream"} & answers.get("200", {}).get("content", {}).keys():
             answers["4XX"] = wrong
     return {
         "openapi": "3.1.0",

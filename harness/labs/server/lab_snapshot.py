@@ -21,7 +21,7 @@ from harness.labs.lab import FILE, Lab, read_lab
 from harness.labs.submissions import Submission, from_events
 
 HIDDEN = re.compile(r"(^|/)\.")  # in a path of the site: files that are not its pages
-DATABASE, SITE, STATE = "server.sqlite", "site", "site.json"
+DATABASE, SITE, STATE, DOWNLOADS = "server.sqlite", "site", "site.json", "downloads"
 
 
 class UnavailableError(HarnessError):

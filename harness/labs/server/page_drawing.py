@@ -55,6 +55,7 @@ def page(
     if here.startswith("/do/") and who is not None:
         here = home_of(who)
     tabs = [("Home", "/"), *([("Results", f"/site/{service.base}/index.html")] if built(service) else [])]
+    tabs.append(("Downloads", "/downloads"))
     if who is None:
         tabs += [("Log in", "/login"), *([("Ask to join", "/ask")] if service.settings.asking else [])]
     elif who.role == "team":

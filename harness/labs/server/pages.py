@@ -20,7 +20,7 @@ from harness.labs.receipts import Shown
 from harness.labs.roster import add_team
 from harness.labs.server.accounts import SESSION_HOURS, Caller
 from harness.labs.server.actions import ACTIONS, parsed, perform
-from harness.labs.server.api import run_file
+from harness.labs.server.api import download_file, run_file
 from harness.labs.server.guard import RefusedRequestError
 from harness.labs.server.organising import audit_page, organise, organise_page, site_zip
 from harness.labs.server.page_drawing import built, closed, facts_of, home_of, known, page, plural, run_row
@@ -56,6 +56,8 @@ def routes() -> list[Route]:
     """Returns the routes of the pages."""
     return [
         Route("/", _home_page),
+        Route("/downloads", _downloads_page),
+        Route("/downloads/{name:path}", download_file),
         Route("/login", _login_page),
         Route("/login", _log_in, methods=["POST"]),
         Route("/logout", _log_out, methods=["POST"]),
@@ -103,6 +105,11 @@ def _home_page(request: Request) -> Response:
         role="" if who is None else who.role,
         command=submit_command(lab, "--server", address_of(request)),
     )
+
+
+def _downloads_page(request: Request) -> Response:
+    downloads = service_of(request).downloads()
+    return page(request, "downloads", "Downloads", caller(request), downloads=downloads, address=address_of(request))
 
 
 def _login_page(request: Request) -> Response:

@@ -15,8 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
+from harness.errors import HarnessError
 from harness.io.console import log_line
-from harness.labs.server.lab_snapshot import SITE, lab_state, set_site_state, site_state
+from harness.labs.downloads import write_downloads
+from harness.labs.lab import read_lab
+from harness.labs.server.lab_snapshot import DOWNLOADS, SITE, lab_state, set_site_state, site_state
 from harness.render.folder import MANIFEST
 
 POLL = 0.5  # seconds
@@ -56,9 +59,12 @@ def _is_first(lock: IO[bytes]) -> bool:
 
 
 def _publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], pause: float) -> None:
-    failed = 0.0
+    failed = tried = 0.0
+    written: tuple[int, tuple[str, ...]] | None = None  # time of the settings, and lines on what is not offered
     while not stopped():
         now, published = lab_state(lab), site_state(state)
+        if written is None or written[0] != now[0] or (written[1] and time.monotonic() - tried > 60 * RETRY):
+            written, tried = (now[0], _offer(lab, state, written)), time.monotonic()
         same = published.get("of") == now and published.get("server") == address
         same = same and (not published.get("there", True) or _is_there(state / SITE))
         if same and (not published.get("error") or time.monotonic() - failed < RETRY):
@@ -78,6 +84,18 @@ def _publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], 
         until = time.monotonic() + pause
         while time.monotonic() < until and not stopped():
             time.sleep(POLL / 5)
+
+
+def _offer(lab: Path, state: Path, before: tuple[int, tuple[str, ...]] | None) -> tuple[str, ...]:
+    """Writes the files that the lab offers for download; logs and returns why others are not offered."""
+    try:
+        lines = tuple(write_downloads(read_lab(lab), state / DOWNLOADS))
+    except HarnessError as error:
+        lines = error.lines
+    if before is None or before[1] != lines:  # it is tried again and again
+        for line in lines:
+            log_line(f"downloads: {line}")
+    return lines
 
 
 def _is_there(site: Path) -> bool:

@@ -18,12 +18,13 @@ from harness.io.console import log_line
 from harness.io.files import sha256_file
 from harness.labs.allowance import Allowance, allowance
 from harness.labs.closing import frozen, has_ended, is_frozen
+from harness.labs.downloads import Downloads, offered
 from harness.labs.lab import Lab
 from harness.labs.metadata import MOST_BYTES as MOST_METADATA
 from harness.labs.names import stamp
 from harness.labs.roster import BASELINE, roster
 from harness.labs.server.accounts import Accounts, Caller
-from harness.labs.server.lab_snapshot import Live, UnavailableError, site_state
+from harness.labs.server.lab_snapshot import DOWNLOADS, Live, UnavailableError, site_state
 from harness.labs.server.lines import without_folders
 from harness.labs.server.mail import Outbox
 from harness.labs.server.queue import Queue, Upload
@@ -126,6 +127,10 @@ class Service:
     def site(self) -> Mapping[str, Any]:
         """Returns which state of the lab the pages show."""
         return site_state(self.state)
+
+    def downloads(self) -> Downloads:
+        """Returns the files that the lab offers to everybody at present."""
+        return offered(self.lab(), self.state / DOWNLOADS)
 
     def by_token(self, token: str) -> Caller | None:
         """Returns who has a token."""

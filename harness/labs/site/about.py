@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from harness.labs.addresses import form_of
+from harness.labs.downloads import permitted
 from harness.labs.journal import Extended
 from harness.labs.lab import Lab
 from harness.labs.names import utc, zoned
+from harness.labs.rules import rule_lines
 from harness.labs.site.lab_page import frozen_text, lab_page
 from harness.labs.site.lab_view import LabView
 from harness.render.latex import escape_unbroken as escape
@@ -39,7 +41,7 @@ def about_page(field: LabView) -> SitePage:
         PageSection("Data", (Facts(tuple((name, value) for name, value in facts if value)), *_notes_blocks(field))),
         PageSection("Protocol", tuple(_protocol_blocks(field))),
         PageSection("Submission", tuple(_submission_blocks(field))),
-        PageSection("Rules", (Prose(tuple(_rule_lines(field))),)),
+        PageSection("Rules", (Prose(tuple(rule_lines(lab))),)),
         PageSection("Contact", (_contact_text(lab.contact),)) if lab.contact else None,
         PageSection("Citation", (Code("BibTeX", _bibtex(field)),)),
         PageSection("Links", (_links_text(field),)),
@@ -96,6 +98,9 @@ def _submission_blocks(field: LabView) -> Iterator[Block]:
     if lab.server:
         form = form_of(lab.server)
         yield Rich(("Submit in the browser at ", Link(form, form), ", or by the command below."))
+    if lab.server and permitted(lab):
+        downloads = f"{lab.server}/downloads"
+        yield Rich(("Topics, documents and rules, as far as the lab offers them: ", Link(downloads, downloads), "."))
     yield Prose(tuple(said))
     yield Code("Submit a run:", submit_command(lab, *where, *named))
 
@@ -106,29 +111,6 @@ def submit_command(lab: Lab, *where: str) -> str:
     for name in lab.require:
         command += [f"--{name.replace('_', '-')}", "..."] if name != "description" else []
     return shlex.join(command)
-
-
-def _rule_lines(field: LabView) -> Iterator[str]:
-    lab = field.lab
-    yield from lab.rules
-    if lab.cap is not None:
-        yield f"Each team may submit {lab.cap} run{'s' if lab.cap > 1 else ''}, withdrawn ones included."
-    if lab.cap_per_day is not None:
-        yield f"Each team may submit {lab.cap_per_day} run{'s' if lab.cap_per_day > 1 else ''} per day (UTC)."
-    if lab.invalid_cap is not None:
-        yield f"Each team may send {lab.invalid_cap} invalid file{'s' if lab.invalid_cap > 1 else ''}."
-    if lab.results is not None:
-        yield f"A run has at most {lab.results:,} results per topic."
-    if lab.least_results > 1:
-        yield f"A run has at least {lab.least_results:,} results for each topic that it answers."
-    if lab.private:
-        yield "A run must answer at least half of the topics."
-    if lab.held_out:
-        yield "Means are over the public half of the topics; the others decide the final ranking."
-    if field.names.until:
-        yield f"Teams may have pseudonyms until {field.names.until}."
-    yield "A team is ranked by its primary run: its first one, until it chooses another."
-    yield "The same rankings may be submitted only once. A label that is submitted again gets a new version."
 
 
 def _bibtex(field: LabView) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from harness.collections.corpus import Document
+from harness.labs.categories import topic_slices
 from harness.labs.site.about import about_page
 from harness.labs.site.board import final_page, leaderboard_page
 from harness.labs.site.feed import feed
-from harness.labs.site.lab_page import attributes
 from harness.labs.site.lab_view import LabView
 from harness.labs.site.pair import pairs_page
 from harness.labs.site.run import former_page, run_page
@@ -51,7 +51,7 @@ def _topic_files(field: LabView) -> Iterator[Mapping[str, str]]:
 
 def count(field: LabView) -> int:
     """Returns the number of items of `lab_files`."""
-    slices = attributes(field) if field.topics_shown else {}
+    slices = topic_slices(field.topics, field.known) if field.topics_shown else {}
     shown = len(field.topics) + 2 + len(slices) + bool(slices) if field.topics_shown else 0
     return len(field.runs) + len(field.former) + 3 + (field.final is not None) + shown
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from harness.io.names import in_natural_order
 from harness.labs.addresses import form_of
+from harness.labs.categories import topic_slices
 from harness.labs.closing import frozen
 from harness.labs.names import utc
 from harness.labs.site.lab_view import FieldRun, LabView
@@ -72,28 +72,12 @@ def tabs(field: LabView) -> tuple[Link, ...]:
             Link("Topics", f"{base}/topics/index.html"),
             Link("Compare two runs", f"{base}/pairs.html"),
         ]
-        if attributes(field):
+        if topic_slices(field.topics, field.known):
             links.append(Link("Slices", f"{base}/slices/index.html"))
     if field.final is not None:
         links.append(Link("Final ranking", f"{base}/final.html"))
     links.append(Link("About", f"{base}/about.html"))
     return (*links, *([Link("Submit", form_of(field.lab.server))] if field.lab.server else []))
-
-
-def attributes(field: LabView) -> dict[str, dict[str, list[str]]]:
-    """Returns attribute -> value -> topics, for attributes with at least two values; the language is one of them."""
-    out: dict[str, dict[str, list[str]]] = {}
-    for topic in field.topics:
-        known = field.known[topic]
-        for name in known.attributes:
-            for value in known.values(name):
-                out.setdefault(name, {}).setdefault(value, []).append(topic)
-        out.setdefault("language", {}).setdefault(known.language, []).append(topic)
-    kept = {name: values for name, values in out.items() if 2 <= len(values) <= MOST_VALUES}
-    return {name: {value: values[value] for value in in_natural_order(values)} for name, values in kept.items()}
-
-
-MOST_VALUES = 60  # values of an attribute that make slices; more are no slices but names
 
 
 def lab_page(field: LabView, path: str, title: str, headline: str, parts: Any, tab: str, **more: Any) -> Page:  # noqa: ANN401

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from harness.labs.site.lab_page import Columns, attributes, decimal, lab_page, listing, run_item, whole
+from harness.labs.categories import SMALL, topic_slices
+from harness.labs.site.lab_page import Columns, decimal, lab_page, listing, run_item, whole
 from harness.labs.site.lab_view import LabView
 from harness.render import figures
 from harness.render.model import Figure, Records
@@ -16,12 +17,11 @@ from harness.reports.parts import equal, highest
 from harness.reports.site_page import SitePage, json_document, json_number
 
 MOST_DRAWN = 6  # runs of the figure
-SMALL = 10  # topics below which a mean says little
 
 
 def slice_pages(field: LabView) -> list[SitePage]:
     """Returns a page for each attribute of topics, and their list; nothing if there are no slices."""
-    parts = attributes(field)
+    parts = topic_slices(field.topics, field.known)
     if not parts:
         return []
     pages = [_slice_page(field, name, values) for name, values in parts.items()]

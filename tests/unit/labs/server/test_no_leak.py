@@ -22,12 +22,13 @@ from site_tools import bare, build
 from starlette.testclient import TestClient
 
 from harness.io.files import sha256
+from harness.labs.downloads import write_downloads
 from harness.labs.folders import PRIVATE
 from harness.labs.journal import Committed
 from harness.labs.lab import SEED, Lab, new_lab
 from harness.labs.roster import real_names, roster
 from harness.labs.server.actions import ACTIONS
-from harness.labs.server.lab_snapshot import SITE
+from harness.labs.server.lab_snapshot import DOWNLOADS, SITE
 from harness.labs.server.worker import UploadWorker
 from harness.labs.shown_scores import public_and_held_out
 from harness.labs.submissions import events, scores_of, submissions
@@ -83,6 +84,7 @@ def world(request: pytest.FixtureRequest, conf: Conf, tmp_path: Path, monkeypatc
     clients["organiser"].post("/api/v1/disqualify", json={"team": first.team, "label": "one", "reason": "a test"})
     code, said = build(lab.folder, "-o", site.service.state / SITE, "--quiet")
     assert code == 0, said
+    assert write_downloads(lab, site.service.state / DOWNLOADS) == []
     made = World(site, clients, secrets, {})
     made.answers = {role: dict(crawled(made, role)) for role in ROLES}
     # Pages of the site are the same for all.
@@ -106,6 +108,7 @@ def crawled(world: World, role: str) -> Iterator[tuple[str, str]]:
         "/api/v1/openapi.json",
         "/api/v1/lab",
         "/api/v1/leaderboard",
+        "/api/v1/downloads",
         "/api/v1/team",
         "/api/v1/audit",
         "/nothing",

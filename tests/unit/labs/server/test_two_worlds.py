@@ -25,8 +25,9 @@ from site_tools import build
 from typer.testing import CliRunner
 
 from harness.cli.main import app
+from harness.labs.downloads import write_downloads
 from harness.labs.lab import Lab
-from harness.labs.server.lab_snapshot import HIDDEN, SITE
+from harness.labs.server.lab_snapshot import DOWNLOADS, HIDDEN, SITE
 
 CLOCKS = (
     *("labs.lab", "labs.names", "labs.submit", "labs.acts", "labs.roster", "labs.closing", "labs.site.lab_view"),
@@ -81,7 +82,9 @@ def worlds(
         for name in ("token_hex", "token_urlsafe"):
             monkeypatch.setattr(secrets, name, lambda size, n=numbers: f"{next(n):0{2 * size}x}")
         collection(conf, tmp_path / "here" / "data", judged, private=True)
-        lab = made_lab(tmp_path / "here" / "lab", cap=9, invalid_cap=9, noise=9.0, **request.param)
+        lab = made_lab(
+            tmp_path / "here" / "lab", cap=9, invalid_cap=9, noise=9.0, downloads=["topics", "rules"], **request.param
+        )
         out.append(dict(seen(lab)))
         shutil.rmtree(tmp_path / "here")
     return out
@@ -108,10 +111,13 @@ def seen(lab: Lab) -> Iterator[tuple[str, bytes]]:
     yield "site build", f"{code} {printed}".encode()
     yield from files(lab.folder, "private").items()
     yield from ((f"site {name}", content) for name, content in files(site.service.state / SITE).items())
+    yield "not offered", repr(write_downloads(lab, site.service.state / DOWNLOADS)).encode()
+    yield from ((f"downloads {name}", content) for name, content in files(site.service.state / DOWNLOADS).items())
     uploads = [each.id for team in ("DPRL", "MIRMU") for each in site.service.queue.of_team(team)]
     for role, token in (("visitor", ""), ("DPRL", token_of("DPRL"))):
         client = site.client(token)
         pages = ["/", "/submit", "/team", "/api/v1/lab", "/api/v1/leaderboard", "/api/v1/team", "/api/v1/openapi.json"]
+        pages += ["/downloads", "/api/v1/downloads"]
         pages += [f"{head}/{each}" for each in uploads for head in ("/submissions", "/api/v1/submissions")]
         for page in pages:
             answer = client.get(page)
@@ -129,6 +135,6 @@ def test_only_released_numbers_depend_on_judgments(worlds: list[dict[str, bytes]
     first, second = worlds
     assert list(first) == list(second)
     assert {name: content for name, content in first.items() if second[name] != content} == {}
-    assert len(first) > 150
+    assert len(first) > 150 and sum(name.startswith("downloads ") for name in first) == 5
     accepted = [name for name, content in first.items() if name.startswith("submit ") and content.startswith(b"0 ")]
     assert accepted == [f"submit {name} as A" for name in ("all", "first", "last", "unjudged", "best")]
