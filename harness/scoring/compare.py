@@ -474,12 +474,19 @@ def corrected_test(comparison: Comparison) -> str:
     """Returns `Comparison.correction` without other tests than the corrected one, for tables without their column."""
     if comparison.test == "randomization":
         return comparison.correction
-    return "; ".join(said for said in comparison.correction.split("; ") if "randomization tests" not in said)
+    return "; ".join(said for said in comparison.correction.split("; ") if "randomization test" not in said)
 
 
-def with_cluster_note(comparison: Comparison, cluster: str) -> Comparison:
-    """Returns a comparison of clustered topics whose description says so; `cluster`: name of the clusters."""
-    return replace(comparison, correction=f"{comparison.correction}; {CLUSTERED.format(cluster)}")
+def with_cluster_note(comparison: Comparison, cluster: str, apart: Sequence[str] = ()) -> Comparison:
+    """Returns a comparison of clustered topics whose description says so.
+
+    Parameters
+    ----------
+    cluster : name of the clusters.
+    apart : collections whose topics are independent, if there are several.
+    """
+    each = f" and each topic of {', '.join(apart)}" if apart else ""
+    return replace(comparison, correction=f"{comparison.correction}; {CLUSTERED.format(cluster)}{each}")
 
 
 def _describe(plan: Comparison, rows: Sequence[PairDifference], strata: Mapping[str, str] | None = None) -> str:
@@ -496,5 +503,6 @@ def _describe(plan: Comparison, rows: Sequence[PairDifference], strata: Mapping[
     errors = [row.p_randomization_error for row in rows if row.p_randomization_error is not None]
     if not errors:
         return f"{words}; randomization tests are exact"
-    which = "randomization tests draw" if len(errors) == len(rows) else f"{len(errors)} randomization tests draw"
+    which = counted_text(len(errors), "randomization test draws", "randomization tests draw")
+    which = "randomization tests draw" if len(errors) == len(rows) else which
     return f"{words}; {which} {plan.permutations:,} sign flips, standard error of p at most {max(errors):.2g}"

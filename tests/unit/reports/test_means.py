@@ -49,6 +49,32 @@ def test_order_of_rows(evaluation: Evaluation) -> None:
         assert shown(evaluation, order=order)[1][0] == first
 
 
+def test_a_total_is_not_taken_for_a_mean() -> None:
+    """Of two topics, a run finds one relevant document, the other none: totals 1 and 0, a difference of 1/2 a topic."""
+    judged = {"q1": {"d": 1}, "q2": {"d": 1}}
+    evaluation = h.evaluate(judged, {"q1": {"d": 1.0}}, {"q1": {"x": 1.0}}, measures=["RelRet", "RR"], names=["a", "b"])
+    comparison = h.compare(evaluation, "b")
+    assert shown(evaluation)[1:] == [["a", "1", "0.500"], ["b", "0", "0.000"]]
+    assert paper_means_table(evaluation).notes[1:] == ("RelRet: values of runs are totals over topics.",)
+    said = "RelRet: values of runs are totals over topics; differences are per topic."
+    for table in (paper_means_table(evaluation, comparison), pair_tests.paper_tests_table(comparison)):
+        assert said in table.notes
+    table = pair_tests.tests_table(comparison)
+    assert table.rows[0][4].value == 0.5
+    assert said in table.notes and table.notes[0].startswith("Two-sided paired t-test")
+
+
+def test_a_table_of_tests_fits_a_page(evaluation: Evaluation) -> None:
+    """What all rows share is said once."""
+    table = pair_tests.paper_tests_table(h.compare(evaluation, "shuffle"))
+    titles = [column.title for column in table.columns]
+    assert titles == ["run", "measure", "difference", "95% interval", "p", "Bonferroni"]
+    assert table.notes[0] == "All rows: against shuffle, n 42." and table.row_headers == 2
+    assert "randomization" not in " ".join(table.notes)  # has no column
+    pairs = pair_tests.paper_tests_table(h.compare(evaluation, measures=["AP"]))
+    assert [column.title for column in pairs.columns][:3] == ["run", "against", "difference"]
+
+
 def test_marks_of_the_tests(evaluation: Evaluation) -> None:
     table = paper_means_table(evaluation, h.compare(evaluation, "shuffle"))
     assert [[cell.marks for cell in row] for row in table.rows] == [
