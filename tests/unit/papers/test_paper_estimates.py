@@ -14,6 +14,7 @@ from harness.errors import HarnessError
 from harness.papers.estimate import EstimatedCalls, GroupEstimate, estimates, order, to_json, united
 from harness.papers.groups import TableGroup, table_groups
 from harness.papers.paper import load_paper, paper_names
+from harness.papers.plan import plan_paper
 from harness.papers.rates import Measured, Range, data
 from harness.papers.report.estimates import amount, cost_section
 from harness.papers.steps import PlannedRun
@@ -73,6 +74,22 @@ def test_runs_of_a_group() -> None:
     figure = table_groups(load_paper("mirmu-msm"))[2]
     assert len(figure.systems) == 9  # the inputs of the ensemble; a fusion itself is no run of a group
     assert "fusion-rrf" not in figure.systems
+
+
+def test_equal_work_on_two_corpora_is_done_twice() -> None:
+    """As linearised graphs of answers and of formulas; those of the answers' questions are others again."""
+    wanted = (("qa-amr", "arqmath-posts"), ("qq-amr", "arqmath-posts"), ("linearised-dependency", "mse-formulas"))
+    runs = tuple(PlannedRun(system, "arqmath-3-task1", corpus, ()) for system, corpus in (*wanted, *wanted))
+    (encoding,) = (step for step in work_steps(TableGroup((), "", runs)) if step.title.startswith("encode"))
+    assert (encoding.times, encoding.count.high) == (3, 2 * 1_445_495 + 62_233)
+
+
+@pytest.mark.heavy
+def test_the_total_of_tables_is_that_of_the_plan() -> None:
+    paper = load_paper("mathamr-plus")
+    whole = united(estimates(paper))
+    planned = plan_paper(paper, published=False).totals["with what is left out"].hours
+    assert (whole.hours.low, whole.hours.high) == pytest.approx((planned.low, planned.high))
 
 
 # ---- origins --------------------------------------------------------------------------------------------------------
