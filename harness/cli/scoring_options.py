@@ -116,7 +116,7 @@ def with_scoring_options(*without: str) -> Callable[[Callable[..., None]], Calla
         @wraps(function)
         def command(*placed: Any, **given: Any) -> None:  # noqa: ANN401  (the values of any options)
             given |= dict(zip((each.name for each in parameters), placed, strict=False))
-            asked = _options(**{name: given.pop(name) for name in list(given) if name in shared})
+            asked = _options(**{"runs": [], **{name: given.pop(name) for name in list(given) if name in shared}})
             function(asked, **given)
 
         parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*first, *own, *last)]

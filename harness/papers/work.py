@@ -225,7 +225,9 @@ def _lexical(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     size = counts.range.by(data().rates["index-text-size"].range)
     rate, memory = data().rates["index-text"], data().rates["memory-text"].measured[0].amount
     inner = [part] if "parts" not in part else list(part["parts"].values())
-    key = _key("index", run.corpus, sorted(_key(each.get("view"), each.get("document"), each.get("smart")) for each in inner))
+    key = _key(
+        "index", run.corpus, sorted(_key(each.get("view"), each.get("document"), each.get("smart")) for each in inner)
+    )
     # The range of the size holds that of the rate, so that the factor is not applied twice.
     seconds_each = [each.amount / each.of for each in rate.measured]
     hours = Range(size.low * min(seconds_each), size.high * max(seconds_each)).times(1 / _HOUR)
@@ -239,7 +241,9 @@ def _structural(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     hours = _hours_at_rate(count, "read-formulas") + _hours_at_rate(count, "index-formulas")
     origin = "; ".join(data().rates[name].origin for name in ("read-formulas", "index-formulas"))
     disk = count.by(data().rates["index-formulas-size"].range)
-    yield WorkStep(_key("formulas", run.corpus), "read and index formula trees", count, "formulas", hours, origin, NO_GPU, disk)
+    yield WorkStep(
+        _key("formulas", run.corpus), "read and index formula trees", count, "formulas", hours, origin, NO_GPU, disk
+    )
 
 
 def _linearised(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:

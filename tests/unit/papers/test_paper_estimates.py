@@ -11,6 +11,7 @@ import pytest
 
 from harness.cli import facts
 from harness.errors import HarnessError
+from harness.io import config
 from harness.papers.estimate import EstimatedCalls, GroupEstimate, estimates, order, to_json, united
 from harness.papers.groups import TableGroup, table_groups
 from harness.papers.paper import load_paper, paper_names
@@ -149,6 +150,10 @@ def test_hours_are_dollars_by_a_price_with_source_and_date(tmp_path: Path, monke
     given = "cpu: {dollars: 2, source: mine, date: 2026-01-02}\ngpu: {dollars: 3, source: mine, date: 2026-01-02}\n"
     (tmp_path / "conf/paper/costs/prices.yaml").write_text(given)
     assert one.dollars == one.hours.times(2)
+    ours, mine = config.own_folders()
+    with monkeypatch.context() as without:  # prices of a package are not those of its user
+        without.setattr(config, "_folders", lambda: [(ours, "the harness"), (mine, "a package")])
+        assert one.dollars != one.hours.times(2)
     both = united([one, other, one])
     assert max(one.hours.high, other.hours.high) <= both.hours.high < one.hours.high + other.hours.high
     assert len(both.group.runs) == len({*map(repr, (*one.group.runs, *other.group.runs))})
