@@ -221,7 +221,8 @@ def compare_jointly(
     if clusters is None:
         return comparison
     apart = [name for name, cluster in names.items() if not cluster]
-    return with_cluster_note(comparison, " or ".join(dict.fromkeys(filter(None, names.values()))), apart)
+    noted = with_cluster_note(comparison, " or ".join(dict.fromkeys(filter(None, names.values()))))
+    return replace(noted, correction=f"{noted.correction} and each topic of {', '.join(apart)}") if apart else noted
 
 
 def heterogeneity(evaluation: JointEvaluation, comparison: Comparison) -> list[StratifiedTest]:

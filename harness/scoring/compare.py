@@ -477,16 +477,9 @@ def corrected_test(comparison: Comparison) -> str:
     return "; ".join(said for said in comparison.correction.split("; ") if "randomization test" not in said)
 
 
-def with_cluster_note(comparison: Comparison, cluster: str, apart: Sequence[str] = ()) -> Comparison:
-    """Returns a comparison of clustered topics whose description says so.
-
-    Parameters
-    ----------
-    cluster : name of the clusters.
-    apart : collections whose topics are independent, if there are several.
-    """
-    each = f" and each topic of {', '.join(apart)}" if apart else ""
-    return replace(comparison, correction=f"{comparison.correction}; {CLUSTERED.format(cluster)}{each}")
+def with_cluster_note(comparison: Comparison, cluster: str) -> Comparison:
+    """Returns a comparison of clustered topics whose description says so; `cluster`: name of the clusters."""
+    return replace(comparison, correction=f"{comparison.correction}; {CLUSTERED.format(cluster)}")
 
 
 def _describe(plan: Comparison, rows: Sequence[PairDifference], strata: Mapping[str, str] | None = None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from harness.io.files import data_root
 from harness.render.latex import render_table
 from harness.render.model import Cell
 from harness.reports import means, pair_tests
+from harness.reports.comparison import means_figure
 from harness.reports.means import MeansColumn, paper_means_table
 from harness.reports.pair_tests import PairTestColumn
 
@@ -62,6 +64,13 @@ def test_a_total_is_not_taken_for_a_mean() -> None:
     table = pair_tests.tests_table(comparison)
     assert table.rows[0][4].value == 0.5
     assert said in table.notes and table.notes[0].startswith("Two-sided paired t-test")
+
+
+def test_one_run_has_no_diamond(evaluation: Evaluation) -> None:
+    assert means_figure(evaluation).caption.endswith("protocol arqmath-task1; diamond: the best")
+    figure = means_figure(replace(evaluation, scores=evaluation.scores[:1]))
+    assert figure.caption.endswith("protocol arqmath-task1")
+    assert 'class="f1"' not in figure.svg
 
 
 def test_a_table_of_tests_fits_a_page(evaluation: Evaluation) -> None:

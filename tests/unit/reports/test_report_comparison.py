@@ -17,7 +17,7 @@ from harness.experiments.evaluate import compare as compare_runs
 from harness.experiments.task import task
 from harness.render.model import Figure, Prose, Table
 from harness.render.write import Report, render_markdown
-from harness.reports.comparison import by_group, comparison_headline, means_figure
+from harness.reports.comparison import by_group, comparison_headline
 from harness.reports.comparison import report as report_on
 from harness.reports.means import comparison_means_table
 from harness.reports.means import paper_means_table as paper_table
@@ -115,9 +115,6 @@ def test_a_single_run_is_never_called_the_best(make: Make) -> None:
     report = report_of(single, None)
     assert {mark for table in report.tables() for row in table.rows for cell in row for mark in cell.marks} == set()
     assert "best" not in render_markdown(report)
-    figure = means_figure(single)
-    assert "best" not in figure.caption and 'class="f1"' not in figure.svg  # no diamond
-    assert means_figure(make(a=[GOOD] * 12, b=[BAD] * 12)[0]).caption.endswith("protocol plain; diamond: the best")
 
 
 def test_the_result_stands_before_the_protocol(make: Make) -> None:
