@@ -474,7 +474,7 @@ def corrected_test(comparison: Comparison) -> str:
     """Returns `Comparison.correction` without other tests than the corrected one, for tables without their column."""
     if comparison.test == "randomization":
         return comparison.correction
-    return "; ".join(said for said in comparison.correction.split("; ") if "randomization test" not in said)
+    return "; ".join(said for said in comparison.correction.split("; ") if "randomization tests" not in said)
 
 
 def with_cluster_note(comparison: Comparison, cluster: str) -> Comparison:
@@ -496,6 +496,5 @@ def _describe(plan: Comparison, rows: Sequence[PairDifference], strata: Mapping[
     errors = [row.p_randomization_error for row in rows if row.p_randomization_error is not None]
     if not errors:
         return f"{words}; randomization tests are exact"
-    which = counted_text(len(errors), "randomization test draws", "randomization tests draw")
-    which = "randomization tests draw" if len(errors) == len(rows) else which
+    which = "randomization tests draw" if len(errors) == len(rows) else f"{len(errors)} randomization tests draw"
     return f"{words}; {which} {plan.permutations:,} sign flips, standard error of p at most {max(errors):.2g}"
