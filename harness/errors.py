@@ -55,6 +55,17 @@ def counted_text(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
+def capitalised(text: str) -> str:
+    """Returns text that begins a sentence.
+
+    Examples
+    --------
+    >>> capitalised("two-sided tests by SciPy")
+    'Two-sided tests by SciPy'
+    """
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def one_of(names: Sequence[str]) -> str:
     """Returns names to choose from, in words.
 

@@ -130,7 +130,7 @@ def _settings(group: str, name: str, mapping: Mapping[str, Any]) -> list[Facts]:
     hidden = (
         (*ABOUT, "_target_", "name", "title", "licence", "files")
         if group == "systems"
-        else ("title", "name", "licence", "files", *(["hydra"] if group == "sweeps" else []))
+        else ("title", "name", "licence", "files", *{"sweeps": ["hydra"], "papers": ["state"]}.get(group, []))
     )
     says = comments(entries.GROUPS[group].folder, name)
     made = settings_of(str(mapping.get("_target_", ""))) if group == "systems" else {}

@@ -11,20 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import (
-    CollectionName,
-    CorpusName,
-    Edition,
-    Format,
-    Formats,
-    Judgments,
-    Keys,
-    Measures,
-    ProtocolName,
-    Quiet,
-    TopicFile,
-    to_report_folder,
-)
+from harness.cli.options import Formats, to_report_folder
 from harness.cli.plugin_commands import TASKS, in_panel
 from harness.cli.score import ScoreCommand
 from harness.cli.scoring_options import (
@@ -33,7 +20,7 @@ from harness.cli.scoring_options import (
     find_readers,
     log_private_judgments,
     measure_list,
-    note_unless,
+    with_scoring_options,
 )
 from harness.cli.written_files import chosen_formats
 from harness.errors import HarnessError
@@ -58,17 +45,10 @@ Places = Annotated[
 
 
 @in_panel(TASKS, cls=ScoreCommand)
+@with_scoring_options("runs", "as_json", "redact")
 def leaderboard(
+    asked: ScoringOptions,
     places: Places = None,
-    collection: CollectionName = None,
-    qrels: Judgments = None,
-    topics: TopicFile = None,
-    edition: Edition = None,
-    protocol: ProtocolName = None,
-    format: Format = None,
-    measures: Measures = None,
-    keys: Keys = None,
-    corpus: CorpusName = None,
     server: Annotated[
         str | None, typer.Option(metavar="URL", help="Address of a lab's server, whose leaderboard is shown.")
     ] = None,
@@ -100,7 +80,6 @@ def leaderboard(
             "--final", help="Rank the primary runs of a private lab that has ended, by its held-out topics if any."
         ),
     ] = False,
-    quiet: Quiet = False,
 ) -> None:
     """Rank runs of a lab or a folder: groups that do not differ, intervals of ranks and means."""
     from harness.labs.board_sources import files_source, final_source, lab_source
@@ -109,12 +88,9 @@ def leaderboard(
     from harness.render.write import first_page
     from harness.store.provenance import provenance
 
-    note = note_unless(quiet)
+    note, asked = asked.note, replace(asked, json=as_json, redact=redact)
     chosen = chosen_formats(formats)
     labs, others, address = _places(places or (), server)
-    asked = ScoringOptions(
-        [], collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
-    )
     options = ("collection", "qrels", "topics", "edition", "protocol", "format", "measures", "keys", "corpus")
     given = {f"--{name}": getattr(asked, name) for name in options}
     given |= {"--main": main, "--baseline": baseline, "--alpha": alpha, "--redact": redact or None}
@@ -127,7 +103,7 @@ def leaderboard(
     if not others and (told := [name for name, value in given.items() if value is not None]):
         raise HarnessError(f"{told[0]}: {labs[0] / LAB} says this for the lab's runs; leave it out")
     drawn = LeaderboardSettings(resamples=resamples, seed=seed)
-    unscored = others if collection is None and qrels is None else []  # else who reads the run says it
+    unscored = others if asked.collection is None and asked.qrels is None else []  # else who reads the run says it
     if absent := [place for place in unscored if "=" not in place and not os.path.exists(place)]:  # noqa: PTH110
         raise HarnessError(f"{absent[0]}: no such lab, folder or run file")
     if final and others:

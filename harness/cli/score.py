@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from harness.experiments.joint import JointEvaluation
     from harness.render.model import Table
     from harness.scoring.compare import Comparison
+    from harness.scoring.unjudged import UnjudgedBounds
 
 
 _ROLES = ("original", "new", "baseline-original", "baseline-new")
@@ -71,6 +72,7 @@ def score(
         _finish_jointly(asked, evaluate_on_collections(asked), None, written)
         return
     evaluation = evaluate_options(replace(asked, lines=unjudged or written.output is not None))
+    bounds = _bounds(evaluation, unjudged)
     if asked.redact:
         if per_topic:
             raise HarnessError("--per-topic and --redact: say one of them; values of topics reveal judgments")
@@ -87,7 +89,7 @@ def score(
     for run, by_measure in evaluation.tie_spans().items():
         if spans := ", ".join(f"{label(measure)} {span}" for measure, span in by_measure.items()):
             asked.note(f"ties: {run}: {spans}, depending on the order of tied results")
-    _print_unjudged(evaluation, None, unjudged)
+    _print_unjudged(evaluation, None, bounds)
     _finish(asked, evaluation, None, written, unjudged)
 
 
@@ -172,7 +174,7 @@ def compare(
         _finish_jointly(asked, joint, test_runs(joint), written)
         return
     evaluation = evaluate_options(replace(asked, lines=unjudged or written.output is not None))
-    comparison = test_runs(evaluation)
+    bounds, comparison = _bounds(evaluation, unjudged), test_runs(evaluation)
     if asked.redact:
         _finish_redacted(asked, evaluation, written)
         return
@@ -180,7 +182,7 @@ def compare(
         _print_means(evaluation, asked)
         print_line("")
         _print_tests(comparison, evaluation.scores[0].protocol.label)
-    _print_unjudged(evaluation, comparison, unjudged)
+    _print_unjudged(evaluation, comparison, bounds)
     _finish(asked, evaluation, comparison, written, unjudged)
 
 
@@ -239,11 +241,13 @@ def _print_means(evaluation: Evaluation, asked: ScoringOptions) -> None:
 
 
 def _print_tests(comparison: Comparison, label: Callable[[str], str]) -> None:
-    from harness.reports.pair_tests import correction_name, equivalence_table, tests_table
+    from harness.reports.pair_tests import correction_name, equivalence_table, not_means, tests_table
 
     out_table(table_lines(tests_table(comparison, label, form="command")))
     said = "* significant" if any(row.marked for row in comparison.rows) else "none is significant"
     out_wrapped(f"{said} after {correction_name(comparison)}: {comparison.correction}")
+    for line in not_means((row.measure for row in comparison.rows), label):
+        out_wrapped(line)
     if comparison.equivalence:
         print_line("")
         print_table(equivalence_table(comparison, label))
@@ -307,12 +311,18 @@ def _check_unjudged(asked: ScoringOptions, unjudged: bool, other: bool) -> None:
         raise HarnessError("--unjudged: prints tables; leave out --json, --per-topic, --reproduction")
 
 
-def _print_unjudged(evaluation: Evaluation, comparison: Comparison | None, unjudged: bool) -> None:
-    if not unjudged:
-        return
-    from harness.reports.unjudged import bounds_table, order_table, unjudged_bounds
+def _bounds(evaluation: Evaluation, unjudged: bool) -> UnjudgedBounds | None:
+    """Returns the bounds if they are asked for; refuses judgments that have none before a mean is printed."""
+    from harness.reports.unjudged import unjudged_bounds
 
-    bounds = unjudged_bounds(evaluation)
+    return unjudged_bounds(evaluation) if unjudged else None
+
+
+def _print_unjudged(evaluation: Evaluation, comparison: Comparison | None, bounds: UnjudgedBounds | None) -> None:
+    if bounds is None:
+        return
+    from harness.reports.unjudged import bounds_table, order_table
+
     print_line("")
     print_table(bounds_table(evaluation, bounds))
     if len(evaluation.scores) > 1:

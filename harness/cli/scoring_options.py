@@ -116,7 +116,7 @@ def with_scoring_options(*without: str) -> Callable[[Callable[..., None]], Calla
         @wraps(function)
         def command(*placed: Any, **given: Any) -> None:  # noqa: ANN401  (the values of any options)
             given |= dict(zip((each.name for each in parameters), placed, strict=False))
-            asked = _options(**{name: given.pop(name) for name in list(given) if name in shared})
+            asked = _options(**{"runs": [], **{name: given.pop(name) for name in list(given) if name in shared}})
             function(asked, **given)
 
         parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*first, *own, *last)]
@@ -146,13 +146,13 @@ def evaluate_options(asked: ScoringOptions) -> Evaluation:
         raise HarnessError("--collection: several collections are for score and compare; name one here")
     names, paths = labelled(asked.runs)
     this_task = _task(asked)
+    evaluation = evaluate_runs(this_task, *paths, names=names, format=asked.format, lines=asked.lines)
     made = [made_on(sidecar_path(path)) for path in paths] if asked.corpus is None else []
     for name in dict.fromkeys(made):
         if name in config.names("corpus") and (lost := _lost(name, this_task, counts=not asked.redact)):
             many = made.count(name)
             were = f"{paths[made.index(name)]} was" if many == 1 else f"{many} runs were"
             asked.note(f"{were} made on corpus {name}{lost}; --corpus {name} restricts the judgments to its documents")
-    evaluation = evaluate_runs(this_task, *paths, names=names, format=asked.format, lines=asked.lines)
     if (said := evaluation.coverage_sentence()) and not (asked.json or asked.redact):
         print_line(said)
     # What is said of results without a key or judgment, or of ties, tells what is judged.

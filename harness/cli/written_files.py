@@ -96,7 +96,7 @@ class WrittenFiles:
             return
         from harness.reports.comparison import differences_figure, means_figure
         from harness.reports.means import paper_means_table
-        from harness.reports.pair_tests import tests_table
+        from harness.reports.pair_tests import paper_tests_table
 
         label = evaluation.scores[0].protocol.label
         if self.latex is not None:
@@ -106,7 +106,8 @@ class WrittenFiles:
             means = paper_means_table(evaluation, comparison, columns=shown, decimals=decimals, order=self.order or "")
             _write_latex(self.latex, [means], tell)
         if self.latex_tests is not None and comparison is not None:
-            _write_latex(self.latex_tests, [tests_table(comparison, label)], tell)
+            _write_latex(self.latex_tests, [paper_tests_table(comparison, label)], tell)
+            tell("a report (-o FOLDER) has effect sizes, Holm, randomization tests and detectable differences besides")
         if self.figure is not None:
             drawn = means_figure(evaluation) if comparison is None else differences_figure(evaluation, comparison)
             _write_figure(self.figure, drawn, tell)

@@ -217,8 +217,12 @@ def compare_jointly(
         raise HarnessError(f"compare: expected two or more runs with results for each of {', '.join(evaluation.parts)}")
     strata, clusters = evaluation.groups()
     comparison = test(scores, baseline, measures=measures or evaluation.measures, clusters=clusters, strata=strata)
-    names = dict.fromkeys(part.task.collection.cluster for part in evaluation.parts.values())
-    return comparison if clusters is None else with_cluster_note(comparison, " or ".join(filter(None, names)))
+    names = {name: part.task.collection.cluster for name, part in evaluation.parts.items()}
+    if clusters is None:
+        return comparison
+    apart = [name for name, cluster in names.items() if not cluster]
+    noted = with_cluster_note(comparison, " or ".join(dict.fromkeys(filter(None, names.values()))))
+    return replace(noted, correction=f"{noted.correction} and each topic of {', '.join(apart)}") if apart else noted
 
 
 def heterogeneity(evaluation: JointEvaluation, comparison: Comparison) -> list[StratifiedTest]:

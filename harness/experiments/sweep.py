@@ -59,11 +59,16 @@ class SweepPoint:
     values: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
-    def text(self, also: Collection[str] = ()) -> str:
-        """Returns the swept system, parameters and `also` in one line, or all overrides if none of these is swept."""
+    def text(self, spell: Callable[[str], str] = str, also: Collection[str] = ()) -> str:
+        """Returns the swept system, parameters and `also` in one line, or all overrides if none of these is swept.
+
+        Parameters
+        ----------
+        spell : how values are written.
+        """
         named = {*also, "system"}
         swept = {name: value for name, value in self.overrides.items() if "." in name or name in named}
-        return ", ".join(f"{name}={value}" for name, value in (swept or self.overrides).items())
+        return ", ".join(f"{name}={spell(value)}" for name, value in (swept or self.overrides).items())
 
 
 def write_point(folder: Path, point: SweepPoint) -> None:
@@ -324,6 +329,6 @@ def failure_lines(points: Sequence[SweepPoint]) -> list[str]:
     varied = [name for name, times in Counter(name for name, _ in values).items() if times > 1]
     for point in points:
         if point.error:
-            failed.setdefault(point.error, []).append(point.text(varied))
+            failed.setdefault(point.error, []).append(point.text(also=varied))
     more = {why: f" and {counted_text(len(at) - 1, 'more point')}" if at[1:] else "" for why, at in failed.items()}
     return [f"{at[0]}{more[why]}: {why}" for why, at in failed.items()]

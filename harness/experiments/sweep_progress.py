@@ -17,7 +17,7 @@ from harness.io.console import clock, in_time, log_line
 from harness.io.files import write_atomic
 
 FILE = "points.progress"  # in the folder of the sweep: a line of JSON for each point that ended
-_POLL = 0.3  # seconds
+_POLL = 0.05  # seconds; a line should come before those of the next point
 _OVERRIDE = "override /hydra/sweeper"  # in the defaults of a sweep's file
 
 

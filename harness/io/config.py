@@ -93,6 +93,11 @@ def folders() -> tuple[Path, ...]:
     return tuple(folder for folder, _ in _folders())
 
 
+def own_folders() -> tuple[Path, ...]:
+    """Returns the configuration folders of the harness and of the user, without those of packages."""
+    return tuple(folder for folder, owner in _folders() if owner in (_OURS, ""))
+
+
 def _folders() -> list[tuple[Path, str]]:
     """Returns pairs of folder and owner: the harness or a distribution; empty for the user's folder."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from harness.errors import HarnessError
@@ -300,7 +300,9 @@ def leaderboard_from_json(data: object, where: str = "leaderboard") -> Leaderboa
         raise HarnessError(
             f"{where}: schema is {schema[0]!r:.60} version {schema[1]!r:.20}, expected {SCHEMA!r} {VERSION}"
         )
-    added = {each.name for each in COLUMNS if "data" in each.where}
-    for key in ("ranked", "others") if added else ():
-        content[key] = [{name: value for name, value in run.items() if name not in added} for run in content[key]]
+    # Columns that a package adds, on this machine or on a server, say nothing that a board is computed from.
+    known = {each.name for each in fields(LeaderboardRow)}
+    for key in ("ranked", "others"):
+        if isinstance(runs := content.get(key), list):
+            content[key] = [{name: run[name] for name in run if name in known} for run in runs]
     return checks.typed(Leaderboard, content, where)

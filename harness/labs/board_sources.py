@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.collections.collection import Collection
 from harness.collections.load import load_collection
-from harness.errors import HarnessError
+from harness.errors import HarnessError, capitalised
 from harness.experiments.evaluate import Evaluation, inputs
 from harness.experiments.redacted_scores import LEFT_OUT, step_of
 from harness.labs.journal import Event
@@ -56,7 +56,7 @@ def files_source(evaluation: Evaluation, settings: LeaderboardSettings) -> Board
     ]
     board_settings = replace(settings, clusters=collection.clusters(), cluster=collection.cluster)
     said = "" if settings.private else evaluation.coverage_sentence()
-    remarks = (*([f"{said[0].upper()}{said[1:]}."] if said else []), *collection.notes)
+    remarks = (*([f"{capitalised(said)}."] if said else []), *collection.notes)
     files = inputs(evaluation).files
     if settings.private:
         step = step_of(evaluation.scores)

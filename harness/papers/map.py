@@ -138,8 +138,8 @@ def paper_rows(paper: Paper) -> dict[tuple[str, str], PaperRow]:
         collections.setdefault(at, {place.partition("/")[0]: place for place in places})
         run[at] = row.run
         names[at] = (row.label, row.short, *((row.run_name,) if row.system else ()))
-    for cell, other in paper.same_run:
-        at, there = ((each.table, labels[each.table, each.group, each.system]) for each in (cell, other))
+    same = [[(each.table, labels[each.table, each.group, each.system]) for each in pair] for pair in paper.same_run]
+    for at, there in same * len(same):  # the row of one run may stand for that of a third
         if at not in listed and at in run and there in run:  # a row with a command of its own keeps its run
             run[at] = run[there]
     named = _named(set(run.values()), {each.name for each in paper.runs})

@@ -61,9 +61,11 @@ def needed_by(
     else:
         asked = dict.fromkeys(endpoint for part in configurations for endpoint, _ in asked_by(part))
         yield from (_key_needed(endpoint) for endpoint in asked)
-    for parser in dict.fromkeys(str(part["parser"]) for part in configurations if part.get("parser")):
-        where = "pip install 'mathir-harness[graphs]'" if parser == "dependency" else "manual; see harness doctor"
-        yield Needed(f"parser {parser}", where, UNKNOWN, None)  # its state is that of the packages
+    for parser, part in {str(part["parser"]): part for part in configurations if part.get("parser")}.items():
+        lines = module_lines([part])
+        extra = "amr" if parser.startswith("amrlib") else "graphs"
+        where = "; ".join(lines) or f"pip install 'mathir-harness[{extra}]'"
+        yield Needed(f"parser {parser}", where, UNKNOWN, None, "by hand" if lines else "here")
 
 
 def models_of(configurations: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -213,7 +213,7 @@ class Config:
     module : Python module with what is about this paper alone; see `Paper.own`.
     metrics : metric, as named in the cells -> its name in tables.
     archive : runs published by the authors.
-    state, states : why values are not recomputed (`checks.state`): for the paper, and by table.
+    state, states : why values are not recomputed (`checks.state`): for the paper, and by `TABLE` or `TABLE: ROW`.
     costs : metric that is measured while a run is made, as named in the cells -> what it counts.
     metric_notes : metric, as named in the cells -> remark on its definition.
     table_notes : table -> sentences on what contradicts it in the paper, shown beside values of experiments.
@@ -334,7 +334,8 @@ class Paper:
             return lack
         if available is not None and (lacking := available.lacks(cell)):
             return "needs", lacking
-        if not (text := self.config.states.get(cell.table) or self.config.state):
+        states = self.config.states
+        if not (text := states.get(_place_of_row(cell)) or states.get(cell.table) or self.config.state):
             raise HarnessError(f"{self.where}: no run recomputes {cell.place}; give the reason in key 'state'")
         return checks.state(text, self.where)
 
@@ -379,7 +380,7 @@ def load_paper(key: str) -> Paper:
         raise HarnessError(f"{where}: key 'key' is {mapping['key']!r}, expected {key!r}, the name of the file")
     cells = _read_cells(key)
     runs = () if parsed.archive is None else tuple(_archived_runs(parsed.archive, where))
-    _check_states(parsed, {cell.table for cell in cells}, where)
+    _check_states(parsed, cells, where)
     _check_experiments(parsed, {cell.table for cell in cells}, where)
     _check_runs(parsed, {run.name for run in runs}, where)
     if parsed.archive is not None and parsed.scored is not None:
@@ -442,14 +443,19 @@ def _archived_runs(archive: Archive, where: str) -> list[ArchivedRun]:
     return out
 
 
-def _check_states(parsed: Config, tables: Collection[str], where: str) -> None:
-    """Raises HarnessError for a fault in a paper's `state` (required without an archive) or `states` (by table)."""
+def _place_of_row(cell: PublishedCell) -> str:
+    return f"{cell.table}: {cell.system}"
+
+
+def _check_states(parsed: Config, cells: Collection[PublishedCell], where: str) -> None:
+    """Raises HarnessError for a fault in a paper's `state` (required without an archive) or `states` (by place)."""
+    tables, rows = {cell.table for cell in cells}, set(map(_place_of_row, cells))
     if parsed.state is not None or parsed.archive is None:
         checks.state(parsed.state, where)
-    for table, text in parsed.states.items():
-        if table not in tables:
-            raise HarnessError(f"{where}: states: table {table!r} is unknown; {suggestion(str(table), tables)}")
-        checks.state(text, f"{where}: states: {table}")
+    for place, text in parsed.states.items():
+        if place not in tables | rows:
+            raise HarnessError(f"{where}: states: table {place!r} is unknown; {suggestion(str(place), tables)}")
+        checks.state(text, f"{where}: states: {place}")
 
 
 def _check_experiments(parsed: Config, tables: Collection[str], where: str) -> None:

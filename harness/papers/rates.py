@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated
 
-from harness.errors import HarnessError
 from harness.io import checks, config
 from harness.io.checks import Words
 from harness.io.files import data_root, read_bytes
@@ -157,13 +157,9 @@ class Data:
 class HourPrice:
     """Dollars for an hour of a device, the offer that they are from, and its date."""
 
-    dollars: float
+    dollars: Annotated[float, checks.check_number]
     source: Words
     date: Words
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.dollars < float("inf"):
-            raise HarnessError(f"key 'dollars' is {self.dollars!r}, expected dollars for an hour, from 0 up")
 
     def __str__(self) -> str:
         return f"{self.dollars:g} dollars ({self.source}, {self.date})"
@@ -185,8 +181,8 @@ def prices() -> Prices:
     HarnessError
         The file has a fault; the line names it.
     """
-    there = [file for folder in config.folders() if (file := folder / "paper" / "costs" / "prices.yaml").is_file()]
-    path = there[1] if len(there) > 1 else there[0]
+    at = [folder / "paper" / "costs" / "prices.yaml" for folder in config.own_folders()]
+    path = [file for file in at if file.is_file()][-1]
     return checks.typed(Prices, config.read_file(path), str(path))
 
 

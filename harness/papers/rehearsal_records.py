@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 
 from harness.errors import format_error
@@ -117,9 +118,12 @@ def marked(needs: str, version: str) -> str:
     --------
     >>> marked("needs the model m (hub): harness fetch m", "0.1.0")
     'needs the model m (hub) (rehearsed at 0.1.0): harness fetch m'
+    >>> marked("the model m (no key: set KEY)", "0.1.0")
+    'the model m (no key: set KEY) (rehearsed at 0.1.0)'
     """
-    what, colon, command = needs.partition(": ")
-    return f"{what} (rehearsed at {version}){colon}{command}" if version else needs
+    depths = accumulate((char == "(") - (char == ")") for char in needs)
+    at = next((at for at, depth in enumerate(depths) if not depth and needs[at : at + 2] == ": "), len(needs))
+    return f"{needs[:at]} (rehearsed at {version}){needs[at:]}" if version else needs
 
 
 def now(tables: str, row: str, scale: str, digest: str, systems: Iterable[str]) -> Rehearsed:

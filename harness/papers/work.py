@@ -28,6 +28,7 @@ _FLOAT = 4e-6  # MB a number of a vector
 _MIB = 1.048576  # MB
 # Settings of graph encoders that change the search alone, so that trained models and vectors are shared.
 _OF_SEARCH = ("strategy", "precision", "candidates", "ef", "depth", "together", "maxsim", "pictured", "name", "title")
+_LINEARISED = ("parser", "formulas", "model", "task", "of", "posts")  # what the texts of documents depend on
 # Of a graph encoder, the share of a training pair's time that encoding one graph takes: at most half, as a pair is two
 # graphs, each with a backward pass too.
 _OF_A_PAIR = Range(0.0, 0.5)
@@ -39,7 +40,7 @@ class WorkStep:
 
     Attributes
     ----------
-    key : equal for steps that are done once, whatever number of runs needs them.
+    key : equal for steps that are done once, whatever number of runs needs them; names the corpus if it is read.
     hours : of one CPU core; None if not known.
     origin : where its rate is from.
     gpu : hours on one GPU, in words.
@@ -110,7 +111,7 @@ def _of_part(part: Mapping[str, Any]) -> Callable[[Mapping[str, Any], PlannedRun
 def _unknown_work(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     kind = str(part.get("_target_", "")).rpartition(".")[2]
     count = data().corpora[run.corpus].range
-    yield WorkStep(_key(kind), f"the work of {kind} ({run.system})", count, "documents", None, UNKNOWN)
+    yield WorkStep(_key(kind, run.corpus), f"the work of {kind} ({run.system})", count, "documents", None, UNKNOWN)
 
 
 def _hours_at_rate(count: Range, rate: str, factor: float = 1.0) -> Range:
@@ -159,7 +160,7 @@ def _bi_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     if isinstance(tuned, Mapping):
         yield _tuning(name, tuned, part)
     written = run.configuration.get("view") if "llm" in run.configuration else None  # the text of a document
-    view = [written, part.get("view", "latex"), views, part.get("prefixes"), tuned]
+    view = [run.corpus, written, part.get("view", "latex"), views, part.get("prefixes"), tuned]
     disk = count.times(model.width * _FLOAT) if model.width else None
     if name in config.names("llm"):
         title, origin = f"keep the vectors of {name}", "vectors x dimensions x 4 bytes"
@@ -224,7 +225,9 @@ def _lexical(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     size = counts.range.by(data().rates["index-text-size"].range)
     rate, memory = data().rates["index-text"], data().rates["memory-text"].measured[0].amount
     inner = [part] if "parts" not in part else list(part["parts"].values())
-    key = _key("index", sorted(_key(each.get("view"), each.get("document"), each.get("smart")) for each in inner))
+    key = _key(
+        "index", run.corpus, sorted(_key(each.get("view"), each.get("document"), each.get("smart")) for each in inner)
+    )
     # The range of the size holds that of the rate, so that the factor is not applied twice.
     seconds_each = [each.amount / each.of for each in rate.measured]
     hours = Range(size.low * min(seconds_each), size.high * max(seconds_each)).times(1 / _HOUR)
@@ -238,19 +241,21 @@ def _structural(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     hours = _hours_at_rate(count, "read-formulas") + _hours_at_rate(count, "index-formulas")
     origin = "; ".join(data().rates[name].origin for name in ("read-formulas", "index-formulas"))
     disk = count.by(data().rates["index-formulas-size"].range)
-    yield WorkStep(_key("formulas"), "read and index formula trees", count, "formulas", hours, origin, NO_GPU, disk)
+    yield WorkStep(
+        _key("formulas", run.corpus), "read and index formula trees", count, "formulas", hours, origin, NO_GPU, disk
+    )
 
 
 def _linearised(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     posts = data().corpora[run.corpus].posts
     parsed = Range(posts, posts)
-    yield WorkStep(
-        _key("parse", part.get("parser")), f"parse posts ({part.get('parser')})", parsed, "posts", None, UNKNOWN
-    )
+    key = _key("parse", run.corpus, part.get("parser"))
+    yield WorkStep(key, f"parse posts ({part.get('parser')})", parsed, "posts", None, UNKNOWN)
     name, counts = str(part.get("model")), data().corpora[run.corpus]
     hours, origin = _encoding(_model_rates(name), counts.texts, counts.range)
     title, disk = f"encode linearised graphs by {name}", counts.range.times(_model_rates(name).width * _FLOAT)
-    yield WorkStep(_key("linearised"), title, counts.range, counts.texts, hours, origin, UNKNOWN, disk)
+    key = _key("linearised", run.corpus, {name: part.get(name) for name in _LINEARISED})
+    yield WorkStep(key, title, counts.range, counts.texts, hours, origin, UNKNOWN, disk)
 
 
 def _graphs(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
@@ -268,8 +273,8 @@ def _graphs(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     kind, printed = "AMR", f"{UNKNOWN} ({data().printed['amr']})"
     if part.get("parser") == "dependency":
         kind, printed = "dependency", NO_GPU
-    yield WorkStep(_key(kind), f"make {kind} graphs of posts", posts, "posts", None, UNKNOWN, printed, size)
-    key = _key({name: value for name, value in part.items() if name not in _OF_SEARCH})
+    yield WorkStep(_key(kind, run.corpus), f"make {kind} graphs of posts", posts, "posts", None, UNKNOWN, printed, size)
+    key = _key({name: value for name, value in part.items() if name not in _OF_SEARCH}, run.corpus)
     rate = data().rates["train-graphs"]
     if isinstance(training, Mapping):
         pairs, most = sample * (1 - float(training.get("validation", 0))), int(training["epochs"])

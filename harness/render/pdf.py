@@ -41,8 +41,10 @@ def in_fonts(char: str) -> bool:
 
 
 def render_drawing(drawing: str, name: str, shape: str) -> str | bytes:
-    """Renders a drawing in one of `SHAPES`; raises HarnessError as `render_pdf`, unless it is SVG."""
-    return drawing if shape == ".svg" else render_pdf(drawing, name, "png" if shape == ".png" else "pdf")
+    """Renders a drawing in one of `SHAPES`; raises HarnessError as `render_pdf`, of which SVG needs no Typst."""
+    if shape == ".svg":
+        return svg.stand_alone(drawing, name)
+    return render_pdf(drawing, name, "png" if shape == ".png" else "pdf")
 
 
 def render_pdf(drawing: str, name: str, form: Literal["pdf", "png"] = "pdf") -> bytes:

@@ -49,13 +49,13 @@ _RULES = (
     + ".fig .box{fill:var(--c0);fill-opacity:.16;stroke:var(--c0);stroke-width:1.4}.fig .dot{fill-opacity:.5}"
     ".fig .l1{fill:var(--c0);fill-opacity:.16}.fig .l2{fill:var(--c0);fill-opacity:.42}.fig .l3{fill:var(--c0)}"
 )
+_FONTS = f"font:{FONT:g}px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
 STYLE = (
-    f".fig{{{';'.join(f'--{name}:{colour}' for name, colour in LIGHT.items())};"
-    f"font:{FONT:g}px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif}}"
+    f".fig{{{';'.join(f'--{name}:{colour}' for name, colour in LIGHT.items())};{_FONTS}}}"
     f"@media screen and (prefers-color-scheme:dark){{.fig{{{_DARK}}}}}{_RULES}"
 )
 # Style for renderers without CSS variables and colour schemes.
-LIGHT_STYLE = re.sub(r"var\(--(\w+)\)", lambda found: LIGHT[found[1]], _RULES)
+LIGHT_STYLE = f".fig{{{_FONTS}}}" + re.sub(r"var\(--(\w+)\)", lambda found: LIGHT[found[1]], _RULES)
 
 ELEMENTS = {"svg", "title", "desc", "style", "defs", "pattern", "g", "rect", "line", "circle", "path", "text"}
 ATTRIBUTES = {"x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r", "d", "width", "height", "viewBox", "id", "class"}
@@ -292,3 +292,15 @@ def check(svg: str, name: str) -> str:
             if key not in ATTRIBUTES or ("url" in value.lower() and key not in {"id", "class"} and not reference):
                 raise HarnessError(f"figure {name}: attribute {key!r} is not allowed")
     return svg
+
+
+def stand_alone(drawing: str, name: str) -> str:
+    """Returns a drawing for a file of its own, in literal light colours: most programs but browsers show CSS variables
+    as black.
+
+    Raises
+    ------
+    HarnessError
+        As `check`.
+    """
+    return check(drawing, name).replace(STYLE, LIGHT_STYLE, 1)

@@ -234,7 +234,7 @@ def draw(report: Content, folder: Path, formats: Iterable[str] = DEFAULT) -> Dra
     if {"md", "tex", "pdf"} & {*wanted}:
         from harness.render import svg
 
-        files |= {folder / "figures" / f"{figure.id}.svg": svg.check(figure.svg, figure.id) for figure in figures}
+        files |= {folder / "figures" / f"{figure.id}.svg": svg.stand_alone(figure.svg, figure.id) for figure in figures}
     if "tex" in wanted:
         from harness.render.latex import render_table
 

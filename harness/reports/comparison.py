@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 from types import MappingProxyType
 
-from harness.errors import counted_text
+from harness.errors import capitalised, counted_text
 from harness.experiments.evaluate import Evaluation, compare, inputs
 from harness.io.arguments import checked_arguments
 from harness.io.names import in_natural_order
@@ -20,6 +20,7 @@ from harness.reports.domains import DOMAIN, domain_section
 from harness.reports.means import comparison_means_table, ranked_by_mean
 from harness.reports.pair_tests import correction_name, equivalence_table, methods_text, tests_table
 from harness.reports.parts import (
+    best_mean,
     best_words,
     counted_topics,
     equal,
@@ -37,6 +38,7 @@ from harness.reports.topics import explorer, own_corpus, topic_pages
 from harness.reports.unjudged import unjudged_section
 from harness.scoring.compare import Comparison, PairDifference
 from harness.scoring.comparison_files import to_json
+from harness.scoring.equivalence import ESTABLISHED
 from harness.scoring.letters import groups_not_different
 from harness.scoring.measures import shown_decimals
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
@@ -106,20 +108,21 @@ def report(
 
 
 def equivalence_section(comparison: Comparison | None, label: Callable[[str], str]) -> Section | None:
-    """Returns the tests of equivalence, with intervals against the margin for each measure; None without a margin."""
+    """Returns the tests within a margin, with intervals against it for each measure; None without a margin."""
     if comparison is None or not comparison.equivalence:
         return None
     blocks: list[Block] = [equivalence_table(comparison, label)]
     for measure in dict.fromkeys(test.measure for test in comparison.equivalence):
         tests = [test for test in comparison.equivalence if test.measure == measure][: figures.MOST_ROWS]
         rows = [
-            (f"{test.a} - {test.b}", test.difference, test.ci_low, test.ci_high, test.outcome in ("equivalent", "both"))
+            (f"{test.a} - {test.b}", test.difference, test.ci_low, test.ci_high, test.outcome in ESTABLISHED)
             for test in tests
         ]
         drawing = figures.dot_interval(rows, f"difference in {label(measure)}", margin=tests[0].margin)
-        caption = f"Differences in {label(measure)} against the margin of {tests[0].margin:g}; bold: within it"
+        caption = f"Differences in {label(measure)} against the margin of {tests[0].margin:g}; bold: "
+        caption += "within it" if tests[0].kind == "equivalence" else "not worse by it"
         blocks.append(Figure(f"equivalence-{slug(measure)}", caption, drawing))
-    return Section("Equivalence", tuple(blocks))
+    return Section(capitalised(comparison.equivalence[0].kind), tuple(blocks))
 
 
 def _methods_section(comparison: Comparison | None) -> Section | None:
@@ -142,7 +145,7 @@ def comparison_headline(evaluation: Evaluation) -> str:
 def _results_section(evaluation: Evaluation, comparison: Comparison | None, pairs: Comparison | None) -> Section:
     """Returns how far the best run is ahead and what of the corpus is missing, a figure, the means, and the tests."""
     said = evaluation.coverage_sentence()
-    lines = (*_lead(evaluation, pairs), *([f"{said[0].upper()}{said[1:]}."] if said else []))
+    lines = (*_lead(evaluation, pairs), *([f"{capitalised(said)}."] if said else []))
     drawn, *tests = _figures(evaluation, comparison)
     text: tuple[Block, ...] = (Prose(lines),) if lines else ()
     return Section("Results", (*text, drawn, comparison_means_table(evaluation, comparison), *tests))
@@ -192,14 +195,14 @@ def means_figure(evaluation: Evaluation) -> Figure:
     measure = first.measures[0]
     label = first.protocol.label(measure)
     ranked = ranked_by_mean(evaluation.scores)
-    best, clusters = ranked[0].aggregate(measure), evaluation.task.collection.clusters()
+    best, clusters = best_mean(ranked, measure), evaluation.task.collection.clusters()
     drawn = [
         (scores.run, mean := scores.aggregate(measure), *mean_interval(scores, measure, clusters), equal(mean, best))
         for scores in ranked[: figures.MOST_ROWS]
     ]
     some = _some(len(drawn), len(evaluation.scores), "run", "the best ")
     where = f"{first.collection}, edition {first.edition}, protocol {first.protocol.name}"
-    caption = f"Mean {label} of runs{some}; {where}; diamond: the best"
+    caption = f"Mean {label} of runs{some}; {where}" + ("" if math.isnan(best) else "; diamond: the best")
     return Figure("means", caption, figures.dot_interval(drawn, f"{label}, 95% interval over topics", zero=False))
 
 
@@ -430,5 +433,5 @@ def _limitations_section(evaluation: Evaluation) -> Section:
     )
     lines, ties = ties_table(evaluation.bounds, first.protocol)
     if unknown := tie_caution(evaluation.scores):
-        lines.append(f"{unknown[0].upper()}{unknown[1:]}.")
+        lines.append(f"{capitalised(unknown)}.")
     return Section("Limitations", (table, Prose((*lines, *evaluation.warnings)), *ties))

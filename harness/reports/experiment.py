@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, fields, replace
 
-from harness.errors import counted_text
+from harness.errors import capitalised, counted_text
 from harness.experiments.experiment import FULL, Labels, labels_text
 from harness.experiments.overrides import override_key
 from harness.experiments.results import POOLED, ExperimentResults, Outcome, Tested
@@ -88,7 +88,7 @@ def _section_with_scale(section: Section, said: str) -> Section:
     """Returns the section with the scale noted below each of its tables."""
     if not said:
         return section
-    line = f"{said[0].upper()}{said[1:]}."
+    line = f"{capitalised(said)}."
 
     def noted(block: Block) -> Block:
         if isinstance(block, Table):

@@ -14,6 +14,7 @@ from harness.render import figures
 from harness.render.model import Cell, Column, Figure, Prose, Section, Table, number_cell, slug
 from harness.render.svg import SERIES
 from harness.render.write import Report
+from harness.reports.comparison import equivalence_section
 from harness.reports.means import evaluation_document
 from harness.reports.pair_tests import correction_name, methods_text, shown_p, test_marks, tests_table
 from harness.reports.parts import best_mean, best_words, equal, protocol_text, provenance_section
@@ -122,6 +123,8 @@ def joint_report(evaluation: JointEvaluation, comparison: Comparison | None = No
     if comparison is not None:
         agree = heterogeneity_table(heterogeneity(evaluation, comparison), protocol.label)
         sections.append(Section("Significance tests", (tests_table(comparison, protocol.label), agree)))
+        if (equivalent := equivalence_section(comparison, protocol.label)) is not None:
+            sections.append(equivalent)
         sections.append(Section("Methods, for a paper", (Prose((joint_methods(comparison, len(evaluation.parts)),)),)))
         records["comparison"] = comparison_records(comparison)
     sections.append(Section("Data and protocol", (protocol_text(protocol),)))

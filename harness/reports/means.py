@@ -10,7 +10,7 @@ from typing import Any
 from harness.errors import HarnessError, suggestion
 from harness.experiments.evaluate import Evaluation, evaluation_to_json
 from harness.render.model import Cell, Column, Table, number_cell
-from harness.reports.pair_tests import correction_name, test_marks
+from harness.reports.pair_tests import correction_name, not_means, test_marks
 from harness.reports.parts import best_mean, counted_topics, equal
 from harness.scoring.compare import Comparison
 from harness.scoring.measures import parse_measure, shown_decimals
@@ -138,6 +138,7 @@ def paper_means_table(
     kinds = [Column(title, kind="text" if title == "run" else "number") for title in titles]
     n = f", n = {next(iter(counted))}" if len(counted) == 1 and "n" not in chosen else ""
     notes = [f"Protocol {first.protocol.name}; edition {first.edition}{n}."]
+    notes += not_means(shown, first.protocol.label, tested=comparison is not None)
     if cells.tests and comparison is not None:
         notes.append(f"Tests: {comparison.correction}; marks after Bonferroni correction.")
     caption = f"Mean effectiveness: {evaluation.task.collection.title}"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from harness.errors import counted_text
+from harness.errors import capitalised, counted_text
 from harness.render.model import Cell, Column, Table, number_cell
-from harness.scoring.compare import Comparison, Marks, PairDifference
+from harness.scoring.compare import Comparison, Marks, PairDifference, corrected_test
 from harness.scoring.equivalence import describe_equivalence
+from harness.scoring.measures import parse_measure
 
+_NOT_MEANS = {"sum": ("totals over topics", "per topic"), "geometric": ("geometric means", "means of logarithms")}
 TEST_MARKS = ("baseline", "better", "worse", "nominally-better", "nominally-worse")
 
 
@@ -59,7 +61,7 @@ class PairTestColumn:
 
     Attributes
     ----------
-    titles : form (`command`, `report`, `experiment`, `claims`) -> title; other forms do not show the column.
+    titles : form (`command`, `paper`, `report`, `experiment`, `claims`) -> title; other forms do not show the column.
     cell : what it shows of a test.
     cells : form -> what it shows there instead.
     parts : names of its columns in CSV files, if its cells have several numbers.
@@ -88,12 +90,12 @@ def _effect(row: PairDifference) -> Cell:
 
 TESTS: list[PairTestColumn] = [
     PairTestColumn(
-        {"command": "n", "report": "n", "experiment": "n", "claims": "n"},
+        dict.fromkeys(("command", "paper", "report", "experiment", "claims"), "n"),
         lambda row: Cell(f"{row.n:,}", row.n),
         {"command": lambda row: Cell(str(row.n), row.n)},
     ),
     PairTestColumn(
-        {"command": "a - b", "report": "difference", "experiment": "difference", "claims": "difference"},
+        {"command": "a - b", **dict.fromkeys(("paper", "report", "experiment", "claims"), "difference")},
         lambda row: number_cell(row.difference, 4, test_marks(row)),
         {
             "command": lambda row: Cell(f"{row.difference:+.4f}{'*' if row.marked else ''}"),
@@ -101,7 +103,7 @@ TESTS: list[PairTestColumn] = [
         },
     ),
     PairTestColumn(
-        dict.fromkeys(("command", "report", "experiment", "claims"), "95% interval"),
+        dict.fromkeys(("command", "paper", "report", "experiment", "claims"), "95% interval"),
         lambda row: difference_interval(row.ci_low, row.ci_high),
         {
             "command": lambda row: Cell(f"[{row.ci_low:+.4f}, {row.ci_high:+.4f}]"),
@@ -114,14 +116,16 @@ TESTS: list[PairTestColumn] = [
         _effect,
         {"command": lambda row: Cell("n/a") if row.effect_size is None else _effect(row)},
     ),
-    PairTestColumn(dict.fromkeys(("command", "report", "experiment", "claims"), "p"), lambda row: shown_p(row.p)),
     PairTestColumn(
-        {"command": "Bonferroni", "report": "Bonferroni", "experiment": "Bonferroni", "claims": "p, Bonferroni"},
+        dict.fromkeys(("command", "paper", "report", "experiment", "claims"), "p"), lambda row: shown_p(row.p)
+    ),
+    PairTestColumn(
+        {**dict.fromkeys(("command", "paper", "report", "experiment"), "Bonferroni"), "claims": "p, Bonferroni"},
         lambda row: shown_p(row.p_bonferroni),
     ),
     PairTestColumn(dict.fromkeys(("command", "report", "experiment"), "Holm"), lambda row: shown_p(row.p_holm)),
     PairTestColumn(
-        dict.fromkeys(("command", "report"), "maxT"),
+        dict.fromkeys(("command", "paper", "report"), "maxT"),
         lambda row: shown_p(row.p_max_t),
         shown=lambda marks: marks == "maxT",
     ),
@@ -161,7 +165,7 @@ def _shown(form: str, marks: Marks) -> list[PairTestColumn]:
 
 def tests_table(comparison: Comparison, label: Callable[[str], str] = str, form: str = "report") -> Table:
     """Returns every test of a comparison, in its order; `label`: measure -> its name in tables."""
-    named = ("run", "against", "measure") if form == "report" else ("a", "b", "measure")
+    named = ("a", "b", "measure") if form == "command" else ("run", "against", "measure")
     columns = (*map(Column, named), *pair_columns(form, comparison.marks))
     rows = tuple(
         (Cell(row.a), Cell(row.b), Cell(label(row.measure)), *pair_cells(form, row, comparison.marks))
@@ -170,8 +174,36 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str, form:
     lacking = any(row.sd and row.detectable_corrected is None for row in comparison.rows)
     power = f"Detectable: the least difference found with a power of {comparison.power:g}, without and with Bonferroni"
     power += "; none: not even the largest possible one." if lacking else "."
-    notes = (f"{comparison.correction}.", *([power] if any(row.sd for row in comparison.rows) else []))
-    return Table("tests", "Tests", columns, rows, notes, row_headers=3)
+    correction = corrected_test(comparison) if form == "paper" else comparison.correction
+    notes = [f"{capitalised(correction)}.", *not_means((row.measure for row in comparison.rows), label)]
+    notes += [power] if form == "report" and any(row.sd for row in comparison.rows) else []
+    return Table("tests", "Tests", columns, rows, tuple(notes), row_headers=3)
+
+
+def paper_tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Table:
+    """Returns the tests for the width of a page: a note has what all rows share, a report the other columns."""
+    table = tests_table(comparison, label, "paper")
+    alike = [at for at in range(1, 4) if len({row[at].text for row in table.rows}) == 1]
+    shared = [at for at in alike if table.columns[at].title != "against" or comparison.baseline]
+    kept = [at for at in range(len(table.columns)) if at not in shared]
+    rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
+    said = ", ".join(f"{table.columns[at].title} {table.rows[0][at].text}" for at in shared)
+    return replace(
+        table,
+        columns=tuple(table.columns[at] for at in kept),
+        rows=rows,
+        notes=(*([f"All rows: {said}."] if said else []), *table.notes),
+        row_headers=sum(at < 3 for at in kept),
+    )
+
+
+def not_means(measures: Iterable[str], label: Callable[[str], str], *, tested: bool = True) -> list[str]:
+    """Returns what values of runs are, and differences where they are `tested`, by measures that are no means."""
+    names: dict[str, list[str]] = {}
+    for measure in dict.fromkeys(measures):
+        names.setdefault(parse_measure(measure).aggregate, []).append(label(measure))
+    said = {how: f"{whole}{f'; differences are {apart}' * tested}" for how, (whole, apart) in _NOT_MEANS.items()}
+    return [f"{', '.join(names[how])}: values of runs are {what}." for how, what in said.items() if how in names]
 
 
 def equivalence_table(comparison: Comparison, label: Callable[[str], str] = str) -> Table:
@@ -196,8 +228,10 @@ def equivalence_table(comparison: Comparison, label: Callable[[str], str] = str)
         )
         for row in comparison.equivalence
     )
-    notes = (f"{describe_equivalence(comparison.equivalence, comparison.family, comparison.alpha)}.",)
-    return Table("equivalence", "Tests of equivalence within a margin", columns, rows, notes, row_headers=3)
+    notes = (f"{capitalised(describe_equivalence(comparison.equivalence, comparison.family, comparison.alpha))}.",)
+    kind = comparison.equivalence[0].kind if comparison.equivalence else "equivalence"
+    caption = f"Tests of {kind} {'within' if kind == 'equivalence' else 'by'} a margin"
+    return Table("equivalence", caption, columns, rows, notes, row_headers=3)
 
 
 def methods_text(comparison: Comparison) -> str:

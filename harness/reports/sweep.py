@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from harness.errors import HarnessError, counted_text
 from harness.experiments.sweep import SweepPoint, first_label, natural, point_sort_key, same_topics, value_of
@@ -17,6 +18,7 @@ from harness.reports.sweep_figures import importance_table, many_key_figures, se
 from harness.reports.sweep_price import claim_words, price_section, search_claim
 from harness.scoring.measures import parse_measure
 from harness.store.provenance import Provenance
+from harness.systems.base import MARK
 from harness.systems.states import run_command
 
 _NOT_COMPARABLE = (
@@ -98,7 +100,7 @@ def sweep_report(
     if claim is not None:
         sections.append(price_section(claim, lambda point: _setting(point, names), tuned_on or ()))
     if failed:
-        lines = tuple(f"{point.text()}: {point.error}" for point in failed)
+        lines = tuple(f"{point.text(rounded)}: {point.error}" for point in failed)
         sections.append(Section("Failed configurations", (Prose(lines),)))
     if not tuned_on:
         sections.append(_commands_section(ranked))
@@ -137,12 +139,18 @@ def _lead_sentence(ranked: Sequence[SweepPoint], names: Sequence[str], lowest: b
 
 
 def _commands_section(points: Sequence[SweepPoint]) -> Section:
-    """Returns the command of each configuration alone, the best first."""
-    alone = (run_command([f"{name}={value}" for name, value in point.overrides.items()]) for point in points)
-    rows = tuple((Cell(point.text()), Cell(line)) for point, line in zip(points, alone, strict=True))
+    """Returns the command of each configuration alone, the best first; it makes the same run under the same name."""
+    rows = tuple((Cell(point.text(rounded)), Cell(run_command(_command_words(point)))) for point in points)
     columns = (Column("configuration"), Column("command"))
     table = Table("commands", "Commands of the configurations", columns, rows, collapsed=True)
     return Section("Commands", (table,))
+
+
+def _command_words(point: SweepPoint) -> list[str]:
+    """Returns the overrides of a point, and the name of its run, so that the system's default run is not replaced."""
+    words = [f"{name}={value}" for name, value in point.overrides.items() if name != "system.name"]
+    name = Path(next(iter(point.files), "")).stem.removesuffix(MARK) or point.overrides.get("system.name", "")
+    return words if name in ("", _names(point)["system"]) else [*words, f'system.name="{name}"']
 
 
 def _is_coverage(label: str) -> bool:
@@ -164,7 +172,7 @@ def _blank(points: Sequence[SweepPoint], labels: Sequence[str]) -> list[str]:
                 if names["protocol"]
                 else "measures that do not include"
             )
-            which = names["collection"] or point.text()
+            which = names["collection"] or point.text(rounded)
             lines[f"Left blank: {which} is scored by {by} {', '.join(lacking)}."] = None
     return list(lines)
 
@@ -217,7 +225,7 @@ def _curves(points: Sequence[SweepPoint], names: Sequence[str], label: str, lowe
             continue
         lines: dict[str, list[tuple[float, float]]] = {}
         for point, x in zip(points, at, strict=True):
-            others = ", ".join(f"{key}={point.overrides.get(key, '')}" for key in names if key != name)
+            others = ", ".join(f"{key}={rounded(point.overrides.get(key, ''))}" for key in names if key != name)
             lines.setdefault(others, []).append((x, value_of(point, label)))
         title = f"{label} against {name}"
         if len({*at}) == len(at) > SERIES and len(names) > 1 and same_topics(points):  # sampled

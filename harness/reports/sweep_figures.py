@@ -70,7 +70,8 @@ def _heat_map(
     first, second = (name.removeprefix("system.") for name in pair)
     title = f"{label} by {first} (rows) and {second} (columns)"
     title += f", the {word} over all values of the other keys" if word else ""
-    drawing = heat_map([shown[row] for row in rows], [shown[column] for column in columns], values, title, decimals=3)
+    names = ([shown[value] for value in side] for side in (rows, columns))
+    drawing = heat_map(next(names), next(names), values, title, decimals=3, axes=(first, second))
     return Figure(f"heat-map-{slug(first)}-{slug(second)}{after}", title, drawing)
 
 

@@ -16,6 +16,7 @@ from harness.errors import HarnessError, counted_text, suggestion
 from harness.scoring.measures import parse_measure
 
 Kind = Literal["equivalence", "non-inferiority"]
+ESTABLISHED = ("equivalent", "both", "not inferior")  # outcomes of tests that found what they are for
 KINDS: tuple[str, ...] = get_args(Kind)
 Margin = float | Mapping[str, float]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from harness.data.columns import Bools, Floats, Ids, Index, pair_hashes
 from harness.data.trec import Qrels, Run
-from harness.errors import HarnessError, counted_text
+from harness.errors import HarnessError, capitalised, counted_text
 from harness.io.files import sha256
 
 Rule = Literal["own", "listed", "later"]
@@ -215,7 +215,7 @@ def in_words(named: Iterable[Rule]) -> str:
     "The document whose id is the topic's: taken from runs before ranks are counted, and from judgments."
     """
     what = "; ".join(IN_WORDS[rule] for rule in named)
-    return f"{what[0].upper()}{what[1:]}: taken from runs before ranks are counted, and from judgments." if what else ""
+    return f"{capitalised(what)}: taken from runs before ranks are counted, and from judgments." if what else ""
 
 
 def _renumbered(

@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from harness.errors import HarnessError
+from harness.errors import HarnessError, capitalised
 from harness.io import config
 from harness.io.files import read_bytes
 from harness.store import cost
@@ -218,7 +218,7 @@ def remarks(path: Path) -> tuple[str, ...]:
             if name.endswith(_MODEL)  # see harness.systems.dense.bi_encoder
         ]
         recalls = [
-            f"{name[0].upper()}{name[1:]}: {recall['mean']:.4f} of the first {recall['first documents']:,} documents, "
+            f"{capitalised(name)}: {recall['mean']:.4f} of the first {recall['first documents']:,} documents, "
             f"the mean of {recall['topics']} topics; {recall['least']:.4f} at least."
             for name, recall in recorded.items()
             if name.startswith("recall of ")  # see harness.systems.dense.search.note_recall

@@ -229,6 +229,11 @@ def test_numbers_that_do_not_fit_a_terminal_are_below_their_row(place: Place) ->
     assert re.split(r"  +", f"{row.strip()}  {'  '.join(fields)}") == re.split(r"  +", piped[1].strip())
 
 
+def test_a_paper_has_one_state(place: Place) -> None:
+    states = re.findall(r"^ *state +.*", place.good("show", "crossmath"), re.MULTILINE)
+    assert states == ["  state      fetchable"]
+
+
 def test_a_system_is_shown(place: Place) -> None:
     shown = place.good("show", "bm25")
     assert shown.startswith("bm25: BM25, Lucene's variant\n")

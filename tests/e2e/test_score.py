@@ -394,7 +394,12 @@ def test_a_report_has_the_command_that_makes_or_scores_each_run(place: Place) ->
         (("score",), ("--figure", "f.svg"), b"<svg ", ("Mean nDCG′ of runs", "one", "two")),
         (("score",), ("-o", "out", "--formats", "md"), b"# ", ()),
         (("compare", "-b", "one"), ("--figure", "f.svg"), b"<svg ", ("Mean differences in nDCG′ from one", "two")),
-        (("compare",), ("--latex-tests", "f.tex"), b"% Needs ", ("one & two & nDCG", r"\bottomrule")),
+        (
+            ("compare",),
+            ("--latex-tests", "f.tex"),
+            b"% Needs ",
+            ("one & two & nDCG", "All rows: n 42.", r"\bottomrule", "a report (-o FOLDER) has effect sizes"),
+        ),
     ],
 )
 def test_a_file_alone(
@@ -473,4 +478,4 @@ def test_bounds_of_unjudged_documents(place: Place) -> None:
         ),
     ):
         done = place.run("score", *given, "--unjudged", *option)
-        assert (done.code, done.err.splitlines()[-1]) == (2, f"harness: {said}")
+        assert (done.code, done.err.splitlines()[-1], done.out) == (2, f"harness: {said}", "")

@@ -236,6 +236,9 @@ def test_a_run_of_a_part_is_not_scored_on_the_whole_without_a_word(place: Place)
         f"runs/mini-task1/overlap.run was made on corpus some, where {lost} of 42 judged topics have no relevant "
         "document; --corpus some restricts the judgments to its documents"
     )
+    # No option mends a run of another collection.
+    (said,) = place.run("score", "runs/mini-task1/overlap.run", "-c", "mini-theorems").err.splitlines()
+    assert said.endswith("is among the collection's; is it a run of another collection?")
     side = place.here / "runs/mini-task1/overlap.ir-metadata.yml"
     side.write_text(side.read_text().replace("name: some", "name: mse-pages"))
     said = place.run("score", "runs/mini-task1/overlap.run", "-c", "mini-task1").err

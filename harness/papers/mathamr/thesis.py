@@ -52,7 +52,8 @@ def _similarity_figure(row: str, noted: Mapping[str, Any]) -> Figure:
     )
     name = slug(f"similarities-{row}-{noted['topic']}-{noted['document']}")
     table = Table(f"{name}-values", caption, (Column("vector"), *columns), cells, row_headers=1)
-    return Figure(name, caption, heat_map(noted["rows"], noted["columns"], values, caption), table)
+    axes = ("topic", "document")
+    return Figure(name, caption, heat_map(noted["rows"], noted["columns"], values, caption, axes=axes), table)
 
 
 def published_value_sections(results: ExperimentResults) -> Sequence[Section]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.collections.load import load_collection
+from harness.errors import capitalised
 from harness.io import rehearsal
 from harness.papers.cells import KINDS, CellVerdict
 from harness.papers.claims import Claim, check_claims, row_claims
@@ -387,7 +388,7 @@ def _limitations_section(reproduction: PaperReproduction) -> Section | None:
     ties = {f"{run} on {collection}": spans for (collection, run), spans in reproduction.bounds.items()}
     bounds, tables = ties_table(ties, first.protocol)
     if unknown := tie_caution(list(reproduction.scores.values())):
-        bounds.append(f"{unknown[0].upper()}{unknown[1:]}")
+        bounds.append(capitalised(unknown))
     empty = {
         collection: scores.counts["topics without relevant documents"]
         for (collection, _), scores in reproduction.scores.items()

@@ -70,6 +70,8 @@ def test_differences_are_tested_by_stratum(runs: list[h.Run]) -> None:
     assert [row.p, row.ci_low] == pytest.approx([expected.fixed.p, expected.fixed.low])
     assert agree.q == pytest.approx(expected.q)
     assert "the t-test is stratified by 2 collections" in comparison.correction
+    assert row.n == 52  # 42 topics and 10 groups, which beside 82 topics is said
+    assert comparison.correction.endswith("n counts by group and each topic of mini-task1")
 
 
 def test_files_of_one_name_are_one_run_and_others_are_named_by_their_files(

@@ -11,9 +11,11 @@ import pytest
 
 from harness.cli import facts
 from harness.errors import HarnessError
+from harness.io import config
 from harness.papers.estimate import EstimatedCalls, GroupEstimate, estimates, order, to_json, united
 from harness.papers.groups import TableGroup, table_groups
 from harness.papers.paper import load_paper, paper_names
+from harness.papers.plan import plan_paper
 from harness.papers.rates import Measured, Range, data
 from harness.papers.report.estimates import amount, cost_section
 from harness.papers.steps import PlannedRun
@@ -75,6 +77,22 @@ def test_runs_of_a_group() -> None:
     assert "fusion-rrf" not in figure.systems
 
 
+def test_equal_work_on_two_corpora_is_done_twice() -> None:
+    """As linearised graphs of answers and of formulas; those of the answers' questions are others again."""
+    wanted = (("qa-amr", "arqmath-posts"), ("qq-amr", "arqmath-posts"), ("linearised-dependency", "mse-formulas"))
+    runs = tuple(PlannedRun(system, "arqmath-3-task1", corpus, ()) for system, corpus in (*wanted, *wanted))
+    (encoding,) = (step for step in work_steps(TableGroup((), "", runs)) if step.title.startswith("encode"))
+    assert (encoding.times, encoding.count.high) == (3, 2 * 1_445_495 + 62_233)
+
+
+@pytest.mark.heavy
+def test_the_total_of_tables_is_that_of_the_plan() -> None:
+    paper = load_paper("mathamr-plus")
+    whole = united(estimates(paper))
+    planned = plan_paper(paper, published=False).totals["with what is left out"].hours
+    assert (whole.hours.low, whole.hours.high) == pytest.approx((planned.low, planned.high))
+
+
 # ---- origins --------------------------------------------------------------------------------------------------------
 
 
@@ -132,6 +150,10 @@ def test_hours_are_dollars_by_a_price_with_source_and_date(tmp_path: Path, monke
     given = "cpu: {dollars: 2, source: mine, date: 2026-01-02}\ngpu: {dollars: 3, source: mine, date: 2026-01-02}\n"
     (tmp_path / "conf/paper/costs/prices.yaml").write_text(given)
     assert one.dollars == one.hours.times(2)
+    ours, mine = config.own_folders()
+    with monkeypatch.context() as without:  # prices of a package are not those of its user
+        without.setattr(config, "_folders", lambda: [(ours, "the harness"), (mine, "a package")])
+        assert one.dollars != one.hours.times(2)
     both = united([one, other, one])
     assert max(one.hours.high, other.hours.high) <= both.hours.high < one.hours.high + other.hours.high
     assert len(both.group.runs) == len({*map(repr, (*one.group.runs, *other.group.runs))})

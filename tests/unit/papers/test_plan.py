@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -331,6 +332,27 @@ def test_corpora(corpus: str, state: str, where: str, monkeypatch: pytest.Monkey
         monkeypatch.delenv(name, raising=False)
     (need,) = needed_by([], [corpus], [])
     assert (need.name, need.state, need.source) == (f"corpus {corpus}", state, corpus if state != "by hand" else "")
+    assert where in need.where
+
+
+@pytest.mark.parametrize(
+    ("parser", "absent", "where"),
+    [
+        ("dependency", "", "pip install 'mathir-harness[graphs]'"),
+        ("dependency", "spacy", "spacy not installed: pip install 'mathir-harness[graphs]'"),
+        ("amrlib:folder", "", "pip install 'mathir-harness[amr]'"),
+        ("amrlib:folder", "amrlib", "parser amrlib is not installed: pip install 'mathir-harness[amr]', and bring a"),
+        ("transition-amr", "transition_amr_parser", "pip install --no-deps transition-neural-parser"),
+    ],
+)
+def test_a_parser_that_is_not_installed_is_to_be_brought(
+    parser: str, absent: str, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda module, *_: None if module == absent else module)
+    monkeypatch.setattr("harness.systems.states.installed", lambda _: True)
+    needs = needed_by([{"parser": parser, "needs": "harness.systems.mathamr.graphs.parsers"}], [], [])
+    (need,) = (need for need in needs if need.name == f"parser {parser}")
+    assert need.state == ("by hand" if absent else "here")
     assert where in need.where
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import yaml
 from paper_tools import Tiny, grid, message, report_of, table_of
 
 from harness.io import config
+from harness.papers.map import paper_rows
 from harness.papers.paper import load_paper, paper_names
 
 
@@ -29,6 +32,15 @@ def test_papers_agree_on_what_they_print_twice() -> None:
     }
     assert len(pairs) == 12
     assert pairs == {(second, first, there, here) for first, second, here, there in pairs}
+
+
+def test_rows_of_one_run_are_one_over_a_chain_of_pairs() -> None:
+    paper = load_paper("mathamr-plus")
+    cells = {cell.system: cell for cell in paper.cells if cell.table == "4.21"}
+    first, second, third, other = list(cells.values())[:4]
+    found = paper_rows(replace(paper, same_run=((first, second), (second, third))))
+    names = [found["4.21", cell.system].name for cell in (first, second, third, other)]
+    assert names[0] == names[1] == names[2] != names[3]
 
 
 def test_only_values_that_differ_are_shown(tiny: Tiny) -> None:

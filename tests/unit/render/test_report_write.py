@@ -13,6 +13,7 @@ from process_tools import same_paths
 
 from harness.errors import HarnessError
 from harness.render.figures import dot_interval
+from harness.render.pdf import render_drawing
 from harness.render.write import (
     Cell,
     Column,
@@ -74,8 +75,13 @@ def test_all_formats_are_written_and_named(tmp_path: Path) -> None:
     assert (folder / "tables" / "means.csv").read_bytes() == b"Run,v\r\na,0.1\r\n"
     assert (folder / "tables" / "means.tex").read_text("utf-8") == render_table(next(example().tables()))
     assert (folder / "verdicts.csv").read_bytes() == b"run,value\r\na,0.1\r\nb,\r\n"
-    drawing = ET.fromstring((folder / "figures" / "dots.svg").read_bytes())  # noqa: S314 - our own drawing
-    assert drawing.tag.endswith("}svg")
+    written_alone = (folder / "figures" / "dots.svg").read_text("utf-8")
+    assert ET.fromstring(written_alone).tag.endswith("}svg")  # noqa: S314 - our own drawing
+    # Programs without CSS variables show them as black; pages keep them, for their dark colours.
+    assert "var(" not in written_alone and ".fig .f0{fill:#1d5c96}" in written_alone
+    assert ".fig .f0{fill:var(--c0)}" in (folder / "index.html").read_text("utf-8")
+    (figure,) = (block for block in example().blocks() if isinstance(block, Figure))
+    assert render_drawing(figure.svg, "dots", ".svg") == written_alone
 
 
 def test_figures_are_written_as_pdf_when_asked_for(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from harness.io.files import data_root
 from harness.render.latex import render_table
 from harness.render.model import Cell
 from harness.reports import means, pair_tests
+from harness.reports.comparison import means_figure
 from harness.reports.means import MeansColumn, paper_means_table
 from harness.reports.pair_tests import PairTestColumn
 
@@ -47,6 +49,39 @@ def test_n_is_said_once(evaluation: Evaluation) -> None:
 def test_order_of_rows(evaluation: Evaluation) -> None:
     for order, first in (("", "overlap"), ("given", "shuffle"), ("name", "overlap"), ("MAP", "overlap")):
         assert shown(evaluation, order=order)[1][0] == first
+
+
+def test_a_total_is_not_taken_for_a_mean() -> None:
+    """Of two topics, a run finds one relevant document, the other none: totals 1 and 0, a difference of 1/2 a topic."""
+    judged = {"q1": {"d": 1}, "q2": {"d": 1}}
+    evaluation = h.evaluate(judged, {"q1": {"d": 1.0}}, {"q1": {"x": 1.0}}, measures=["RelRet", "RR"], names=["a", "b"])
+    comparison = h.compare(evaluation, "b")
+    assert shown(evaluation)[1:] == [["a", "1", "0.500"], ["b", "0", "0.000"]]
+    assert paper_means_table(evaluation).notes[1:] == ("RelRet: values of runs are totals over topics.",)
+    said = "RelRet: values of runs are totals over topics; differences are per topic."
+    for table in (paper_means_table(evaluation, comparison), pair_tests.paper_tests_table(comparison)):
+        assert said in table.notes
+    table = pair_tests.tests_table(comparison)
+    assert table.rows[0][4].value == 0.5
+    assert said in table.notes and table.notes[0].startswith("Two-sided paired t-test")
+
+
+def test_one_run_has_no_diamond(evaluation: Evaluation) -> None:
+    assert means_figure(evaluation).caption.endswith("protocol arqmath-task1; diamond: the best")
+    figure = means_figure(replace(evaluation, scores=evaluation.scores[:1]))
+    assert figure.caption.endswith("protocol arqmath-task1")
+    assert 'class="f1"' not in figure.svg
+
+
+def test_a_table_of_tests_fits_a_page(evaluation: Evaluation) -> None:
+    """What all rows share is said once."""
+    table = pair_tests.paper_tests_table(h.compare(evaluation, "shuffle"))
+    titles = [column.title for column in table.columns]
+    assert titles == ["run", "measure", "difference", "95% interval", "p", "Bonferroni"]
+    assert table.notes[0] == "All rows: against shuffle, n 42." and table.row_headers == 2
+    assert "randomization" not in " ".join(table.notes)  # has no column
+    pairs = pair_tests.paper_tests_table(h.compare(evaluation, measures=["AP"]))
+    assert [column.title for column in pairs.columns][:3] == ["run", "against", "difference"]
 
 
 def test_marks_of_the_tests(evaluation: Evaluation) -> None:

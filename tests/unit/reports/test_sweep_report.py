@@ -76,10 +76,16 @@ def test_the_first_line_says_how_far_the_best_is_ahead(lowest: bool, said: str) 
 
 
 def test_each_configuration_has_its_command() -> None:
-    points = (point(0.5, fields="{a: 1}"), point(0.7, fields="{a: 2}"))
+    """It names the run as the sweep did, and values as the other tables do."""
+    points = [point(0.5, fields="{a: 1}", k="1.0"), point(0.7, fields="{a: 2}", k="2.50000")]
+    points = [replace(each, files={f"runs/mini-task1/bm25-{n}.0.run": ""}) for n, each in enumerate(points, 1)]
     (table,) = (table for table in report_of(*points).tables() if table.id == "commands")
-    expected = [f"harness run system=bm25 'system.fields={{a: {n}}}'" for n in (2, 1)]
+    expected = [
+        f"harness run system=bm25 'system.fields={{a: {n}}}' system.k={k} 'system.name=\"bm25-{n}.0\"'"
+        for n, k in ((2, "2.50000"), (1, "1.0"))
+    ]
     assert [row[1].text for row in table.rows] == expected
+    assert table.rows[0][0].text == "system=bm25, system.fields={a: 2}, system.k=2.5"
     # A tuned report has one configuration's numbers, which its own report tells.
     assert "commands" not in {table.id for table in report_of(*points, tuned_on=("other",)).tables()}
 
@@ -223,7 +229,7 @@ def test_a_grid_of_two_numbers_has_a_heat_map_and_the_shares_of_its_keys() -> No
     report = report_of(*grid)
     figure = curves(report)["heat-map-b-k1"]
     assert figure.caption == "nDCG by b (rows) and k1 (columns)"
-    assert texts(figure)[:6] == ["0", "1", "1", "2", "3", "4"]
+    assert texts(figure)[:8] == ["b", "k1", "0", "1", "1", "2", "3", "4"]
     assert "from 0.100" in texts(figure)  # to 0.6, in four shades
     (table,) = (table for table in report.tables() if table.id == "importance")
     # Variances of the means: 0.01 * 1.25 by k1 and 0.04 * 0.25 by b; their sum is the whole.

@@ -14,7 +14,7 @@ from harness.errors import HarnessError
 from harness.experiments.evaluate import Evaluation, evaluate
 from harness.experiments.evaluate import compare as compare_runs
 from harness.experiments.task import task
-from harness.render.model import Figure
+from harness.render.model import Figure, Table
 from harness.reports.comparison import report
 from harness.scoring.compare import Comparison, compare
 from harness.scoring.protocol import Protocol
@@ -162,3 +162,15 @@ def test_max_t_and_equivalence_are_in_a_report_if_asked_for(evaluation: Evaluati
     figures = [block for block in section.blocks if isinstance(block, Figure)]
     assert len(figures) == 2
     assert all(figure.svg.count('class="margin"') == 2 for figure in figures)
+
+
+def test_a_report_of_non_inferiority_does_not_speak_of_equivalence(evaluation: Evaluation) -> None:
+    found = compare_runs(evaluation, baseline="shuffle", measures=["nDCG"], margin=0.4, kind="non-inferiority")
+    assert {test.outcome for test in found.equivalence} == {"not inferior"}
+    (section,) = [section for section in report(evaluation, found).sections if section.title == "Non-inferiority"]
+    shown, figure = section.blocks
+    assert isinstance(shown, Table) and isinstance(figure, Figure)
+    assert shown.caption == "Tests of non-inferiority by a margin"
+    assert shown.notes[0].startswith("Non-inferiority by 0.4: a one-sided paired t-test, ")
+    assert figure.caption.endswith("bold: not worse by it")
+    assert figure.svg.count('Z" class="f1"') == 2  # both runs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
@@ -185,7 +186,11 @@ def test_a_heat_map_is_a_drawing_of_all_values() -> None:
     paths = [each.get("d") or "" for each in root.iter() if each.tag.endswith("path")]
     assert sum(path.count("z") for path in paths) == 5  # what is no number is left blank
     assert "from 0.00 to 1.00, 2 rows and 3 columns" in drawing
+    assert [float(text) for text in re.findall(r">([0-9.]+)</text>", drawing)] == [0, 0.5, 1, 0.25, 0.75]
     assert heat_map(["a"], ["b"], [[0.3]], "One")
+    numbers = [f"{column / 10}" for column in range(40)]  # of which every third has room
+    narrow = re.findall(r">([^<>]+)</text>", heat_map(["0"], numbers, [[*range(40)]], "Many", axes=("b", "k1")))
+    assert narrow[:3] == ["b", "k1", "0"] and narrow[3:17] == numbers[::3]
     for rows, values in (([], []), (["a"], [[1.0, 2.0]]), (["a", "b"], [[1.0]])):
         with pytest.raises(HarnessError):
             heat_map(rows, ["b"], values, "Wrong")
