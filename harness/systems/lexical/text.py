@@ -378,7 +378,7 @@ def view(
     if name == "declarations":
         return Tokeniser(lambda text: _declarations(text, emphasis), _taken(normal, whole))
     if name in ("msm", "whitespace"):
-        blanks = _without_punctuation if name == "msm" else str
+        blanks: Callable[[str], str] = (lambda text: text.translate(_PUNCTUATION)) if name == "msm" else str
         return Tokeniser(lambda text: blanks(text).split(), _each(normal), blanks)
     folds = stem in (None, "porter", "english") if fold is None else fold
     if name == "text" and formulas is None:
@@ -416,10 +416,6 @@ def _checked_tokens(function: FormulaTokens, tokens: Iterable[str]) -> Iterable[
         name = getattr(function, "__qualname__", repr(function))
         raise HarnessError(f"key 'view.formulas': {name} returns {tokens!r:.40}, expected a list of tokens")
     return units
-
-
-def _without_punctuation(text: str) -> str:
-    return text.translate(_PUNCTUATION)
 
 
 def _each(normal: _Normalise) -> Callable[[str], tuple[str, ...]]:
