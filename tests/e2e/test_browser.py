@@ -255,30 +255,3 @@ def test_hostile_texts_are_shown_as_text(tmp_path: Path, visit: Open, width: int
 
 
 # ---- the real thing
-
-
-@pytest.mark.slow
-@pytest.mark.real
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_the_crossmath_report_in_a_browser(crossmath: Path, visit: Open, width: int, scheme: str) -> None:
-    page = visit(crossmath, "#topic=arqmath-1/A.4", width, scheme)
-    assert fits(page)
-    formula = page.locator(".question math").first
-    assert formula.evaluate(
-        "math => math.querySelector('munderover') !== null && math.getBoundingClientRect().height > 20"
-    )
-    assert page.locator(".ranks thead th").count() == 21
-    assert violations(page) == []
-    page.locator(".way .back").click()
-    rows = page.locator(".list tbody tr")
-    rows.nth(243).wait_for(state="attached")  # no wait_for_function: the page's policy forbids its eval
-    assert rows.count() == 244
-    page.get_by_label("Topics of").select_option("arqmath-3")
-    assert rows.count() == 78
-    page.get_by_label("Search ids and titles").fill("abelian")
-    assert 0 < rows.count() < 10
-    assert fits(page)
-    page.locator(".list thead button").first.click()
-    ids = page.locator(".list tbody a bdi").all_inner_texts()
-    assert ids == sorted(ids, key=lambda name: int(name.partition(".")[2]))
-    assert violations(page, "#explorer") == []

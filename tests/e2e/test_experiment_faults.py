@@ -14,11 +14,6 @@ from tools import Place
 SHARED = ["collection=mini-task1", "corpus=mini-answers"]
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
 def faults(place: Place, **changes: Any) -> list[str]:  # noqa: ANN401
     """What is said of an experiment that has faults; nothing of it has been run."""
     mapping = {"title": "t", "shared": SHARED, "measures": ["nDCG"], **changes}
@@ -81,24 +76,6 @@ def test_settings_are_not_chosen_on_the_reported_topics(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_seeds_that_are_no_numbers(place: Place) -> None:
-    seeds = {"key": "system.seed", "values": [1, "x", 1.5]}
-    shared = [*SHARED, "rerank=true"]
-    assert faults(place, conditions={"random": {"overrides": ["system=shuffle"]}}, seeds=seeds, shared=shared) == [
-        "harness: random, seed x: run: system: key 'seed' is 'x', expected a whole number",
-        "harness: random, seed 1.5: run: system: key 'seed' is 1.5, expected a whole number",
-    ]
-
-
-@pytest.mark.slow
-def test_an_edition_that_is_not_there(place: Place) -> None:
-    conditions = {name: {"overrides": [f"system={name}"]} for name in ("overlap", "bm25")}
-    assert faults(place, conditions=conditions, shared=[*SHARED, "edition=no"]) == [
-        "harness: overlap and 1 more cells: collection mini-task1: edition 'no' is unknown; known: official"
-    ]
-
-
-@pytest.mark.slow
 def test_what_a_system_raises_itself_is_its_cells(place: Place) -> None:
     """Code that is not ours may need what only its turn brings: the other cells go on."""
     place.write("torn.py", "def made():\n    raise ValueError('not now')\n")
@@ -120,16 +97,6 @@ def test_a_name_that_is_read_as_a_number_must_be_quoted(place: Place) -> None:
         done = place.run("run", f"experiment={name}", "--dry-run")
         assert (done.code, done.err) == (2, said)
         assert place.good("run", f'experiment="{name}"', "--dry-run").startswith(f"experiment {name}, scale full: ")
-
-
-@pytest.mark.heavy
-def test_names_that_hydra_reads_in_quotes_only(place: Place) -> None:
-    text = (Path(__file__).parents[2] / "conf/experiment/mini.yaml").read_text(encoding="utf-8")
-    for name in ("été", "a#b", "a=b", "a,b"):
-        place.write(f"conf/experiment/{name}.yaml", text)
-        done = place.run("run", f"experiment={name}", "--dry-run")
-        assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
-        assert place.good("run", f"experiment='{name}'", "--dry-run").startswith(f"experiment {name}, scale full: ")
 
 
 @pytest.mark.slow

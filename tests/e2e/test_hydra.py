@@ -6,15 +6,11 @@ import json
 import re
 import shutil
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import pytest
 import yaml
-from scipy.stats import ttest_rel
 from tools import Place, run_text, table
-
-from harness.collections.load import load_collection
 
 RUN = ("run", "collection=mini-task1", "corpus=mini-answers", "system=overlap")
 REPORT = {"index.html", "report.md", "report.tex", "report.json", "scores.csv", "tables", "figures", ".drawn.json"}
@@ -28,11 +24,6 @@ editions:
 topics: {reader: jsonl, file: ../../topics.jsonl}
 """
 SYSTEM = "title: Ours\n_target_: harness.systems.baselines.Overlap\ndepth: 2\nname: ours\n"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
 
 
 def own_configuration(place: Place, folder: str = "conf") -> None:
@@ -65,62 +56,6 @@ def data(place: Place, path: str) -> dict[str, Any]:
     report = json.loads((place.here / path).read_bytes())
     assert isinstance(report["data"], dict)
     return report["data"]
-
-
-@pytest.mark.heavy
-def test_the_demonstration(place: Place) -> None:
-    printed = place.good("reproduce", "output=out/reports", "runs=out/runs", "formats=[html,json]")
-    blocks = [block.splitlines() for block in printed.strip().split("\n\n")]
-    collections = {"mini-task1": "bm25", "mini-task2": "overlap", "mini-theorems": "bm25"}
-    for (name, baseline), (said, *rows, legend, report) in zip(collections.items(), blocks, strict=True):
-        outcome = re.fullmatch(
-            rf"(\d+) runs on {name} \(edition official, n = \d+\): best \S+ 0\.\d{{3}} by (\S+)", said
-        )
-        assert outcome
-        assert report == f"report: out/reports/{name}/index.html"
-        assert set(place.files(f"out/reports/{name}")) == {
-            f"out/reports/{name}/index.html",
-            f"out/reports/{name}/report.json",
-        }
-        runs = {path.stem for path in (place.here / "out" / "runs" / name).glob("*.run")}
-        shown = {row[0]: row[1:] for row in table("\n".join(rows))[1:]}
-        assert set(shown) == runs - {baseline} | {f"{baseline} †"}
-        assert (int(outcome[1]), outcome[2]) == (len(runs), next(iter(shown)))
-        scores = {score["run"]: score for score in data(place, f"out/reports/{name}/report.json")["scores"]}
-        assert {run.removesuffix(" †"): cells for run, cells in shown.items()} == marked(scores, baseline)
-        family = (len(runs) - 1) * len(shown[f"{baseline} †"])
-        assert f"Bonferroni and Holm over a family of {family} tests" in legend
-    assert {path.name for path in place.here.iterdir()} == {"out"}
-    # What the demonstration says of its runs is what `score` says of their files.
-    scores = {score["run"]: score for score in data(place, "out/reports/mini-task1/report.json")["scores"]}
-    files = sorted(f"out/runs/mini-task1/{run}.run" for run in scores)
-    for row in table(place.good("score", *files, "-c", "mini-task1"))[1:-1]:
-        values = scores[row[0]]["values"]
-        column = scores[row[0]]["measures"].index("AP")
-        assert row[2] == f"{sum(value[column] for value in values) / len(values):.4f}"
-
-
-def marked(scores: dict[str, Any], baseline: str) -> dict[str, list[str]]:
-    """Run -> its means with marks, by SciPy's paired t-test over topics, or over the means of their clusters."""
-    first = scores[baseline]
-    clusters = load_collection(first["collection"]).clusters() or {topic: topic for topic in first["topics"]}
-    groups = sorted(set(clusters.values()))
-    measures = [number for number, name in enumerate(first["measures"]) if not name.startswith("Judged")]
-    family = (len(scores) - 1) * len(measures)
-
-    def column(run: str, number: int) -> list[float]:
-        value = dict(zip(scores[run]["topics"], (row[number] for row in scores[run]["values"]), strict=True))
-        return [fmean(value[topic] for topic in value if clusters[topic] == group) for group in groups]
-
-    found: dict[str, list[str]] = {}
-    for run in scores:
-        for number in measures:
-            mine, base = column(run, number), column(baseline, number)
-            p = float(ttest_rel(mine, base).pvalue) if mine != base else 1.0
-            up = fmean(mine) > fmean(base)
-            mark = "▼▲"[up] if p * family < 0.05 else "▽△"[up] if p < 0.05 else ""
-            found.setdefault(run, []).append(f"{fmean(row[number] for row in scores[run]['values']):.3f}{mark}")
-    return found
 
 
 @pytest.mark.slow
@@ -164,27 +99,6 @@ def test_an_external_run(place: Place) -> None:
         line.split("\t")[2:] for line in scored if "nan" not in line
     ]
     assert "runs/mini-task1/renamed.run" in place.good(*arguments, "system.name=renamed")
-
-
-@pytest.mark.slow
-def test_reranking_ranks_the_judged_documents_of_each_topic(place: Place) -> None:
-    place.good("run", "collection=mini-task1", "system=shuffle", "rerank=true", "formats=[md,json]")
-    ranked = [line.split("\t") for line in (place.here / "runs/mini-task1/shuffle.run").read_text().splitlines()]
-    scores = data(place, "reports/mini-task1/shuffle/report.json")["scores"][0]
-    assert len({(row[0], row[2]) for row in ranked}) == len(ranked) == 320
-    assert scores["counts"]["topics missing"] == 0
-    judged = scores["measures"].index("Judged@10")
-    assert {row[judged] for row in scores["values"]} == {1.0}
-    report = (place.here / "reports/mini-task1/shuffle/report.md").read_text()
-    assert "The system ranked the judged documents of each topic, nothing else." in report
-
-
-@pytest.mark.slow
-def test_another_protocol(place: Place) -> None:
-    printed = place.good(*RUN, "protocol=trec_eval", "formats=[json]")
-    assert ": nDCG 0." in printed
-    scores = data(place, "reports/mini-task1/overlap/report.json")["scores"][0]
-    assert (scores["protocol"]["name"], scores["protocol"]["prime"]) == ("trec_eval", False)
 
 
 @pytest.mark.slow

@@ -24,11 +24,6 @@ TAGS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
 def piped(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Makes named pipes, to each of which a thread writes its content once."""
     for name, content in contents.items():
@@ -88,16 +83,6 @@ def test_tags_are_labels(place: Place) -> None:
         assert {row[0] for row in csv.reader(stream)} >= {"intfloat/e5-base", "it's"}
     made = {path for path in place.here.parent.rglob("*") if path.is_file()} - before - {place.here / "t.tex"}
     assert all(path.is_relative_to(place.here / "out") or path.is_relative_to(place.cache) for path in made)
-
-
-def test_named_systems_have_runs_of_their_own(place: Place) -> None:
-    options = ("collection=mini-task1", "corpus=mini-answers", "system=bm25")
-    for name in ("intfloat/e5-base", "intfloat:e5-base"):
-        place.good("run", *options, f"system.name='{name}'")
-    paths = sorted((place.here / "runs/mini-task1").glob("*.run"))
-    assert [path.name.partition("~")[0] for path in paths] == ["intfloat-e5-base"] * 2
-    assert {path.read_text("utf-8").split()[5] for path in paths} == {"intfloat/e5-base", "intfloat:e5-base"}
-    assert len(list((place.here / "reports").rglob("report.json"))) == 2
 
 
 @pytest.mark.parametrize("tag", ["", "intfloat/e5-base", "a: b"])

@@ -135,32 +135,6 @@ def test_at_any_moment(place: Place, arguments: Sequence[str]) -> None:
 
 
 @pytest.mark.slow
-def test_from_outside(place: Place) -> None:
-    """After real time, whatever goes on then; a fast machine may have done the work."""
-    for delay in (0, 0.01, 0.05, 0.2, 0.6):
-        process = start(place, 0, *RUN)
-        assert process.stderr
-        assert process.stderr.readline() == "ready\n"
-        time.sleep(delay)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=120)
-        ends = [(130, LINE)] if delay == 0 else [(130, LINE), (0, "")]
-        assert (process.returncode, faults(said)) in ends, delay
-
-
-@pytest.mark.slow
-def test_what_was_written_is_whole(place: Place) -> None:
-    process = place.start("reproduce")
-    assert process.stderr
-    assert process.stderr.readline().startswith("running ")
-    process.send_signal(signal.SIGINT)
-    _, rest = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert faults(rest) == LINE
-    assert all(path.endswith((".run", ".ir-metadata.yml")) for path in place.files("runs"))
-
-
-@pytest.mark.slow
 def test_interrupts_that_are_ignored_stay_so(place: Place) -> None:
     """As `nohup` and the background jobs of a script have it."""
     process = start(place, 0, *SCORE, before=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
 import re
-import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +12,6 @@ from pathlib import Path
 import pytest
 import slurm
 from launch_tools import wait_for
-from machine_faults import unmountable
 from making_tools import ABSENT, BOTH, FAILS, HUB, SINGLE, cells_file, lay, paper_files
 from tools import Done, Place
 
@@ -136,15 +132,6 @@ def test_plans_of_all_papers_are_one_document(tmp_path: Path, cache: Path) -> No
     assert [line.partition(":")[0] for line in last] == ["all papers", *list(found)[1:]]
 
 
-def test_output_that_cannot_be_written_is_found_before_the_work(tmp_path: Path, cache: Path) -> None:
-    place = prepared(tmp_path, cache, paper_files(SINGLE))
-    place.write("taken", "a file")
-    done = place.run(*MAKE, "output=taken/reports")
-    assert (done.code, steps_said(done), runs(place)) == (2, [], {})
-    (line,) = done.err.splitlines()
-    assert line.endswith("/taken: cannot be written: Not a directory")
-
-
 def test_the_last_line_at_small_scale_says_how_many_numbers_have_a_value(tmp_path: Path, cache: Path) -> None:
     here = {"corpus": "mini-answers", "says": "small"}
     place = prepared(tmp_path, cache, paper_files({**SINGLE, **HUB}, here=here))
@@ -203,19 +190,6 @@ def test_runs_of_commands_typed_by_hand_count(tmp_path: Path, cache: Path) -> No
     assert place.good(*MAKE, "--dry-run").startswith("own: 2 steps, 0 made, 2 to make")
 
 
-def test_runs_that_a_person_brings_count(tmp_path: Path, cache: Path, calm: tuple[Place, Done]) -> None:
-    """What fuses them is fused when the tables are made."""
-    place = prepared(tmp_path, cache, paper_files({**SINGLE, **BOTH}, EXACT))
-    shutil.copytree(calm[0].here / "runs" / "mini-task1", place.here / "theirs")
-    place.write("theirs/map.yaml", 'tables: {"1": {"one: overlap": {c1: overlap.run}}}')
-    done = place.run(*MAKE, "brought=theirs")
-    assert (done.code, steps_said(done)) == (0, ["bm25 on mini-task1: made"])
-    assert done.out.startswith("own: 3 steps, 2 made, 1 to make")
-    assert list(runs(place)) == ["runs/mini-task1/bm25.run"]
-    found = {row: verdict[:2] for row, verdict in verdicts(place).items()}
-    assert found == {row: verdict[:2] for row, verdict in verdicts(calm[0]).items() if row in found}
-
-
 def test_a_finished_experiment_counts_and_its_seeds_are_one_number(tmp_path: Path, cache: Path) -> None:
     files = paper_files({"one: overlap": {"system": "overlap"}}, experiments={"mini": ["E"]})
     printed = [("E", "any order", "ndcg", "0.700", "mean_3_seeds"), ("E", "any order", "p10", "0.3", "best_seed")]
@@ -239,24 +213,6 @@ def test_a_finished_experiment_counts_and_its_seeds_are_one_number(tmp_path: Pat
 
 
 # ---- interruptions --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.heavy
-def test_killed_at_random_it_ends_with_the_same_bytes(tmp_path: Path, cache: Path, calm: tuple[Place, Done]) -> None:
-    place = prepared(tmp_path, cache, paper_files(ALL, EXACT))
-    rng = random.Random(46)
-    for _ in range(5):
-        process = place.start(*MAKE)
-        try:
-            process.communicate(timeout=rng.uniform(1, 12))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-    done = place.run(*MAKE)
-    assert done.code == 2
-    assert runs(place) == runs(calm[0])
-    assert verdicts(place) == verdicts(calm[0])
-    assert steps_said(place.run(*MAKE)) == ["failing on mini-task1: failed", "1 with it mini-task1: failed"]
 
 
 @pytest.mark.heavy
@@ -294,18 +250,6 @@ def launcher(request: pytest.FixtureRequest) -> Iterator[tuple[tuple[str, ...], 
         yield ("hydra/launcher=submitit_slurm", "hydra.launcher.mem_gb=1"), running.environment
 
 
-@pytest.mark.heavy
-def test_launchers_make_the_same_runs(
-    launcher: tuple[tuple[str, ...], Mapping[str, str]], tmp_path: Path, cache: Path, calm: tuple[Place, Done]
-) -> None:
-    place = prepared(tmp_path, cache, paper_files(ALL, EXACT))
-    place.environment |= launcher[1]
-    done = place.run(*MAKE, *launcher[0])
-    assert (done.code, sorted(steps_said(done))) == (2, sorted(steps_said(calm[1])))
-    assert runs(place) == runs(calm[0])
-    assert verdicts(place) == verdicts(calm[0])
-
-
 def test_a_second_call_at_the_same_time_is_refused(tmp_path: Path, cache: Path) -> None:
     place = prepared(tmp_path, cache, paper_files(FAILS | SINGLE))
     place.write("told", "wait")
@@ -318,23 +262,3 @@ def test_a_second_call_at_the_same_time_is_refused(tmp_path: Path, cache: Path) 
         2,
         ["harness: runs/making/own: is in use by another call that makes its runs; name another folder"],
     )
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("words", [("-t", "tmpfs", "-o", "size=64k", "tmpfs"), ("-t", "tmpfs", "-o", "ro", "tmpfs")])
-def test_no_room_and_no_right_to_write(words: tuple[str, ...], tmp_path: Path, cache: Path) -> None:
-    if why := unmountable():
-        pytest.skip(why)
-    place = prepared(tmp_path, cache, paper_files({**SINGLE, **BOTH}))
-    (place.here / "runs").mkdir()
-    subprocess.run(["mount", *words, str(place.here / "runs")], check=True)
-    try:
-        done = place.run(*MAKE)
-    finally:
-        subprocess.run(["umount", str(place.here / "runs")], check=True)
-    assert done.code == 2
-    faults = [line for line in done.err.splitlines() if line.startswith("harness: ")]
-    assert all("Traceback" not in line for line in done.err.splitlines())
-    assert any("No space left on device" in line or "Read-only file system" in line for line in faults)
-    place.good(*MAKE)
-    assert len(runs(place)) == 3

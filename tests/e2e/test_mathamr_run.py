@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from tools import Place, table
 
@@ -63,17 +61,6 @@ def test_the_report_says_what_it_is(place: Place) -> None:
     assert "Graphs are of a dependency parser, not of AMR." in text
     assert "Trained on the pairs of mini-problems; left out were posts that mini-task1 judges." in text
     assert "mini-problems: which answer was accepted is not known" in text
-
-
-@pytest.mark.heavy
-def test_a_cold_store_gives_the_same_bytes(place: Place, tmp_path: Path) -> None:
-    cold = {"HARNESS_CACHE": str(tmp_path / "cold")}
-    done = place.run(*RUN, *SMALL, "runs=again", environment=cold)
-    assert done.code == 0, done.err
-    assert "making graphs" in done.err
-    assert "epoch 1, loss " in done.err
-    again = place.here / "again" / "mini-task1" / "mathamr-dependency.run"
-    assert again.read_bytes() == (place.here / PRODUCED).read_bytes()
 
 
 @pytest.mark.slow

@@ -17,11 +17,6 @@ QUIET = "formats=[json]"
 SAID = "corpus: mini-answers, which collection {} names; corpus=NAME takes another one"
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
 def side(place: Place, run: str) -> dict[str, object]:
     """What a side file says of a run, without what depends on the time, the command line and the machine's load."""
     found = yaml.safe_load((place.here / f"{run}.ir-metadata.yml").read_text())
@@ -144,23 +139,3 @@ def test_keys_that_the_file_does_not_list(place: Place) -> None:
     done = place.run("run", "experiment=scores", QUIET)
     assert done.code == 0, done.err
     assert done.err.splitlines().count(SAID.format("mini-task1")) == 1
-
-
-@pytest.mark.slow
-def test_an_inner_key_of_a_default_is_no_part_of_names(place: Place) -> None:
-    """`query` is not in the file: one weight is swept, the others stay, and only the swept one is in the names."""
-    bare = "title: Bare\n_target_: harness.systems.lexical.system.BM25\nname: bare\n"
-    place.write("conf/system/bare.yaml", bare)
-    place.good("run", "-m", "collection=mini-task1", "system=bare", "system.query.title=1,3", QUIET)
-    files = sorted(path.name for path in (place.here / "runs/mini-task1").glob("*.run"))
-    assert files == ["bare-title=1.run", "bare-title=3.run"]
-    (method,) = side(place, "runs/mini-task1/bare-title=3")["method"]["retrieval"]  # type: ignore[index]
-    assert method["query"] == {"title": 3, "body": 1, "tags": 1}
-
-
-@pytest.mark.slow
-def test_a_dry_run_of_language_models_ends_well(tmp_path: Path) -> None:
-    collection = ("collection=mini-theorems", "corpus=mini-theorems")
-    done = Place(tmp_path).run("run", *collection, "system=theorem-pipeline-mini", "system.mode=dry")
-    assert done.code == 0, done.err
-    assert "dry run, nothing is searched: informal 0 calls" in done.out

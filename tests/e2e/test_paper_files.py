@@ -70,12 +70,6 @@ def test_the_files_of_the_demonstration_fit_into_a_paper(demonstration: Path, pd
     compiles(demonstration / name, pdflatex)
 
 
-@pytest.mark.heavy
-@pytest.mark.real
-def test_the_files_of_crossmath_fit_into_a_paper(crossmath: Path, pdflatex: str) -> None:
-    compiles(crossmath / "crossmath", pdflatex)
-
-
 def read(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream, strict=True))
@@ -107,18 +101,6 @@ def test_the_records_hold_every_run_topic_and_measure(demonstration: Path) -> No
             assert path.read_text("utf-8").partition("\n")[0].isascii(), path
     rows = read(demonstration / "mini-task1" / "tables" / "tests.csv")
     assert all(float(row["95% low"]) <= float(row["difference"]) <= float(row["95% high"]) for row in rows)
-
-
-@pytest.mark.slow
-@pytest.mark.real
-def test_the_records_of_crossmath_hold_all_its_runs(crossmath: Path) -> None:
-    scores, claims = read(crossmath / "crossmath" / "scores.csv"), read(crossmath / "crossmath" / "comparison.csv")
-    assert len({(row["collection"], row["run"], row["topic"]) for row in scores}) == len(scores) == 20 * 244
-    assert len({row["run"] for row in scores}) == 20
-    assert {"nDCG@10", "P@10", "arqmath-task1/nDCG", "arqmath-task1/AP", "arqmath-task1/P@10"} <= set(scores[0])
-    assert len({row["claim"] for row in claims}) == 3
-    tested = {(row["claim"], row["collection"], row["a"], row["b"], row["measure"]) for row in claims}
-    assert len(tested) == len(claims)
 
 
 def test_all_papers_without_the_files_of_one(tmp_path: Path) -> None:

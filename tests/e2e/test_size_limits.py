@@ -6,7 +6,6 @@ import gzip
 import lzma
 import os
 import resource
-import subprocess
 
 import pytest
 from backports import zstd
@@ -98,20 +97,6 @@ def test_judgments_topics_and_a_corpus_of_4_gib(good: Place, file: str) -> None:
 
 
 @pytest.mark.slow
-def test_keys_of_4_gib(good: Place) -> None:
-    arguments = ("score", "mine.run", "-c", "mini-task2", "--keys", "zstd.bomb")
-    assert stopped(good, *arguments) == f"zstd.bomb: {RATIO}"
-
-
-@pytest.mark.slow
-def test_a_plain_file_that_is_too_large(good: Place) -> None:
-    with (good.here / "mine.run").open("ab") as stream:
-        stream.truncate(4 * GIB)
-    said = "larger than 2,147,483,648 bytes; set HARNESS_MAX_BYTES to raise the limit"
-    assert stopped(good, *SCORE) == f"mine.run: {said}"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("what", ["/dev/zero", "pipe"])
 @pytest.mark.parametrize("file", ["mine.run", "judged.txt", "topics.jsonl", "corpus.jsonl"])
 def test_what_never_ends(good: Place, file: str, what: str) -> None:
@@ -120,36 +105,6 @@ def test_what_never_ends(good: Place, file: str, what: str) -> None:
     waited = "cannot be read: is a pipe, and nobody wrote to it for 0.2 s"
     reason = waited if what == "pipe" else "is a device, expected a file"
     assert stopped(good, *(RUN if file == "corpus.jsonl" else SCORE)) == f"{file}: {reason}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", ["/dev/zero", "pipe"])
-@pytest.mark.parametrize("group", ["collection", "corpus", "system", "protocol"])
-def test_configurations_that_never_end(good: Place, group: str, what: str) -> None:
-    path = good.here / "conf" / group / "endless.yaml"
-    path.parent.mkdir(exist_ok=True)
-    path.symlink_to(good.here / what)
-    try:
-        arguments = {"collection": RUN[1], "corpus": RUN[2], "system": RUN[3]} | {group: f"{group}=endless"}
-        said = stopped(good, "run", *arguments.values())
-    finally:
-        path.unlink()
-    assert said.startswith(f"conf/{group}/endless.yaml: ")
-    assert said.endswith("expected a file" if what != "pipe" else "nobody wrote to it for 0.2 s")
-
-
-@pytest.mark.slow
-def test_a_pipe_of_the_shell_is_read(good: Place) -> None:
-    packed = gzip.compress((good.here / "mine.run").read_bytes())
-    good.write("mine.run.gz", packed)
-    expected = good.good(*SCORE)
-    for command in ("zcat mine.run.gz", "cat mine.run.gz"):
-        script = f'"{good.program}" score <({command}) -c mine'
-        done = subprocess.run(
-            ["bash", "-c", script], cwd=good.here, env=good.environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout == expected
 
 
 @pytest.mark.slow

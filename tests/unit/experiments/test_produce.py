@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from refusals import refusal as message
 
 from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.trec import Qrels, Run, read_run
-from harness.errors import HarnessError
 from harness.experiments.produce import Produced, make
 from harness.experiments.task import judged_pool, task
 from harness.io import config
@@ -25,14 +25,6 @@ from harness.store.cost import artefact, measuring, phase, queries
 from harness.store.sidecar import claimed, sidecar_path
 from harness.systems.base import Request
 from harness.systems.build import BuiltSystem, build_system, load_system
-
-Conf = Callable[[str, str, str], Path]
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    return str(caught.value)
 
 
 @dataclass
@@ -152,18 +144,6 @@ def test_names_of_any_characters_have_files_of_their_own(tmp_path: Path, mini: C
     assert {path for path in tmp_path.rglob("*.run") if path.is_file()} == set(paths)
     assert {path.parent for path in paths} == {tmp_path / "out" / "mini-task1"}
     assert paths[5].name == "Česká-skupina.run"
-
-
-@pytest.mark.parametrize(("name", "docs"), [("a\0b", [b"a"]), ("a b", [b"a"]), ("mine", [b"a", b"a"])])
-def test_a_run_that_is_none_is_not_written(tmp_path: Path, mini: Collection, name: str, docs: list[bytes]) -> None:
-    """Values that nothing has checked: their class takes any columns."""
-    before = make(Recorder("mine"), task(mini), runs=tmp_path / "out").path.read_bytes()
-    run = Run(name, ("M.1",), np.zeros(len(docs), np.int32), np.array(docs), np.ones(len(docs)))
-    with pytest.raises(HarnessError):
-        make(lambda _: run, task(mini), runs=tmp_path / "out")
-    kept = tmp_path / "out" / "mini-task1" / "mine.run"
-    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {kept, sidecar_path(kept)}
-    assert kept.read_bytes() == before
 
 
 # The side file

@@ -89,20 +89,6 @@ def test_a_margin_belongs_to_a_claim_of_no_difference(expect: str, margin: float
         reproduction([entry])
 
 
-def test_no_difference_is_not_supported_where_there_is_one() -> None:
-    found = claim("no difference", ["better", "base"], ["alike", "base"])
-    assert verdicts(found) == [
-        ("c1", False, False),
-        ("c1", True, True),
-        ("c2", False, False),
-        ("c2", True, True),
-        (POOLED, False, False),
-        (POOLED, True, True),
-    ]
-    assert found.count(corrected=False, among_pooled=False) == (2, 4)
-    assert found.count(corrected=True, among_pooled=True) == (1, 2)
-
-
 @pytest.mark.parametrize(
     ("expect", "pair", "supported"),
     [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from paper_tools import Tiny, grid, message, report_of, table_of
+from paper_tools import Tiny, grid, report_of, table_of
+from refusals import refusal as message
 
 from harness.io import config
 from harness.papers.paper import load_paper, paper_names

@@ -360,14 +360,6 @@ def test_claims_are_part_of_the_report(tiny: Tiny) -> None:
     assert len(tables(report)["claim-1"].rows) == 2 * 2 + 2
 
 
-@pytest.mark.slow
-def test_the_same_input_gives_the_same_report(tiny: Tiny, tmp_path: Path) -> None:
-    key = tiny(BREAKDOWN + "also: [trec_eval]\n")
-    one, two = (report_of(key).write(tmp_path / name) for name in ("one", "two"))
-    for kind in ("html", "md", "tex", "json"):
-        assert one[kind].read_bytes() == two[kind].read_bytes()
-
-
 HOSTILE = '<script>alert("x")</script>'
 
 

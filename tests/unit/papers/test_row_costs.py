@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from paper_tools import Tiny, message
+from paper_tools import Tiny
+from refusals import refusal as message
 
 from harness.data.trec import Run
 from harness.experiments import costs

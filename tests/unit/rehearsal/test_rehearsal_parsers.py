@@ -7,7 +7,6 @@ import random
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -82,26 +81,6 @@ def placeholders(said: object) -> set[str]:
 # ---- Penman -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_graphs_of_random_words_can_be_read() -> None:
-    """By the harness and by the package `penman`: connected, no placeholder lost, and as varied as AMR is."""
-    roles: Counter[str] = Counter()
-    shared = 0
-    decode = importlib.import_module("penman").decode
-    for n, document in enumerate(texts(150)):
-        written = amr_text.written(amr_text.document(document, random.Random(n)), aligned=bool(n % 2))
-        found = amr.read_sentence(written)
-        graph = Graph(found.labels, bytes(len(found.labels)), found.edges, found.root, (), ())
-        assert connected(graph), written
-        assert placeholders(found.labels) == placeholders(document)
-        assert decode(written).top
-        roles.update(re.findall(r":[A-Za-z][\w-]*", written))
-        targets = Counter(target for _, _, target in found.edges)
-        shared += max(targets.values(), default=0) > 1
-    assert {":ARG0", ":ARG1-of", ":mod", ":op1", ":name", ":polarity", ":quant", ":snt6", ":same-as"} <= roles.keys()
-    assert shared > 50  # graphs in which a node has several parents
-
-
 def test_a_sentence_by_hand() -> None:
     tokens = ["FORMULA_0", "is", "not", "rational", "if", "3", "numbers", "exist", "."]
     written = amr_text.written(amr_text.document([tokens], random.Random(0)))
@@ -109,29 +88,6 @@ def test_a_sentence_by_hand() -> None:
     assert {"FORMULA_0~0", "if~4", "numbers~6", "3~5"} <= set(re.findall(r"[\w-]+~\d", written))
     assert re.search(r"numbers~6\s+:quant 3~5", written)
     assert amr_text.written(amr_text.document([["."]], random.Random(0))) == amr_text.EMPTY
-
-
-def test_a_long_sentence_is_not_too_deep() -> None:
-    tokens = [*(["prove", "theorem", "because"] * 300)]
-    written = amr_text.written(amr_text.document([tokens], random.Random(0)))
-    assert max(len(line) - len(line.lstrip()) for line in written.splitlines()) <= 4 * (amr_text.DEEPEST + 1)
-    amr.read_sentence(written)
-
-
-@pytest.mark.slow
-def test_some_are_broken_and_some_missing() -> None:
-    made = [amr_text.penman(1, [["prove", "theorem", str(n)]]) for n in range(3000)]
-    assert made == [amr_text.penman(1, [["prove", "theorem", str(n)]]) for n in range(3000)]
-    assert made[:50] != [amr_text.penman(2, [["prove", "theorem", str(n)]]) for n in range(50)]
-    missing = sum(each is None for each in made)
-    bad = 0
-    for each in made:
-        try:
-            amr.read_sentence(each or "(a / b)")
-        except HarnessError:
-            bad += 1
-    assert 5 <= missing <= 30
-    assert 5 <= bad <= 30
 
 
 def test_each_way_to_break_is_noticed() -> None:
@@ -214,12 +170,6 @@ def test_the_seed_is_in_the_packages(tmp_path: Path, seed: int) -> None:
     assert done.stderr == ""
 
 
-def test_a_folder_may_be_written_again(tmp_path: Path) -> None:
-    first = {path: path.read_bytes() for path in parsers.make(tmp_path, 1).rglob("*.*")}
-    assert first == {path: path.read_bytes() for path in parsers.make(tmp_path, 1).rglob("*.*")}
-    assert first != {path: path.read_bytes() for path in parsers.make(tmp_path, 2).rglob("*.*")}
-
-
 # ---- through the harness ----------------------------------------------------------------------------------------
 
 
@@ -264,19 +214,6 @@ def test_many_texts(package: str, folder: Path, capsys: pytest.CaptureFixture[st
     assert amr.AMRParser(name, model)(given) == found
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("folder", "lines")
-def test_chunks_that_are_left_out_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["\n".join(f"We prove the theorem {n} of FORMULA_{k} ." for k in range(40)) for n in range(60)]
-    found = amr.AMRParser(limit=8)(given)
-    assert all(isinstance(each, list) and len(each) < 41 for each in found)
-    said = re.search(r"(\d+) of 2400 chunks left out; first: ", capsys.readouterr().err)
-    assert said
-    lost = sum(40 - len(each) for each in found if isinstance(each, list))
-    assert int(said[1]) == lost
-    assert 8 < lost < 48
-
-
 @pytest.mark.usefixtures("folder", "lines")
 def test_posts_become_graphs(tmp_path: Path) -> None:
     """By the name of the configuration, with posts of no token and of one; a repeated formula has a node for each."""
@@ -298,15 +235,3 @@ def test_posts_become_graphs(tmp_path: Path) -> None:
     built, _ = build_graphs(SMALL, parser.parse, tmp_path, "graphs/key", batch=2, keep=False)
     assert (built.posts, built.graphs) == (6, 5)
     assert UNPARSED not in built.failures
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("folder")
-def test_posts_with_the_sentences_of_spacy(tmp_path: Path) -> None:
-    pytest.importorskip("spacy", reason="spaCy is not installed")
-    made = dict(graphs(SMALL, named.load("transition-amr").parse))
-    assert sum(isinstance(each, Graph) for each in made.values()) == 5
-    first = made["1"]
-    assert isinstance(first, Graph)
-    assert first.labels[first.root] == "document"
-    assert len(first.sentences) == 3

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_tables import literals
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,24 +32,7 @@ from harness.render.write import (
     render_table,
 )
 
-HOSTILE = (
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "[x](javascript:alert(1)) ![y](http://evil/z) <http://a.b>",
-    "&lt; &bogus; &#x202e; &amp",
-    "\u202etxt.exe\u2066\x00\x1b[31m",
-    "\\input{/etc/passwd} \\write18{rm} \\end{document} ^^M %",
-    "$x_1^2$ \\(a\\) ~ # & % { } \\\\ \\",
-    "*bold* _it_ `code` ~~s~~ # head | pipe || ^up^",
-    "- list",
-    "1. list",
-    "=== ---",
-    "=1+1",
-    "[*] [1pt]",
-    "``quotes'' -- --- ,, << >>",
-    "م\u200cج \u4e2d\u6587",
-    "",
-)
+HOSTILE = tuple(text for (text,) in literals("render/hostile_text"))
 
 
 def report_of(text: str) -> Report:

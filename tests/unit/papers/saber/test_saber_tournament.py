@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
+from refusals import refusal as message
 
 from harness.errors import HarnessError
 from harness.papers.saber.draws import draw
@@ -29,13 +30,6 @@ from harness.papers.saber.swiss import (
     tournaments,
     write_games,
 )
-
-
-def message(call: object) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()  # type: ignore[operator]
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def oracle(n: int, noise: float = 0.0, seed: int = 0, bias: float = 0.0) -> tuple[list[str], Oracle]:
