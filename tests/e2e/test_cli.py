@@ -120,27 +120,6 @@ def test_score_prints_topics(place: Place) -> None:
         assert [float(row[column]) for row in rows] == pytest.approx(expected(FIRST, measure), abs=1e-12)
 
 
-@pytest.mark.slow
-def test_score_writes_a_report(place: Place) -> None:
-    printed = place.good("score", "first.run", "-c", "mini-task1", "--output", "out/here")
-    assert printed.splitlines()[-1] == "report: out/here/index.html"
-    written = place.files("out")
-    assert {Path(path).name for path in written} >= {
-        "index.html",
-        "report.md",
-        "report.tex",
-        "report.json",
-        "means.csv",
-    }
-    report = json.loads(written["out/here/report.json"])
-    scores = report["data"]["scores"][0]
-    assert scores["run"] == "first"
-    column = scores["measures"].index("nDCG")
-    assert [row[column] for row in scores["values"]] == pytest.approx(expected(FIRST, "nDCG"), abs=1e-12)
-    assert f"{mean(expected(FIRST, 'nDCG')):.3f}" in written["out/here/report.md"].decode()
-    assert "harness score first.run -c mini-task1 --output out/here" in written["out/here/report.md"].decode()
-
-
 def test_another_protocol_counts_unjudged_documents(place: Place) -> None:
     printed = place.good("score", "first.run", "-c", "mini-task1", "--protocol", "trec_eval", "--measures", "P@10")
     relevant = [sum(GRADES[t].get(doc, 0) >= 1 for doc in FIRST.get(t, ())[:10]) / 10 for t in GRADES]

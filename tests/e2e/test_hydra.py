@@ -10,35 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from tools import Place, run_text, table
+from tools import Place, run_text
 
 RUN = ("run", "collection=mini-task1", "corpus=mini-answers", "system=overlap")
 REPORT = {"index.html", "report.md", "report.tex", "report.json", "scores.csv", "tables", "figures", ".drawn.json"}
-COLLECTION = """\
-name: mine
-title: Mine
-licence: CC0
-protocol: strict
-editions:
-  official: {title: ours, qrels: {file: ../../judged.txt}, topics: 2, judgments: 3}
-topics: {reader: jsonl, file: ../../topics.jsonl}
-"""
-SYSTEM = "title: Ours\n_target_: harness.systems.baselines.Overlap\ndepth: 2\nname: ours\n"
-
-
-def own_configuration(place: Place, folder: str = "conf") -> None:
-    """A person's collection, corpus, system and protocol."""
-    place.write("judged.txt", "T1 0 b 2\nT1 0 a 1\nT2 0 a 1\n")
-    place.write("topics.jsonl", '{"id": "T1", "title": "sum of squares"}\n{"id": "T2", "title": "cube"}\n')
-    documents = {"a": "the sum of cubes", "b": "sum of squares", "c": "prime numbers", "d": "squares and squares"}
-    place.write("documents.jsonl", "".join(json.dumps({"id": k, "text": v}) + "\n" for k, v in documents.items()))
-    place.write(f"{folder}/collection/mine.yaml", COLLECTION)
-    place.write(f"{folder}/protocol/strict.yaml", "name: strict\nmeasures: [AP, P@1]\nrelevant_from: 2\n")
-    place.write(f"{folder}/system/ours.yaml", SYSTEM)
-    corpus = (
-        "name: texts\ntitle: Texts\nlicence: CC0\nfile: {file: ../../documents.jsonl}\nfields: {id: id, text: body}\n"
-    )
-    place.write(f"{folder}/corpus/texts.yaml", corpus)
 
 
 def comparable(content: bytes) -> str:
@@ -101,22 +76,6 @@ def test_an_external_run(place: Place) -> None:
     assert "runs/mini-task1/renamed.run" in place.good(*arguments, "system.name=renamed")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("named", [False, True])
-def test_a_persons_own_configuration(place: Place, named: bool) -> None:
-    folder = "elsewhere" if named else "conf"
-    own_configuration(place, folder)
-    environment = {"HARNESS_CONF": str(place.here / folder)} if named else {}
-    printed = place.good("run", "collection=mine", "corpus=texts", "system=ours", environment=environment)
-    assert printed.startswith("1 run on mine (edition official, n = 2): MAP 0.500 by ours\n")
-    rows = [line.split("\t") for line in (place.here / "runs/mine/ours.run").read_text().splitlines()]
-    # T1 shares two words with b, one of them rare, and cubes are not a cube: T2 finds nothing.
-    assert [row[0] for row in rows] == ["T1", "T1"]
-    assert [row[2] for row in rows] == ["b", "a"]
-    printed = place.good("score", "runs/mine/ours.run", "-c", "mine", environment=environment)
-    assert table(printed)[1] == ["ours", "0.5000", "0.5000", "2", "1"]
-
-
 @pytest.mark.heavy
 def test_the_configuration_is_shown_not_run(place: Place) -> None:
     shown = yaml.safe_load(place.good(*RUN, "--cfg", "job"))
@@ -169,29 +128,6 @@ def test_a_paper_whose_files_cannot_be_had(place: Place) -> None:
     assert "HARNESS_OFFLINE forbids the network" in fault
     assert "Error executing job" not in done.err
     assert place.files() == {}
-
-
-@pytest.mark.slow
-def test_paths_of_a_system_begin_at_its_file_and_those_of_overrides_here(place: Place) -> None:
-    place.write("theirs/a.run", run_text("one"))
-    place.write("b.run", run_text("two", docs=("a1088", "a1007")))
-    place.write("conf/system/mine.yaml", "_target_: harness.systems.baselines.External\npath: ../../theirs/a.run\n")
-    fused = "_target_: harness.systems.fusion.system.Fusion\nname: both\nruns: [mine, ../../b.run]\n"
-    place.write("conf/system/both.yaml", fused)
-    arguments = ("run", "collection=mini-task1", "formats=[json]")
-    for system in ("mine", "both"):
-        place.good(*arguments, f"system={system}")
-        assert f"runs/mini-task1/{system}.run" in place.files("runs")
-    place.good(*arguments, "system=mine", "system.path=b.run")
-    assert b"M.1\tQ0\ta1088\t1\t" in place.files("runs")["runs/mini-task1/mine.run"]
-    place.write(
-        "conf/experiment/pair.yaml",
-        "title: Pair\nshared: [collection=mini-task1]\nmeasures: [AP]\nconditions: {mine: {overrides: [system=mine]}, "
-        "theirs: {overrides: [system=external, system.path=b.run]}}\n",
-    )
-    place.good("run", "experiment=pair", "formats=[json]")
-    done = place.run(*arguments, "system=mine", "system.path=../../b.run")
-    assert (done.code, "../../b.run" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import re
-import shutil
 import signal
 import time
 from collections import Counter
@@ -16,7 +13,6 @@ from launch_tools import (
     alive,
     calls,
     experiment,
-    mapping,
     runs_in,
     wait_for,
 )
@@ -40,25 +36,6 @@ def prepared(place: Place, depths: int = 4, **system: object) -> Place:
 
 
 @pytest.mark.heavy
-def test_failures_are_listed_with_their_logs(place: Place) -> None:
-    prepared(place)
-    place.write("../told/do-2", "raise")
-    done = place.run(*NOTED, *JOBLIB)
-    assert done.code == 2
-    line = "not run: d2: system noted: ValueError: as told\n"
-    assert line in done.err
-    (log,) = re.findall(r"^log of d2: (\S+)$", done.err, re.MULTILINE)
-    text = (place.here / log).read_text()
-    assert "a line of the system\n" in text and 'raise ValueError("as told")' in text
-    assert done.err.endswith("harness: experiment noted: 1 of 4 cells failed; see 'not run' above\n")
-    assert len(calls(place.here)) == 4  # it was not tried again
-    (place.here / "../told/do-2").unlink()
-    assert place.good(*NOTED, *JOBLIB).startswith("4 runs of experiment noted")
-    assert [depth for depth, *_ in calls(place.here)].count("2") == 2
-    assert len(calls(place.here)) == 5
-
-
-@pytest.mark.heavy
 def test_a_run_that_needs_what_another_one_is_making(place: Place) -> None:
     """It ends at once, and is made in the next wave; what they share is made once."""
     prepared(place)
@@ -75,46 +52,6 @@ def test_reuse_false_makes_each_run_once(place: Place) -> None:
     for count in (3, 6):
         place.good(*NOTED, *JOBLIB, "reuse=false")
         assert len(calls(place.here)) == count
-
-
-MAP = ("run", *MINI, "system=mapped", "formats=[json]")
-
-
-@pytest.mark.heavy
-def test_a_document_that_kills_its_process(place: Place) -> None:
-    for name, text in mapping().items():
-        place.write(name, text)
-    place.good(*MAP)
-    told = place.here / "../told"
-    lengths, deadly = (told / "lengths").read_text(), (told / "lengths").read_text().split()[10]
-    shutil.rmtree(place.cache / "store")
-    place.write("../told/kill", deadly)
-    done = place.run(*MAP, *JOBLIB, "reuse=false", "jobs=3")
-    assert done.code == 2
-    assert "harness: lengths-shard 0 to " in done.err and "its process or machine was lost" in done.err
-    finished = len(list((place.cache / "store" / "lengths-shard").glob("[!.]*")))
-    assert finished > 4
-    place.write("../told/survives", "")
-    (told / "calls").unlink()
-    place.good(*MAP, *JOBLIB, "reuse=false", "jobs=3")
-    length = f"{deadly} {len(deadly)}\n"
-    assert (told / "lengths").read_text() == lengths.replace(length, f"{deadly} crashed\n")
-
-
-@pytest.mark.heavy
-def test_a_run_that_kills_its_worker(place: Place) -> None:
-    """As one does that needs too much memory: the others are finished, and it is tried twice."""
-    prepared(place)
-    place.write("../told/do-1", "kill")
-    done = place.run(*NOTED, *JOBLIB)
-    assert done.code == 2
-    assert "not run: d1: its process or machine was lost (TerminatedWorkerError: " in done.err
-    assert "log of d1: " in done.err
-    assert [depth for depth, *_ in calls(place.here)].count("1") == 2
-    (place.here / "../told/do-1").unlink()
-    before = len(calls(place.here))
-    place.good(*NOTED, *JOBLIB)
-    assert len(calls(place.here)) == before + 1  # nothing that was finished is made again
 
 
 def test_a_killed_driver_resumes(place: Place) -> None:
@@ -136,15 +73,6 @@ def test_a_killed_driver_resumes(place: Place) -> None:
     place.good(*NOTED, *JOBLIB)
     assert len(runs_in(place.here)) == 4  # and nothing of the killed driver
     assert sorted(depth for depth, *_ in calls(place.here)) == ["1", "2", "3", "4"]
-
-
-@pytest.mark.heavy
-def test_threads_and_processes_follow_the_resources(place: Place) -> None:
-    prepared(place, 3, resources={"cpus": 2})
-    place.good(*NOTED, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
-    found = calls(place.here)
-    assert {threads for *_, threads in found} == {str(len(os.sched_getaffinity(0)))}
-    assert not any("resources" in path.read_text() for path in place.here.glob("runs/mini-task1/*.yml"))
 
 
 def test_wrong_launchers(place: Place) -> None:

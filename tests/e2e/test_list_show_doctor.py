@@ -6,13 +6,12 @@ import json
 import os
 import pty
 import re
-import shlex
 import sys
 from collections.abc import Callable
 
 import pytest
 from case_tables import literals
-from tools import CONF, Place, run_text, table
+from tools import CONF, Place, table
 
 from harness.cli.entries import GROUPS
 from harness.io import config
@@ -193,28 +192,6 @@ def test_a_system_is_shown(place: Place) -> None:
     assert example
     assert "runs/mini-task1/bm25.run" in place.good(*example[1].split(), "formats=[json]")
     assert "runs here  runs/mini-task1/bm25.run" in place.good("show", "bm25")
-
-
-GIVEN = ("system.model=MODEL", "system.llm=ENDPOINT", "system.pipeline=PACKAGE", "training=[COLLECTION]")  # by the user
-
-
-@pytest.mark.heavy
-def test_examples_run_as_printed(place: Place) -> None:
-    """Those of ready systems on embedded collections; the others, and experiments, are composed by unit tests.
-
-    Encoders take a minute on two cores.
-    """
-    place.write("RUN", run_text())
-    ready = [row["name"] for row in json.loads(place.good("list", "systems", "--ready", "--json"))]
-    quick = [name for name in ready if "sentences" not in config.load("system", name)[0].get("extra", "")]
-    shown = [place.good("show", "systems", name, "--json") for name in quick]
-    shown.append(place.good("show", "experiments", "mini", "--json"))
-    commands = [shlex.split(json.loads(document)["example"]) for document in shown]
-    embedded = [words for words in commands if words[2].startswith(("collection=mini-", "experiment="))]
-    assert len(embedded) > 30
-    for words in embedded:
-        if not any(word.startswith(GIVEN) for word in words):
-            place.good(*words[1:], "formats=[json]")
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -37,24 +36,6 @@ def test_judgments_are_those_of_the_english_topics(language: str) -> None:
     attributes = {topic.id: {**topic.attributes, "translation": "machine"} for topic in english.topics()}
     assert {topic.id: topic.attributes for topic in topics} == {topic.id: attributes[topic.id] for topic in topics}
     assert (found.protocol, found.corpus) == (english.protocol, english.corpus)
-
-
-@pytest.mark.heavy
-def test_a_cross_lingual_pipeline_offline(place: Place) -> None:
-    """Untranslated topics, and a person's English of them: what needs no translator; scored as `score` does."""
-    for language in LANGUAGES:
-        done = place.run("run", f"collection=mini-task1-{language}", "system=cross-lingual-identity", QUIET)
-        assert (done.code, done.err.splitlines()[0]) == (0, SAID.format(f"mini-task1-{language}"))
-        run = f"runs/mini-task1-{language}/cross-lingual-identity.run"
-        value = float(place.good("score", run, "-c", f"mini-task1-{language}").splitlines()[1].split()[1])
-        shown = re.search(r"n = 12\): nDCG′ (\S+) by cross-lingual-identity", done.out)
-        assert shown
-        assert float(shown[1]) == pytest.approx(value, abs=6e-4)  # both are rounded
-    english = ("system=cross-lingual-human", "system.translator.collection=mini-task1")
-    place.good("run", "-m", "collection=mini-task1-spa,mini-task1-pes", *english, QUIET)
-    human = sorted(place.here.glob("runs/mini-task1-*/cross-lingual-human*.run"))
-    assert [path.parent.name for path in human] == ["mini-task1-pes", "mini-task1-spa"]
-    assert len({path.read_bytes() for path in human}) == 1
 
 
 @pytest.mark.slow

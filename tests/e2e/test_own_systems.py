@@ -116,14 +116,6 @@ def test_what_a_system_raises(place: Place) -> None:
     assert not (place.here / "runs").exists()
 
 
-def test_the_whole_traceback(place: Place) -> None:
-    done = place.run(*RUN, "system=raising", environment={"HYDRA_FULL_ERROR": "1"})
-    assert done.code == 2
-    assert done.err.endswith("\nharness: system raising: ZeroDivisionError: division by zero\n")
-    for file in ("helper.py", "harness/experiments/produce.py", "harness/cli/compose.py"):
-        assert f'{file}", line' in done.err
-
-
 @pytest.mark.parametrize(
     ("name", "fault"),
     [

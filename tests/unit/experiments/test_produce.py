@@ -21,7 +21,6 @@ from harness.experiments.produce import Produced, make
 from harness.experiments.task import judged_pool, task
 from harness.io import config
 from harness.io.files import sha256_file, write_all
-from harness.store.cost import artefact, measuring, phase, queries
 from harness.store.sidecar import claimed, sidecar_path
 from harness.systems.base import Request
 from harness.systems.build import BuiltSystem, build_system, load_system
@@ -175,27 +174,6 @@ def test_what_differs_between_makings_is_in_the_side_file_alone(tmp_path: Path) 
     first, second = again("bm25", tmp_path / "a"), again("bm25", tmp_path / "b")
     assert first.path.read_bytes() == second.path.read_bytes()
     assert first.key == second.key
-
-
-def test_phases_and_latencies_add_up_and_cost_nothing_without_a_meter(tmp_path: Path) -> None:
-    @dataclass
-    class Query:
-        id: str
-
-    asked = [Query("a"), Query("b")]
-    assert list(queries(asked)) == asked
-    with measuring() as meter:
-        for _ in range(2):
-            with phase("index"):
-                pass
-            assert [query.id for query in queries(asked)] == ["a", "b"]
-        (tmp_path / "x").write_bytes(b"12345")
-        artefact(tmp_path)
-        artefact(tmp_path)
-    assert set(meter.phases) == {"index"}
-    assert list(meter.latency) == ["a", "b"]
-    assert meter.artefacts == {str(tmp_path): 5}
-    assert meter.total >= sum(meter.latency.values()) + meter.phases["index"]
 
 
 # Runs that are not made again

@@ -18,7 +18,6 @@ from harness.experiments.evaluate import evaluate, inputs, read_runs
 from harness.experiments.produce import make
 from harness.experiments.task import task
 from harness.io import config
-from harness.scoring.compare import compare
 from harness.store.provenance import provenance
 from harness.systems.build import load_system
 
@@ -159,18 +158,6 @@ def test_a_network_that_answers_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("HARNESS_RAW_BASE", f"http://127.0.0.1:{server.getsockname()[1]}")
         assert rows_of()["network"] == ("answers", "")
-
-
-@pytest.mark.usefixtures("at_once")
-def test_who_waits_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    mini = load_collection("mini-task1")
-    topic = mini.qrels().topics[0]
-    runs = read_runs([put(tmp_path, f"{name}.txt", name, topic=topic) for name in "abc"])
-    compare(evaluate(task(mini, measures=("P@1", "AP")), *runs).scores)
-    said = capsys.readouterr()
-    for what in ("reading runs: 3 of 3", "reading and scoring runs: 3 of 3", "significance tests: 6 of 6"):
-        assert f"{what} in " in said.err
-    assert said.out == ""
 
 
 def test_a_system_that_names_its_runs_does_not_replace_those_of_others(tmp_path: Path) -> None:

@@ -335,36 +335,6 @@ def test_two_names_without_glyphs_stay_two() -> None:
 
 
 @pytest.mark.slow
-def test_pdflatex_compiles_a_report_with_every_hostile_text_and_every_known_character(
-    tmp_path: Path, pdflatex: str
-) -> None:
-    chars = sorted({*TEX, *LATIN, *ACCENTS})
-    rows = tuple((Cell(f"x{char}y"), Cell(char, 1.0, tuple(MARKS), char)) for char in chars)
-    sections = [section for text in HOSTILE for section in report_of(text).sections]
-    renamed = [Section(s.title, tuple(b for b in s.blocks if isinstance(b, Prose | Facts)), s.level) for s in sections]
-    tables = tuple(
-        Table(f"t{i}", text, (Column(text), Column("g", text)), ((Cell(text), Cell(text)),))
-        for i, text in enumerate(HOSTILE)
-    )
-    whole = (
-        *renamed,
-        Section(
-            "all",
-            (
-                *tables,
-                Table("all", "c", (Column("a"), Column("b", kind="number")), rows),
-                *wide_table(40, 40).sections[0].blocks,
-            ),
-        ),
-    )
-    (tmp_path / "report.tex").write_text(render_latex(Report("T", "H", whole)), encoding="utf-8")
-    command = [pdflatex, "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
-    assert (tmp_path / "report.pdf").stat().st_size > 10_000
-
-
-@pytest.mark.slow
 def test_a_table_for_a_paper_names_every_package_that_it_needs(tmp_path: Path, pdflatex: str) -> None:
     """Characters whose tables ask for the same packages go through pdflatex with just these."""
     groups: dict[str, list[str]] = {}
