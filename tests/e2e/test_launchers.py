@@ -8,14 +8,7 @@ import time
 from collections import Counter
 
 import pytest
-from launch_tools import (
-    MINI,
-    alive,
-    calls,
-    experiment,
-    runs_in,
-    wait_for,
-)
+from launch_tools import MINI, alive, calls, experiment, runs_in, wait_for
 from tools import Place
 
 pytestmark = [

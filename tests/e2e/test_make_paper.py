@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import slurm
+from case_tables import literals
 from launch_tools import wait_for
 from making_tools import ABSENT, BOTH, FAILS, HUB, SINGLE, cells_file, lay, paper_files
 from tools import Done, Place
@@ -143,29 +144,12 @@ def test_the_last_line_at_small_scale_says_how_many_numbers_have_a_value(tmp_pat
     )
 
 
-def test_one_wrong_key(calm: tuple[Place, Done]) -> None:
-    place, _ = calm
-    for words, said in {
-        ("tables=[9]",): "key 'tables' is '9'; known: 1",
-        ("tables=[]",): "reproduce: key 'tables' is [], expected a list of tables, such as [2]",
-        ("rows=zzz",): "paper own: no row with a command fits; known: ",
-        ("collections=[nope]",): "key 'collections' is 'nope'; known: ",
-        ("collections=[mini-task2]",): "paper own: no command makes a row on mini-task2",
-        ("scale=there",): "reproduce: key 'scale' is 'there', expected here, or nothing",
-        ("scale=here",): "paper own: nothing replaces its resources at the scale here",
-        ("seeds=0",): "reproduce: key 'seeds' is 0, expected a whole number from 1 up",
-        ("budget=-1",): "reproduce: key 'budget' is -1, expected dollars, such as 20",
-        ("make=false", "dry=true"): "reproduce: --dry-run (dry=true) prints the plan of make=true, so add that",
-        ("json=true",): "reproduce: key 'json' is for the plan: make=true --dry-run --json",
-        ("paper=demo",): "reproduce: key 'make': the embedded example makes its runs by itself",
-    }.items():
-        done = place.run(*MAKE, *words)
-        (line,) = done.err.splitlines()
-        assert (done.code, done.out) == (2, "")
-        assert line.startswith(f"harness: {said}")
-    done = place.run("reproduce", "paper=own", "hydra/launcher=joblib")
-    said = "harness: reproduce: hydra/launcher=joblib is for the command run, and for make=true\n"
-    assert (done.code, done.err) == (2, said)
+@pytest.mark.parametrize(("words", "said"), literals("commands/make"))
+def test_one_wrong_key(calm: tuple[Place, Done], words: tuple[str, ...], said: str) -> None:
+    done = calm[0].run(*MAKE, *words)
+    (line,) = done.err.splitlines()
+    assert (done.code, done.out) == (2, "")
+    assert line.startswith(f"harness: {said}")
 
 
 # ---- runs that are there --------------------------------------------------------------------------------------------

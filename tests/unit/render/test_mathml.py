@@ -6,6 +6,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from case_tables import literals
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
@@ -218,28 +219,10 @@ def test_whatever_is_written_gives_harmless_mathml_or_nothing(latex: str, displa
         assert not set("\u202e\u200b\x00") & set("".join(element.itertext()))
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("plain", ("plain",)),
-        ("", ()),
-        ("a $x$ b", ("a ", RenderedFormula("x"), " b")),
-        ("$$x$$", (RenderedFormula("x", True),)),
-        (r"\(x\) \[y\]", (RenderedFormula("x"), " ", RenderedFormula("y", True))),
-        (r"\begin{align*}a\end{align*}", (RenderedFormula(r"\begin{align*}a\end{align*}", True),)),
-        (r"$\text{if $x$}$!", (RenderedFormula(r"\text{if $x$}"), "!")),
-        (r"\$5 and \$6", (r"\$5 and \$6",)),
-        ("$5 or $6", ("$5 or $6",)),
-        ("one $ only", ("one $ only",)),
-        ("$ $", ("$ $",)),
-        (r"\\(x\\)", (r"\\(x\\)",)),
-        ("$a{b$ c", (RenderedFormula("a{b"), " c")),
-        (r"\(open", (r"\(open",)),
-        ("$x$,$y$", (RenderedFormula("x"), ",", RenderedFormula("y"))),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), literals("render/formulas_in_text"))
 def test_formulas_are_found_as_mathjax_finds_them(text: str, expected: tuple[object, ...]) -> None:
-    assert segments(text) == expected
+    parts = tuple(RenderedFormula(*part) if isinstance(part, tuple) else part for part in expected)
+    assert segments(text) == parts
 
 
 @settings(max_examples=examples(300), deadline=None)

@@ -13,11 +13,10 @@ import pytest
 import spoken_experiment as spoken
 
 from harness.data.topics import Topic
-from harness.experiments.experiment import Experiment, load_experiment
+from harness.experiments.experiment import Experiment
 from harness.experiments.parts import Condition
 from harness.experiments.results import POOLED, ExperimentResults, Outcome
 from harness.experiments.task import Task, task
-from harness.io import config
 from harness.papers.crossmath import translation_pages, translations
 from harness.render.model import Cell, Explorer, Prose, Section, Table
 from harness.render.write import FORMATS
@@ -213,13 +212,6 @@ def test_text_left_with_words_is_counted_by_topic(tmp_path: Path) -> None:
     # As whole texts: Zanimiv problem (letter), the body after it and the formula of M.4.
     assert values(mbart) == pytest.approx([2, 4, 3, 3 / 4, 2, 0, 0, 0, 1, 2, 1])
     assert "for NLLB 67% (second) of the sentences, in 1 of 2 topics; for mBART 50% (second)" in texts(section)[0]
-
-
-def test_crossmaths_experiments_have_these_sections() -> None:
-    names = [name for name in config.names("experiment") if name.startswith("crossmath")]
-    assert names
-    for name in names:
-        assert f"{translations.__name__}.{translations.translation_sections.__name__}" in load_experiment(name).sections
 
 
 # ---- shares: by scores that are given

@@ -131,31 +131,12 @@ def test_bad_answers_are_asked_again_then_counted(core: object, server: Server) 
     assert len(server.bodies) == 2 * 2 * 2
 
 
-@pytest.mark.slow
-def test_an_answer_that_is_put_right_counts_as_good(server: Server) -> None:
-    server.answer = lambda body: well(body) if len(body["messages"]) > 1 else "Surely! {"
-    found, bad = annotated(problems(2), Client(server.endpoint(timeout=60.0)))
-    assert not bad
-    assert all(annotation.core and annotation.tags for annotation in found.values())
-
-
 def test_no_idea_is_none(server: Server) -> None:
     none = json.dumps({"noCoreIdea": True, "coreIdea": None, "supportingIdeas": []})
     server.answer = lambda body: none if "coreIdea" in schema(body)["properties"] else well(body)
     found, bad = annotated(problems(2), Client(server.endpoint(timeout=60.0)))
     assert [annotation.core for annotation in found.values()] == [None, None]
     assert not bad
-
-
-@pytest.mark.slow
-def test_what_is_half_done_is_not_counted_twice(server: Server) -> None:
-    every, endpoint = problems(30), server.endpoint(timeout=60.0)
-    annotated(every[:25], Client(endpoint))
-    whole = model.plan(every, TREE, Client(endpoint, "dry"), 0.85)
-    Client(endpoint).ask([model.idea_ask(problem) for problem in every])
-    rest = model.plan(every, TREE, Client(endpoint, "dry"), 0.85)
-    assert rest.calls == pytest.approx(whole.calls - 5)
-    assert 0 < rest.cost < whole.cost
 
 
 # ---- dollars by a model -----------------------------------------------------------------------------------------
