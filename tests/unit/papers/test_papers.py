@@ -212,6 +212,15 @@ def test_ties_that_change_nothing_are_not_shown(tiny: Tiny) -> None:
     assert recompute_paper(load_paper(tiny(files={"runs/tied_1.txt": tied}))).bounds == {}
 
 
+def test_warnings_of_the_readers_are_kept(tiny: Tiny) -> None:
+    wrong_ranks = "T1 Q0 d1 1 1 x\nT1 Q0 d3 2 2 x\n"
+    (warning,) = recompute_paper(load_paper(tiny(files={"runs/base_1.txt": wrong_ranks}))).warnings
+    assert warning.endswith(
+        "runs/base_1.txt:2: rank 2 of topic 'T1' has a higher score than the rank before it; "
+        "scores decide the order (1 such line)"
+    )
+
+
 def test_the_same_runs_under_another_protocol(tiny: Tiny) -> None:
     found = recompute_paper(load_paper(tiny("also: [trec_eval]\n")))
     assert list(found.also) == ["trec_eval"]

@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -81,6 +82,26 @@ def placeholders(said: object) -> set[str]:
 # ---- Penman -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
+def test_graphs_of_random_words_can_be_read() -> None:
+    """By the harness and by the package `penman`: connected, no placeholder lost, and as varied as AMR is."""
+    roles: Counter[str] = Counter()
+    shared = 0
+    decode = importlib.import_module("penman").decode
+    for n, document in enumerate(texts(150)):
+        written = amr_text.written(amr_text.document(document, random.Random(n)), aligned=bool(n % 2))
+        found = amr.read_sentence(written)
+        graph = Graph(found.labels, bytes(len(found.labels)), found.edges, found.root, (), ())
+        assert connected(graph), written
+        assert placeholders(found.labels) == placeholders(document)
+        assert decode(written).top
+        roles.update(re.findall(r":[A-Za-z][\w-]*", written))
+        targets = Counter(target for _, _, target in found.edges)
+        shared += max(targets.values(), default=0) > 1
+    assert {":ARG0", ":ARG1-of", ":mod", ":op1", ":name", ":polarity", ":quant", ":snt6", ":same-as"} <= roles.keys()
+    assert shared > 50  # graphs in which a node has several parents
+
+
 def test_a_sentence_by_hand() -> None:
     tokens = ["FORMULA_0", "is", "not", "rational", "if", "3", "numbers", "exist", "."]
     written = amr_text.written(amr_text.document([tokens], random.Random(0)))
@@ -88,6 +109,29 @@ def test_a_sentence_by_hand() -> None:
     assert {"FORMULA_0~0", "if~4", "numbers~6", "3~5"} <= set(re.findall(r"[\w-]+~\d", written))
     assert re.search(r"numbers~6\s+:quant 3~5", written)
     assert amr_text.written(amr_text.document([["."]], random.Random(0))) == amr_text.EMPTY
+
+
+def test_a_long_sentence_is_not_too_deep() -> None:
+    tokens = [*(["prove", "theorem", "because"] * 300)]
+    written = amr_text.written(amr_text.document([tokens], random.Random(0)))
+    assert max(len(line) - len(line.lstrip()) for line in written.splitlines()) <= 4 * (amr_text.DEEPEST + 1)
+    amr.read_sentence(written)
+
+
+@pytest.mark.slow
+def test_some_are_broken_and_some_missing() -> None:
+    made = [amr_text.penman(1, [["prove", "theorem", str(n)]]) for n in range(3000)]
+    assert made == [amr_text.penman(1, [["prove", "theorem", str(n)]]) for n in range(3000)]
+    assert made[:50] != [amr_text.penman(2, [["prove", "theorem", str(n)]]) for n in range(50)]
+    missing = sum(each is None for each in made)
+    bad = 0
+    for each in made:
+        try:
+            amr.read_sentence(each or "(a / b)")
+        except HarnessError:
+            bad += 1
+    assert 5 <= missing <= 30
+    assert 5 <= bad <= 30
 
 
 def test_each_way_to_break_is_noticed() -> None:

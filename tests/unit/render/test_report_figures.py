@@ -283,6 +283,13 @@ def test_a_level_begins_below_its_bound(p: float, shade: str, shown: str) -> Non
     assert texts(root).count(shown) == 2
 
 
+def test_a_matrix_of_sixty_runs_stays_small() -> None:
+    names = [f"run {index}" for index in range(60)]
+    drawing = figures.p_value_matrix(names, [[0.01] * 60 for _ in names])
+    assert len(parse(drawing)) > 0
+    assert len(drawing) < 200_000
+
+
 def test_points_are_placed_and_their_labels_do_not_cover_each_other() -> None:
     points = [(f"system {index}", float(index % 7), float(index % 5)) for index in range(30)]
     root = parse(figures.scatter([*points, ("lost", NAN, 1.0)], "cost", "nDCG"))

@@ -16,6 +16,7 @@ from fetch_tools import COMMIT, FOLDER, error_of, isolate, kept, member, mirrore
 
 from harness.io import archives
 from harness.sources import cache, resource
+from harness.sources import folder as folders
 from harness.sources.fetch import fetch_resources, resource_state
 from harness.sources.resource import RepositoryFolder
 
@@ -137,6 +138,24 @@ def test_a_damaged_cache_is_mended(archive: Path, damage: str) -> None:
     assert said[0].startswith("owner/name@0123456/data/in/: the cached folder was damaged (sha256 ")
     assert kept() == ALL
     assert (WANTED.cached / "a.html").read_bytes() == b"first"
+
+
+def test_a_folder_is_hashed_once_a_process(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pack(archive, MEMBERS)
+    fetch_resources([WANTED])
+    hashed: list[Path] = []
+
+    def counting(path: Path) -> str:
+        hashed.append(path)
+        return sha(path.read_bytes())
+
+    monkeypatch.setattr(folders, "sha256_file", counting)
+    fetch_resources([WANTED])
+    assert hashed == []
+    cache.VERIFIED.clear()
+    fetch_resources([WANTED])
+    fetch_resources([WANTED])
+    assert len(hashed) == len(FILES)
 
 
 def test_a_full_disk(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,6 +142,17 @@ def test_no_idea_is_none(server: Server) -> None:
 # ---- dollars by a model -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
+def test_what_is_half_done_is_not_counted_twice(server: Server) -> None:
+    every, endpoint = problems(30), server.endpoint(timeout=60.0)
+    annotated(every[:25], Client(endpoint))
+    whole = model.plan(every, TREE, Client(endpoint, "dry"), 0.85)
+    Client(endpoint).ask([model.idea_ask(problem) for problem in every])
+    rest = model.plan(every, TREE, Client(endpoint, "dry"), 0.85)
+    assert rest.calls == pytest.approx(whole.calls - 5)
+    assert 0 < rest.cost < whole.cost
+
+
 def test_dollars_by_the_model_are_taken_only_if_nothing_else_changed(server: Server) -> None:
     texts = {
         "Find x.": r"\boxed{Find $x$.}",
