@@ -38,20 +38,6 @@ def test_a_dry_run_then_every_step_then_nothing(place: Place) -> None:
     assert (place.here / "made/collection").is_dir()
 
 
-@pytest.mark.slow
-def test_a_step_whose_input_changed_runs_again_and_no_other(place: Place) -> None:
-    builder = yaml.safe_load((Path(__file__).parents[2] / "conf/builder/saber-mini.yaml").read_text())
-    builder["select"]["seed"] = 5
-    place.write("conf/builder/mine.yaml", yaml.safe_dump(builder))
-    place.good(*MINI, "select")
-    told = place.run("build", "saber", "select", "--config", "mine").err.splitlines()
-    assert [line for line in told if "making" in line] == ["select: making"]
-    builder["pairs"]["bma"] = 0.5
-    place.write("conf/builder/mine.yaml", yaml.safe_dump(builder))
-    told = place.run("build", "saber", "select", "--config", "mine").err.splitlines()
-    assert [line for line in told if line.endswith(": making")] == ["pairs: making", "select: making"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

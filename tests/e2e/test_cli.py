@@ -184,21 +184,6 @@ def test_compare_with_a_baseline(place: Place) -> None:
     assert (comparison["baseline"], comparison["family"], len(comparison["rows"])) == ("second", 6, 2)
 
 
-def test_compare_all_pairs_and_identical_runs(place: Place) -> None:
-    place.write("same.run", as_run(FIRST, "same"))
-    printed = place.good(
-        "compare", "first.run", "second.run.gz", "same.run", "-c", "mini-task1", "--measures", "nDCG,Judged@10"
-    )
-    rows = table(printed[printed.index("\n\n") + 2 :])[1:-1]
-    assert [row[:3] for row in rows] == [
-        ["first", "second", "nDCG′"],
-        ["first", "same", "nDCG′"],
-        ["second", "same", "nDCG′"],
-    ]
-    same = rows[1]
-    assert same[4:] == ["+0.0000", "[+0.0000, +0.0000]", "0.00", "1.0000", "1.0000", "1.0000", "1.0000"]
-
-
 def test_fetch(place: Place) -> None:
     """Embedded collections need no files, so that they can always be had."""
     assert place.good("fetch", "--probe", "mini-task1") == "mini-task1: here or reachable\n"

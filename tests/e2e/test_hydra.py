@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-from tools import Place, run_text
+from tools import Place
 
 RUN = ("run", "collection=mini-task1", "corpus=mini-answers", "system=overlap")
 REPORT = {"index.html", "report.md", "report.tex", "report.json", "scores.csv", "tables", "figures", ".drawn.json"}
@@ -24,13 +22,6 @@ def comparable(content: bytes) -> str:
 def without_side_files(files: dict[str, bytes]) -> dict[str, bytes]:
     """Returns the files without side files of runs (times, memory) and of reports (checksums of their files)."""
     return {name: content for name, content in files.items() if not name.endswith((".ir-metadata.yml", ".drawn.json"))}
-
-
-def data(place: Place, path: str) -> dict[str, Any]:
-    """The data of a report in JSON."""
-    report = json.loads((place.here / path).read_bytes())
-    assert isinstance(report["data"], dict)
-    return report["data"]
 
 
 @pytest.mark.slow
@@ -60,20 +51,6 @@ def test_the_same_configuration_gives_the_same_bytes(place: Place) -> None:
         if name.startswith("reports"):
             elsewhere = moved[f"other/{name}"].replace(b"other/runs/", b"runs/").replace(b"other/reports", b"reports")
             assert comparable(elsewhere) == comparable(content), name
-
-
-@pytest.mark.slow
-def test_an_external_run(place: Place) -> None:
-    place.write("theirs.run", run_text("theirs"))
-    arguments = ("run", "collection=mini-task1", "system=external", "system.path=theirs.run", "formats=[json]")
-    place.good(*arguments)
-    assert (place.here / "runs/mini-task1/theirs.run").is_file()
-    scored = place.good("score", "theirs.run", "-c", "mini-task1", "--per-topic").splitlines()[1:]
-    written = data(place, "reports/mini-task1/theirs/report.json")["scores"][0]
-    assert [[repr(value) for value in row] for row in written["values"] if None not in row] == [
-        line.split("\t")[2:] for line in scored if "nan" not in line
-    ]
-    assert "runs/mini-task1/renamed.run" in place.good(*arguments, "system.name=renamed")
 
 
 @pytest.mark.heavy
@@ -107,7 +84,7 @@ def test_the_listed_flags_of_hydra_work(place: Place) -> None:
     assert place.files() == {}
 
 
-@pytest.mark.parametrize("words", ["", "list", "lab", "lab new", "organise", "export run", "score", "submit", "run"])
+@pytest.mark.parametrize("words", ["", "lab new", "run"])
 def test_h_is_help(place: Place, words: str) -> None:
     assert place.good(*words.split(), "-h") == place.good(*words.split(), "--help")
 

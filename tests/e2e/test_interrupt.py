@@ -120,7 +120,7 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arguments", [("--help",), SCORE, RUN], ids=lambda arguments: arguments[0])
+@pytest.mark.parametrize("arguments", [SCORE, RUN], ids=lambda arguments: arguments[0])
 def test_at_any_moment(place: Place, arguments: Sequence[str]) -> None:
     place.good(*arguments)  # so that modules are compiled, and the same happens each time
     whole = start(place, 1 << 60, *arguments)

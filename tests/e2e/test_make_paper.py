@@ -6,11 +6,9 @@ import json
 import re
 import signal
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-import slurm
 from case_tables import literals
 from launch_tools import wait_for
 from making_tools import ABSENT, BOTH, FAILS, HUB, SINGLE, cells_file, lay, paper_files
@@ -121,18 +119,6 @@ def test_without_a_failure_the_exit_code_is_0(tmp_path: Path, cache: Path, calm:
     assert runs(place) == runs(calm[0])
 
 
-def test_plans_of_all_papers_are_one_document(tmp_path: Path, cache: Path) -> None:
-    place = prepared(tmp_path, cache, paper_files(SINGLE))
-    words = ("reproduce", "paper=all", "make=true", "seeds=1", "scale=here", "--dry-run")
-    found = json.loads(place.good(*words, "--json"))
-    assert [each["paper"] for each in found["papers"]] == ["mathamr-plus", "mathlib4", "mirmu-msm", "saber-math"]
-    for total in ("to make", "left out", "with what is left out"):
-        whole = sum(each[total]["disk, MB"]["high"] for each in found["papers"])
-        assert found[total]["disk, MB"]["high"] == pytest.approx(whole)
-    last = place.good(*words).splitlines()[-4:]
-    assert [line.partition(":")[0] for line in last] == ["all papers", *list(found)[1:]]
-
-
 def test_the_last_line_at_small_scale_says_how_many_numbers_have_a_value(tmp_path: Path, cache: Path) -> None:
     here = {"corpus": "mini-answers", "says": "small"}
     place = prepared(tmp_path, cache, paper_files({**SINGLE, **HUB}, here=here))
@@ -219,19 +205,6 @@ def test_an_interrupt_leaves_what_is_finished(words: tuple[str, ...], tmp_path: 
     place.write("told", "pass")
     place.good(*MAKE)
     assert len(runs(place)) == 4
-
-
-@pytest.fixture(params=["joblib", "submitit_slurm"])
-def launcher(request: pytest.FixtureRequest) -> Iterator[tuple[tuple[str, ...], Mapping[str, str]]]:
-    """Words of a launcher of two runs at a time, and the variables that its clients need."""
-    if request.param == "joblib":
-        yield ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2"), {}
-        return
-    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    if why := slurm.missing():
-        pytest.skip(why)
-    with slurm.cluster() as running:
-        yield ("hydra/launcher=submitit_slurm", "hydra.launcher.mem_gb=1"), running.environment
 
 
 def test_a_second_call_at_the_same_time_is_refused(tmp_path: Path, cache: Path) -> None:

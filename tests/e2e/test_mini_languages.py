@@ -87,7 +87,7 @@ def test_which_runs_have_no_corpus_of_their_own(place: Place) -> None:
 
 @pytest.mark.heavy
 def test_keys_that_the_file_does_not_list(place: Place) -> None:
-    """Given, swept on the command line and by a file, and in an experiment: always without `+`."""
+    """Given, swept on the command line and by a file: always without `+`."""
     given = ("run", "collection=mini-task1", "system=overlap", QUIET)
     place.good(*given)
     first = (place.here / "runs/mini-task1/overlap.run").read_bytes()
@@ -106,17 +106,3 @@ def test_keys_that_the_file_does_not_list(place: Place) -> None:
     done = place.run(*given, "sweep=bm25-k1-b")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "system overlap: key 'k1' is unknown; " in done.err
-    experiment = {
-        "title": "Two scores",
-        "axes": {"part": {"all": ["collection=mini-task1"]}},
-        "conditions": {
-            "weight": {"overrides": ["system=overlap", "system.score=weight"]},
-            "jaccard": {"overrides": ["system=overlap", "system.score=jaccard"]},
-        },
-        "measures": ["nDCG"],
-        "baseline": {"condition": "weight"},
-    }
-    place.write("conf/experiment/scores.yaml", yaml.safe_dump(experiment))
-    done = place.run("run", "experiment=scores", QUIET)
-    assert done.code == 0, done.err
-    assert done.err.splitlines().count(SAID.format("mini-task1")) == 1

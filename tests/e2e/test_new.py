@@ -81,47 +81,6 @@ def test_names_that_cannot_be(place: Place, arguments: tuple[str, str], said: st
     assert place.files() == {}
 
 
-@pytest.mark.slow
-def test_all_faults_of_a_configuration_come_together(place: Place) -> None:
-    for kind in WRITTEN:
-        place.good("new", kind, "mine")
-    for kind, old, new in (
-        ("collection", "licence: CC0", "license: CC0"),
-        ("collection", "protocol: arqmath-task1", "protocol: arqmath-task7"),
-        ("collection", "reader: jsonl", "reader: jsonlines"),
-        ("system", "depth: 100", "depth: many"),
-        ("system", "title_weight: 2.0", "title_wait: 2.0"),
-        ("protocol", "name: mine", "name: yours"),
-        ("protocol", "depth: 1000", "depth: 0"),
-        ("protocol", "topics: all", "topics: some"),
-    ):
-        path = place.here / f"conf/{kind}/mine.yaml"
-        text = path.read_text()
-        assert text.count(old) == 1
-        path.write_text(text.replace(old, new))
-    run = "runs/none.run"
-    collection, protocol = (f"{place.here}/conf/{kind}/mine.yaml" for kind in ("collection", "protocol"))
-    found = lines(place, "score", run, "-c", "mine")
-    assert {line.removeprefix(f"{collection}: ").split(";")[0] for line in found} == {
-        "key 'license' is unknown",
-        "key 'licence' is missing",
-        "protocol 'arqmath-task7' is unknown",
-        "topics: reader 'jsonlines' is unknown",
-    }
-    found = lines(place, "score", run, "-c", "mini-task1", "--protocol", "mine")
-    assert [line.removeprefix(f"{protocol}: ") for line in found] == [
-        "key 'name' is 'yours', expected the file's name 'mine'",
-        "key 'depth' is 0, expected a whole number from 1, or null for all",
-        "key 'topics' is 'some', expected one of all, answered",
-    ]
-    done = place.run("run", "collection=mini-task1", "corpus=mini-answers", "system=mine")
-    assert done.code == 2
-    assert [line.partition(": key ")[2] for line in done.err.splitlines()] == [
-        "'depth' is 'many', expected a whole number",
-        "'title_wait' is unknown to mine.Ranker; did you mean 'title_weight'?",
-    ]
-
-
 def test_missing_files_of_a_collection_come_together(place: Place) -> None:
     place.good("new", "collection", "mine")
     place.write("x.run", "T.1 Q0 d01 1 2.0 x\n")

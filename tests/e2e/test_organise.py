@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shlex
@@ -18,14 +17,11 @@ import harness
 from harness.cli.main import app
 from harness.errors import HarnessError
 from harness.io.files import data_root
-from harness.scoring.pools import first_results, pool
-from harness.scoring.protocol import load_protocol
 
 ROOT = data_root()
 RUNS = {
     name: str(ROOT / "runs" / "mini" / "mini-task1" / f"{name}.run") for name in ("overlap", "overlap-title", "shuffle")
 }
-QRELS = ROOT / "qrels" / "mini-task1.txt"
 TOPICS = str(ROOT / "topics" / "mini-task1.eng.jsonl")
 MINI = ("-c", "mini-task1")
 SCHEMA = Path(harness.__file__).parent / "data" / "schemas" / "reproduction.json"
@@ -50,36 +46,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def call(*arguments: str) -> None:
     app([*arguments], standalone_mode=False)
-
-
-@pytest.mark.slow
-def test_a_pool(place: Place) -> None:
-    printed = place.good(
-        *("organise", "pool", *RUNS.values(), *MINI, "--depth", "2", "--primary", "overlap", "--primary-depth", "4"),
-        *("--judged", str(QRELS), "--seed", "7", "-o", "pool"),
-    )
-    how = load_protocol("arqmath-task1")
-    depths = {"overlap": 4, "overlap-title": 2, "shuffle": 2}
-    rankings = {name: first_results(harness.read_run(path), how, None, depths[name])[0] for name, path in RUNS.items()}
-    judged = {(topic, doc) for topic, _, doc, _ in map(str.split, QRELS.read_text().splitlines())}
-    expected = pool(rankings, depths, judged=judged, seed=7)
-    rows = list(csv.reader((place.here / "pool" / "pool.tsv").read_text().splitlines(), delimiter="\t"))
-    assert rows[0] == ["topic", "document"]
-    assert [tuple(row) for row in rows[1:]] == [(topic, doc) for topic, docs in expected.topics.items() for doc in docs]
-    assert not {tuple(row) for row in rows[1:]} & judged
-    shares = {row[0]: row[1:] for row in table(printed)[3:6]}
-    assert shares == {each.run: [str(each.depth), str(each.pooled), str(each.alone)] for each in expected.shares}
-    report = json.loads((place.here / "pool" / "report.json").read_text())
-    assert (
-        report["headline"]
-        == f"{len(expected):,} documents to judge in 42 topics, from 3 runs"
-        == printed.splitlines()[0]
-    )
-    assert f"{expected.judged:,} were judged before" in (place.here / "pool" / "report.md").read_text()
-    # The same without a collection, since there are no judgments yet.
-    again = ("organise", "pool", *RUNS.values(), "--topics", TOPICS, "--protocol", "arqmath-task1", "--depth", "2")
-    place.good(*again, "--primary", "overlap", "--primary-depth", "4", "--judged", str(QRELS), "--seed", "7", "-o", "b")
-    assert place.files("b")["b/pool.tsv"] == place.files("pool")["pool/pool.tsv"]
 
 
 @pytest.mark.slow

@@ -23,14 +23,6 @@ def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place.here / "reports"
 
 
-@pytest.fixture(scope="module")
-def crossmath(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("typst", reason="typst is not installed (extra pdf)")
-    place = Place(tmp_path_factory.mktemp("crossmath"))
-    place.good("reproduce", "paper=crossmath", "formats=[tex,csv,pdf]", environment={"HARNESS_MIRROR": str(mirror)})
-    return place.here / "reports"
-
-
 def compiles(folder: Path, pdflatex: str) -> None:
     """A document that has each table and figure on a page of its own, and the whole report, go through pdflatex."""
     tables, figures = sorted(folder.glob("tables/*.tex")), sorted(folder.glob("figures/*.pdf"))

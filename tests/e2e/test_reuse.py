@@ -282,7 +282,6 @@ class Second(Overlap):
         (CORPUS, (), "the corpus"),
         ("lazy.py", (), "code or libraries"),
         ("second.py", ("hydra/launcher=joblib", "hydra.launcher.n_jobs=1"), "code or libraries"),
-        ("second.py", ("hydra/launcher=submitit_local", "hydra.launcher.cpus_per_task=64"), "code or libraries"),
     ],
 )
 def test_a_run_whose_inputs_change_after_it_was_planned_is_not_made(

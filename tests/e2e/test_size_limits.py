@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import lzma
 import os
 import resource
 
 import pytest
-from backports import zstd
 from tools import Place, run_text
 
 GIB = 1 << 30
@@ -27,22 +25,12 @@ RUN = ("run", "collection=mine", "corpus=mine", "system=overlap")
 RATIO = "unpacks to more than 100 times its size; set HARNESS_MAX_BYTES to raise the limit"
 
 
-def bombs() -> dict[str, bytes]:
-    """Files that unpack to 4 GiB, made of many small streams."""
-    return {
-        "gzip": gzip.compress(bytes(GIB // 64)) * 256,
-        "xz": lzma.compress(bytes(GIB // 64), preset=0) * 256,
-        "zstd": zstd.compress(bytes(GIB // 64)) * 256,
-    }
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     made = Place(tmp_path_factory.mktemp("bombs"))
     made.write("conf/collection/mine.yaml", COLLECTION)
     made.write("conf/corpus/mine.yaml", CORPUS)
-    for kind, content in bombs().items():
-        made.write(f"{kind}.bomb", content)
+    made.write("xz.bomb", lzma.compress(bytes(GIB // 64), preset=0) * 256)  # 4 GiB, of many small streams
     os.mkfifo(made.here / "pipe")
     return made
 
@@ -82,9 +70,8 @@ def stopped(place: Place, *arguments: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["gzip", "xz", "zstd"])
-def test_a_run_of_4_gib(good: Place, kind: str) -> None:
-    assert stopped(good, "score", f"{kind}.bomb", "-c", "mine") == f"{kind}.bomb: {RATIO}"
+def test_a_run_of_4_gib(good: Place) -> None:
+    assert stopped(good, "score", "xz.bomb", "-c", "mine") == f"xz.bomb: {RATIO}"
 
 
 @pytest.mark.slow
@@ -97,8 +84,7 @@ def test_judgments_topics_and_a_corpus_of_4_gib(good: Place, file: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["/dev/zero", "pipe"])
-@pytest.mark.parametrize("file", ["judged.txt", "corpus.jsonl"])
+@pytest.mark.parametrize(("file", "what"), [("judged.txt", "pipe"), ("corpus.jsonl", "/dev/zero")])
 def test_what_never_ends(good: Place, file: str, what: str) -> None:
     (good.here / file).unlink()
     (good.here / file).symlink_to(what)

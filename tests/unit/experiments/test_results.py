@@ -15,7 +15,7 @@ from harness.experiments.parts import Condition, Seeds
 from harness.experiments.results import POOLED, ExperimentResults, Outcome
 from harness.experiments.task import Task, task
 from harness.scoring.protocol import Protocol
-from harness.scoring.scores import Scores, pooled
+from harness.scoring.scores import Scores
 
 PROTOCOL = Protocol("p", ("AP", "nDCG"))
 YEARS = {"old": ("1", "2", "3"), "new": ("4", "5", "6", "7")}
@@ -319,12 +319,3 @@ def test_settings_are_chosen_on_the_other_half(mini: Task) -> None:
     assert scores.column("AP").tolist() == [0.25, 0.25, 0.25]
     assert scores.column("nDCG").tolist() == [0.875, 0.875, 0.875]
     assert [test.result.difference for test in found.tests if test.result.measure == "AP"] == pytest.approx([-1 / 6])
-
-
-def test_pooled_scores_are_those_of_pooled_runs(mini: Task) -> None:
-    found = results(mini)
-    parts = [found.scores(("base",), year) for year in YEARS]
-    together = pooled([part for part in parts if part is not None])
-    whole = found.scores(("base",), POOLED)
-    assert whole is not None
-    assert np.array_equal(whole.values, together.values)

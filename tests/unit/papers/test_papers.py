@@ -46,11 +46,6 @@ def test_exact_is_what_rounds_to_the_printed_digits_either_way(
     assert judge(f"{printed:.{digits}f}", float(value)) == expected
 
 
-@given(st.floats(0, 1), st.integers(0, 6))
-def test_a_number_printed_is_exact(value: float, digits: int) -> None:
-    assert judge(f"{value:.{digits}f}", value) == "exact"
-
-
 # Cells
 
 
@@ -219,33 +214,6 @@ def test_warnings_of_the_readers_are_kept(tiny: Tiny) -> None:
         "runs/base_1.txt:2: rank 2 of topic 'T1' has a higher score than the rank before it; "
         "scores decide the order (1 such line)"
     )
-
-
-def test_the_same_runs_under_another_protocol(tiny: Tiny) -> None:
-    found = recompute_paper(load_paper(tiny("also: [trec_eval]\n")))
-    assert list(found.also) == ["trec_eval"]
-    scores = found.also["trec_eval"]["c1", "short-run"]
-    # Not prime: the unjudged document stays at rank 2.
-    assert scores.column("P@10").tolist() == pytest.approx([0.2, 0.1, 0.0])
-    assert found.scores["c1", "short-run"].column("P@2").tolist() == [1.0, 0.5, 0.0]
-
-
-def test_translations_are_checked(tiny: Tiny) -> None:
-    extra = """module: harness.papers.crossmath.report
-translations:
-  source: tiny
-  english: eng.tsv
-  languages: {ces: {title: Czech, path: ces.tsv}}
-"""
-    files = {
-        "eng.tsv": "T1\tt\tprove\tx\nT2\tt\tfind $x$\tx\nT3\tt\tshow\tx\nT4\tt\tnot judged\tx\nU1\tt\tb\tx\n",
-        "ces.tsv": "T1\tt\tprove!\tx\nT2\tt\tnajděte $x$\tx\nU1\tt\t$b$\tx\n",
-    }
-    (check,) = recompute_paper(load_paper(tiny(extra, files))).checked
-    assert (check.language, check.title) == ("ces", "Czech")
-    assert check.checked == ("T1", "T2", "T3", "U1")
-    assert check.missing == ("T3",)
-    assert check.english_bodies == ("T1",)
 
 
 def test_a_run_with_a_topic_of_no_collection_is_refused(tiny: Tiny) -> None:

@@ -21,7 +21,7 @@ from harness.reports.comparison import report as report_on
 from harness.reports.means import comparison_means_table
 from harness.reports.means import paper_means_table as paper_table
 from harness.reports.pair_tests import shown_p
-from harness.reports.parts import per_topic_table, protocol_text
+from harness.reports.parts import per_topic_table
 from harness.scoring.compare import Comparison, compare
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
@@ -157,16 +157,6 @@ def test_means_with_n_and_marks(make: Make) -> None:
     ]
     assert table.notes[0] == "Protocol plain; edition first."
     assert table.notes[1].startswith(f"Tests: {comparison.correction}")
-
-
-def test_without_a_comparison_nothing_is_marked_but_the_best(make: Make) -> None:
-    evaluation, _ = three(make)
-    table = comparison_means_table(evaluation, None)
-    assert {mark for row in table.rows for cell in row for mark in cell.marks} == {"best"}
-    assert table.notes == ("Protocol plain; edition first.",)
-    report = report_of(evaluation, None)
-    assert "tests" not in tables(report)
-    assert "comparison" not in report.data
 
 
 def test_what_was_compared(make: Make) -> None:
@@ -333,30 +323,6 @@ def test_ties_and_counts_are_told(make: Make) -> None:
     assert words(report_of(evaluation, None), "Limitations") == ["The order of tied results changes no mean."]
 
 
-def test_the_provenance_is_told(make: Make) -> None:
-    evaluation, scorer, runs = make(base=[BAD] * 12)
-    report = report_on(evaluation)
-    assert grid(tables(report)["checksums"]) == [
-        ["file", "SHA-256"],
-        ["mine, edition first", scorer.qrels.sha256],
-        ["run base", runs[0].sha256],
-    ]
-
-
-def test_hostile_names_are_shown_and_do_nothing(make: Make, tmp_path: Path) -> None:
-    evaluation, comparison = three(make)
-    report = report_of(evaluation, comparison, **{"<script>alert(1)</script>.run": "=1+1"})
-    written = report.write(tmp_path)
-    page = written["html"].read_text()
-    assert "<script>alert(1)" not in page
-    assert "<b>&#34;T01" not in page
-    assert '<b>"T01"' not in page
-    assert "My &lt;collection&gt;" in page
-    assert "<script>alert" not in written["md"].read_text()
-    assert "\n=1+1" not in (written["csv"] / "checksums.csv").read_text()
-    assert ",=1+1" not in (written["csv"] / "checksums.csv").read_text()
-
-
 def test_runs_without_two_common_topics_are_not_grouped(make: Make) -> None:
     evaluation, _, runs = make(early=[GOOD] * 6 + [None] * 6, late=[None] * 6 + [GOOD] * 6)
     answered = task("mine", protocol="arqmath-task1-answered")
@@ -375,14 +341,6 @@ def test_runs_without_two_common_topics_are_not_grouped(make: Make) -> None:
 def test_p_values(p: float | None, text: str) -> None:
     cell = shown_p(p)
     assert (cell.text, cell.value) == (text, p)
-
-
-def test_a_protocol_in_words(make: Make) -> None:
-    evaluation, _, _ = make(base=[BAD] * 12)
-    first, second = protocol_text(evaluation.scores[0].protocol).paragraphs
-    assert first == "Protocol plain: Plain."
-    assert second.startswith("The first 1,000 results of a topic count; ties are in the order of trec_eval 9")
-    assert second.endswith("A topic without relevant documents counts 0.")
 
 
 def test_long_titles_are_cut(make: Make) -> None:
