@@ -86,6 +86,16 @@ def test_a_name_that_is_read_as_a_number_must_be_quoted(place: Place) -> None:
         assert place.good("run", f'experiment="{name}"', "--dry-run").startswith(f"experiment {name}, scale full: ")
 
 
+@pytest.mark.heavy
+def test_names_that_hydra_reads_in_quotes_only(place: Place) -> None:
+    text = (Path(__file__).parents[2] / "conf/experiment/mini.yaml").read_text(encoding="utf-8")
+    for name in ("été", "a=b"):
+        place.write(f"conf/experiment/{name}.yaml", text)
+        done = place.run("run", f"experiment={name}", "--dry-run")
+        assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+        assert place.good("run", f"experiment='{name}'", "--dry-run").startswith(f"experiment {name}, scale full: ")
+
+
 @pytest.mark.parametrize(("words", "said"), refusals("experiments"))
 def test_faults_of_the_command_line(place: Place, words: str, said: str) -> None:
     done = place.run("run", *shlex.split(words))

@@ -315,6 +315,35 @@ def test_sections_of_somebody_else(place: Place) -> None:
 
 
 @pytest.mark.slow
+def test_two_cells_that_write_one_file_are_refused(place: Place) -> None:
+    halves(place)
+    place.write("conf/system/twin.yaml", "title: T\n_target_: harness.systems.baselines.Overlap\nname: bm25\n")
+    mine(place, conditions={**MINE["conditions"], "twin": {"overrides": ["system=twin"]}})
+    done = place.run("run", "experiment=mine")
+    lines = [line for line in done.err.splitlines() if line.startswith("harness: ")]
+    assert (done.code, lines) == (
+        2,
+        ["harness: experiment: bm25, first and twin, first are different runs of one name, 'bm25'; give one of them a "
+         "system.name of its own"],
+    )  # fmt: skip
+    assert not (place.here / "runs").exists()
+
+
+@pytest.mark.slow
+def test_the_command_line_has_its_say(place: Place) -> None:
+    """What no axis varies can be given there; the report is then another one."""
+    halves(place)
+    mine(place, seeds=None, conditions={name: MINE["conditions"][name] for name in ("bm25", "flat")})
+    place.good(
+        "run", "experiment=mine", "protocol=arqmath-task1-answered", "runs=elsewhere", "output=pages", "formats=[md]"
+    )
+    assert {path.name for path in (place.here / "elsewhere").iterdir()} == {"first", "second"}
+    (page,) = (place.here / "pages" / "experiments").glob("mine-*/report.md")
+    assert "with protocol=arqmath-task1-answered" in page.read_text()
+    assert not (place.here / "runs").exists()
+
+
+@pytest.mark.slow
 def test_a_report_on_private_judgments_says_that_it_is_not_for_participants(place: Place) -> None:
     place.good("new", "collection", "club")
     path = place.here / "conf/collection/club.yaml"

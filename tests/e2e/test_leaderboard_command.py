@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from case_tables import literals
-from tools import Place
+from tools import Place, run_text
 
 from harness.experiments.evaluate import evaluate
 from harness.experiments.task import task
@@ -78,3 +78,44 @@ def test_refused(place: Place, arguments: tuple[str, ...], words: str) -> None:
     assert words in done.err
     assert len(done.err.splitlines()) == 1
     assert not (place.here / "reports").exists()
+
+
+def submit(place: Place, lab: str, team: str, name: str, *more: str) -> None:
+    place.good("submit", f"runs/{name}.run", "--lab", lab, "--team", team, "--label", name, *more)
+
+
+def test_a_lab(place: Place) -> None:
+    """Withdrawn runs are gone, the team's other run is listed, and the same runs give the folder's numbers."""
+    place.write("runs/bad.run", run_text("bad"))
+    place.good("lab", "new", "lab", "-c", "mini-task1", "--baseline", "runs/shuffle.run")
+    place.write("runs/second.run", run_text("second", docs=("a1088", "a1007")))
+    submit(place, "lab", "anna", "overlap")
+    submit(place, "lab", "anna", "second")
+    submit(place, "lab", "ben", "overlap-title", "--kind", "manual", "--description", "by hand")
+    submit(place, "lab", "ben", "bad")
+    place.good("withdraw", "--lab", "lab", "--team", "ben", "--label", "bad")
+    printed = place.good("leaderboard", "lab")
+    assert printed.splitlines()[-1] == "report: lab/leaderboard/index.html"
+    lines = printed.splitlines()
+    assert lines[4].split()[:4] == ["anna", "/", "second", "-"]
+    assert lines[6] == "rank -: not the team's primary run, or post-hoc; neither ranked nor tested"
+    data = json.loads(place.good("leaderboard", "lab", "--json"))
+    (board,) = (leaderboard_from_json(each) for each in data)
+    assert [each.name for each in board.ranked][:2] == ["anna / overlap", "ben / overlap-title"]
+    assert [each.baseline for each in board.ranked] == [False, False, True]
+    assert [each.name for each in board.others] == ["anna / second"]
+    judged = board.others[0].judgments
+    assert judged is not None and judged.depth == 1000 and judged.covered is not None
+    folder = json.loads(
+        place.good("leaderboard", *(f"runs/{name}.run" for name in NAMES), "-c", "mini-task1", "--json")
+    )
+    for mine, theirs in zip(folder[0]["ranked"], data[0]["ranked"], strict=True):
+        assert mine["means"] == theirs["means"]
+        assert [mine[key] for key in ("rank", "rank_low", "rank_high", "first", "group")] == [
+            theirs[key] for key in ("rank", "rank_low", "rank_high", "first", "group")
+        ]
+        assert mine["ties"] == theirs["ties"]
+        assert mine["judgments"] == theirs["judgments"]
+        assert theirs["judgments"]["depth"] == 1000
+    done = place.run("leaderboard", "lab", "--alpha", "0.1")
+    assert (done.code, done.err) == (2, "harness: --alpha: lab/lab.yaml says this for the lab's runs; leave it out\n")

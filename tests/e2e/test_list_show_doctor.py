@@ -8,10 +8,11 @@ import pty
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from case_tables import literals
-from tools import CONF, Place, table
+from tools import CONF, Place, run_text, table
 
 from harness.cli.entries import GROUPS
 from harness.io import config
@@ -177,6 +178,38 @@ def test_what_is_broken_is_listed_with_its_fault(place: Place) -> None:
     assert "system/torn.yaml:2: not valid YAML" in place.good("doctor")
 
 
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ("hydra:\n", "key 'hydra' is None, expected a mapping"),
+        ("hydra: [x]\n", "key 'hydra' is ['x'], expected a mapping"),
+        ("hydra: {sweeper: {params: ''}}\n", "key 'hydra.sweeper.params' is '', expected a mapping"),
+    ],
+)
+def test_a_sweep_without_parameters_is_broken(tmp_path: Path, content: str, fault: str) -> None:
+    place = Place(tmp_path)
+    file = place.write("conf/sweep/torn.yaml", content)
+    (row,) = (row for row in json.loads(place.good("list", "sweeps", "--json")) if row["name"] == "torn")
+    assert row == {"name": "torn", "state": "broken", "title": f"{file}: {fault}"}
+    done = place.run("show", "torn")
+    assert (done.code, done.err) == (2, f"harness: {file}: {fault}\n")
+
+
+@pytest.mark.slow
+def test_numbers_that_do_not_fit_a_terminal_are_below_their_row(place: Place) -> None:
+    place.write("one.run", run_text("one"))
+    place.write("two.run", run_text("two", docs=("a1088", "a1007")))
+    command = ("compare", "one.run", "two.run", "-c", "mini-task1", "--quiet")
+    printed = re.sub(r"\x1b\[\d*m", "", on_terminal(place, 80, *command))
+    assert max(map(len, printed.splitlines())) <= 80
+    _, row, below = printed.partition("\n\n")[2].splitlines()[:3]
+    piped = place.good(*command).partition("\n\n")[2].splitlines()
+    fields = re.findall(r"\S+: (.+?)(?:; |$)", below)
+    assert below.startswith("    Holm: ")
+    assert len(fields) == 2
+    assert re.split(r"  +", f"{row.strip()}  {'  '.join(fields)}") == re.split(r"  +", piped[1].strip())
+
+
 def test_a_system_is_shown(place: Place) -> None:
     shown = place.good("show", "bm25")
     assert shown.startswith("bm25: BM25, Lucene's variant\n")
@@ -204,6 +237,27 @@ def test_files_of_a_collection_are_shown(place: Place) -> None:
         assert re.search(rf"^{path} +{path.stat().st_size / 1000:.0f} kB +here$", shown, re.MULTILINE)
     (answers,) = json.loads(place.good("show", "corpus", "mini-answers", "--json"))["files"]
     assert (answers["name"], answers["state"]) == (str(CONF.parent / "corpora/mini-answers.jsonl"), "here")
+
+
+@pytest.mark.slow
+def test_files_of_ones_own_collections_are_shown(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.good("new", "collection", "club")
+    conf = place.here / "conf"
+    (conf / "collection/club.qrels").unlink()
+    assert json.loads(place.good("show", "collection", "club", "--json"))["files"] == [
+        {"name": str(conf / "collection/club.qrels"), "size": "", "state": "missing"},
+        {"name": str(conf / "collection/club.topics.jsonl"), "size": "1 kB", "state": "here"},
+    ]
+    place.write("data/corpus.jsonl", '{"_id": "d", "text": "Odd numbers add up to a square."}\n')
+    place.write("data/queries.jsonl", '{"_id": "q", "text": "Sum of odd numbers"}\n')
+    judgments = place.write("data/qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\td\t1\n")
+    place.good("new", "collection", "facts", "--beir", "data")
+    for group, names in (("collection", ["queries.jsonl", "qrels/test.tsv"]), ("corpus", ["corpus.jsonl"])):
+        files = json.loads(place.good("show", group, "facts", "--json"))["files"]
+        assert [file["name"] for file in files] == [str(place.here / "data" / name) for name in names]
+    judgments.unlink()
+    assert json.loads(place.good("show", "collection", "facts", "--json"))["files"] == []
 
 
 def test_a_name_of_a_paper_shows_the_paper_and_names_the_others(place: Place) -> None:

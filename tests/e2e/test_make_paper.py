@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -119,6 +120,18 @@ def test_without_a_failure_the_exit_code_is_0(tmp_path: Path, cache: Path, calm:
     assert runs(place) == runs(calm[0])
 
 
+def test_plans_of_all_papers_are_one_document(tmp_path: Path, cache: Path) -> None:
+    place = prepared(tmp_path, cache, paper_files(SINGLE))
+    words = ("reproduce", "paper=all", "make=true", "seeds=1", "scale=here", "--dry-run")
+    found = json.loads(place.good(*words, "--json"))
+    assert [each["paper"] for each in found["papers"]] == ["mathamr-plus", "mathlib4", "mirmu-msm", "saber-math"]
+    for total in ("to make", "left out", "with what is left out"):
+        whole = sum(each[total]["disk, MB"]["high"] for each in found["papers"])
+        assert found[total]["disk, MB"]["high"] == pytest.approx(whole)
+    last = place.good(*words).splitlines()[-4:]
+    assert [line.partition(":")[0] for line in last] == ["all papers", *list(found)[1:]]
+
+
 def test_the_last_line_at_small_scale_says_how_many_numbers_have_a_value(tmp_path: Path, cache: Path) -> None:
     here = {"corpus": "mini-answers", "says": "small"}
     place = prepared(tmp_path, cache, paper_files({**SINGLE, **HUB}, here=here))
@@ -158,6 +171,19 @@ def test_runs_of_commands_typed_by_hand_count(tmp_path: Path, cache: Path) -> No
     assert (done.code, steps_said(done)) == (0, ["bm25 on mini-task1: made"])
     place.write("conf/corpus/brought.jsonl", files["conf/corpus/brought.jsonl"].replace("even", "odd"))
     assert place.good(*MAKE, "--dry-run").startswith("own: 2 steps, 0 made, 2 to make")
+
+
+def test_runs_that_a_person_brings_count(tmp_path: Path, cache: Path, calm: tuple[Place, Done]) -> None:
+    """What fuses them is fused when the tables are made."""
+    place = prepared(tmp_path, cache, paper_files({**SINGLE, **BOTH}, EXACT))
+    shutil.copytree(calm[0].here / "runs" / "mini-task1", place.here / "theirs")
+    place.write("theirs/map.yaml", 'tables: {"1": {"one: overlap": {c1: overlap.run}}}')
+    done = place.run(*MAKE, "brought=theirs")
+    assert (done.code, steps_said(done)) == (0, ["bm25 on mini-task1: made"])
+    assert done.out.startswith("own: 3 steps, 2 made, 1 to make")
+    assert list(runs(place)) == ["runs/mini-task1/bm25.run"]
+    found = {row: verdict[:2] for row, verdict in verdicts(place).items()}
+    assert found == {row: verdict[:2] for row, verdict in verdicts(calm[0]).items() if row in found}
 
 
 def test_a_finished_experiment_counts_and_its_seeds_are_one_number(tmp_path: Path, cache: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 from llm_server import Server, serving
 
 from harness.errors import HarnessError
-from harness.papers.saber import local, model
-from harness.papers.saber.annotate import AnnotateSettings, Annotation, read_annotations, write_annotations
+from harness.papers.saber import local, model, pipeline, steps
+from harness.papers.saber.annotate import ANNOTATIONS, AnnotateSettings, Annotation, read_annotations, write_annotations
 from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.ontology import Ontology
 from harness.store.llm import Client
@@ -61,7 +62,7 @@ def well(body: dict[str, Any]) -> str:
         core = " ".join(rng.sample(WORDS, rng.randint(4, 12)))
         return json.dumps({"noCoreIdea": False, "coreIdea": core, "supportingIdeas": ["count twice"]})
     titles = schema(body)["required"]
-    chosen = rng.sample(titles, 1 if rng.random() < 0.9 else 2)
+    chosen = rng.sample(titles, 1 if rng.random() < 0.9 else min(2, len(titles)))
     return json.dumps({title: 1.0 if title in chosen else 0.25 for title in titles})
 
 
@@ -137,6 +138,21 @@ def test_no_idea_is_none(server: Server) -> None:
     found, bad = annotated(problems(2), Client(server.endpoint(timeout=60.0)))
     assert [annotation.core for annotation in found.values()] == [None, None]
     assert not bad
+
+
+@pytest.mark.slow
+def test_the_step_writes_what_the_model_says(server: Server, conf: Callable[[str, str, str], Path]) -> None:
+    conf("llm", "mine", f"model: tiny-1\nurl: {server.url}\nprice_in: 1.0\nprice_out: 2.0\n")
+    settings, where = pipeline.load_settings("saber-mini")
+    by_model = replace(settings, annotate=AnnotateSettings(by="llm", endpoint="mine"))
+    folders = steps.build_steps(pipeline.steps(by_model, where)[:2])
+    found = read_annotations(folders["annotate"] / ANNOTATIONS)
+    assert {each.supporting for each in found.values()} == {("count twice",)}
+    counts = pipeline.counts_of(folders["annotate"])
+    assert counts["problems"] == len(found) > 40
+    calls = len(server.bodies)
+    assert steps.build_steps(pipeline.steps(by_model, where)[:2]) == folders
+    assert len(server.bodies) == calls
 
 
 # ---- dollars by a model -----------------------------------------------------------------------------------------
