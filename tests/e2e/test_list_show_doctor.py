@@ -149,7 +149,8 @@ def test_a_persons_own_configuration(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_broken_is_listed_with_its_fault(place: Place) -> None:
+def test_what_is_broken_is_listed_with_its_fault(tmp_path: Path) -> None:
+    place = Place(tmp_path)
     torn = place.write("conf/collection/torn.yaml", "title: [\n")
     place.write("conf/system/gone.yaml", "title: Gone\n_target_: nosuchmodule.Gone\n")
     place.write("conf/system/here.yaml", "title: Here\n_target_: module.Here\n")

@@ -19,6 +19,7 @@ from harness.papers.cells import HEADER
 from harness.papers.paper import load_paper
 from harness.papers.reproduce import recompute_paper
 from harness.papers.user_runs import bring
+from harness.systems.states import system_state
 
 RUNS = Path(__file__).parents[4] / "runs" / "mini" / "mini-theorems"
 SYSTEMS = sorted(name for name in config.names("system") if name.startswith("mathlib4-"))
@@ -85,6 +86,21 @@ def test_a_row_that_several_tables_print_is_one_run() -> None:
         assert {row.run for row in same} == {("4", f"{group} / E5_mistral-7b")}
     runs = {row.run_name for row in rows.values() if not row.registered()}
     assert len(runs) == 16  # four models twice, and the other views and queries of two
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_its_systems_are_bi_encoders_of_what_the_paper_says(name: str) -> None:
+    mapping, _ = config.load("system", name)
+    inner = mapping["system"]
+    assert inner["_target_"] == "harness.systems.dense.bi_encoder.BiEncoder"
+    assert (inner["characters"], inner["search"], mapping["mode"]) == (4096, "chroma", "replay")
+    state, why = system_state(mapping, name)
+    assert state == "needs"
+    assert why.endswith(
+        f"corpus=mathlib-decls system={name}" + " system.mode=live" * ("answers of" in why or "openai" in name)
+    )
+    if "openai" in name:
+        assert inner["calls"] is None  # what the pipeline fills
 
 
 def test_instructions_stand_before_both_sides_and_are_the_same_for_augmented_queries() -> None:
