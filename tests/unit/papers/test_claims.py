@@ -134,6 +134,7 @@ def test_the_correction_can_change_the_answer() -> None:
     )[0]
     assert {test.supported for test in strict.tests if test.collection != POOLED} == {True}
     assert {test.supported_corrected for test in strict.tests if test.collection != POOLED} == {False}
+    assert [strict.count(corrected=each, among_pooled=False) for each in (False, True)] == [(3, 3), (0, 3)]
 
 
 def test_a_paper_without_claims_has_none() -> None:
