@@ -68,35 +68,29 @@ def test_a_finished_step(done: tuple[Making, RunStep, StepOutcome]) -> None:
     assert finished(how, step) == recorded(how, step) == result
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_record_of_something_else(done: tuple[Making, RunStep, StepOutcome]) -> None:
+    how, step, result = done
+    changes: tuple[dict[str, Any], ...] = (
         {"command": "harness run"},
         {"code": "0" * 16},
         {"fault": "as told"},
         {"runs": {"runs/mini-task1/bm25.run": "0" * 64}},
         {"runs": {"runs/mini-task1/other.run": "0" * 64}},
-    ],
-)
-def test_a_record_of_something_else(done: tuple[Making, RunStep, StepOutcome], change: dict[str, Any]) -> None:
-    how, step, result = done
-    (how.folder / "steps" / "bm25.json").write_text(json.dumps(asdict(replace(result, **change))))
-    assert recorded(how, step) is not None
-    assert finished(how, step) is None
+    )
+    for change in changes:
+        (how.folder / "steps" / "bm25.json").write_text(json.dumps(asdict(replace(result, **change))))
+        assert recorded(how, step) is not None
+        assert finished(how, step) is None, change
 
 
-@pytest.mark.parametrize(
-    "damage",
-    ["", "{", "[]", "null", "3", '"x"', "{}", '{"step": "bm25"}', "\x00", "RUNS: 3", "RUNS: null", "RUNS: [1]", "MORE"],
-)
-def test_a_damaged_record_counts_as_none(done: tuple[Making, RunStep, StepOutcome], damage: str) -> None:
+def test_a_damaged_record_counts_as_none(done: tuple[Making, RunStep, StepOutcome]) -> None:
     how, step, result = done
-    kind, _, value = damage.partition(": ")
-    plain = asdict(result)
-    text = json.dumps({**plain, "runs": json.loads(value)}) if kind == "RUNS" else damage
-    text = json.dumps({**plain, "more": 1}) if kind == "MORE" else text
-    (how.folder / "steps" / "bm25.json").write_text(text)
-    assert (recorded(how, step), finished(how, step)) == (None, None)
+    others = [
+        {**asdict(result), key: value} for key, value in (("runs", 3), ("runs", None), ("runs", [1]), ("more", 1))
+    ]
+    for damage in ("", "{", "[]", "null", "3", '"x"', "{}", '{"step": "bm25"}', "\x00", *map(json.dumps, others)):
+        (how.folder / "steps" / "bm25.json").write_text(damage)
+        assert (recorded(how, step), finished(how, step)) == (None, None), damage
 
 
 @pytest.mark.parametrize("change", ["changed", None])
