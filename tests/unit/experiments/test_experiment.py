@@ -137,8 +137,8 @@ def test_a_restriction_keeps_what_is_tested_against(conf: Conf) -> None:
         assert caught.value.lines == (said,)
 
 
-MANY = {"axes": {f"x{at}": {str(label): [] for label in range(10)} for at in range(30)}}
-ENDLESS = {"conditions": {"t": {"tune": {f"system.k{at}": list(range(10)) for at in range(30)}}}}
+MANY: dict[str, Any] = {"axes": {f"x{at}": {str(label): [] for label in range(10)} for at in range(30)}}
+ENDLESS: dict[str, Any] = {"conditions": {"t": {"tune": {f"system.k{at}": list(range(10)) for at in range(30)}}}}
 CROSSED = "000,000,000,000,000,000,000,000,000,000 cells, all labels crossed; at most 10,000 can be run"
 
 
