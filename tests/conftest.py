@@ -222,6 +222,14 @@ def importable(
 
 
 @pytest.fixture
+def place(tmp_path: Path) -> Any:  # noqa: ANN401  (of the folder e2e)
+    """An empty folder to run the program in: `e2e/tools.py`."""
+    from tools import Place
+
+    return Place(tmp_path)
+
+
+@pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Progress from the first moment on, for every step: as if all work took long."""
     from harness.io import console

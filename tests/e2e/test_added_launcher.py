@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from launch_tools import experiment
 from tools import CODE, Place
@@ -42,8 +40,7 @@ class Forks(JobEngine, Launcher):
 
 
 @pytest.mark.slow
-def test_a_launcher_from_outside(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+def test_a_launcher_from_outside(place: Place) -> None:
     for name, text in experiment(2, resources={"cpus": 3}).items():
         place.write(name, text)
     place.write("hydra_plugins/forks_of_theirs.py", LAUNCHER)

@@ -28,9 +28,8 @@ def test_the_list_compares_two_runs_by_topic(mini: Path, visit: Open, width: int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", WIDTHS)
-def test_columns_sort_both_ways_and_say_so(mini: Path, visit: Open, width: int) -> None:
-    page = visit(mini, "#explore=", width)
+def test_columns_sort_both_ways_and_say_so(mini: Path, visit: Open) -> None:
+    page = visit(mini, "#explore=")
     head = page.locator(".list thead th").first
     ids = page.locator(".list tbody a bdi")
     head.locator("button").click()
@@ -211,8 +210,7 @@ HOSTILE = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", WIDTHS)
-def test_hostile_texts_are_shown_as_text(tmp_path: Path, visit: Open, width: int) -> None:
+def test_hostile_texts_are_shown_as_text(tmp_path: Path, visit: Open) -> None:
     pages = tuple(
         TopicPage(
             f"{text} {n}",
@@ -236,7 +234,7 @@ def test_hostile_texts_are_shown_as_text(tmp_path: Path, visit: Open, width: int
     block = Explorer("explorer", (collection,), runs, (), documents)
     path = tmp_path / "index.html"
     path.write_text(render_html(Report(HOSTILE[0], HOSTILE[1], (Section("S", (block,)),))), encoding="utf-8")
-    page = visit(path, "#explore=", width)
+    page = visit(path, "#explore=", min(WIDTHS))
     assert fits(page)
     assert page.locator(".list tbody tr").count() == len(HOSTILE)
     for n in range(len(HOSTILE)):
@@ -252,33 +250,3 @@ def test_hostile_texts_are_shown_as_text(tmp_path: Path, visit: Open, width: int
     page.goto(f"{path.as_uri()}#explore=")
     text = page.locator(".list").inner_text()
     assert all(part in text for part in ("<script>alert(1)</script>", "&lt;b&gt; &bogus; [U+202E]txt.exe", "__proto__"))
-
-
-# ---- the real thing
-
-
-@pytest.mark.slow
-@pytest.mark.real
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_the_crossmath_report_in_a_browser(crossmath: Path, visit: Open, width: int, scheme: str) -> None:
-    page = visit(crossmath, "#topic=arqmath-1/A.4", width, scheme)
-    assert fits(page)
-    formula = page.locator(".question math").first
-    assert formula.evaluate(
-        "math => math.querySelector('munderover') !== null && math.getBoundingClientRect().height > 20"
-    )
-    assert page.locator(".ranks thead th").count() == 21
-    assert violations(page) == []
-    page.locator(".way .back").click()
-    rows = page.locator(".list tbody tr")
-    rows.nth(243).wait_for(state="attached")  # no wait_for_function: the page's policy forbids its eval
-    assert rows.count() == 244
-    page.get_by_label("Topics of").select_option("arqmath-3")
-    assert rows.count() == 78
-    page.get_by_label("Search ids and titles").fill("abelian")
-    assert 0 < rows.count() < 10
-    assert fits(page)
-    page.locator(".list thead button").first.click()
-    ids = page.locator(".list tbody a bdi").all_inner_texts()
-    assert ids == sorted(ids, key=lambda name: int(name.partition(".")[2]))
-    assert violations(page, "#explorer") == []

@@ -14,16 +14,6 @@ from browser_tools import LOOKS, Open, fits, violations
 pytest_plugins = ("browser_tools",)
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
-PAGES = (
-    *("index.html", "explanation/ties.html", "project/architecture.html", "reference/commands.html"),
-    *(
-        "reference/keys.html",
-        "reference/experiments/index.html",
-        "systems/bi-encoder-tuned.html",
-        "reference/python.html",
-    ),
-    *("systems/index.html", "papers/crossmath.html", "results/answers.html"),
-)
 PARTS = 8  # of all pages
 
 # Parts that scroll and cannot be reached by the keyboard, or the other way round.
@@ -48,17 +38,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(build, cwd=out, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return out / "site"
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_pages(site: Path, visit: Open, width: int, scheme: str) -> None:
-    for name in PAGES:
-        page = visit(site / name, width=width, scheme=scheme)
-        assert page.locator("article h1").count() == 1, name
-        assert fits(page), name
-        assert page.evaluate(STOPS) == [], name
-        assert violations(page, every=True) == [], name
 
 
 @pytest.mark.heavy

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
+from case_tables import literals
 
 from harness.render.explorer import _Formulas
 from harness.render.formulas import to_mathml
@@ -15,18 +16,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytest_plugins = ("browser_tools",)
-LATEX = (
-    "a+b",
-    "a+b+c",
-    "a^2",
-    "a^2+b",
-    r"x \mapsto y",
-    r"\frac{a}{b}",
-    r"\frac{a}{b}+1",
-    r"x\quad y",
-    "{}^2",
-    r"\sqrt{}",
-)
+LATEX = tuple(latex for (latex,) in literals("formulas/built_in_a_page"))
 BUILD = """([source, data]) => {
     const make = new Function("data", "MATHML", `${source}; return mathml;`);
     const mathml = make(data, "http://www.w3.org/1998/Math/MathML");

@@ -202,17 +202,3 @@ def test_the_crossmath_page_is_no_longer_than_its_content(crossmath: Path, visit
 @pytest.mark.real
 def test_nothing_of_crossmath_is_cut_at_1280_pixels(crossmath: Path, visit: Open) -> None:
     assert visit(crossmath, width=1280).evaluate(CUT) == []
-
-
-@pytest.mark.heavy
-@pytest.mark.real
-def test_crossmath_on_paper(crossmath: Path, visit: Open, tmp_path: Path) -> None:
-    assert_printed_well(visit(crossmath), tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.real
-def test_answers_of_crossmath_are_links(crossmath: Path, visit: Open) -> None:
-    page = visit(crossmath, "#topic=arqmath-1/A.4")
-    assert page.locator(".ranks a.doc").first.get_attribute("href") == "https://math.stackexchange.com/a/1125567"
-    assert page.locator("#outcome a").first.get_attribute("href") == "https://openreview.net/forum?id=IYcJxgnJ9Q"

@@ -138,21 +138,3 @@ def test_axe_finds_nothing_serious(page_of_topics: Path, visit: Open, width: int
     for version in ("dictionary, Foreign", "bare, Foreign", "as they are, Foreign"):
         page = topic(visit, page_of_topics, version, width=width, scheme=scheme)
         assert violations(page) == []
-
-
-@pytest.mark.slow
-def test_pages_of_topics_in_persian_alone(tmp_path: Path, visit: Open) -> None:
-    """Where the topics of a page are Persian themselves, title and body stand on the right."""
-    from harness.data.trec import Run
-    from harness.experiments.evaluate import evaluate
-    from harness.reports.comparison import report
-
-    task = spoken.scored_by(tmp_path, "persian", PERSIAN)
-    run = Run.from_dict("one", {"M.1": {"a1088": 1.0}, "M.4": {"a1007": 1.0}})
-    path = tmp_path / "index.html"
-    path.write_text(render_html(report(evaluate(task, run))), encoding="utf-8")
-    page = visit(path, "#topic=persian/M.1")
-    for place in (".explorer h3", ".question .body"):
-        assert page.locator(place).get_attribute("lang") == "fa"
-        assert styles(page.locator(place))[0] == "rtl"
-    assert page.locator(".stages").count() == 0

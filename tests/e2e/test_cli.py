@@ -120,27 +120,6 @@ def test_score_prints_topics(place: Place) -> None:
         assert [float(row[column]) for row in rows] == pytest.approx(expected(FIRST, measure), abs=1e-12)
 
 
-@pytest.mark.slow
-def test_score_writes_a_report(place: Place) -> None:
-    printed = place.good("score", "first.run", "-c", "mini-task1", "--output", "out/here")
-    assert printed.splitlines()[-1] == "report: out/here/index.html"
-    written = place.files("out")
-    assert {Path(path).name for path in written} >= {
-        "index.html",
-        "report.md",
-        "report.tex",
-        "report.json",
-        "means.csv",
-    }
-    report = json.loads(written["out/here/report.json"])
-    scores = report["data"]["scores"][0]
-    assert scores["run"] == "first"
-    column = scores["measures"].index("nDCG")
-    assert [row[column] for row in scores["values"]] == pytest.approx(expected(FIRST, "nDCG"), abs=1e-12)
-    assert f"{mean(expected(FIRST, 'nDCG')):.3f}" in written["out/here/report.md"].decode()
-    assert "harness score first.run -c mini-task1 --output out/here" in written["out/here/report.md"].decode()
-
-
 def test_another_protocol_counts_unjudged_documents(place: Place) -> None:
     printed = place.good("score", "first.run", "-c", "mini-task1", "--protocol", "trec_eval", "--measures", "P@10")
     relevant = [sum(GRADES[t].get(doc, 0) >= 1 for doc in FIRST.get(t, ())[:10]) / 10 for t in GRADES]
@@ -203,21 +182,6 @@ def test_compare_with_a_baseline(place: Place) -> None:
     )
     comparison = json.loads(place.files("out")["out/report.json"])["data"]["comparison"]
     assert (comparison["baseline"], comparison["family"], len(comparison["rows"])) == ("second", 6, 2)
-
-
-def test_compare_all_pairs_and_identical_runs(place: Place) -> None:
-    place.write("same.run", as_run(FIRST, "same"))
-    printed = place.good(
-        "compare", "first.run", "second.run.gz", "same.run", "-c", "mini-task1", "--measures", "nDCG,Judged@10"
-    )
-    rows = table(printed[printed.index("\n\n") + 2 :])[1:-1]
-    assert [row[:3] for row in rows] == [
-        ["first", "second", "nDCG′"],
-        ["first", "same", "nDCG′"],
-        ["second", "same", "nDCG′"],
-    ]
-    same = rows[1]
-    assert same[4:] == ["+0.0000", "[+0.0000, +0.0000]", "0.00", "1.0000", "1.0000", "1.0000", "1.0000"]
 
 
 def test_fetch(place: Place) -> None:

@@ -140,9 +140,8 @@ def _check_imports(program: str) -> None:
                 assert alias.name in OTHERS or importlib.util.find_spec(alias.name) is not None, alias.name
 
 
-def test_wrong_commands_are_noticed(tmp_path: Path) -> None:
+def test_wrong_commands_are_noticed(place: Place) -> None:
     """The check of commands that no test runs finds a wrong option, a wrong command and a wrong setting."""
-    place = Place(tmp_path)
     assert _given_to_us(["sudo", "-u", "lab", "/opt/bin/harness", "serve", "x"]) == ["serve", "x"]
     assert _given_to_us(["docker", "run", "--rm", "harness-lab", "lab", "new"]) == ["lab", "new"]
     assert _given_to_us(["docker", "build", "-t", "harness-lab", "."]) == []

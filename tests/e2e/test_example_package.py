@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import tomllib
 from pathlib import Path
 
 import pytest
 from extension_tools import pip_installed
 from shown_commands import commands_in
-from tools import Place, table
+from tools import Place
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "mathir-example"
 README = (EXAMPLE / "README.md").read_text(encoding="utf-8")
@@ -56,21 +55,6 @@ def test_the_readme_shows_the_files(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_it_adds_is_listed_without_importing_it(place: Place, site: Path, tmp_path: Path) -> None:
-    broken = shutil.copytree(site, tmp_path / "broken")
-    for path in (broken / "mathir_example").glob("*.py"):
-        path.write_text("raise RuntimeError\n")
-    environment = {"PYTHONPATH": place.environment["PYTHONPATH"].replace(str(site), str(broken))}
-    listed = json.loads(place.run("list", "--json", environment=environment).out)
-    collections = {row["name"]: row for row in listed["collections"]}
-    systems = {row["name"]: row for row in listed["systems"]}
-    assert (collections["example-identities"]["state"], collections["example-identities"]["licence"]) == ("here", "CC0")
-    assert systems["example-tfidf"]["title"] == "TF-IDF and cosine, by scikit-learn"
-    assert systems["example-tfidf"]["state"] == "ready"
-    assert ["symbols", "Added by mathir-example 0.1."] in table(place.run("--help", environment=environment).out)
-
-
-@pytest.mark.slow
 def test_its_numbers(place: Place) -> None:
     """The measure, from the run file and the file of judgments by hand."""
     place.good(*RUN, "system=example-tfidf")
@@ -93,23 +77,3 @@ def test_its_numbers(place: Place) -> None:
     values = dict(zip(found["topics"], (row[0] for row in found["values"]), strict=True))
     assert values == pytest.approx(expected, abs=1e-12)
     assert len(values) == 4
-
-
-@pytest.mark.slow
-def test_the_system_ranks_a_pool(place: Place) -> None:
-    place.good(*RUN, "system=example-tfidf", "rerank=true")
-    run = place.here / "runs" / "example-identities" / "example-tfidf.run"
-    judged = (EXAMPLE / "mathir_example" / "data" / "judgments.txt").read_text()
-    pairs = {(line.split()[0], line.split()[2]) for line in run.read_text().splitlines()}
-    pool = {(line.partition(":")[0], p.split("=")[0]) for line in judged.splitlines() for p in line.split()[1:]}
-    assert pairs
-    assert pairs <= pool
-
-
-@pytest.mark.slow
-def test_its_faults_are_one_line(place: Place) -> None:
-    done = place.run(*RUN, "system=example-tfidf", "system.ngrams=0")
-    assert (done.code, done.err) == (2, "harness: run: system: key 'ngrams' is 0, expected a whole number from 1\n")
-    done = place.run("symbols", "example-identites")
-    said = "corpus 'example-identites' is unknown; did you mean 'example-identities'?"
-    assert (done.code, done.err) == (2, f"harness: {said}\n")

@@ -14,11 +14,6 @@ from tools import Place
 SHARED = ["collection=mini-task1", "corpus=mini-answers"]
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
 def faults(place: Place, **changes: Any) -> list[str]:  # noqa: ANN401
     """What is said of an experiment that has faults; nothing of it has been run."""
     mapping = {"title": "t", "shared": SHARED, "measures": ["nDCG"], **changes}
@@ -81,37 +76,6 @@ def test_settings_are_not_chosen_on_the_reported_topics(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_seeds_that_are_no_numbers(place: Place) -> None:
-    seeds = {"key": "system.seed", "values": [1, "x", 1.5]}
-    shared = [*SHARED, "rerank=true"]
-    assert faults(place, conditions={"random": {"overrides": ["system=shuffle"]}}, seeds=seeds, shared=shared) == [
-        "harness: random, seed x: run: system: key 'seed' is 'x', expected a whole number",
-        "harness: random, seed 1.5: run: system: key 'seed' is 1.5, expected a whole number",
-    ]
-
-
-@pytest.mark.slow
-def test_an_edition_that_is_not_there(place: Place) -> None:
-    conditions = {name: {"overrides": [f"system={name}"]} for name in ("overlap", "bm25")}
-    assert faults(place, conditions=conditions, shared=[*SHARED, "edition=no"]) == [
-        "harness: overlap and 1 more cells: collection mini-task1: edition 'no' is unknown; known: official"
-    ]
-
-
-@pytest.mark.slow
-def test_what_a_system_raises_itself_is_its_cells(place: Place) -> None:
-    """Code that is not ours may need what only its turn brings: the other cells go on."""
-    place.write("torn.py", "def made():\n    raise ValueError('not now')\n")
-    place.write("conf/system/torn.yaml", "title: T\n_target_: torn.made\n")
-    conditions = {name: {"overrides": [f"system={name}"]} for name in ("torn", "overlap")}
-    mapping = {"title": "t", "shared": SHARED, "measures": ["nDCG"], "conditions": conditions}
-    place.write("conf/experiment/mine.yaml", yaml.safe_dump(mapping, sort_keys=False))
-    done = place.run("run", "experiment=mine", "formats=[md]")
-    assert (done.code, done.out.splitlines()[0].partition(":")[0]) == (2, "1 of 2 runs of experiment mine")
-    assert done.err.splitlines()[-1] == "harness: experiment mine: 1 of 2 cells failed; see 'not run' above"
-
-
-@pytest.mark.slow
 def test_a_name_that_is_read_as_a_number_must_be_quoted(place: Place) -> None:
     text = (Path(__file__).parents[2] / "conf/experiment/mini.yaml").read_text(encoding="utf-8")
     for name in ("nan", "17"):
@@ -125,35 +89,11 @@ def test_a_name_that_is_read_as_a_number_must_be_quoted(place: Place) -> None:
 @pytest.mark.heavy
 def test_names_that_hydra_reads_in_quotes_only(place: Place) -> None:
     text = (Path(__file__).parents[2] / "conf/experiment/mini.yaml").read_text(encoding="utf-8")
-    for name in ("été", "a#b", "a=b", "a,b"):
+    for name in ("été", "a=b"):
         place.write(f"conf/experiment/{name}.yaml", text)
         done = place.run("run", f"experiment={name}", "--dry-run")
         assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
         assert place.good("run", f"experiment='{name}'", "--dry-run").startswith(f"experiment {name}, scale full: ")
-
-
-@pytest.mark.slow
-def test_what_was_missing_is_not_shown_any_more(place: Place) -> None:
-    """A table of a report before would stand beside those of this one, with numbers of its own."""
-    place.write("conf/system/late.yaml", "title: L\nstate: needs a book\n")
-    tables: dict[str, Any] = {"title": "t", "shared": SHARED, "measures": ["nDCG"], "baseline": {"condition": "bm25"}}
-    tables["conditions"] = {name: {"overrides": [f"system={name}"]} for name in ("bm25", "overlap", "late")}
-    place.write("conf/experiment/mine.yaml", yaml.safe_dump({**tables, "costs": ["latency"]}, sort_keys=False))
-    place.good("run", "experiment=mine")
-    folder = place.here / "reports/experiments/mine"
-    kept = place.here / "reports/experiments/mine/tables/kept.csv"
-    kept.write_text("mine\n", encoding="utf-8")
-    gone = {folder / f"tables/not-run.{ending}" for ending in ("csv", "tex")}
-    assert all(path.is_file() for path in gone)
-    assert (folder / "costs.csv").is_file()
-    del tables["conditions"]["late"]
-    place.write("conf/experiment/mine.yaml", yaml.safe_dump(tables, sort_keys=False))
-    place.good("run", "experiment=mine", "formats=[csv]")
-    assert [path.suffix for path in sorted(gone) if path.is_file()] == [".tex"]
-    assert not (folder / "costs.csv").is_file()
-    place.good("run", "experiment=mine")
-    assert not any(path.is_file() for path in gone)
-    assert kept.read_text(encoding="utf-8") == "mine\n"
 
 
 @pytest.mark.parametrize(("words", "said"), refusals("experiments"))

@@ -7,13 +7,11 @@ import json
 import shlex
 import statistics
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from tools import Place
-from tools import table as printed_table
 
 from harness.experiments.evaluate import compare, evaluate
 from harness.experiments.task import task
@@ -35,11 +33,6 @@ MINE: dict[str, Any] = {
     "baseline": {"condition": "bm25"},
     "breakdown": ["difficulty"],
 }
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
 
 
 def halves(place: Place) -> None:
@@ -242,56 +235,6 @@ def test_pages_of_topics(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_a_part_of_it(place: Place) -> None:
-    """The baseline comes along, the family stays that of the whole, and the report has a place of its own."""
-    place.good(*MINI)
-    whole = place.files("reports")
-    done = place.run("run", "experiment=mini", "only={condition:[overlap],ranked:[whole corpus]}", "formats=[csv,md]")
-    assert done.code == 0, done.err
-    assert "2 runs of experiment mini: best" in done.out
-    (folder,) = {path.name for path in (place.here / "reports" / "experiments").iterdir()} - {"mini"}
-    tests = {(row["a"], row["measure"]): row for row in records(place, "tests")}
-    for row in records(place, "tests", folder):
-        same = tests[row["a"], row["measure"]]
-        assert {key: row[key] for key in row if "holm" not in key} == {
-            key: same[key] for key in row if "holm" not in key
-        }
-    page = (place.here / "reports" / "experiments" / folder / "report.md").read_text()
-    assert "over a family of 10 tests, 2 of them shown" in page
-    assert "This is not the whole experiment: only condition: overlap; only ranked: whole corpus." in page
-    assert {name: content for name, content in place.files("reports").items() if name in whole} == whole
-
-
-@pytest.mark.slow
-def test_sets_of_topics_are_pooled(place: Place) -> None:
-    """Two halves of a collection have, together, the numbers of the whole."""
-    halves(place)
-    mine(place)
-    place.good("run", "experiment=mine", "formats=[json,csv,md]")
-    means = {(row["condition"], row["topics"], row["measure"]): row for row in records(place, "means", "mine")}
-    place.good("run", "collection=mini-task1", "corpus=mini-answers", "system=bm25", "formats=[json]")
-    whole = evaluate(task("mini-task1", "mini-answers"), place.here / "runs/mini-task1/bm25.run").scores[0]
-    assert [means["bm25", part, "nDCG"]["n"] for part in ("first", "second", "all topics")] == ["20", "22", "42"]
-    assert float(means["bm25", "all topics", "nDCG"]["mean"]) == pytest.approx(whole.mean("nDCG"))
-    tests = records(place, "tests", "mine")
-    assert [(row["a"], row["topics"]) for row in tests] == [
-        (name, part) for name in ("flat", "random") for part in ("first", "second", "all topics")
-    ]
-    assert {row["family"] for row in tests} == {"6"}
-    page = (place.here / "reports/experiments/mine/report.md").read_text()
-    header = next(line for line in page.splitlines() if line.startswith("|") and "all topics" in line)
-    assert header.index("all topics") < header.index("first") < header.index("second")
-    names = {path.name for path in (place.here / "runs" / "first").glob("*.run")}
-    assert names == {"bm25.run", "bm25-k1=0.run", "shuffle-rerank=true-seed=1.run", "shuffle-rerank=true-seed=2.run"}
-    by = {row["condition"]: row for row in table(place, "by-difficulty", "mine")}
-    counts = [int(value) for key, value in by["bm25"].items() if key.endswith("/ n")]
-    values = [float(value) for key, value in by["bm25"].items() if key.endswith("nDCG'")]
-    assert sum(counts) == 42
-    of = sum(n * value for n, value in zip(counts, values, strict=True)) / 42
-    assert of == pytest.approx(whole.mean("nDCG"))
-
-
-@pytest.mark.slow
 def test_cells_that_cannot_be_run(place: Place) -> None:
     """Those that need something are told, with code 0; those that fail are told with code 2; the others go on."""
     place.write(
@@ -372,21 +315,8 @@ def test_sections_of_somebody_else(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_faults_of_cells_are_told_before_any_is_run(place: Place) -> None:
+def test_two_cells_that_write_one_file_are_refused(place: Place) -> None:
     halves(place)
-    conditions = {
-        "bm25": {"overrides": ["system=bm25"]},
-        "typo": {"overrides": ["system=bm52"]},
-        "key": {"overrides": ["system=overlap", "system.dept=3"]},
-    }
-    mine(place, conditions=conditions, seeds=None)
-    done = place.run("run", "experiment=mine")
-    lines = [line for line in done.err.splitlines() if line.startswith("harness: ")]
-    assert (done.code, len(lines)) == (2, 2)
-    assert lines[0] == "harness: typo, first and 1 more cells: system=bm52: no such system; did you mean 'bm25'?"
-    assert lines[1].startswith("harness: key, first and 1 more cells: ")
-    assert lines[1].endswith("key 'dept' is unknown; did you mean 'depth'?")
-    # Two configurations that write the same file.
     place.write("conf/system/twin.yaml", "title: T\n_target_: harness.systems.baselines.Overlap\nname: bm25\n")
     mine(place, conditions={**MINE["conditions"], "twin": {"overrides": ["system=twin"]}})
     done = place.run("run", "experiment=mine")
@@ -414,16 +344,7 @@ def test_the_command_line_has_its_say(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_what_there_is(place: Place) -> None:
-    rows = {row[0]: row[1:] for row in printed_table(place.good("list", "experiments"))}
-    assert rows["mini"][:2] == ["9", "10"]
-    shown = place.good("run", "experiment=mini", "--cfg", "job")
-    assert yaml.safe_load(shown)["experiment"]["baseline"] == {"condition": "bm25"}
-
-
-@pytest.mark.slow
-def test_a_report_on_private_judgments_says_that_it_is_not_for_participants(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+def test_a_report_on_private_judgments_says_that_it_is_not_for_participants(place: Place) -> None:
     place.good("new", "collection", "club")
     path = place.here / "conf/collection/club.yaml"
     collection = yaml.safe_load(path.read_text())

@@ -2,52 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from pathlib import Path
-from statistics import fmean
-from typing import Any
 
 import pytest
 import yaml
-from scipy.stats import ttest_rel
-from tools import Place, run_text, table
-
-from harness.collections.load import load_collection
+from tools import Place
 
 RUN = ("run", "collection=mini-task1", "corpus=mini-answers", "system=overlap")
 REPORT = {"index.html", "report.md", "report.tex", "report.json", "scores.csv", "tables", "figures", ".drawn.json"}
-COLLECTION = """\
-name: mine
-title: Mine
-licence: CC0
-protocol: strict
-editions:
-  official: {title: ours, qrels: {file: ../../judged.txt}, topics: 2, judgments: 3}
-topics: {reader: jsonl, file: ../../topics.jsonl}
-"""
-SYSTEM = "title: Ours\n_target_: harness.systems.baselines.Overlap\ndepth: 2\nname: ours\n"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
-def own_configuration(place: Place, folder: str = "conf") -> None:
-    """A person's collection, corpus, system and protocol."""
-    place.write("judged.txt", "T1 0 b 2\nT1 0 a 1\nT2 0 a 1\n")
-    place.write("topics.jsonl", '{"id": "T1", "title": "sum of squares"}\n{"id": "T2", "title": "cube"}\n')
-    documents = {"a": "the sum of cubes", "b": "sum of squares", "c": "prime numbers", "d": "squares and squares"}
-    place.write("documents.jsonl", "".join(json.dumps({"id": k, "text": v}) + "\n" for k, v in documents.items()))
-    place.write(f"{folder}/collection/mine.yaml", COLLECTION)
-    place.write(f"{folder}/protocol/strict.yaml", "name: strict\nmeasures: [AP, P@1]\nrelevant_from: 2\n")
-    place.write(f"{folder}/system/ours.yaml", SYSTEM)
-    corpus = (
-        "name: texts\ntitle: Texts\nlicence: CC0\nfile: {file: ../../documents.jsonl}\nfields: {id: id, text: body}\n"
-    )
-    place.write(f"{folder}/corpus/texts.yaml", corpus)
 
 
 def comparable(content: bytes) -> str:
@@ -58,69 +22,6 @@ def comparable(content: bytes) -> str:
 def without_side_files(files: dict[str, bytes]) -> dict[str, bytes]:
     """Returns the files without side files of runs (times, memory) and of reports (checksums of their files)."""
     return {name: content for name, content in files.items() if not name.endswith((".ir-metadata.yml", ".drawn.json"))}
-
-
-def data(place: Place, path: str) -> dict[str, Any]:
-    """The data of a report in JSON."""
-    report = json.loads((place.here / path).read_bytes())
-    assert isinstance(report["data"], dict)
-    return report["data"]
-
-
-@pytest.mark.heavy
-def test_the_demonstration(place: Place) -> None:
-    printed = place.good("reproduce", "output=out/reports", "runs=out/runs", "formats=[html,json]")
-    blocks = [block.splitlines() for block in printed.strip().split("\n\n")]
-    collections = {"mini-task1": "bm25", "mini-task2": "overlap", "mini-theorems": "bm25"}
-    for (name, baseline), (said, *rows, legend, report) in zip(collections.items(), blocks, strict=True):
-        outcome = re.fullmatch(
-            rf"(\d+) runs on {name} \(edition official, n = \d+\): best \S+ 0\.\d{{3}} by (\S+)", said
-        )
-        assert outcome
-        assert report == f"report: out/reports/{name}/index.html"
-        assert set(place.files(f"out/reports/{name}")) == {
-            f"out/reports/{name}/index.html",
-            f"out/reports/{name}/report.json",
-        }
-        runs = {path.stem for path in (place.here / "out" / "runs" / name).glob("*.run")}
-        shown = {row[0]: row[1:] for row in table("\n".join(rows))[1:]}
-        assert set(shown) == runs - {baseline} | {f"{baseline} †"}
-        assert (int(outcome[1]), outcome[2]) == (len(runs), next(iter(shown)))
-        scores = {score["run"]: score for score in data(place, f"out/reports/{name}/report.json")["scores"]}
-        assert {run.removesuffix(" †"): cells for run, cells in shown.items()} == marked(scores, baseline)
-        family = (len(runs) - 1) * len(shown[f"{baseline} †"])
-        assert f"Bonferroni and Holm over a family of {family} tests" in legend
-    assert {path.name for path in place.here.iterdir()} == {"out"}
-    # What the demonstration says of its runs is what `score` says of their files.
-    scores = {score["run"]: score for score in data(place, "out/reports/mini-task1/report.json")["scores"]}
-    files = sorted(f"out/runs/mini-task1/{run}.run" for run in scores)
-    for row in table(place.good("score", *files, "-c", "mini-task1"))[1:-1]:
-        values = scores[row[0]]["values"]
-        column = scores[row[0]]["measures"].index("AP")
-        assert row[2] == f"{sum(value[column] for value in values) / len(values):.4f}"
-
-
-def marked(scores: dict[str, Any], baseline: str) -> dict[str, list[str]]:
-    """Run -> its means with marks, by SciPy's paired t-test over topics, or over the means of their clusters."""
-    first = scores[baseline]
-    clusters = load_collection(first["collection"]).clusters() or {topic: topic for topic in first["topics"]}
-    groups = sorted(set(clusters.values()))
-    measures = [number for number, name in enumerate(first["measures"]) if not name.startswith("Judged")]
-    family = (len(scores) - 1) * len(measures)
-
-    def column(run: str, number: int) -> list[float]:
-        value = dict(zip(scores[run]["topics"], (row[number] for row in scores[run]["values"]), strict=True))
-        return [fmean(value[topic] for topic in value if clusters[topic] == group) for group in groups]
-
-    found: dict[str, list[str]] = {}
-    for run in scores:
-        for number in measures:
-            mine, base = column(run, number), column(baseline, number)
-            p = float(ttest_rel(mine, base).pvalue) if mine != base else 1.0
-            up = fmean(mine) > fmean(base)
-            mark = "▼▲"[up] if p * family < 0.05 else "▽△"[up] if p < 0.05 else ""
-            found.setdefault(run, []).append(f"{fmean(row[number] for row in scores[run]['values']):.3f}{mark}")
-    return found
 
 
 @pytest.mark.slow
@@ -150,57 +51,6 @@ def test_the_same_configuration_gives_the_same_bytes(place: Place) -> None:
         if name.startswith("reports"):
             elsewhere = moved[f"other/{name}"].replace(b"other/runs/", b"runs/").replace(b"other/reports", b"reports")
             assert comparable(elsewhere) == comparable(content), name
-
-
-@pytest.mark.slow
-def test_an_external_run(place: Place) -> None:
-    place.write("theirs.run", run_text("theirs"))
-    arguments = ("run", "collection=mini-task1", "system=external", "system.path=theirs.run", "formats=[json]")
-    place.good(*arguments)
-    assert (place.here / "runs/mini-task1/theirs.run").is_file()
-    scored = place.good("score", "theirs.run", "-c", "mini-task1", "--per-topic").splitlines()[1:]
-    written = data(place, "reports/mini-task1/theirs/report.json")["scores"][0]
-    assert [[repr(value) for value in row] for row in written["values"] if None not in row] == [
-        line.split("\t")[2:] for line in scored if "nan" not in line
-    ]
-    assert "runs/mini-task1/renamed.run" in place.good(*arguments, "system.name=renamed")
-
-
-@pytest.mark.slow
-def test_reranking_ranks_the_judged_documents_of_each_topic(place: Place) -> None:
-    place.good("run", "collection=mini-task1", "system=shuffle", "rerank=true", "formats=[md,json]")
-    ranked = [line.split("\t") for line in (place.here / "runs/mini-task1/shuffle.run").read_text().splitlines()]
-    scores = data(place, "reports/mini-task1/shuffle/report.json")["scores"][0]
-    assert len({(row[0], row[2]) for row in ranked}) == len(ranked) == 320
-    assert scores["counts"]["topics missing"] == 0
-    judged = scores["measures"].index("Judged@10")
-    assert {row[judged] for row in scores["values"]} == {1.0}
-    report = (place.here / "reports/mini-task1/shuffle/report.md").read_text()
-    assert "The system ranked the judged documents of each topic, nothing else." in report
-
-
-@pytest.mark.slow
-def test_another_protocol(place: Place) -> None:
-    printed = place.good(*RUN, "protocol=trec_eval", "formats=[json]")
-    assert ": nDCG 0." in printed
-    scores = data(place, "reports/mini-task1/overlap/report.json")["scores"][0]
-    assert (scores["protocol"]["name"], scores["protocol"]["prime"]) == ("trec_eval", False)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("named", [False, True])
-def test_a_persons_own_configuration(place: Place, named: bool) -> None:
-    folder = "elsewhere" if named else "conf"
-    own_configuration(place, folder)
-    environment = {"HARNESS_CONF": str(place.here / folder)} if named else {}
-    printed = place.good("run", "collection=mine", "corpus=texts", "system=ours", environment=environment)
-    assert printed.startswith("1 run on mine (edition official, n = 2): MAP 0.500 by ours\n")
-    rows = [line.split("\t") for line in (place.here / "runs/mine/ours.run").read_text().splitlines()]
-    # T1 shares two words with b, one of them rare, and cubes are not a cube: T2 finds nothing.
-    assert [row[0] for row in rows] == ["T1", "T1"]
-    assert [row[2] for row in rows] == ["b", "a"]
-    printed = place.good("score", "runs/mine/ours.run", "-c", "mine", environment=environment)
-    assert table(printed)[1] == ["ours", "0.5000", "0.5000", "2", "1"]
 
 
 @pytest.mark.heavy
@@ -234,7 +84,7 @@ def test_the_listed_flags_of_hydra_work(place: Place) -> None:
     assert place.files() == {}
 
 
-@pytest.mark.parametrize("words", ["", "list", "lab", "lab new", "organise", "export run", "score", "submit", "run"])
+@pytest.mark.parametrize("words", ["", "lab new", "run"])
 def test_h_is_help(place: Place, words: str) -> None:
     assert place.good(*words.split(), "-h") == place.good(*words.split(), "--help")
 
@@ -255,29 +105,6 @@ def test_a_paper_whose_files_cannot_be_had(place: Place) -> None:
     assert "HARNESS_OFFLINE forbids the network" in fault
     assert "Error executing job" not in done.err
     assert place.files() == {}
-
-
-@pytest.mark.slow
-def test_paths_of_a_system_begin_at_its_file_and_those_of_overrides_here(place: Place) -> None:
-    place.write("theirs/a.run", run_text("one"))
-    place.write("b.run", run_text("two", docs=("a1088", "a1007")))
-    place.write("conf/system/mine.yaml", "_target_: harness.systems.baselines.External\npath: ../../theirs/a.run\n")
-    fused = "_target_: harness.systems.fusion.system.Fusion\nname: both\nruns: [mine, ../../b.run]\n"
-    place.write("conf/system/both.yaml", fused)
-    arguments = ("run", "collection=mini-task1", "formats=[json]")
-    for system in ("mine", "both"):
-        place.good(*arguments, f"system={system}")
-        assert f"runs/mini-task1/{system}.run" in place.files("runs")
-    place.good(*arguments, "system=mine", "system.path=b.run")
-    assert b"M.1\tQ0\ta1088\t1\t" in place.files("runs")["runs/mini-task1/mine.run"]
-    place.write(
-        "conf/experiment/pair.yaml",
-        "title: Pair\nshared: [collection=mini-task1]\nmeasures: [AP]\nconditions: {mine: {overrides: [system=mine]}, "
-        "theirs: {overrides: [system=external, system.path=b.run]}}\n",
-    )
-    place.good("run", "experiment=pair", "formats=[json]")
-    done = place.run(*arguments, "system=mine", "system.path=../../b.run")
-    assert (done.code, "../../b.run" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize(

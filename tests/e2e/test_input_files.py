@@ -24,11 +24,6 @@ TAGS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
 def piped(folder: Path, contents: Mapping[str, bytes]) -> None:
     """Makes named pipes, to each of which a thread writes its content once."""
     for name, content in contents.items():
@@ -90,25 +85,14 @@ def test_tags_are_labels(place: Place) -> None:
     assert all(path.is_relative_to(place.here / "out") or path.is_relative_to(place.cache) for path in made)
 
 
-def test_named_systems_have_runs_of_their_own(place: Place) -> None:
-    options = ("collection=mini-task1", "corpus=mini-answers", "system=bm25")
-    for name in ("intfloat/e5-base", "intfloat:e5-base"):
-        place.good("run", *options, f"system.name='{name}'")
-    paths = sorted((place.here / "runs/mini-task1").glob("*.run"))
-    assert [path.name.partition("~")[0] for path in paths] == ["intfloat-e5-base"] * 2
-    assert {path.read_text("utf-8").split()[5] for path in paths} == {"intfloat/e5-base", "intfloat:e5-base"}
-    assert len(list((place.here / "reports").rglob("report.json"))) == 2
-
-
-@pytest.mark.parametrize("tag", ["", "intfloat/e5-base", "a: b"])
-def test_runs_are_named_by_every_command(place: Place, tag: str) -> None:
-    """With a name of any character, given as NAME=FILE or, if it has no blank, as the tag of the file."""
+@pytest.mark.parametrize("name", ["new/x", "a: b"])
+def test_runs_are_named_by_every_command(place: Place, name: str) -> None:
+    """With a name of any characters, given as NAME=FILE; `test_tags_are_labels` has tags."""
     place.write("q.qrels", QRELS)
-    place.write("a.run", RUN.format(tag=tag if tag and " " not in tag else "t"))
+    place.write("a.run", RUN.format(tag="t"))
     place.write("b.run", RUN.format(tag="other"))
     place.write("said.yml", "implementation: {source: {lang: [python]}}")
-    given = f"{tag}=a.run" if " " in tag else "a.run" if tag else "new/x=a.run"
-    name, judged = tag or "new/x", ("--qrels", "q.qrels", "--measures", "nDCG")
+    given, judged = f"{name}=a.run", ("--qrels", "q.qrels", "--measures", "nDCG")
     for command in (
         ("score", given, *judged, "-o", "s"),
         ("compare", given, "b.run", *judged, "-b", name, "-o", "c"),

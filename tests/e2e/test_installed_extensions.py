@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 from extension_tools import install
 from tools import Place, table
 
@@ -123,41 +124,7 @@ def test_commands_of_packages(place: Place) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "fault"),
-    [
-        (("two", "fail", "ours"), "file:3: wrong"),
-        (("two", "fail", "x"), "theirs 0.1: command 'two': ValueError: x (SITE/theirs/commands.py, line 28)"),
-        (("hello",), "Missing argument 'name'."),
-        (("hello", "x", "--tims", "2"), "No such option: --tims (Possible options: --times)"),
-        (("two", "nothing"), "No such command 'nothing'."),
-        (("lacking",), "theirs 0.1: command 'lacking': theirs.commands:absent: theirs.commands has no 'absent'"),
-        (("broken",), "theirs 0.1: command 'broken': theirs.broken:app: module 'nothing_of_the_kind' is not installed"),
-        (
-            ("number",),
-            "theirs 0.1: command 'number': theirs.commands:number is of type int, expected a typer.Typer or a function",
-        ),
-        (("both",), "command 'both' is added by others 0.1 and by theirs 0.1; uninstall one of the two"),
-        (("hell",), "No such command 'hell'."),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "fault"), literals("commands/extensions"))
 def test_faults_are_one_line(place: Place, tmp_path: Path, arguments: tuple[str, ...], fault: str) -> None:
     done = place.run(*arguments)
     assert (done.code, done.out, done.err) == (2, "", f"harness: {fault.replace('SITE', str(tmp_path / 'site'))}\n")
-
-
-@pytest.mark.slow
-def test_a_command_of_ours_stays(place: Place) -> None:
-    assert "Score run files of any system." in place.good("score", "--help")
-    done = place.run("score", "nothing.run", "--collection", "mini-task1")
-    assert (done.code, done.err) == (2, "harness: nothing.run: no such file\n")
-
-
-@pytest.mark.slow
-def test_a_package_whose_configurations_are_gone_is_one_line(place: Place, tmp_path: Path) -> None:
-    (tmp_path / "site" / "theirs" / "conf").rename(tmp_path / "gone")
-    fault = "theirs 0.1: entry point mathir_harness.conf: theirs: 'theirs:conf' is not a folder of an installed package"
-    for command in (("list", "systems"), ("run", "collection=mini-task1", "system=bm25", "corpus=mini-answers")):
-        done = place.run(*command)
-        assert (done.code, done.err) == (2, f"harness: {fault}; install it again\n")
-    assert "theirs" in place.good("--help")

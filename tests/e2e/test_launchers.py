@@ -3,29 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import re
-import shutil
 import signal
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
-import yaml
-from launch_tools import (
-    MANY,
-    MINI,
-    alive,
-    calls,
-    experiment,
-    mapped_with_a_kill,
-    mapping,
-    report_in,
-    runs_in,
-    undisturbed,
-    wait_for,
-)
+from launch_tools import MINI, alive, calls, experiment, runs_in, wait_for
 from tools import Place
 
 pytestmark = [
@@ -39,57 +22,10 @@ JOBLIB = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
 NOTED = ("run", "experiment=noted", "formats=[json]")
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
 def prepared(place: Place, depths: int = 4, **system: object) -> Place:
     for name, text in experiment(depths, **system).items():
         place.write(name, text)
     return place
-
-
-@pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """Both experiments, run in one process."""
-    return undisturbed(Place(tmp_path_factory.mktemp("calm")))
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(("processes", "name", "cells"), [(2, "many", 33), (4, "mini", 9)])
-def test_runs_and_reports_are_equal(place: Place, calm: Place, processes: int, name: str, cells: int) -> None:
-    place.write("conf/experiment/many.yaml", yaml.safe_dump(MANY, sort_keys=False))
-    words = ("run", f"experiment={name}", "formats=[json]")
-    done = place.run(*words, "hydra/launcher=joblib", f"hydra.launcher.n_jobs={processes}")
-    assert done.code == 0, done.err
-    assert "running " not in done.err  # what the processes say is in their logs
-    assert report_in(place.here, name) == report_in(calm.here, name)
-    again = place.run(*words, *JOBLIB)
-    assert "hydra/launcher" not in again.err  # nothing was left to launch
-    assert (again.code, again.err.count("reused, same configuration")) == (0, cells)
-    made = runs_in(place.here)
-    assert made == {name: content for name, content in runs_in(calm.here).items() if name in made}
-    assert len(made) == cells
-
-
-@pytest.mark.heavy
-def test_failures_are_listed_with_their_logs(place: Place) -> None:
-    prepared(place)
-    place.write("../told/do-2", "raise")
-    done = place.run(*NOTED, *JOBLIB)
-    assert done.code == 2
-    line = "not run: d2: system noted: ValueError: as told\n"
-    assert line in done.err
-    (log,) = re.findall(r"^log of d2: (\S+)$", done.err, re.MULTILINE)
-    text = (place.here / log).read_text()
-    assert "a line of the system\n" in text and 'raise ValueError("as told")' in text
-    assert done.err.endswith("harness: experiment noted: 1 of 4 cells failed; see 'not run' above\n")
-    assert len(calls(place.here)) == 4  # it was not tried again
-    (place.here / "../told/do-2").unlink()
-    assert place.good(*NOTED, *JOBLIB).startswith("4 runs of experiment noted")
-    assert [depth for depth, *_ in calls(place.here)].count("2") == 2
-    assert len(calls(place.here)) == 5
 
 
 @pytest.mark.heavy
@@ -111,66 +47,6 @@ def test_reuse_false_makes_each_run_once(place: Place) -> None:
         assert len(calls(place.here)) == count
 
 
-MAP = ("run", *MINI, "system=mapped", "formats=[json]")
-
-
-@pytest.mark.heavy
-def test_the_long_map_of_one_run(place: Place) -> None:
-    said = mapped_with_a_kill(place, *JOBLIB, "jobs=3")
-    assert "hydra/launcher=joblib: " in said  # says that a process ended; a fast machine prints no progress
-    assert len({process for _, process, _ in calls(place.here)}) >= 2
-    assert [path.name for path in (place.cache / "store" / "lengths-shard").iterdir()] == []
-
-
-@pytest.mark.heavy
-def test_a_document_that_kills_its_process(place: Place) -> None:
-    for name, text in mapping().items():
-        place.write(name, text)
-    place.good(*MAP)
-    told = place.here / "../told"
-    lengths, deadly = (told / "lengths").read_text(), (told / "lengths").read_text().split()[10]
-    shutil.rmtree(place.cache / "store")
-    place.write("../told/kill", deadly)
-    done = place.run(*MAP, *JOBLIB, "reuse=false", "jobs=3")
-    assert done.code == 2
-    assert "harness: lengths-shard 0 to " in done.err and "its process or machine was lost" in done.err
-    finished = len(list((place.cache / "store" / "lengths-shard").glob("[!.]*")))
-    assert finished > 4
-    place.write("../told/survives", "")
-    (told / "calls").unlink()
-    place.good(*MAP, *JOBLIB, "reuse=false", "jobs=3")
-    length = f"{deadly} {len(deadly)}\n"
-    assert (told / "lengths").read_text() == lengths.replace(length, f"{deadly} crashed\n")
-
-
-@pytest.mark.heavy
-def test_a_killed_worker(place: Place) -> None:
-    """joblib kills all processes with it; the others run again, and so does the one that was killed by chance."""
-    prepared(place)
-    place.write("../told/do-1", "kill once")
-    done = place.run(*NOTED, *JOBLIB)
-    assert done.code == 0, done.err
-    assert "hydra/launcher=joblib: TerminatedWorkerError: " in done.err
-    assert len(runs_in(place.here)) == 4
-    assert len(calls(place.here)) <= 6
-
-
-@pytest.mark.heavy
-def test_a_run_that_kills_its_worker(place: Place) -> None:
-    """As one does that needs too much memory: the others are finished, and it is tried twice."""
-    prepared(place)
-    place.write("../told/do-1", "kill")
-    done = place.run(*NOTED, *JOBLIB)
-    assert done.code == 2
-    assert "not run: d1: its process or machine was lost (TerminatedWorkerError: " in done.err
-    assert "log of d1: " in done.err
-    assert [depth for depth, *_ in calls(place.here)].count("1") == 2
-    (place.here / "../told/do-1").unlink()
-    before = len(calls(place.here))
-    place.good(*NOTED, *JOBLIB)
-    assert len(calls(place.here)) == before + 1  # nothing that was finished is made again
-
-
 def test_a_killed_driver_resumes(place: Place) -> None:
     prepared(place)
     place.write("../told/do-3", "wait")
@@ -190,50 +66,6 @@ def test_a_killed_driver_resumes(place: Place) -> None:
     place.good(*NOTED, *JOBLIB)
     assert len(runs_in(place.here)) == 4  # and nothing of the killed driver
     assert sorted(depth for depth, *_ in calls(place.here)) == ["1", "2", "3", "4"]
-
-
-@pytest.mark.heavy
-def test_an_interrupt(place: Place) -> None:
-    prepared(place, 6)
-    place.write("../told/do-3", "wait")
-    place.write("../told/do-4", "wait")
-    process = place.start(*NOTED, *JOBLIB)
-    wait_for(place.here / "../told/calls", 4)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert (process.returncode, said.splitlines()[-1]) == (130, "harness: stopped; what was written is whole")
-    deadline = time.monotonic() + 30
-    while any(alive(int(pid)) for _, pid, _ in calls(place.here)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(alive(int(pid)) for _, pid, _ in calls(place.here))
-    for depth in (3, 4):
-        (place.here / f"../told/do-{depth}").unlink()
-    place.good(*NOTED, *JOBLIB)
-    assert sorted(depth for depth, *_ in calls(place.here)) == ["1", "2", "3", "3", "4", "4", "5", "6"]
-
-
-@pytest.mark.heavy
-def test_threads_and_processes_follow_the_resources(place: Place) -> None:
-    prepared(place, 3, resources={"cpus": 2})
-    place.good(*NOTED, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
-    found = calls(place.here)
-    assert {threads for *_, threads in found} == {str(len(os.sched_getaffinity(0)))}
-    assert not any("resources" in path.read_text() for path in place.here.glob("runs/mini-task1/*.yml"))
-
-
-@pytest.mark.heavy
-def test_a_sweep_has_the_same_points_and_folder(place: Place, tmp_path: Path) -> None:
-    words = ("run", "-m", *MINI, "system=noted", "system.depth=2,3", "system.resources.cpus=2", "formats=[json]")
-    other = prepared(Place(tmp_path / "other"))
-    prepared(place)
-    place.good(*words, *JOBLIB)
-    other.good(*words)
-    assert runs_in(place.here) == runs_in(other.here)
-    assert {Path(name).name for name in runs_in(place.here)} == {"noted-depth=2.run", "noted-depth=3.run"}
-    assert {threads for *_, threads in calls(place.here)} == {str(len(os.sched_getaffinity(0)))}
-    assert [path.name for path in (place.here / "reports/sweeps").iterdir()] == [
-        path.name for path in (other.here / "reports/sweeps").iterdir()
-    ]
 
 
 def test_wrong_launchers(place: Place) -> None:

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from lab_tools import enrol_in
+from case_tables import literals
 from tools import Place, run_text
 
 from harness.experiments.evaluate import evaluate
@@ -57,25 +57,6 @@ def test_a_folder_of_runs(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_in_any_order_and_as_json(place: Place) -> None:
-    options = ("-c", "mini-task1", "--json", "--quiet", "--resamples", "50")
-    files = [f"runs/{name}.run" for name in NAMES]
-    whole = place.good("leaderboard", "runs", *options)
-    assert place.good("leaderboard", *files[::-1], *options) == whole
-    assert [each["resamples"] for each in json.loads(whole)] == [50]
-    assert not (place.here / "reports").exists()
-    assert "report:" not in place.good("leaderboard", "runs", "-c", "mini-task1", "--resamples", "50")
-    assert not (place.here / "reports").exists()
-    place.good("leaderboard", "runs", *options, "-o", "out", "--formats", "md, csv")
-    assert {path.name for path in (place.here / "out").iterdir()} == {
-        "report.md",
-        "leaderboard.csv",
-        "tables",
-        "figures",
-    }
-
-
-@pytest.mark.slow
 def test_redacted(place: Place) -> None:
     printed = place.good("leaderboard", "runs", "-c", "mini-task1", "--redact", "-o", "reports")
     assert printed.splitlines()[1].split() == ["overlap", "1", "0.85", "0.70", "0.30", "0.60"]
@@ -89,22 +70,7 @@ def test_redacted(place: Place) -> None:
     assert "reveals private scores of topics" in answered.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("runs",), "no judgments: name a collection with --collection NAME, or a file with --qrels FILE"),
-        (("nowhere",), "nowhere: no such lab, folder or run file"),
-        (("empty", "-c", "mini-task1"), "empty: holds no run files (their names end in .run, .tsv, .txt, .trec, .res"),
-        (("nowhere", "-c", "mini-task1"), "nowhere: no such file"),
-        (("x" * 300, "-c", "mini-task1"), "File name too long"),
-        (("runs", "-c", "mini-task1", "-b", "BM25"), "leaderboard: baseline 'BM25' is unknown; known: overlap"),
-        (("runs", "-c", "mini-task1", "--main", "Judged@10"), "leaderboard: measure 'Judged@10' cannot rank runs"),
-        (("runs", "-c", "mini-task1", "--alpha", "1"), "alpha: 1 is not between 0 and 1"),
-        (("runs", "-c", "mini-task1", "--resamples", "0"), "resamples: 0 is not between 1 and 1,000,000"),
-        (("runs", "-c", "mini-task1", "--formats", "odt"), "--formats: 'odt' is unknown"),
-        (("runs", "runs/shuffle.run", "-c", "mini-task1"), "two run files share this name and a tag"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), literals("commands/leaderboard"))
 def test_refused(place: Place, arguments: tuple[str, ...], words: str) -> None:
     (place.here / "empty").mkdir()
     done = place.run("leaderboard", *arguments)
@@ -153,55 +119,3 @@ def test_a_lab(place: Place) -> None:
         assert theirs["judgments"]["depth"] == 1000
     done = place.run("leaderboard", "lab", "--alpha", "0.1")
     assert (done.code, done.err) == (2, "harness: --alpha: lab/lab.yaml says this for the lab's runs; leave it out\n")
-
-
-@pytest.mark.slow
-def test_labs_with_other_protocols_have_tables_of_their_own(place: Place) -> None:
-    for lab, protocol in (("one", "arqmath-task1"), ("two", "trec_eval")):
-        place.good("lab", "new", lab, "-c", "mini-task1", "--protocol", protocol)
-        submit(place, lab, "anna", "overlap")
-        submit(place, lab, "ben", "shuffle")
-    place.good("leaderboard", "one", "two", "-o", "both")
-    tables = {path.name for path in (place.here / "both" / "tables").glob("leaderboard*.csv")}
-    assert tables == {"leaderboard-1.csv", "leaderboard-2.csv"}
-    page = (place.here / "both" / "report.md").read_text(encoding="utf-8")
-    for protocol in ("arqmath-task1", "trec\\_eval"):
-        assert f"mini-task1, edition official, protocol {protocol}" in page
-
-
-@pytest.mark.slow
-def test_a_lab_with_private_judgments(place: Place) -> None:
-    place.good(
-        "lab",
-        "new",
-        "lab",
-        "-c",
-        "mini-task1",
-        "--private",
-        "--feedback",
-        "noisy",
-        "--cap",
-        "5",
-        "--measures",
-        "nDCG,AP",
-    )
-    enrol_in(place.here / "lab", "anna", "ben")
-    submit(place, "lab", "anna", "overlap", "--organiser")
-    submit(place, "lab", "ben", "shuffle", "--organiser")
-    before = place.files("lab")
-    printed = place.good("leaderboard", "lab")
-    assert printed.splitlines()[0].split() == ["run", "rank", "group", "nDCG\u2032"]  # others at the end
-    assert sorted(line.split()[0] for line in printed.splitlines()[1:3]) == ["anna", "ben"]
-    assert "share a letter" not in printed
-    place.good("lab", "reveal", "lab")
-    final = place.good("leaderboard", "lab", "--final")
-    assert final.splitlines()[1].split() == ["anna", "/", "overlap", "1", "a", "0.83", "0.68"]
-    assert "share a letter" in final
-    printed += final
-    assert "rank -" not in printed
-    new = {name: content for name, content in place.files("lab").items() if name not in before}
-    written = b"".join(new.values()).decode("utf-8", "replace") + printed
-    for scores in evaluate(task("mini-task1"), *(MINI / f"{name}.run" for name in ("overlap", "shuffle"))).scores:
-        assert not any(repr(scores.mean(name))[:8] in written for name in ("nDCG", "AP"))
-        assert scores.qrels_sha256[:12] not in written
-    assert "M.1" not in written

@@ -6,12 +6,12 @@ import json
 import os
 import pty
 import re
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 from tools import CONF, Place, run_text, table
 
 from harness.cli.entries import GROUPS
@@ -52,14 +52,6 @@ def on_terminal(place: Place, width: int, *arguments: str, **environment: str) -
     os.waitpid(process, 0)
     os.close(terminal)
     return shown.decode().replace("\r\n", "\n")
-
-
-@pytest.mark.slow
-def test_every_configuration_is_in_a_list(everything: dict[str, list[dict[str, str]]]) -> None:
-    folders = {path.name for path in CONF.iterdir() if path.is_dir()} - {"hydra"}  # launchers: docs/launchers.md
-    assert {group.folder for group in GROUPS.values()} == folders
-    for name, group in GROUPS.items():
-        assert [row["name"] for row in everything[name]] == sorted(config.names(group.folder))
 
 
 @pytest.mark.slow
@@ -205,16 +197,6 @@ def test_a_sweep_without_parameters_is_broken(tmp_path: Path, content: str, faul
 
 
 @pytest.mark.slow
-def test_every_name_can_be_shown(place: Place) -> None:
-    """One command a group; the facts of all names are made from the same parts, in `tests/unit/cli`."""
-    for name, group in GROUPS.items():
-        document = json.loads(place.good("show", group.folder, group.used[0], "--json"))
-        assert document["facts"]["name"] == group.used[0]
-        assert document["facts"]["group"] == group.folder
-        assert document["configuration"] == config.load(group.folder, group.used[0])[0], name
-
-
-@pytest.mark.slow
 def test_numbers_that_do_not_fit_a_terminal_are_below_their_row(place: Place) -> None:
     place.write("one.run", run_text("one"))
     place.write("two.run", run_text("two", docs=("a1088", "a1007")))
@@ -249,28 +231,6 @@ def test_a_system_is_shown(place: Place) -> None:
     assert example
     assert "runs/mini-task1/bm25.run" in place.good(*example[1].split(), "formats=[json]")
     assert "runs here  runs/mini-task1/bm25.run" in place.good("show", "bm25")
-
-
-GIVEN = ("system.model=MODEL", "system.llm=ENDPOINT", "system.pipeline=PACKAGE", "training=[COLLECTION]")  # by the user
-
-
-@pytest.mark.heavy
-def test_examples_run_as_printed(place: Place) -> None:
-    """Those of ready systems on embedded collections; the others, and experiments, are composed by unit tests.
-
-    Encoders take a minute on two cores.
-    """
-    place.write("RUN", run_text())
-    ready = [row["name"] for row in json.loads(place.good("list", "systems", "--ready", "--json"))]
-    quick = [name for name in ready if "sentences" not in config.load("system", name)[0].get("extra", "")]
-    shown = [place.good("show", "systems", name, "--json") for name in quick]
-    shown.append(place.good("show", "experiments", "mini", "--json"))
-    commands = [shlex.split(json.loads(document)["example"]) for document in shown]
-    embedded = [words for words in commands if words[2].startswith(("collection=mini-", "experiment="))]
-    assert len(embedded) > 30
-    for words in embedded:
-        if not any(word.startswith(GIVEN) for word in words):
-            place.good(*words[1:], "formats=[json]")
 
 
 @pytest.mark.slow
@@ -365,24 +325,7 @@ def test_a_cache_that_cannot_be_written_to_is_a_fault(place: Place) -> None:
     assert "set HARNESS_CACHE to a folder of yours" in done.out
 
 
-@pytest.mark.parametrize(
-    ("line", "offered"),
-    [
-        ("run system=bm25-p", ["system=bm25-phrases", "system=bm25-plus"]),
-        ("run collection = mini-task1 system = bm25-p", ["bm25-phrases", "bm25-plus"]),  # as bash splits it
-        ("run system=bm25 system.k", ["system.k1="]),
-        ("run system = bm25 system.m", ["system.max_share=", "system.min_count="]),
-        ("run hydra/launcher=jo", ["hydra/launcher=joblib"]),
-        ("run hydra/sweeper = o", ["optuna"]),
-        ("reproduce paper=mi", ["paper=mirmu-msm"]),
-        ("run reu", ["reuse=false"]),
-        ("show bm25-p", ["bm25-phrases", "bm25-plus"]),
-        ("list exp", ["experiments"]),
-        ("score --collection mini-task1-", [f"mini-task1-{language}" for language in ("ces", "hrv", "pes", "spa")]),
-        ("fetch --fr", ["--from"]),
-        ("docto", ["doctor"]),
-    ],
-)
+@pytest.mark.parametrize(("line", "offered"), literals("commands/completion"))
 @pytest.mark.parametrize("shell", ["bash", "fish"])
 def test_completion(place: Place, line: str, offered: list[str], shell: str) -> None:
     words = line.split()

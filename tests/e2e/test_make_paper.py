@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-import slurm
+from case_tables import literals
 from launch_tools import wait_for
-from machine_faults import unmountable
 from making_tools import ABSENT, BOTH, FAILS, HUB, SINGLE, cells_file, lay, paper_files
 from tools import Done, Place
 
@@ -136,15 +132,6 @@ def test_plans_of_all_papers_are_one_document(tmp_path: Path, cache: Path) -> No
     assert [line.partition(":")[0] for line in last] == ["all papers", *list(found)[1:]]
 
 
-def test_output_that_cannot_be_written_is_found_before_the_work(tmp_path: Path, cache: Path) -> None:
-    place = prepared(tmp_path, cache, paper_files(SINGLE))
-    place.write("taken", "a file")
-    done = place.run(*MAKE, "output=taken/reports")
-    assert (done.code, steps_said(done), runs(place)) == (2, [], {})
-    (line,) = done.err.splitlines()
-    assert line.endswith("/taken: cannot be written: Not a directory")
-
-
 def test_the_last_line_at_small_scale_says_how_many_numbers_have_a_value(tmp_path: Path, cache: Path) -> None:
     here = {"corpus": "mini-answers", "says": "small"}
     place = prepared(tmp_path, cache, paper_files({**SINGLE, **HUB}, here=here))
@@ -156,29 +143,12 @@ def test_the_last_line_at_small_scale_says_how_many_numbers_have_a_value(tmp_pat
     )
 
 
-def test_one_wrong_key(calm: tuple[Place, Done]) -> None:
-    place, _ = calm
-    for words, said in {
-        ("tables=[9]",): "key 'tables' is '9'; known: 1",
-        ("tables=[]",): "reproduce: key 'tables' is [], expected a list of tables, such as [2]",
-        ("rows=zzz",): "paper own: no row with a command fits; known: ",
-        ("collections=[nope]",): "key 'collections' is 'nope'; known: ",
-        ("collections=[mini-task2]",): "paper own: no command makes a row on mini-task2",
-        ("scale=there",): "reproduce: key 'scale' is 'there', expected here, or nothing",
-        ("scale=here",): "paper own: nothing replaces its resources at the scale here",
-        ("seeds=0",): "reproduce: key 'seeds' is 0, expected a whole number from 1 up",
-        ("budget=-1",): "reproduce: key 'budget' is -1, expected dollars, such as 20",
-        ("make=false", "dry=true"): "reproduce: --dry-run (dry=true) prints the plan of make=true, so add that",
-        ("json=true",): "reproduce: key 'json' is for the plan: make=true --dry-run --json",
-        ("paper=demo",): "reproduce: key 'make': the embedded example makes its runs by itself",
-    }.items():
-        done = place.run(*MAKE, *words)
-        (line,) = done.err.splitlines()
-        assert (done.code, done.out) == (2, "")
-        assert line.startswith(f"harness: {said}")
-    done = place.run("reproduce", "paper=own", "hydra/launcher=joblib")
-    said = "harness: reproduce: hydra/launcher=joblib is for the command run, and for make=true\n"
-    assert (done.code, done.err) == (2, said)
+@pytest.mark.parametrize(("words", "said"), literals("commands/make"))
+def test_one_wrong_key(calm: tuple[Place, Done], words: tuple[str, ...], said: str) -> None:
+    done = calm[0].run(*MAKE, *words)
+    (line,) = done.err.splitlines()
+    assert (done.code, done.out) == (2, "")
+    assert line.startswith(f"harness: {said}")
 
 
 # ---- runs that are there --------------------------------------------------------------------------------------------
@@ -242,24 +212,6 @@ def test_a_finished_experiment_counts_and_its_seeds_are_one_number(tmp_path: Pat
 
 
 @pytest.mark.heavy
-def test_killed_at_random_it_ends_with_the_same_bytes(tmp_path: Path, cache: Path, calm: tuple[Place, Done]) -> None:
-    place = prepared(tmp_path, cache, paper_files(ALL, EXACT))
-    rng = random.Random(46)
-    for _ in range(5):
-        process = place.start(*MAKE)
-        try:
-            process.communicate(timeout=rng.uniform(1, 12))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-    done = place.run(*MAKE)
-    assert done.code == 2
-    assert runs(place) == runs(calm[0])
-    assert verdicts(place) == verdicts(calm[0])
-    assert steps_said(place.run(*MAKE)) == ["failing on mini-task1: failed", "1 with it mini-task1: failed"]
-
-
-@pytest.mark.heavy
 @pytest.mark.parametrize("words", [(), ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")])
 def test_an_interrupt_leaves_what_is_finished(words: tuple[str, ...], tmp_path: Path, cache: Path) -> None:
     place = prepared(tmp_path, cache, paper_files({**FAILS, **SINGLE}))
@@ -281,31 +233,6 @@ def test_an_interrupt_leaves_what_is_finished(words: tuple[str, ...], tmp_path: 
     assert len(runs(place)) == 4
 
 
-@pytest.fixture(params=["joblib", "submitit_slurm"])
-def launcher(request: pytest.FixtureRequest) -> Iterator[tuple[tuple[str, ...], Mapping[str, str]]]:
-    """Words of a launcher of two runs at a time, and the variables that its clients need."""
-    if request.param == "joblib":
-        yield ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2"), {}
-        return
-    pytest.importorskip("hydra_plugins.hydra_submitit_launcher")
-    if why := slurm.missing():
-        pytest.skip(why)
-    with slurm.cluster() as running:
-        yield ("hydra/launcher=submitit_slurm", "hydra.launcher.mem_gb=1"), running.environment
-
-
-@pytest.mark.heavy
-def test_launchers_make_the_same_runs(
-    launcher: tuple[tuple[str, ...], Mapping[str, str]], tmp_path: Path, cache: Path, calm: tuple[Place, Done]
-) -> None:
-    place = prepared(tmp_path, cache, paper_files(ALL, EXACT))
-    place.environment |= launcher[1]
-    done = place.run(*MAKE, *launcher[0])
-    assert (done.code, sorted(steps_said(done))) == (2, sorted(steps_said(calm[1])))
-    assert runs(place) == runs(calm[0])
-    assert verdicts(place) == verdicts(calm[0])
-
-
 def test_a_second_call_at_the_same_time_is_refused(tmp_path: Path, cache: Path) -> None:
     place = prepared(tmp_path, cache, paper_files(FAILS | SINGLE))
     place.write("told", "wait")
@@ -318,23 +245,3 @@ def test_a_second_call_at_the_same_time_is_refused(tmp_path: Path, cache: Path) 
         2,
         ["harness: runs/making/own: is in use by another call that makes its runs; name another folder"],
     )
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("words", [("-t", "tmpfs", "-o", "size=64k", "tmpfs"), ("-t", "tmpfs", "-o", "ro", "tmpfs")])
-def test_no_room_and_no_right_to_write(words: tuple[str, ...], tmp_path: Path, cache: Path) -> None:
-    if why := unmountable():
-        pytest.skip(why)
-    place = prepared(tmp_path, cache, paper_files({**SINGLE, **BOTH}))
-    (place.here / "runs").mkdir()
-    subprocess.run(["mount", *words, str(place.here / "runs")], check=True)
-    try:
-        done = place.run(*MAKE)
-    finally:
-        subprocess.run(["umount", str(place.here / "runs")], check=True)
-    assert done.code == 2
-    faults = [line for line in done.err.splitlines() if line.startswith("harness: ")]
-    assert all("Traceback" not in line for line in done.err.splitlines())
-    assert any("No space left on device" in line or "Read-only file system" in line for line in faults)
-    place.good(*MAKE)
-    assert len(runs(place)) == 3

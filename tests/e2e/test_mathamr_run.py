@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from tools import Place, table
 
@@ -63,36 +61,3 @@ def test_the_report_says_what_it_is(place: Place) -> None:
     assert "Graphs are of a dependency parser, not of AMR." in text
     assert "Trained on the pairs of mini-problems; left out were posts that mini-task1 judges." in text
     assert "mini-problems: which answer was accepted is not known" in text
-
-
-@pytest.mark.heavy
-def test_a_cold_store_gives_the_same_bytes(place: Place, tmp_path: Path) -> None:
-    cold = {"HARNESS_CACHE": str(tmp_path / "cold")}
-    done = place.run(*RUN, *SMALL, "runs=again", environment=cold)
-    assert done.code == 0, done.err
-    assert "making graphs" in done.err
-    assert "epoch 1, loss " in done.err
-    again = place.here / "again" / "mini-task1" / "mathamr-dependency.run"
-    assert again.read_bytes() == (place.here / PRODUCED).read_bytes()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (
-            ("system.leave_out=[mini-task2]",),
-            "those judged in mini-task1; set 'system.leave_out=[",
-        ),
-        (("system.model.dims=8",), "system mathamr-dependency: key 'model.dims' is unknown; did you mean 'dim'?"),
-        (("+system.model.dims=8",), "key 'model.dims' is unknown; did you mean 'dim'?"),
-    ],
-)
-def test_what_cannot_be_run_is_one_line(place: Place, words: tuple[str, ...], line: str) -> None:
-    before = place.files("runs")
-    done = place.run(*RUN, *SMALL, *words)
-    assert done.code == 2
-    assert "Traceback" not in done.err
-    fault = done.err.splitlines()[-1]
-    assert line in fault
-    assert place.files("runs") == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,6 @@ from harness.systems.crosslingual import apertium
 LANGUAGES = ("spa", "ces", "hrv", "pes")
 QUIET = "formats=[json]"
 SAID = "corpus: mini-answers, which collection {} names; corpus=NAME takes another one"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
 
 
 def side(place: Place, run: str) -> dict[str, object]:
@@ -42,24 +36,6 @@ def test_judgments_are_those_of_the_english_topics(language: str) -> None:
     attributes = {topic.id: {**topic.attributes, "translation": "machine"} for topic in english.topics()}
     assert {topic.id: topic.attributes for topic in topics} == {topic.id: attributes[topic.id] for topic in topics}
     assert (found.protocol, found.corpus) == (english.protocol, english.corpus)
-
-
-@pytest.mark.heavy
-def test_a_cross_lingual_pipeline_offline(place: Place) -> None:
-    """Untranslated topics, and a person's English of them: what needs no translator; scored as `score` does."""
-    for language in LANGUAGES:
-        done = place.run("run", f"collection=mini-task1-{language}", "system=cross-lingual-identity", QUIET)
-        assert (done.code, done.err.splitlines()[0]) == (0, SAID.format(f"mini-task1-{language}"))
-        run = f"runs/mini-task1-{language}/cross-lingual-identity.run"
-        value = float(place.good("score", run, "-c", f"mini-task1-{language}").splitlines()[1].split()[1])
-        shown = re.search(r"n = 12\): nDCG′ (\S+) by cross-lingual-identity", done.out)
-        assert shown
-        assert float(shown[1]) == pytest.approx(value, abs=6e-4)  # both are rounded
-    english = ("system=cross-lingual-human", "system.translator.collection=mini-task1")
-    place.good("run", "-m", "collection=mini-task1-spa,mini-task1-pes", *english, QUIET)
-    human = sorted(place.here.glob("runs/mini-task1-*/cross-lingual-human*.run"))
-    assert [path.parent.name for path in human] == ["mini-task1-pes", "mini-task1-spa"]
-    assert len({path.read_bytes() for path in human}) == 1
 
 
 @pytest.mark.slow
@@ -111,7 +87,7 @@ def test_which_runs_have_no_corpus_of_their_own(place: Place) -> None:
 
 @pytest.mark.heavy
 def test_keys_that_the_file_does_not_list(place: Place) -> None:
-    """Given, swept on the command line and by a file, and in an experiment: always without `+`."""
+    """Given, swept on the command line and by a file: always without `+`."""
     given = ("run", "collection=mini-task1", "system=overlap", QUIET)
     place.good(*given)
     first = (place.here / "runs/mini-task1/overlap.run").read_bytes()
@@ -130,37 +106,3 @@ def test_keys_that_the_file_does_not_list(place: Place) -> None:
     done = place.run(*given, "sweep=bm25-k1-b")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "system overlap: key 'k1' is unknown; " in done.err
-    experiment = {
-        "title": "Two scores",
-        "axes": {"part": {"all": ["collection=mini-task1"]}},
-        "conditions": {
-            "weight": {"overrides": ["system=overlap", "system.score=weight"]},
-            "jaccard": {"overrides": ["system=overlap", "system.score=jaccard"]},
-        },
-        "measures": ["nDCG"],
-        "baseline": {"condition": "weight"},
-    }
-    place.write("conf/experiment/scores.yaml", yaml.safe_dump(experiment))
-    done = place.run("run", "experiment=scores", QUIET)
-    assert done.code == 0, done.err
-    assert done.err.splitlines().count(SAID.format("mini-task1")) == 1
-
-
-@pytest.mark.slow
-def test_an_inner_key_of_a_default_is_no_part_of_names(place: Place) -> None:
-    """`query` is not in the file: one weight is swept, the others stay, and only the swept one is in the names."""
-    bare = "title: Bare\n_target_: harness.systems.lexical.system.BM25\nname: bare\n"
-    place.write("conf/system/bare.yaml", bare)
-    place.good("run", "-m", "collection=mini-task1", "system=bare", "system.query.title=1,3", QUIET)
-    files = sorted(path.name for path in (place.here / "runs/mini-task1").glob("*.run"))
-    assert files == ["bare-title=1.run", "bare-title=3.run"]
-    (method,) = side(place, "runs/mini-task1/bare-title=3")["method"]["retrieval"]  # type: ignore[index]
-    assert method["query"] == {"title": 3, "body": 1, "tags": 1}
-
-
-@pytest.mark.slow
-def test_a_dry_run_of_language_models_ends_well(tmp_path: Path) -> None:
-    collection = ("collection=mini-theorems", "corpus=mini-theorems")
-    done = Place(tmp_path).run("run", *collection, "system=theorem-pipeline-mini", "system.mode=dry")
-    assert done.code == 0, done.err
-    assert "dry run, nothing is searched: informal 0 calls" in done.out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shlex
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import typer
 from case_tables import refusals
 from lab_tools import enrol_in, token_of
 from tools import Place, run_text, table
@@ -19,22 +17,14 @@ import harness
 from harness.cli.main import app
 from harness.errors import HarnessError
 from harness.io.files import data_root
-from harness.scoring.pools import first_results, pool
-from harness.scoring.protocol import load_protocol
 
 ROOT = data_root()
 RUNS = {
     name: str(ROOT / "runs" / "mini" / "mini-task1" / f"{name}.run") for name in ("overlap", "overlap-title", "shuffle")
 }
-QRELS = ROOT / "qrels" / "mini-task1.txt"
 TOPICS = str(ROOT / "topics" / "mini-task1.eng.jsonl")
 MINI = ("-c", "mini-task1")
 SCHEMA = Path(harness.__file__).parent / "data" / "schemas" / "reproduction.json"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
 
 
 @pytest.fixture
@@ -56,101 +46,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def call(*arguments: str) -> None:
     app([*arguments], standalone_mode=False)
-
-
-@pytest.mark.slow
-def test_a_pool(place: Place) -> None:
-    printed = place.good(
-        *("organise", "pool", *RUNS.values(), *MINI, "--depth", "2", "--primary", "overlap", "--primary-depth", "4"),
-        *("--judged", str(QRELS), "--seed", "7", "-o", "pool"),
-    )
-    how = load_protocol("arqmath-task1")
-    depths = {"overlap": 4, "overlap-title": 2, "shuffle": 2}
-    rankings = {name: first_results(harness.read_run(path), how, None, depths[name])[0] for name, path in RUNS.items()}
-    judged = {(topic, doc) for topic, _, doc, _ in map(str.split, QRELS.read_text().splitlines())}
-    expected = pool(rankings, depths, judged=judged, seed=7)
-    rows = list(csv.reader((place.here / "pool" / "pool.tsv").read_text().splitlines(), delimiter="\t"))
-    assert rows[0] == ["topic", "document"]
-    assert [tuple(row) for row in rows[1:]] == [(topic, doc) for topic, docs in expected.topics.items() for doc in docs]
-    assert not {tuple(row) for row in rows[1:]} & judged
-    shares = {row[0]: row[1:] for row in table(printed)[3:6]}
-    assert shares == {each.run: [str(each.depth), str(each.pooled), str(each.alone)] for each in expected.shares}
-    report = json.loads((place.here / "pool" / "report.json").read_text())
-    assert (
-        report["headline"]
-        == f"{len(expected):,} documents to judge in 42 topics, from 3 runs"
-        == printed.splitlines()[0]
-    )
-    assert f"{expected.judged:,} were judged before" in (place.here / "pool" / "report.md").read_text()
-    # The same without a collection, since there are no judgments yet.
-    again = ("organise", "pool", *RUNS.values(), "--topics", TOPICS, "--protocol", "arqmath-task1", "--depth", "2")
-    place.good(*again, "--primary", "overlap", "--primary-depth", "4", "--judged", str(QRELS), "--seed", "7", "-o", "b")
-    assert place.files("b")["b/pool.tsv"] == place.files("pool")["pool/pool.tsv"]
-
-
-@pytest.mark.slow
-def test_an_analysis(place: Place) -> None:
-    teams = (f"--team=psu={RUNS['overlap-title']}", f"--team=psu=second={RUNS['shuffle']}")
-    printed = place.good("organise", "analyse", RUNS["overlap"], *teams, *MINI, "--depth", "3", "-o", "out")
-    names = ["overlap", "psu / overlap-title", "psu / second"]
-    rows = table(printed)
-    means = next(at for at, row in enumerate(rows) if row == ["Means over topics"])
-    assert [row[0] for row in rows[means + 2 : means + 5]] == names
-    data = json.loads((place.here / "out" / "report.json").read_text())["data"]
-    assert data["anova"]["nDCG′"]["topics"] == 42
-    assert {name for pair in data["anova"]["nDCG′"]["pairs"] for name in (pair["a"], pair["b"])} == set(names)
-    assert [each["team"] for each in data["bias"]] == ["overlap", "psu"]
-    assert [{loss["run"] for loss in each["losses"]} for each in data["bias"]] == [{names[0]}, set(names[1:])]
-    assert len(data["difficulty"]) == 42
-    assert len(data["correlations"]) == 6  # pairs of four measures: not of Judged@10
-    page = (place.here / "out" / "index.html").read_text()
-    assert "psu / second" in page
-    assert "Pool bias: leave one team out" in page
-    # Topics are told by the first measure that ranks runs, also where another one is named before it.
-    printed = place.good("organise", "analyse", *RUNS.values(), *MINI, "--measures", "Judged@10,AP", "-q")
-    assert "Topics by MAP′, the hardest first" in printed
-    # Without the depth of the pool nothing is said of its bias, but that.
-    done = place.run("organise", "analyse", *RUNS.values(), *MINI)
-    assert "Pool bias" not in done.out
-    assert "no pool bias without --depth, the depth of the judged pool\n" in done.err
-
-
-@pytest.mark.slow
-def test_correlations_of_measures_and_of_editions(place: Place) -> None:
-    document = place.good("score", *RUNS.values(), *MINI, "--json", "-q")
-    place.write("one.json", document)
-    turned = json.loads(document)
-    for scores in turned["scores"]:
-        scores["values"] = [[None if x is None else 1 - x for x in row] for row in scores["values"]]
-    place.write("two.json", json.dumps(turned))
-    within = table(place.good("organise", "correlate", "one.json"))
-    assert {(row[0], row[1]) for row in within[4:10]} >= {("nDCG′", "MAP′"), ("MAP′", "Bpref")}
-    between = table(place.good("organise", "correlate", "one.json", "y=two.json", "--measures", "AP", "-o", "c"))
-    assert between[0] == ["1 pair of rankings; lowest tau-b -1.000"]
-    # Overlaps 0, 1/2, 1 of three runs and of the same turned round: .1 (.45 + .81) + .729.
-    assert between[4] == ["one: MAP′", "y: MAP′", "3", "-1.000", "-1.000", "0.855"]
-    # Runs of one name on several collections, as a report of a paper has them, are no ranking.
-    for scores in turned["scores"]:
-        scores["collection"] = "another"
-    place.write("mixed.json", json.dumps({"scores": [*json.loads(document)["scores"], *turned["scores"]]}))
-    done = place.run("organise", "correlate", "mixed.json")
-    assert (done.code, done.err) == (
-        2,
-        "harness: mixed.json: 2 runs are named 'overlap'; give each its own name\n",
-    )
-    # A report holds its scores too.
-    place.good("score", *RUNS.values(), *MINI, "-o", "report")
-    assert table(place.good("organise", "correlate", "report/report.json"))[4:] == within[4:]
-
-
-def test_kappa_of_two_files(place: Place) -> None:
-    place.write("a.txt", "t 0 d1 1\nt 0 d2 1\nt 0 d3 0\nu 0 d4 0\nu 0 d5 2\n")
-    place.write("b.txt", "t 0 d1 1\nt 0 d2 0\nt 0 d3 0\nu 0 d4 0\nu 0 d9 2\n")
-    printed = place.good("organise", "kappa", "a.txt", "b.txt", "-o", "k")
-    rows = {row[0]: row[1:] for row in table(printed) if row}
-    assert rows["grades"] == ["4", "0.750", "0.500", "0.500"]
-    report = (place.here / "k" / "report.md").read_text()
-    assert "Judged by both: 4; by a only: 1; by b only: 1." in report
 
 
 @pytest.mark.slow
@@ -237,7 +132,6 @@ def test_a_lab_has_teams_and_primary_runs(place: Place) -> None:
     assert done.err == ("harness: lab/submissions/x/overlap.v1/run.txt: damaged: differs from the submitted run\n")
 
 
-POOL = ("organise", "pool")
 ANALYSE = ("organise", "analyse")
 
 
@@ -254,10 +148,3 @@ def test_all_faults_of_all_files_are_told(here: Path) -> None:
     with pytest.raises(HarnessError) as caught:
         call(*ANALYSE, "bad.run", "--team", "x=strange.run", "--team", "/y=a.run", *MINI)
     assert [line.partition(": ")[0] for line in caught.value.lines] == ["bad.run:1", "strange.run:4", "--team /y=a.run"]
-
-
-@pytest.mark.parametrize("option", ["--depth", "--cap", "--primary-depth"])
-def test_numbers_out_of_range(here: Path, option: str) -> None:
-    with pytest.raises(typer.TyperException) as caught:
-        call(*POOL, "a.run", "--depth", "3", "-o", "x", option, "-1")
-    assert f"'{option}'" in caught.value.format_message()

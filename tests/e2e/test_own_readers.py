@@ -104,14 +104,6 @@ def test_check_runs_no_code_of_the_current_folder(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_other_modules_of_the_folder_stay_out_of_what_needs_none(place: Place) -> None:
-    for name in ("scipy", "jinja2", "random", "numpy"):
-        place.write(f"{name}.py", "raise RuntimeError('of the current folder')\n")
-    place.write("mini.run", run_text())
-    place.good("score", "mini.run", "--collection", "mini-task1", "-o", "out")
-
-
-@pytest.mark.slow
 def test_a_run_is_made_again_when_its_reader_changed(place: Place) -> None:
     said = [place.run(*RUN).err, place.run(*RUN).err]
     place.write("own_readers.py", READERS.replace("yield Document", "yield  Document"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -86,15 +85,6 @@ def test_a_paper_of_the_current_folder_runs_nothing(place: Place) -> None:
     assert not (place.here / "touched").exists()
 
 
-@pytest.mark.heavy
-def test_in_the_processes_of_a_launcher(place: Place) -> None:
-    if importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None:
-        pytest.skip("hydra-joblib-launcher is not installed: pip install 'mathir-harness[joblib]'")
-    launcher = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
-    printed = place.good(*RUN, "-m", "system=mine", "system.depth=5,6", *launcher)
-    assert "2 configurations" in printed
-
-
 @pytest.mark.slow
 def test_modules_that_are_not_there(place: Place) -> None:
     place.write("conf/system/mine.yaml", "title: x\n_target_: nowhere.Mine\n")
@@ -126,14 +116,6 @@ def test_what_a_system_raises(place: Place) -> None:
     assert not (place.here / "runs").exists()
 
 
-def test_the_whole_traceback(place: Place) -> None:
-    done = place.run(*RUN, "system=raising", environment={"HYDRA_FULL_ERROR": "1"})
-    assert done.code == 2
-    assert done.err.endswith("\nharness: system raising: ZeroDivisionError: division by zero\n")
-    for file in ("helper.py", "harness/experiments/produce.py", "harness/cli/compose.py"):
-        assert f'{file}", line' in done.err
-
-
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
@@ -145,15 +127,6 @@ def test_the_whole_traceback(place: Place) -> None:
 def test_other_ends(place: Place, name: str, fault: str) -> None:
     done = place.run(*RUN, f"system={name}")
     assert (done.code, done.out, done.err.splitlines()[-1]) == (2, "", f"harness: {fault}")
-
-
-@pytest.mark.slow
-def test_a_sweep_goes_on_after_a_system_that_raises(place: Place) -> None:
-    done = place.run(*RUN, "-m", "system=raising,mine")
-    assert done.code == 2
-    assert done.err.endswith("\nharness: system=raising: system raising: ZeroDivisionError: division by zero\n")
-    assert "helper.py" in done.err
-    assert {path for path in place.files("runs") if path.endswith(".run")} == {"runs/mini-task1/mine.run"}
 
 
 TRAP = 'open("{here}/sprung", "a").write(__name__ + "\\n")\nraise SystemExit("sprung")\n'

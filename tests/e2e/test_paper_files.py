@@ -23,14 +23,6 @@ def demonstration(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place.here / "reports"
 
 
-@pytest.fixture(scope="module")
-def crossmath(mirror: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("typst", reason="typst is not installed (extra pdf)")
-    place = Place(tmp_path_factory.mktemp("crossmath"))
-    place.good("reproduce", "paper=crossmath", "formats=[tex,csv,pdf]", environment={"HARNESS_MIRROR": str(mirror)})
-    return place.here / "reports"
-
-
 def compiles(folder: Path, pdflatex: str) -> None:
     """A document that has each table and figure on a page of its own, and the whole report, go through pdflatex."""
     tables, figures = sorted(folder.glob("tables/*.tex")), sorted(folder.glob("figures/*.pdf"))
@@ -70,12 +62,6 @@ def test_the_files_of_the_demonstration_fit_into_a_paper(demonstration: Path, pd
     compiles(demonstration / name, pdflatex)
 
 
-@pytest.mark.heavy
-@pytest.mark.real
-def test_the_files_of_crossmath_fit_into_a_paper(crossmath: Path, pdflatex: str) -> None:
-    compiles(crossmath / "crossmath", pdflatex)
-
-
 def read(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream, strict=True))
@@ -107,18 +93,6 @@ def test_the_records_hold_every_run_topic_and_measure(demonstration: Path) -> No
             assert path.read_text("utf-8").partition("\n")[0].isascii(), path
     rows = read(demonstration / "mini-task1" / "tables" / "tests.csv")
     assert all(float(row["95% low"]) <= float(row["difference"]) <= float(row["95% high"]) for row in rows)
-
-
-@pytest.mark.slow
-@pytest.mark.real
-def test_the_records_of_crossmath_hold_all_its_runs(crossmath: Path) -> None:
-    scores, claims = read(crossmath / "crossmath" / "scores.csv"), read(crossmath / "crossmath" / "comparison.csv")
-    assert len({(row["collection"], row["run"], row["topic"]) for row in scores}) == len(scores) == 20 * 244
-    assert len({row["run"] for row in scores}) == 20
-    assert {"nDCG@10", "P@10", "arqmath-task1/nDCG", "arqmath-task1/AP", "arqmath-task1/P@10"} <= set(scores[0])
-    assert len({row["claim"] for row in claims}) == 3
-    tested = {(row["claim"], row["collection"], row["a"], row["b"], row["measure"]) for row in claims}
-    assert len(tested) == len(claims)
 
 
 def test_all_papers_without_the_files_of_one(tmp_path: Path) -> None:

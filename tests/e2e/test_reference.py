@@ -25,8 +25,7 @@ def compare(made: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_demonstration(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+def test_the_demonstration(place: Place) -> None:
     place.good("reproduce", *OPTIONS)
     made = sorted((place.here / "made").iterdir())
     assert [path.name for path in made] == ["mini-task1", "mini-task2", "mini-theorems"]
@@ -35,8 +34,7 @@ def test_the_demonstration(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_the_commands_of_the_demonstration_make_its_runs(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+def test_the_commands_of_the_demonstration_make_its_runs(place: Place) -> None:
     place.good("reproduce", "formats=[json]", "output=made")
     sections = json.loads((place.here / "made/mini-theorems/report.json").read_text())["sections"]
     (table,) = (block for section in sections for block in section["blocks"] if block.get("id") == "commands")
@@ -50,7 +48,6 @@ def test_the_commands_of_the_demonstration_make_its_runs(tmp_path: Path) -> None
 
 @pytest.mark.heavy
 @pytest.mark.real
-def test_crossmath(tmp_path: Path, mirror: Path) -> None:
-    place = Place(tmp_path)
+def test_crossmath(place: Place, mirror: Path) -> None:
     place.good("reproduce", "paper=crossmath", *OPTIONS, environment={"HARNESS_MIRROR": str(mirror)})
     compare(place.here / "made" / "crossmath")

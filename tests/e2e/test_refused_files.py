@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from archive_tools import tar
 from broken_tools import COLLECTION, QRELS, RUN, SCORE, place, refused
-from encoder_models import BROKEN, save
 from tools import Place
 
 __all__ = ["place"]
@@ -35,41 +34,11 @@ def packed(content: bytes) -> bytes:
     return tar({f"name-{COMMIT}/judged.txt": content})
 
 
-def unavailable(place: Place, reason: str, looked: str) -> str:
-    return (
-        f"owner/name@0123456/judged.txt: {reason}; not in the cache, {looked}; set HARNESS_MIRROR to a folder with "
-        f"github.com/owner/name/{COMMIT}.tar.xz, or put the file "
-        f"(sha256 {hashlib.sha256(QRELS).hexdigest()}) at {place.cache}/github.com/owner/name/{COMMIT}/judged.txt"
-    )
-
-
-def test_from_a_mirror(place: Place) -> None:
-    fetched(place, repository="owner/name", commit=COMMIT)
-    place.write(ARCHIVE, packed(QRELS))
-    assert "mine, edition official" in place.good(*SCORE[:-2], environment={"HARNESS_MIRROR": "mirror"})
-
-
-def test_without_a_network(place: Place) -> None:
-    fetched(place, repository="owner/name", commit=COMMIT)
-    refused(place, SCORE, unavailable(place, "HARNESS_OFFLINE forbids the network", "HARNESS_MIRROR is not set"))
-
-
 @pytest.mark.slow
 def test_a_mirror_that_is_not_there(place: Place) -> None:
     fetched(place, repository="owner/name", commit=COMMIT)
     refused(place, SCORE, "HARNESS_MIRROR: no such folder: nowhere", {"HARNESS_MIRROR": "nowhere"})
     refused(place, ("list", "collections"), "HARNESS_MIRROR: no such folder: nowhere", {"HARNESS_MIRROR": "nowhere"})
-
-
-def test_a_damaged_archive(place: Place) -> None:
-    fetched(place, repository="owner/name", commit=COMMIT)
-    place.write(ARCHIVE, b"<html>Not found</html>")
-    fault = f"{ARCHIVE}: cannot be read: truncated header"
-    refused(place, SCORE, fault, {"HARNESS_MIRROR": "mirror"})
-    place.write(ARCHIVE, packed(QRELS)[:100])
-    cut = "it ends inside of an xz stream"
-    refused(place, SCORE, f"{ARCHIVE}: cannot be read: {cut}", {"HARNESS_MIRROR": "mirror"})
-    assert not list(place.cache.rglob("*.txt"))
 
 
 def test_a_wrong_checksum(place: Place) -> None:
@@ -79,36 +48,6 @@ def test_a_wrong_checksum(place: Place) -> None:
     wrong = f"expected sha256 {expected}, found {found} in {ARCHIVE}; nothing was kept"
     refused(place, SCORE, f"owner/name@0123456/judged.txt: {wrong}", {"HARNESS_MIRROR": "mirror"})
     assert not [path for path in place.cache.rglob("*") if path.is_file()]
-
-
-def test_a_checksum_that_is_none(place: Place) -> None:
-    fetched(place, repository="owner/name", commit="main")
-    known = "commit must be 40 lower-case hex digits (empty without a repository), got 'main'"
-    refused(place, SCORE, f"{{here}}/conf/source/theirs.yaml: {known}")
-
-
-@pytest.mark.slow
-def test_got_by_hand(place: Place) -> None:
-    fetched(place, by_hand="ask the organisers")
-    target = place.cache / "files" / "judged.txt"
-    digest = hashlib.sha256(QRELS).hexdigest()
-    refused(
-        place,
-        SCORE,
-        "judged.txt: must be downloaded manually: ask the organisers; not in the cache, HARNESS_MIRROR is not set; "
-        f"set HARNESS_MIRROR to a folder with judged.txt, or put the file (sha256 {digest}) at {target}",
-    )
-    target.parent.mkdir(parents=True)
-    target.write_bytes(QRELS)
-    place.good(*SCORE[:-2])
-
-
-def test_a_cache_that_cannot_be_written_to(place: Place) -> None:
-    fetched(place, repository="owner/name", commit=COMMIT)
-    place.write(ARCHIVE, packed(QRELS))
-    place.cache.write_text("a file where the folder should be")
-    target = f"{place.cache}/github.com/owner/name/{COMMIT}/judged.txt"
-    refused(place, SCORE, f"{target}: cannot be written: Not a directory", {"HARNESS_MIRROR": "mirror"})
 
 
 # --- files that are written ---
@@ -150,36 +89,8 @@ def test_a_disk_that_is_full_before_the_report_is_written(place: Place) -> None:
     place.good("score", "runs/mini-task1/mine.run", "-c", "mini-task1")
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("kind", ["cross_encoder.CrossEncoder", "bi_encoder.BiEncoder"])
-def test_a_model_to_train_that_has_the_tokenizer_of_another_one(place: Place, kind: str) -> None:
-    pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (extra sentences)")
-    damage, said = BROKEN["vocabulary"]
-    damage(save(place.here / "model"))
-    training = "{collections: [mini-task2], leave_out: [mini-task1], additional: 0, length: 16}"
-    system = f"_target_: harness.systems.dense.{kind}\nname: tuned\nmodel: model\ntraining: {training}\n"
-    place.write("conf/system/tuned.yaml", f"title: Tuned\n{system}device: cpu\n")
-    before = place.files("model", "runs")
-    done = place.run("run", "collection=mini-task1", "corpus=mini-answers", "system=tuned")
-    fault = f"model model: tokenizer.json: its tokenizer has 105 word pieces, its weights 104{said}"
-    lines = [line for line in done.err.splitlines() if not line.startswith("making ")]  # how long, on a busy machine
-    assert (done.code, done.out, lines) == (2, "", ["running tuned on mini-task1", f"harness: {fault}"])
-    assert place.files("model", "runs") == before
-
-
 @pytest.mark.slow
 def test_standard_output_that_is_full(place: Place) -> None:
     with Path("/dev/full").open("w") as full:
         done = place.run("list", out=full)
     assert (done.code, done.err) == (2, "harness: the output cannot be written: No space left on device\n")
-
-
-@pytest.mark.slow
-def test_a_disk_that_is_full_leaves_the_whole_earlier_report(place: Place) -> None:
-    place.write("reports/index.html", EARLIER)
-    place.write("reports/tables/means.csv", "earlier means")
-    before = place.files()
-    done = place.run("score", "good.run", "-c", "mini-task1", "-o", "reports", largest=4096)
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert done.err.endswith(": cannot be written: File too large\n")
-    assert place.files() == before

@@ -282,7 +282,6 @@ class Second(Overlap):
         (CORPUS, (), "the corpus"),
         ("lazy.py", (), "code or libraries"),
         ("second.py", ("hydra/launcher=joblib", "hydra.launcher.n_jobs=1"), "code or libraries"),
-        ("second.py", ("hydra/launcher=submitit_local", "hydra.launcher.cpus_per_task=64"), "code or libraries"),
     ],
 )
 def test_a_run_whose_inputs_change_after_it_was_planned_is_not_made(
@@ -305,32 +304,7 @@ def test_a_run_whose_inputs_change_after_it_was_planned_is_not_made(
 
 
 @pytest.mark.slow
-def test_removing_a_label_or_a_condition_renames_no_other_run(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-
-    def experiment(conditions: str, labels: str) -> str:
-        place.write(
-            "conf/experiment/mine.yaml",
-            "title: x\nshared: [collection=mini-task1, corpus=mini-answers]\nmeasures: [nDCG]\n"
-            f"conditions: {{{conditions}}}\naxes: {{depth: {{{labels}}}}}\n",
-        )
-        done = place.run("run", "experiment=mine", "formats=[json]")
-        assert done.code == 0, done.err
-        return done.err
-
-    plain, stepped = "plain: {overrides: [system=overlap]}", "seeded: {overrides: [system=shuffle, system.seed=3]}"
-    experiment(f"{plain}, {stepped}", "few: [system.depth=5], many: [system.depth=50]")
-    for conditions, labels, runs in (
-        (f"{plain}, {stepped}", "few: [system.depth=5]", 2),
-        (stepped, "few: [system.depth=5]", 1),
-    ):
-        said = experiment(conditions, labels)
-        assert (said.count("reused, same configuration"), "running" in said) == (runs, False)
-
-
-@pytest.mark.slow
-def test_the_command_of_a_failed_cell_makes_the_run_under_its_name(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+def test_the_command_of_a_failed_cell_makes_the_run_under_its_name(place: Place) -> None:
     place.write(
         "broken.py",
         "from pathlib import Path\nfrom harness.systems.baselines import Overlap\n\nclass Broken(Overlap):\n"
@@ -355,12 +329,3 @@ def test_the_command_of_a_failed_cell_makes_the_run_under_its_name(tmp_path: Pat
         "broken-depth=50.run",
     ]
     place.good("run", "experiment=mine", "formats=[csv]")
-
-
-def test_a_folder_that_cannot_be_written_is_found_before_the_work(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    place.write("runs", "a file, as root may write everywhere else")
-    for words in (("system=overlap", "collection=mini-task1"), ("experiment=mini",)):
-        done = place.run("run", *words, "formats=[json]")
-        assert (done.code, "running" in done.err) == (2, False)
-        assert re.search(r"^harness: .*runs: cannot be written: .*", done.err, re.M), done.err

@@ -5,38 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from tools import Place
 
-from harness.data.trec import read_qrels
-from harness.papers.saber.collection import DOCUMENTS
-from harness.papers.saber.databank import PROBLEMS, read_problems
 from harness.papers.saber.select import read_targets
 
 
-@pytest.mark.slow
-def test_the_command(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    printed = place.good("build", "saber", "--config", "saber-mini", "--output", "out")
-    assert "judge: judge cosine of TF-IDF vectors of words, targets 4, comparisons 35" in printed
-    assert (place.here / "out/collection" / DOCUMENTS).is_file()
-    assert read_problems(place.here / "out/databank" / PROBLEMS)
-    refused = place.run("build", "saber", "--config", "saber-mini", "--trec", "q.txt")
-    assert refused.code == 2
-    assert refused.err.splitlines()[-1].endswith("TREC files hold whole numbers; --round rounds them")
-    assert not (place.here / "q.txt").exists()
-    place.good("build", "saber", "--config", "saber-mini", "--trec", "q.txt", "--round")
-    grades = {grade for docs in read_qrels(place.here / "q.txt").to_dict().values() for grade in docs.values()}
-    assert grades <= set(range(6))
-    assert {0, 5} <= grades
-
-
 @pytest.mark.heavy
-def test_the_report_holds_every_analysis(tmp_path: Path) -> None:
+def test_the_report_holds_every_analysis(place: Place) -> None:
     """A system's runs for formulas and for words, its leaderboard beside another one, and choices of people."""
-    place = Place(tmp_path)
     place.good("build", "saber", "--config", "saber-mini", "--output", "out")
     made = place.here / "out/collection"
     targets = [each.id for each in read_targets(place.here / "out/select/targets.jsonl")]
@@ -90,8 +68,7 @@ def test_the_report_holds_every_analysis(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_people_compare(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+def test_people_compare(place: Place) -> None:
     command = [sys.executable, "-m", "harness", "build", "compare", "me", "--config", "saber-mini", "--pairs", "3"]
     done = subprocess.run(
         [*command, "--exhaustive"],

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from sweep_tools import MINI, killed_at_random, points, runs, summary
+from case_tables import literals
+from sweep_tools import MINI, points, runs
 from tools import Place
 
 from harness.experiments.sweep_progress import rounded
@@ -17,11 +17,6 @@ SEARCH = ("run", "-m", *MINI, "system=bm25", "hydra/sweeper=optuna", "system.b=i
 needs_optuna = pytest.mark.skipif(
     importlib.util.find_spec("hydra_plugins.hydra_optuna_sweeper") is None, reason="optuna is not installed"
 )
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
 
 
 def results(place: Place) -> dict[str, Any]:
@@ -49,21 +44,6 @@ def test_a_search_ends_near_the_maximum_and_the_same_command_adds_nothing(place:
     again = place.run(*arguments)
     assert again.err.count("reused, same configuration") == 30
     assert (again.out, place.files()) == (printed, before)
-
-
-@pytest.mark.heavy
-@needs_optuna
-def test_a_search_that_was_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    calm, killed = Place(tmp_path / "calm"), Place(tmp_path / "killed")
-    arguments = (*SEARCH, "hydra.sweeper.n_trials=14")
-    calm.good(*arguments)
-    killed_at_random(killed, arguments, times=2)
-    assert runs(killed) == runs(calm)
-    assert (summary(killed), results(killed)) == (summary(calm), results(calm))
-    if importlib.util.find_spec("joblib") is not None:  # whatever runs the points, they are the same
-        parallel = Place(tmp_path / "parallel")
-        parallel.good(*arguments, "hydra/launcher=joblib")
-        assert (runs(parallel), results(parallel)) == (runs(calm), results(calm))
 
 
 @pytest.mark.slow
@@ -98,30 +78,7 @@ def test_a_search_goes_on_after_points_that_fail(place: Place) -> None:
 
 
 @needs_optuna
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (("hydra.sweeper.direction=max",), "hydra.sweeper.direction=max: expected maximize or minimize, of the first"),
-        (("hydra.sweeper.direction=[maximize,minimize]",), "expected maximize or minimize, of the first measure"),
-        (("hydra.sweeper.n_jobs=0",), "hydra.sweeper.n_jobs=0: expected a whole number from 1"),
-        (("hydra.sweeper.n_trials=0",), "hydra.sweeper.n_trials=0: expected a whole number from 1"),
-        (
-            ("hydra.sweeper.storage=sqlite:///s.db",),
-            "hydra.sweeper.storage: a study is in memory, and the same command repeats it",
-        ),
-        (("hydra.sweeper.max_failure_rate=0",), "a search goes on after points that fail; leave it out"),
-        (("hydra.sweeper.sampler.seed=null",), "hydra.sweeper.sampler.seed is null: expected a whole number"),
-        (("hydra/sweeper/sampler=grid",), "GridSampler has no seed, so its points are other ones each time; for all"),
-        (("system.b=0.5",), "hydra/sweeper=optuna: no key varies; add one such as 'system.b=interval(0,1)'"),
-        (
-            ("collection=mini-task1,mini-theorems", "system.k1=1,2"),
-            "hydra/sweeper=optuna: collection varies: values on other topics",
-        ),
-        (("+hydra.sweeper.params={system.k1: '1,2'}",), "hydra.sweeper.params: what varies is given as words, such as"),
-        (("hydra/sweeper=nevergrad",), "hydra/sweeper=nevergrad: not supported, since it may minimise the measure; "),
-        (("hydra.sweep.dir=out",), "hydra.sweep.dir: folders are set by output=FOLDER"),
-    ],
-)
+@pytest.mark.parametrize(("words", "line"), literals("commands/searches"))
 def test_searches_that_could_not_be_repeated_or_have_no_best_point_are_refused(
     place: Place, words: tuple[str, ...], line: str
 ) -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import lzma
 import os
 import resource
-import subprocess
 
 import pytest
-from backports import zstd
 from tools import Place, run_text
 
 GIB = 1 << 30
@@ -28,22 +25,12 @@ RUN = ("run", "collection=mine", "corpus=mine", "system=overlap")
 RATIO = "unpacks to more than 100 times its size; set HARNESS_MAX_BYTES to raise the limit"
 
 
-def bombs() -> dict[str, bytes]:
-    """Files that unpack to 4 GiB, made of many small streams."""
-    return {
-        "gzip": gzip.compress(bytes(GIB // 64)) * 256,
-        "xz": lzma.compress(bytes(GIB // 64), preset=0) * 256,
-        "zstd": zstd.compress(bytes(GIB // 64)) * 256,
-    }
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     made = Place(tmp_path_factory.mktemp("bombs"))
     made.write("conf/collection/mine.yaml", COLLECTION)
     made.write("conf/corpus/mine.yaml", CORPUS)
-    for kind, content in bombs().items():
-        made.write(f"{kind}.bomb", content)
+    made.write("xz.bomb", lzma.compress(bytes(GIB // 64), preset=0) * 256)  # 4 GiB, of many small streams
     os.mkfifo(made.here / "pipe")
     return made
 
@@ -83,9 +70,8 @@ def stopped(place: Place, *arguments: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["gzip", "xz", "zstd"])
-def test_a_run_of_4_gib(good: Place, kind: str) -> None:
-    assert stopped(good, "score", f"{kind}.bomb", "-c", "mine") == f"{kind}.bomb: {RATIO}"
+def test_a_run_of_4_gib(good: Place) -> None:
+    assert stopped(good, "score", "xz.bomb", "-c", "mine") == f"xz.bomb: {RATIO}"
 
 
 @pytest.mark.slow
@@ -98,58 +84,13 @@ def test_judgments_topics_and_a_corpus_of_4_gib(good: Place, file: str) -> None:
 
 
 @pytest.mark.slow
-def test_keys_of_4_gib(good: Place) -> None:
-    arguments = ("score", "mine.run", "-c", "mini-task2", "--keys", "zstd.bomb")
-    assert stopped(good, *arguments) == f"zstd.bomb: {RATIO}"
-
-
-@pytest.mark.slow
-def test_a_plain_file_that_is_too_large(good: Place) -> None:
-    with (good.here / "mine.run").open("ab") as stream:
-        stream.truncate(4 * GIB)
-    said = "larger than 2,147,483,648 bytes; set HARNESS_MAX_BYTES to raise the limit"
-    assert stopped(good, *SCORE) == f"mine.run: {said}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", ["/dev/zero", "pipe"])
-@pytest.mark.parametrize("file", ["mine.run", "judged.txt", "topics.jsonl", "corpus.jsonl"])
+@pytest.mark.parametrize(("file", "what"), [("judged.txt", "pipe"), ("corpus.jsonl", "/dev/zero")])
 def test_what_never_ends(good: Place, file: str, what: str) -> None:
     (good.here / file).unlink()
     (good.here / file).symlink_to(what)
     waited = "cannot be read: is a pipe, and nobody wrote to it for 0.2 s"
     reason = waited if what == "pipe" else "is a device, expected a file"
     assert stopped(good, *(RUN if file == "corpus.jsonl" else SCORE)) == f"{file}: {reason}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("what", ["/dev/zero", "pipe"])
-@pytest.mark.parametrize("group", ["collection", "corpus", "system", "protocol"])
-def test_configurations_that_never_end(good: Place, group: str, what: str) -> None:
-    path = good.here / "conf" / group / "endless.yaml"
-    path.parent.mkdir(exist_ok=True)
-    path.symlink_to(good.here / what)
-    try:
-        arguments = {"collection": RUN[1], "corpus": RUN[2], "system": RUN[3]} | {group: f"{group}=endless"}
-        said = stopped(good, "run", *arguments.values())
-    finally:
-        path.unlink()
-    assert said.startswith(f"conf/{group}/endless.yaml: ")
-    assert said.endswith("expected a file" if what != "pipe" else "nobody wrote to it for 0.2 s")
-
-
-@pytest.mark.slow
-def test_a_pipe_of_the_shell_is_read(good: Place) -> None:
-    packed = gzip.compress((good.here / "mine.run").read_bytes())
-    good.write("mine.run.gz", packed)
-    expected = good.good(*SCORE)
-    for command in ("zcat mine.run.gz", "cat mine.run.gz"):
-        script = f'"{good.program}" score <({command}) -c mine'
-        done = subprocess.run(
-            ["bash", "-c", script], cwd=good.here, env=good.environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout == expected
 
 
 @pytest.mark.slow

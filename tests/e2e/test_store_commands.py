@@ -27,11 +27,6 @@ POSTS = """<?xml version="1.0" encoding="utf-8"?>
 """
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
-
-
 @pytest.mark.slow
 def test_the_store_is_listed_and_emptied(place: Place) -> None:
     assert place.good("store", "ls").startswith("0 artifacts, 0 B in ")
@@ -84,41 +79,6 @@ def test_a_file_brought_by_hand(place: Place) -> None:
     assert Path(path).read_text() == POSTS
     rows = {row[0]: row[1:] for row in table(place.good("list", "corpora"))}
     assert rows["arqmath-posts"][0] == "here"
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (POSTS[:150], "posts.xml:4: not valid XML: unclosed token"),
-        ('<!DOCTYPE x [<!ENTITY a "b">]>' + POSTS.partition("\n")[2], "posts.xml:1: "),
-        (POSTS.replace('Id="2"', 'Id="1"'), "posts.xml:4: "),
-        ("", "posts.xml:1: "),
-        ("<posts></posts>", "posts.xml"),
-    ],
-)
-def test_a_file_that_is_not_what_it_should_be_is_not_taken(place: Place, content: str, reason: str) -> None:
-    place.write("posts.xml", content)
-    done = place.run("fetch", "arqmath-posts", "--from", "posts.xml")
-    assert done.code == 2
-    assert (done.out, done.err.count("\n")) == ("", 1)
-    assert done.err.startswith(f"harness: {reason}")
-    assert not list(place.cache.rglob("*.xml"))
-
-
-@pytest.mark.slow
-def test_what_cannot_be_brought(place: Place) -> None:
-    place.write("x", "y")
-    said = place.run("fetch", "mini-task1", "--from", "x").err
-    assert said.startswith(
-        "harness: fetch 'mini-task1': --from takes a file of a source with manual download, and it has"
-    )
-    assert place.run("fetch", "leansearch", "mini-task1", "--from", "x").err == (
-        "harness: fetch leansearch mini-task1: --from brings one file for one name\n"
-    )
-    assert place.run("fetch", "pya0", "--from", "x").err.startswith(
-        "harness: source 'pya0' is fetched, not downloaded manually"
-    )
-    assert place.run("fetch", "leansearch", "--from", "absent").err == "harness: absent: no such file\n"
 
 
 def part(place: Place, documents: int) -> list[str]:
@@ -176,43 +136,6 @@ def test_a_corpus_without_any_judged_document_is_refused(place: Place) -> None:
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert done.err.startswith("harness: corpus mini-theorems: contains none of the 320 judged documents (such as 'a")
     assert not place.files("runs")
-
-
-def test_judgments_of_topics_that_the_collection_lacks_are_refused(place: Place) -> None:
-    place.write("qrels", "T1 0 a1001 1\nT9 0 a1001 2\n")
-    place.write("topics", '{"id": "T1", "title": "sums"}\n')
-    mapping = {
-        "name": "mine",
-        "title": "x",
-        "licence": "y",
-        "protocol": "trec_eval",
-        "topics": {"reader": "jsonl", "file": "../../topics"},
-        "editions": {"all": {"title": "x", "qrels": {"file": "../../qrels"}, "topics": 2, "judgments": 2}},
-    }
-    place.write("conf/collection/mine.yaml", yaml.safe_dump(mapping))
-    done = place.run("run", "collection=mine", "corpus=mini-answers", "system=overlap")
-    assert (done.code, done.err) == (
-        2,
-        "harness: collection mine: the judgments contain topic 'T9', which is none of its topics (1 such topic)\n",
-    )
-
-
-@pytest.mark.parametrize("encoding", ["foo", "shift_jis"])
-def test_posts_in_an_encoding_that_is_not_known(place: Place, encoding: str) -> None:
-    place.write("posts.xml", POSTS.replace("utf-8", encoding))
-    done = place.run("fetch", "arqmath-posts", "--from", "posts.xml")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert done.err.startswith("harness: posts.xml:1: ")
-
-
-@pytest.mark.slow
-def test_a_damaged_artefact_can_be_listed_and_deleted(place: Place) -> None:
-    place.good("run", *MINI, "system=bm25", "formats=[json]")
-    (spec,) = place.cache.rglob("tokens/*/spec.json")
-    spec.write_text("{")
-    assert "3 artifacts" in place.good("store", "ls")
-    assert place.good("store", "gc", "--days", "0").startswith("3 artifacts deleted")
-    assert not spec.exists()
 
 
 @pytest.mark.slow

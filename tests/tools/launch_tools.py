@@ -16,18 +16,6 @@ import yaml
 from tools import Place
 
 MINI = ("collection=mini-task1", "corpus=mini-answers")
-GRID = [(k1, b) for k1 in (0.5, 0.8, 1.2, 1.6, 2, 3) for b in (0, 0.2, 0.4, 0.6, 0.8)]
-# Thirty settings of one system, two others, and one that ranks formulas.
-MANY: dict[str, Any] = {
-    "title": "Many cells",
-    "conditions": {
-        **{f"{k1}, {b}": {"overrides": [*MINI, "system=bm25", f"system.k1={k1}", f"system.b={b}"]} for k1, b in GRID},
-        "overlap": {"overrides": [*MINI, "system=overlap"]},
-        "tfidf": {"overrides": [*MINI, "system=tfidf-ltn"]},
-        "tree": {"overrides": ["collection=mini-task2", "corpus=mini-formulas", "system=tree"]},
-    },
-    "measures": ["nDCG", "AP"],
-}
 # A system that notes each call and the process, and does in it what a file says.
 SYSTEM = """
 import os
@@ -174,14 +162,6 @@ def wait_for(path: Path, lines: int, seconds: float = 90) -> None:
     while not path.exists() or len(path.read_text().splitlines()) < lines:
         assert time.monotonic() < deadline, f"{path} has no {lines} lines; {os.listdir(path.parent)}"  # noqa: PTH208
         time.sleep(0.05)
-
-
-def undisturbed(place: Place) -> Place:
-    """Run both experiments in one process, for comparison with those of launchers."""
-    place.write("conf/experiment/many.yaml", yaml.safe_dump(MANY, sort_keys=False))
-    for name in ("mini", "many"):
-        place.good("run", f"experiment={name}", "formats=[json]")
-    return place
 
 
 def mapped_with_a_kill(place: Place, *words: str) -> str:

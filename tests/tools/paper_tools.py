@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
-from harness.errors import HarnessError
 from harness.papers.paper import load_paper
 from harness.papers.report.paper import paper_report
 from harness.papers.reproduce import recompute_paper
@@ -15,13 +12,6 @@ from harness.render.write import Report
 from harness.store.provenance import provenance
 
 Tiny = Callable[..., str]
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def report_of(key: str) -> Report:

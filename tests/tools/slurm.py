@@ -19,37 +19,7 @@ from pathlib import Path
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scancel", "squeue")
 PACKAGES = "slurm-wlm munge"
 _PATH = f"/usr/sbin:/usr/bin:/sbin:/bin:{os.environ.get('PATH', '')}"
-_CONF = """
-ClusterName=loopback
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={port}
-SlurmUser=root
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket,cred_expire=5
-CredType=cred/munge
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-MpiDefault=none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-SlurmdParameters=config_overrides
-SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool-%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd-%n.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd-%n.log
-AccountingStorageType=accounting_storage/none
-JobCompType=jobcomp/none
-MailProg=/bin/true
-ReturnToService=2
-SlurmdTimeout=10
-KillWait=2
-MinJobAge=60
-{nodes}
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-"""
+_CONF = (Path(__file__).parents[1] / "data" / "slurm.conf").read_text(encoding="utf-8")
 
 
 def missing() -> str:

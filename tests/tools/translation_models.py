@@ -15,7 +15,6 @@ TEXTS = ["w1 w2 w3", "w4", "w5 w6 w7 w8 w9 w10 w11 w12 w13 w14 w15", "w16 w17 w1
 
 WORDS = 60
 POSITIONS = 64
-MBART_CODES = ("cs_CZ", "en_XX", "es_XX", "fa_IR", "hi_IN", "hr_HR", "ne_NP")
 
 
 def word(number: int) -> str:

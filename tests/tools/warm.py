@@ -7,52 +7,9 @@ from __future__ import annotations
 
 import gc
 from contextlib import suppress
+from pathlib import Path
 
-_MODULES = (
-    "bm25s",
-    "huggingface_hub._snapshot_download",
-    "hydra._internal.hydra",
-    "hydra._internal.instantiate._instantiate2",
-    "hydra_plugins.hydra_joblib_launcher.joblib_launcher",
-    "hydra_plugins.hydra_optuna_sweeper.optuna_sweeper",
-    "jinja2",
-    "latex2mathml.converter",
-    "rich.console",
-    "scipy.stats",
-    "typer._adapters",
-    "harness.__main__",
-    "harness.cli.compose",
-    "harness.cli.doctor",
-    "harness.cli.entries",
-    "harness.cli.experiment",
-    "harness.cli.leaderboard",
-    "harness.cli.list",
-    "harness.cli.main",
-    "harness.cli.team_runs",
-    "harness.cli.rehearse",
-    "harness.cli.reproduce",
-    "harness.cli.run",
-    "harness.cli.score",
-    "harness.cli.show",
-    "harness.cli.store",
-    "harness.experiments.produce",
-    "harness.experiments.sweep",
-    "harness.papers.paper",
-    "harness.papers.reproduce",
-    "harness.render.tabular",
-    "harness.reports.comparison",
-    "harness.reports.experiment",
-    "harness.reports.organisers",
-    "harness.papers.report.paper",
-    "harness.reports.sweep",
-    "harness.reports.topics",
-    "harness.store.llm.client",
-    "harness.systems.dense.models",
-    "harness.systems.fusion.system",
-    "harness.systems.lexical.system",
-    "harness.systems.structural.tree",
-    "harness.systems.structural.tokens",
-)
+_MODULES = (Path(__file__).parents[1] / "data" / "warm-modules.txt").read_text(encoding="utf-8").split()
 _HASHED = ("harness.systems.lexical.system", "harness.systems.structural.tree", "harness.systems.fusion.system")
 _OVERRIDES = (
     "a=b",

@@ -28,7 +28,7 @@ def test_cells_of_every_experiment(name: str) -> None:
     composed = composer("run", GROUPS["run"])
     for scale in (FULL, *(scale for scale in found.scale if scale != FULL)):
         cells = found.cells((), scale)
-        for cell in cells[:: max(1, len(cells) // 2)]:
+        for cell in (cells[0], cells[-1]):
             words, _ = checked_overrides("run", cell.overrides)
             assert composed(words) == compose(config_name="run", overrides=words), cell
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from case_tables import literals
 
 from harness.errors import HarnessError
 from harness.experiments.experiment import Experiment, load_experiment
@@ -136,204 +137,28 @@ def test_a_restriction_keeps_what_is_tested_against(conf: Conf) -> None:
         assert caught.value.lines == (said,)
 
 
-FAULTS: dict[str, tuple[dict[str, Any], str]] = {
-    "unknown key": (without(measure=["AP"]), "key 'measure' is unknown; did you mean 'measures'?"),
-    "no conditions": (without("conditions"), "key 'conditions' is missing"),
-    "no measure": (without(measures=[]), "key 'measures' names no measure"),
-    "unknown measure": (without(measures=["nDCG", "APP"]), "measure 'APP' is unknown"),
-    "strange pool": (without(pool="years"), "key 'pool': no axis is called 'years'; did you mean 'year'?"),
-    "no override": (
-        without(shared=["corpus"]),
-        "key 'shared': 'corpus' is not an override; expected KEY=VALUE, such as system=bm25",
-    ),
-    "not of a run": (without(shared=["output=x"]), "key 'shared': 'output=x' sets no key of a run; known: "),
-    "reference": (
-        without(shared=["corpus=${x}"]),
-        "key 'shared': 'corpus=${x}' contains '${', a reference to another key; write the value itself",
-    ),
-    "several": (
-        without(shared=["corpus=a,b"]),
-        "key 'shared': 'corpus=a,b' gives several values; make each a label of an axis",
-    ),
-    "twice": (without(shared=["corpus=a", "corpus=b"]), "key 'corpus' is set twice by the shared overrides"),
-    "two axes": (
-        without(axes={**WHOLE["axes"], "masking": {"off": [], "on": ["edition=q"]}}),
-        "key 'edition' is set by axis 'masking' and by axis 'year'",
-    ),
-    "axis and condition": (
-        without(conditions={"human": {"overrides": ["system=x", "edition=z"]}}, baseline=None, seeds=None),
-        "key 'edition' is set by axis 'year' and by a condition",
-    ),
-    "seed": (without(seeds={"key": "edition", "values": [1]}), "key 'edition' is set by the seeds and by axis 'year'"),
-    "seed twice": (
-        without(seeds={"key": "system.seed", "values": [1, 1]}),
-        "key 'seeds': 'values' is empty or has a value twice",
-    ),
-    "seed of": (
-        without(seeds={"key": "system.seed", "values": [1], "only": {"condition": ["rand"]}}),
-        "key 'seeds': only: condition has no 'rand'; did you mean 'random'?",
-    ),
-    "only": (
-        without(conditions={"human": {"only": {"langage": ["English"]}}}, baseline=None, seeds=None),
-        "key 'conditions': human: only: no axis is called 'langage'; did you mean 'language'?",
-    ),
-    "axis called condition": (without(axes={"condition": {"a": []}}), "key 'axes': no axis can be called 'condition'"),
-    "not measured": (without(tested=["P@5"]), "key 'tested': 'P@5' is not measured; known: AP, Judged@10, nDCG"),
-    "strange baseline": (
-        without(baseline={"condition": "hum"}),
-        "key 'baseline': condition has no 'hum'; did you mean 'human'?",
-    ),
-    "baseline of a year": (
-        without(baseline={**WHOLE["baseline"], "year": 2021}),
-        "key 'baseline': 'year' is the axis of the sets of topics; tests compare like with like",
-    ),
-    "baseline that is not there": (
-        without(baseline={"condition": "human"}),
-        "key 'baseline': nllb, Spanish, off, 2021 would be tested against human, Spanish, off, 2021, which the "
-        "experiment does not have; see 'only'",
-    ),
-    "nothing to test": (
-        without(conditions={"human": WHOLE["conditions"]["human"]}, seeds=None),
-        "key 'baseline': there is nothing to test against it",
-    ),
-    "small family": (without(family=29), "key 'family' is 29, and the experiment makes 30 tests"),
-    "large family": (without(family=31), "key 'family' is 31, and the experiment makes 30 tests"),
-    "unknown cost": (
-        without(costs=["latency", "money"]),
-        "key 'costs' is 'money', expected one of pairs, epoch, training, ",
-    ),
-    "scale without words": (
-        without(scale={"here": {"changes": ["corpus=d"]}}),
-        "key 'scale': here: 'says' in words what 'changes' or 'seeds' change; give both",
-    ),
-    "scale without a change": (
-        without(scale={"here": {"says": "nothing"}}),
-        "key 'scale': here: 'says' in words what 'changes' or 'seeds' change; give both",
-    ),
-    "full scale that changes": (
-        without(scale={"full": {"says": "x", "changes": ["corpus=d"]}}),
-        "key 'scale': full is the unchanged experiment, and cannot change it",
-    ),
-    "scale of a strange name": (
-        without(scale={"../x": {"says": "x", "changes": ["corpus=d"]}}),
-        "key 'scale': ../x: expected a name of small letters, digits and '-', such as here",
-    ),
-    "scale of what varies": (
-        without(scale={"here": {"says": "x", "changes": ["edition=d"]}}),
-        "key 'edition' is set by scale 'here' and by axis 'year'",
-    ),
-    "best seed by no others": (
-        without("pool", seeds={**WHOLE["seeds"], "best": "others"}),
-        "key 'seeds': best: others: there is no 'pool'",
-    ),
-    "tuned on nothing": (
-        without("pool", conditions={**WHOLE["conditions"], "t": {"tune": {"system.k1": [1, 2]}}}, baseline=None),
-        "key 'conditions': t: tune chooses on the other sets of topics; name an axis of several in 'pool', or say "
-        "'tune_on: halves'",
-    ),
-    "tuned twice": (
-        without(
-            conditions={**WHOLE["conditions"], "t": {"tune": {"system.k1": [1, 1]}, "only": {"language": ["Czech"]}}},
-            baseline=None,
-        ),
-        "key 'conditions': t: tune: a key has no value, or one twice",
-    ),
-    "tuned with seeds": (
-        without(
-            conditions={"t": {"tune": {"system.k1": [1, 2]}}},
-            seeds={"key": "system.seed", "values": [1]},
-            baseline=None,
-        ),
-        "key 'conditions': t: tune: a condition that is tuned has no seeds; name the others in 'only' of 'seeds'",
-    ),
-    "axis of no numbers": (
-        without(axes={**WHOLE["axes"], "masking": {"numeric": True, **WHOLE["axes"]["masking"]}}),
-        "key 'axes': masking: the label 'off' is not a number; take out 'numeric'",
-    ),
-    "tested twice": (without(tested=["AP", "AP"]), "key 'tested': 'AP' is named twice"),
-    "cost twice": (without(costs=["rate", "latency", "rate"]), "key 'costs': 'rate' is named twice"),
-    "label of nothing": (
-        without(conditions={**WHOLE["conditions"], " ": {"overrides": ["system=x"]}}),
-        "key 'conditions': the label ' ' is empty or more than one line",
-    ),
-    "label of two lines": (
-        without(axes={**WHOLE["axes"], "other": {"a": [], "b\nc": []}}),
-        "key 'axes': other: the label 'b\\nc' is empty or more than one line",
-    ),
-    "seed of a scale": (
-        without(scale={"here": {"says": "x", "seeds": ["1,2"]}}),
-        "key 'seeds': 'system.seed=1,2' gives several values",
-    ),
-    "an axis below a condition": (
-        without(
-            axes={"rate": {"low": ["system.training.rate=1"], "high": ["system.training.rate=2"]}},
-            conditions={"untrained": {"overrides": ["system=x", "system.training=null"]}},
-            pool=None,
-            baseline=None,
-            seeds=None,
-        ),
-        "key 'system.training.rate' is set by axis 'rate', and 'system.training' above it by a condition",
-    ),
-    "an axis below an axis": (
-        without(
-            axes={"rate": {"low": ["system.t.rate=1"]}, "all": {"a": ["system.t={rate: 2}"]}},
-            conditions={"a": {"overrides": ["system=x"]}},
-            pool=None,
-            baseline=None,
-            seeds=None,
-        ),
-        "key 'system.t.rate' is set by axis 'rate', and 'system.t' above it by axis 'all'",
-    ),
-    "seeds of judgments": (
-        without(seeds={"key": "protocol", "values": ["a", "b"]}),
-        "key 'seeds': 'protocol' says what runs are scored by; make its values labels of an axis",
-    ),
-    "tuned by judgments": (
-        without(conditions={**WHOLE["conditions"], "t": {"tune": {"protocol": ["a", "b"]}}}, seeds=None, baseline=None),
-        "key 'conditions': t: tune: 'protocol' says what runs are scored by, and cannot be chosen by their scores",
-    ),
-    "more cells than can be counted": (
-        without(axes={f"x{at}": {str(label): [] for label in range(10)} for at in range(30)}),
-        "has 3,000,000,000,000,000,000,000,000,000,000 cells, all labels crossed; at most 10,000 can be run",
-    ),
-    "tuned without end": (
-        without(conditions={"t": {"tune": {f"system.k{at}": list(range(10)) for at in range(30)}}}),
-        "has 12,000,000,000,000,000,000,000,000,000,000 cells, all labels crossed; at most 10,000 can be run",
-    ),
-    "label that YAML reads as a switch": (
-        without(axes={"masking": {False: [], True: ["rerank=true"]}}),
-        "axes: masking: key False is not text (YAML reads on, off, yes, no and ~ as other values); put it in quotes",
-    ),
-    "label of nothing at all": (
-        without(conditions={None: {"overrides": ["system=x"]}}),
-        "conditions: key None is not text (YAML reads on, off, yes, no and ~ as other values); put it in quotes",
-    ),
-    "label twice, as a number and as text": (
-        without(conditions={2020: {"overrides": ["system=x"]}, "2020": {"overrides": ["system=y"]}}),
-        "conditions: key '2020' occurs as a number and as text",
-    ),
-    "endless number": (
-        without(axes={**WHOLE["axes"], "masking": {"numeric": True, "1e400": []}}),
-        "key 'axes': masking: the label 'inf' is not a number; take out 'numeric'",
-    ),
-    "one number twice": (
-        without(axes={**WHOLE["axes"], "masking": {"numeric": True, "1": [], "1.0": ["rerank=true"]}}),
-        "key 'axes': masking: two labels are one number",
-    ),
-    "no title": (without(title=" "), "key 'title' is empty; it heads the report"),
-    "no family": (without(family=0), "key 'family' is 0, expected a whole number from 1 up"),
-    "idle family": (without("baseline", family=40), "key 'family' has no use without a baseline"),
-}
+MANY: dict[str, Any] = {"axes": {f"x{at}": {str(label): [] for label in range(10)} for at in range(30)}}
+ENDLESS: dict[str, Any] = {"conditions": {"t": {"tune": {f"system.k{at}": list(range(10)) for at in range(30)}}}}
+CROSSED = "000,000,000,000,000,000,000,000,000,000 cells, all labels crossed; at most 10,000 can be run"
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_faults_of_the_file(conf: Conf, name: str) -> None:
-    mapping, said = FAULTS[name]
+@pytest.mark.parametrize(
+    ("name", "gone", "put", "more", "said"),
+    [
+        *literals("experiments/faults"),
+        ("more cells than can be counted", (), MANY, {}, f"has 3,{CROSSED}"),
+        ("tuned without end", (), ENDLESS, {}, f"has 12,{CROSSED}"),
+    ],
+)
+def test_faults_of_the_file(
+    conf: Conf, name: str, gone: tuple[str, ...], put: dict[str, Any], more: dict[str, Any], said: str
+) -> None:
+    added = {key: {**WHOLE[key], **values} for key, values in more.items()}
     with pytest.raises(HarnessError) as caught:
-        loaded(conf, mapping)
+        loaded(conf, without(*gone, **put, **added))
     lines = caught.value.lines
     assert all(".yaml: " in line and "\n" not in line for line in lines)
-    assert any(line.partition(".yaml: ")[2].startswith(said) for line in lines), lines
+    assert any(line.partition(".yaml: ")[2].startswith(said) for line in lines), (name, lines)
 
 
 def test_faults_are_told_together(conf: Conf) -> None:

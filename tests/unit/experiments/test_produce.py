@@ -11,28 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from refusals import refusal as message
 
 from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.trec import Qrels, Run, read_run
-from harness.errors import HarnessError
 from harness.experiments.produce import Produced, make
 from harness.experiments.task import judged_pool, task
 from harness.io import config
 from harness.io.files import sha256_file, write_all
-from harness.store.cost import artefact, measuring, phase, queries
 from harness.store.sidecar import claimed, sidecar_path
 from harness.systems.base import Request
 from harness.systems.build import BuiltSystem, build_system, load_system
-
-Conf = Callable[[str, str, str], Path]
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    return str(caught.value)
 
 
 @dataclass
@@ -154,18 +145,6 @@ def test_names_of_any_characters_have_files_of_their_own(tmp_path: Path, mini: C
     assert paths[5].name == "Česká-skupina.run"
 
 
-@pytest.mark.parametrize(("name", "docs"), [("a\0b", [b"a"]), ("a b", [b"a"]), ("mine", [b"a", b"a"])])
-def test_a_run_that_is_none_is_not_written(tmp_path: Path, mini: Collection, name: str, docs: list[bytes]) -> None:
-    """Values that nothing has checked: their class takes any columns."""
-    before = make(Recorder("mine"), task(mini), runs=tmp_path / "out").path.read_bytes()
-    run = Run(name, ("M.1",), np.zeros(len(docs), np.int32), np.array(docs), np.ones(len(docs)))
-    with pytest.raises(HarnessError):
-        make(lambda _: run, task(mini), runs=tmp_path / "out")
-    kept = tmp_path / "out" / "mini-task1" / "mine.run"
-    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {kept, sidecar_path(kept)}
-    assert kept.read_bytes() == before
-
-
 # The side file
 
 
@@ -195,27 +174,6 @@ def test_what_differs_between_makings_is_in_the_side_file_alone(tmp_path: Path) 
     first, second = again("bm25", tmp_path / "a"), again("bm25", tmp_path / "b")
     assert first.path.read_bytes() == second.path.read_bytes()
     assert first.key == second.key
-
-
-def test_phases_and_latencies_add_up_and_cost_nothing_without_a_meter(tmp_path: Path) -> None:
-    @dataclass
-    class Query:
-        id: str
-
-    asked = [Query("a"), Query("b")]
-    assert list(queries(asked)) == asked
-    with measuring() as meter:
-        for _ in range(2):
-            with phase("index"):
-                pass
-            assert [query.id for query in queries(asked)] == ["a", "b"]
-        (tmp_path / "x").write_bytes(b"12345")
-        artefact(tmp_path)
-        artefact(tmp_path)
-    assert set(meter.phases) == {"index"}
-    assert list(meter.latency) == ["a", "b"]
-    assert meter.artefacts == {str(tmp_path): 5}
-    assert meter.total >= sum(meter.latency.values()) + meter.phases["index"]
 
 
 # Runs that are not made again

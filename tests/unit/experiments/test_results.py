@@ -14,10 +14,8 @@ from harness.experiments.experiment import Experiment
 from harness.experiments.parts import Condition, Seeds
 from harness.experiments.results import POOLED, ExperimentResults, Outcome
 from harness.experiments.task import Task, task
-from harness.scoring.compare import compare, over_seeds
 from harness.scoring.protocol import Protocol
-from harness.scoring.scores import Scores, pooled
-from harness.scoring.seeds import seed_test
+from harness.scoring.scores import Scores
 
 PROTOCOL = Protocol("p", ("AP", "nDCG"))
 YEARS = {"old": ("1", "2", "3"), "new": ("4", "5", "6", "7")}
@@ -142,25 +140,6 @@ def test_tests_equal_a_computation_by_hand(mini: Task) -> None:
         assert test.result.p_bonferroni == pytest.approx(min(1.0, 6 * value))
         ranks = [rank for rank, other in enumerate(ranked) if other == value]
         assert any(test.result.p_holm == pytest.approx(holm[rank]) for rank in ranks)
-
-
-def test_tests_equal_compare(mini: Task) -> None:
-    """Of the same scores, over topics and seeds, before what is corrected over all sets of topics together."""
-    found = results(mini)
-    for part in found.parts:
-        sides = [found.scores(row, part) for row in found.rows]
-        alone = compare([side for side in sides if side is not None], "base", family=6)
-        seeds = [found.seeds((name,), part) for name in ("trained", "base")]
-        together = [test.result for test in found.tests if test.part == part]
-        for row, expected in zip(together, over_seeds(alone, *seeds).rows, strict=True):
-            assert replace(row, p_holm=None, significant_holm=None) == replace(
-                expected, p_holm=None, significant_holm=None
-            )
-            assert (row.seeds_a, row.seeds_b) == (2, 1)
-            a, b = (np.array([each.column(row.measure) for each in side]) for side in seeds)
-            assert row.p == pytest.approx(seed_test(a, b).p)
-        assert found.comparison is not None
-        assert "of trained systems the t-test is over topics and seeds, both random" in found.comparison.correction
 
 
 def test_a_missing_seed_is_no_mean(mini: Task) -> None:
@@ -340,12 +319,3 @@ def test_settings_are_chosen_on_the_other_half(mini: Task) -> None:
     assert scores.column("AP").tolist() == [0.25, 0.25, 0.25]
     assert scores.column("nDCG").tolist() == [0.875, 0.875, 0.875]
     assert [test.result.difference for test in found.tests if test.result.measure == "AP"] == pytest.approx([-1 / 6])
-
-
-def test_pooled_scores_are_those_of_pooled_runs(mini: Task) -> None:
-    found = results(mini)
-    parts = [found.scores(("base",), year) for year in YEARS]
-    together = pooled([part for part in parts if part is not None])
-    whole = found.scores(("base",), POOLED)
-    assert whole is not None
-    assert np.array_equal(whole.values, together.values)

@@ -7,26 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from refusals import refusal as message
 
 from harness.collections.collection import Collection
 from harness.collections.corpora import load_corpus
 from harness.collections.files import read_topics
 from harness.collections.load import load_collection, local_collection
 from harness.data.trec import Run
-from harness.errors import FormatError, HarnessError
+from harness.errors import FormatError
 from harness.experiments.evaluate import cautions, compare, evaluate, evaluation_to_json, read_runs
 from harness.experiments.task import task
 from harness.io.files import data_root
 from harness.scoring.protocol import load_protocol
 
 Conf = Callable[[str, str, str], Path]
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def collection(folder: Path, conf: Conf, qrels: str, topics: str, more: str = "") -> Collection:

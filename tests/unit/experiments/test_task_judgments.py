@@ -6,21 +6,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
+from refusals import refusal as message
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.trec import Qrels
-from harness.errors import HarnessError
 from harness.experiments.task import present, training_judgments
 
 Conf = Callable[[str, str, str], Path]
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    return str(caught.value)
 
 
 def test_training_judgments_of_several_collections_are_one(conf: Conf, tmp_path: Path) -> None:

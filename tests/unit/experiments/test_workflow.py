@@ -2,30 +2,24 @@ from __future__ import annotations
 
 import gzip
 import platform
-from collections.abc import Callable
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from refusals import refusal as message
 
 from harness import __version__
 from harness.cli import findings
 from harness.collections.load import load_collection
 from harness.data.trec import Run
 from harness.errors import FormatError, HarnessError
-from harness.experiments.demo import demonstrate
 from harness.experiments.evaluate import evaluate, inputs, read_runs
 from harness.experiments.produce import make
 from harness.experiments.task import task
 from harness.io import config
-from harness.scoring.compare import compare
 from harness.store.provenance import provenance
 from harness.systems.build import load_system
-from harness.systems.fusion.candidates import fuse
-from harness.systems.fusion.methods import rrf
-
-Conf = Callable[[str, str, str], Path]
 
 
 def put(folder: Path, name: str, tag: str, doc: str = "d1", topic: str = "T1") -> Path:
@@ -34,12 +28,6 @@ def put(folder: Path, name: str, tag: str, doc: str = "d1", topic: str = "T1") -
     data = f"{topic} Q0 {doc} 1 1.0 {tag}\n".encode()
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     return path
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    return str(caught.value)
 
 
 # Reading several runs
@@ -134,45 +122,6 @@ def test_the_provenance_names_judgments_and_runs() -> None:
 # Producing
 
 
-DEMONSTRATION = {
-    "mini-task1": ["shuffle", "overlap", "bm25", "tfidf-ltn", "tree", "tangent", "rrf-bm25-tree"],
-    "mini-task2": ["shuffle", "overlap", "tree", "tangent", "l2l", "rrf-tree-tangent"],
-    "mini-theorems": ["shuffle", "overlap", "bm25", "tfidf-ltn", "mathlib", "rrf-bm25-mathlib"],
-}
-
-
-@pytest.mark.heavy
-def test_the_demonstration_runs_floors_and_real_systems_on_every_embedded_collection(tmp_path: Path) -> None:
-    said: list[str] = []
-    found = list(demonstrate(tmp_path, said.append))
-    assert {made.task.collection.name: [run.name for run in made.runs.values()] for made in found} == DEMONSTRATION
-    mini = {name: load_collection(name) for name in config.names("collection") if name.startswith("mini-")}
-    untranslated = {name for name, each in mini.items() if {topic.language for topic in each.topics()} == {"eng"}}
-    assert set(DEMONSTRATION) == untranslated
-    for made in found:
-        scorer, runs = made.task.scorer, {run.name: run for run in made.runs.values()}
-        assert made.baseline in runs
-        assert set(made.seconds) == set(runs)
-        assert all(0 < seconds < 60 for seconds in made.seconds.values())
-        assert [Path(path).stem for path in made.runs] == list(runs)
-        assert all(Path(path).is_file() for path in made.runs)
-        assert scorer.collection == made.task.collection.name
-        measure = scorer.measures[0]
-        mean = {name: scorer(run).mean(measure) for name, run in runs.items()}
-        assert mean["shuffle"] < min(mean[made.baseline], mean["overlap"])
-        fused = next(name for name in runs if name.startswith("rrf-"))
-        parts = fused.split("-")[1:]
-        total = {name: made.seconds[name] * len(runs[name].topics) for name in (fused, *parts)}
-        assert total[fused] > sum(total[name] for name in parts)
-        again = fuse([runs[name] for name in parts], rrf, fused)
-        assert order(runs[fused]) == order(again)
-    assert len([line for line in said if line.startswith("running ")]) == sum(map(len, DEMONSTRATION.values()))
-
-
-def order(run: Run) -> dict[str, list[str]]:
-    return {topic: sorted(docs, key=lambda doc: (-docs[doc], doc)) for topic, docs in run.to_dict().items()}
-
-
 def test_the_systems_of_the_demonstration_need_no_extra() -> None:
     mapping, _ = config.load("paper", "demo")
     named = {system for entry in mapping["collections"].values() for system in entry["systems"]}
@@ -202,29 +151,6 @@ def rows_of() -> dict[str, tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_a_machine_without_anything_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HARNESS_OFFLINE", "1")
-    monkeypatch.delenv("HARNESS_MIRROR", raising=False)
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "not" / "yet" / "there"))
-    rows = rows_of()
-    assert rows["Python"] == (platform.python_version(), "")
-    assert rows["cache"] == (str(tmp_path / "not" / "yet" / "there"), "")
-    assert rows["mirror"] == ("none", "set HARNESS_MIRROR to a folder of local copies to work without a network")
-    assert rows["network"] == ("forbidden by HARNESS_OFFLINE", "data must come from HARNESS_MIRROR or the cache")
-    assert rows["configuration"] == (str(config.folders()[0]), "")
-
-
-@pytest.mark.slow
-def test_a_mirror_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HARNESS_OFFLINE", "1")
-    monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path))
-    assert rows_of()["mirror"] == (str(tmp_path), "")
-    monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path / "absent"))
-    advice = "set HARNESS_MIRROR to an existing folder, or unset it"
-    assert rows_of()["mirror"] == (f"{tmp_path / 'absent'} does not exist", advice)
-
-
-@pytest.mark.slow
 def test_a_network_that_answers_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
@@ -232,39 +158,6 @@ def test_a_network_that_answers_is_seen(monkeypatch: pytest.MonkeyPatch) -> None
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("HARNESS_RAW_BASE", f"http://127.0.0.1:{server.getsockname()[1]}")
         assert rows_of()["network"] == ("answers", "")
-
-
-@pytest.mark.slow
-def test_a_cache_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HARNESS_OFFLINE", "1")
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
-    monkeypatch.setattr("os.access", lambda *_: False)
-    advice = "set HARNESS_CACHE to a folder of yours"
-    assert rows_of()["cache"] == (f"{tmp_path} cannot be written to", advice)
-
-
-@pytest.mark.slow
-def test_systems_whose_extra_is_missing_are_told(conf: Conf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARNESS_OFFLINE", "1")
-    for name, module in (("lacks", "no_such_module"), ("deep", "no_such.module"), ("has", "json")):
-        conf("system", name, f"title: x\n_target_: harness.systems.baselines.Shuffle\nextra: dense\nneeds: {module}\n")
-    rows = rows_of()
-    assert rows["system lacks"] == ("no_such_module is not installed", "pip install 'mathir-harness[dense]'")
-    assert rows["system deep"] == ("no_such.module is not installed", "pip install 'mathir-harness[dense]'")
-    assert "system has" not in rows
-    assert rows["configuration"][0].endswith("user-conf")
-
-
-@pytest.mark.usefixtures("at_once")
-def test_who_waits_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    mini = load_collection("mini-task1")
-    topic = mini.qrels().topics[0]
-    runs = read_runs([put(tmp_path, f"{name}.txt", name, topic=topic) for name in "abc"])
-    compare(evaluate(task(mini, measures=("P@1", "AP")), *runs).scores)
-    said = capsys.readouterr()
-    for what in ("reading runs: 3 of 3", "reading and scoring runs: 3 of 3", "significance tests: 6 of 6"):
-        assert f"{what} in " in said.err
-    assert said.out == ""
 
 
 def test_a_system_that_names_its_runs_does_not_replace_those_of_others(tmp_path: Path) -> None:

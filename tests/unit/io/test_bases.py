@@ -70,15 +70,6 @@ def test_a_file_overrides_its_base_key_by_key(here: Path) -> None:
     assert [file.name for file in config.files("system", "own")] == ["_base.yaml", "_middle.yaml", "own.yaml"]
 
 
-def test_a_file_may_begin_with_a_configuration_of_ours(here: Path) -> None:
-    (here / "own.yaml").write_text("defaults: [bm25, _self_]\ntitle: Own\nk1: 0.5\n")
-    assert config.load("system", "own")[0] == config.load("system", "bm25")[0] | {
-        "title": "Own",
-        "k1": 0.5,
-        "name": "own",
-    }
-
-
 def test_a_base_may_hold_variants_of_its_own(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     family = "title: All\nmodel: {a: 1}\nfirst: a.run  # a file\nvariants:\n"
     family += "  own-1: {title: One}\n  own-2:\n    model: {b: 2}\n    depth: 5  # of documents\n"

@@ -35,7 +35,6 @@ READERS: dict[str, tuple[tuple[bytes, bytes], Callable[[Path], object]]] = {
     "topics": (TOPICS, lambda path: jsonl(read_bytes(path), str(path))),
 }
 SKIPPED = b"\x51\x2a\x4d\x18\x04\x00\x00\x00abcd"
-ENDINGS = {"gzip": "gz", "xz": "xz", "zstd": "zst"}
 
 
 def checked(data: bytes) -> bytes:
@@ -90,10 +89,6 @@ def unpacked_by(tool: str, case: bytes) -> bytes:
     return subprocess.run([tool, "-dc"], input=case, capture_output=True, check=True).stdout
 
 
-def version(tool: str) -> str:
-    return subprocess.run([tool, "--version"], capture_output=True, text=True, check=True).stdout
-
-
 def taken(read: Callable[[Path], object], path: Path) -> bool:
     try:
         read(path)
@@ -102,48 +97,6 @@ def taken(read: Callable[[Path], object], path: Path) -> bool:
         assert str(error).startswith(f"{path}:")
         return False
     return True
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tool", PACKED)
-@pytest.mark.parametrize(
-    ("kind", "masks"),
-    [("run", tuple(1 << bit for bit in range(8))), ("judgments", (0xFF,)), ("topics", (0x10,))],
-)
-def test_every_truncation_and_flip_is_judged_as_the_tool_judges_it(
-    tmp_path: Path, tool: str, kind: str, masks: tuple[int, ...]
-) -> None:
-    parts, read = READERS[kind]
-    whole, _ = PACKED[tool](*parts)
-    cases = [whole, *damages(whole, masks)]
-    (tmp_path / "cases").mkdir()
-    stricter = 0
-    for case, good in zip(cases, verdicts(tool, tmp_path / "cases", cases), strict=True):
-        path = tmp_path / "file"
-        path.write_bytes(case)
-        if taken(read, path):
-            assert good
-            assert read_bytes(path) == unpacked_by(tool, case)
-        else:
-            stricter += good
-    # A library of zstd newer than its program refuses bits behind the end of a sequence that were passed over before.
-    assert not stricter or (tool == "zstd" and zstd.zstd_version not in version(tool) and stricter < len(cases) // 100)
-
-
-@pytest.mark.slow
-def test_a_frame_without_a_checksum_reads_as_the_tool_reads_it(tmp_path: Path) -> None:
-    """Damage can then change the content, and does so in the same way."""
-    whole = zstd.compress(bytes(range(64)) * 4 + b"x" * 1000)
-    cases = [case for case in damages(whole, (0x01, 0x08, 0x20, 0x80, 0xFF)) if case[:4] == whole[:4]]
-    (tmp_path / "cases").mkdir()
-    changed = 0
-    for number, good in enumerate(verdicts("zstd", tmp_path / "cases", cases)):
-        path = tmp_path / "cases" / f"{number:05}"
-        if taken(read_bytes, path):
-            assert good
-            assert read_bytes(path) == unpacked_by("zstd", cases[number])
-            changed += read_bytes(path) != bytes(range(64)) * 4 + b"x" * 1000
-    assert changed > 200
 
 
 @pytest.mark.parametrize("tool", PACKED)

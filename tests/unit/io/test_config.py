@@ -13,7 +13,7 @@ from refusals import refusal as message
 from harness.collections.beir import BeirCollection
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
-from harness.errors import FormatError, HarnessError, suggestion
+from harness.errors import HarnessError, suggestion
 from harness.io import config
 from harness.io.files import data_root
 from harness.papers.paper import load_paper, paper_names
@@ -70,21 +70,9 @@ def test_an_unknown_group_is_an_error() -> None:
         assert message(ask) == "configuration group 'colection' is unknown; did you mean 'collection'?"
 
 
-def test_a_name_that_is_no_text_is_unknown() -> None:
-    broken: Any = 5
-    assert message(lambda: config.load("sweep", broken)).startswith("sweep 5 is unknown; ")
-
-
 def test_a_missing_folder_of_the_user_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HARNESS_CONF", str(tmp_path / "absent"))
     assert message(lambda: config.names("system")) == f"HARNESS_CONF={tmp_path / 'absent'}: no such folder"
-
-
-def test_a_file_as_folder_of_the_user_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    path = tmp_path / "conf.yaml"
-    path.write_text("a: 1")
-    monkeypatch.setenv("HARNESS_CONF", str(path))
-    assert message(config.folders) == f"HARNESS_CONF={path}: no such folder"
 
 
 def test_the_users_configurations_stand_beside_ours(conf: Conf) -> None:
@@ -179,19 +167,6 @@ def test_faults_of_files(conf: Conf, source: str, mapping: dict[str, Any], fault
     path = conf("source", "mine", f"title: S\nlicence: CC0\nurl: 'http://x/y'\n{source}\n")
     found = message(lambda: catalogue.resource(mapping, "f"))
     assert found.startswith(fault.replace("PATH", str(path)))
-
-
-def test_a_configuration_that_is_no_yaml_is_named(conf: Conf) -> None:
-    path = conf("system", "mine", "a: [1\nb: 2\n")
-    with pytest.raises(FormatError) as caught:
-        config.load("system", "mine")
-    assert str(caught.value).startswith(f"{path}:2: not valid YAML: ")
-
-
-def test_all_files_of_a_source() -> None:
-    files = catalogue.source_files("arqmath-psu")
-    assert len(files) == 9
-    assert {file.repository for file in files} == {"shauryr/ArqMath-PSU"}
 
 
 @pytest.mark.parametrize("name", config.names("collection"))

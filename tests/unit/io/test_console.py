@@ -68,16 +68,6 @@ def test_unknown_totals(clock: Clock, capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err.splitlines()[1] == "reading: 2 of 4, 10 min each, 20 min left"
 
 
-def test_units(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with progress("fetching a", 80.0, " MB") as made:
-        clock.now += 4
-        made.add(12.34)
-    assert capsys.readouterr().err.splitlines() == [
-        "fetching a: 12.3 of 80.0 MB, 3.1 MB/s, 22 s left",
-        "fetching a: 12.3 of 80.0 MB in 4 s, 3.1 MB/s",
-    ]
-
-
 def test_a_long_item_is_told_before_it_ends(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     """A thread looks while the work says nothing; here it is asked for its look."""
     with progress("indexing", 10) as made:

@@ -16,8 +16,6 @@ from harness.errors import HarnessError
 from harness.io import config, extensions
 
 SYSTEM = "title: Theirs\n_target_: theirs.Nothing\n"
-VALUES = ("theirs", "theirs.inner", "theirs.inner:more", "theirs:inner/more", "theirs:inner.more")
-BRACKET = "re.error: missing ), unterminated subpattern at position 0"
 BROKEN = "raise RuntimeError('imported')\n"
 
 

@@ -23,7 +23,6 @@ from harness.errors import (
     shortened,
     suggestion,
 )
-from harness.io.console import log_line
 from harness.io.files import cache_root, read_bytes, sha256, sha256_file, write_all, write_atomic
 
 TEXT = b"T1 Q0 d1 1 0.5 r\n" * 20
@@ -192,17 +191,6 @@ def test_errors_survive_pickling() -> None:
         again = pickle.loads(pickle.dumps(error))  # noqa: S301  (our own)
         assert (type(again), str(again), again.lines) == (type(error), str(error), error.lines)
         assert getattr(again, "problems", problems) == problems
-
-
-def test_each_fault_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for line in FormatError([InputFault(f"f{NASTY}", 3, "bad"), InputFault("g", 0, "y" * 1000)]).lines:
-        log_line(f"harness: {line}")
-    log_line(f"warning: {NASTY}")
-    first, second, third = capsys.readouterr().err.removesuffix("\n").split("\n")
-    assert first == f"harness: f{PLAIN}:3: bad"
-    assert second.startswith("harness: g: yyy")
-    assert len(second) == 500
-    assert third == f"warning: {PLAIN}"
 
 
 def test_a_long_list_of_names_is_cut() -> None:

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 import copy
-import csv
-import io
 import re
 import shlex
 from typing import Any
 
 import pytest
 import yaml
-from paper_tools import Tiny, grid, message, report_of, table_of
+from case_tables import literals
+from paper_tools import Tiny, grid, report_of, table_of
+from refusals import refusal as message
 
 from harness.io import config
 from harness.papers.paper import load_paper
 from harness.papers.reproduce import recompute_paper
 from harness.papers.rows import Available, SystemRow
 from harness.render.model import Prose
-from harness.render.write import render_html, render_latex, render_markdown, tables_csv
 from harness.systems.build import build_system
 from harness.systems.dense import encoder, models
 from harness.systems.states import system_state
 
 # Table 1 of the MIRMU paper, which prints no numbers: official name -> the row of Table 2.
-NICKS = {
-    "Ensemble_RRF_auto-both-P_primary": "msm 1",
-    "TF-IDF-auto-both-A": "msm 2",
-    "BM25_system-auto-both-A": "msm 3",
-    "BM25_TfIdf_system-auto-both-A": "msm 4",
-    "CompuBERT22-auto-both-A": "msm 5",
-    "MiniLM+RoBERTa-auto-both-P": "mirmu 1",
-    "MiniLM+RoBERTa-auto-text-A": "mirmu 2",
-    "MiniLM+MathRoBERTa-auto-both-A": "mirmu 3",
-    "MiniLM_tuned+RoBERTa-auto-both-A": "mirmu 4",
-    "MiniLM_tuned+MathRoBERTa-auto-both-A": "mirmu 5",
-}
+NICKS = dict(literals("papers/mirmu_nicks"))
 MSM, MIRMU = {f"msm {n}" for n in (2, 3, 4, 5)}, {f"mirmu {n}" for n in range(1, 6)}
 # How the labels of ensembles name their inputs.
 WORDS = {
@@ -230,36 +218,6 @@ def test_one_command_of_theirs_in_full() -> None:
     assert "'system.runs=[msm-sum,runs/arqmath-2-task1/mirmu-minilm-roberta.run]'" in available.full(learned)
 
 
-@pytest.mark.heavy
-@pytest.mark.usefixtures("no_models")
-def test_their_report_tells_it_in_every_format() -> None:
-    report = report_of("mirmu-msm")
-    rows, commands = table_of(report, "available"), table_of(report, "commands")
-    assert len(rows.rows) == 47
-    assert [row[3].text for row in rows.rows].count("yes") == 7
-    states = [row[3].text for row in rows.rows]
-    assert set(states) == {"yes", "needs"}
-    assert len(commands.rows) == 47
-    lines = dict(zip([row[1].text for row in rows.rows], rows.rows, strict=True))
-    assert {cell.marks for row in rows.rows for cell in row} == {()}
-    brought = f"compubert ({config.load('system', 'compubert')[0]['by_hand']})"
-    assert lines["msm 5: Compubert"][4].text == f"the model {brought} and corpus arqmath-posts"
-    assert lines["ens 11: rrf 60 of all 4 msm and mirmu 1"][4].text == (
-        f"the models {brought} and FacebookAI/roberta-large and sentence-transformers/all-MiniLM-L12-v2 (hub) and "
-        "corpus arqmath-posts"
-    )
-    assert lines["fine 3: Improved Base"][1].note == "with reduced preprocessing, which the paper does not describe"
-    command = "harness run collection=arqmath-3-task1 corpus=mse-pages system=msm-bm25"
-    assert command in {row[3].text for row in commands.rows}
-    assert command in render_html(report)
-    assert command in render_markdown(report)
-    assert "Available rows" in render_latex(report)
-    files = tables_csv(report)
-    read = list(csv.reader(io.StringIO(files["commands.csv"])))
-    assert any(command in row for row in read)
-    assert "available.csv" in files
-
-
 # Any paper
 
 AVAILABLE: dict[str, Any] = {
@@ -362,62 +320,9 @@ def test_a_paper_need_not_say(tiny: Tiny) -> None:
     }
 
 
-def fused(*inputs: str, **more: object) -> dict[str, object]:
-    return {"system": "fusion-rrf", "inputs": list(inputs), **more}
-
-
-@pytest.mark.parametrize(
-    ("value", "fault"),
-    [
-        ({**AVAILABLE, "corpora": "x"}, "key 'corpora' is unknown; did you mean 'corpus'?"),
-        ({**AVAILABLE, "corpus": "arqmath-post"}, "corpus 'arqmath-post' is unknown; did you mean 'arqmath-posts'?"),
-        ({**AVAILABLE, "collections": {"c1": "tiny-9"}}, "collection 'tiny-9' is unknown; did you mean 'tiny-"),
-        ({**AVAILABLE, "collections": {"c1": "tiny-1"}}, "tables: 1: collection 'c2' is unknown; did you mean 'c1'?"),
-        ({**AVAILABLE, "without_numbers": ["0", "1"]}, "tables: 1: the table has cells, but 'without_numbers'"),
-        ({**AVAILABLE, "without_numbers": []}, "tables: 0: the table has no cells; add it to 'without_numbers'"),
-        ({**AVAILABLE, "tables": {"1": []}}, "tables: key '1' is [], expected keys and values"),
-        (with_rows(Short=None), "tables: 1: row 'Short' is missing; add it with a 'system' or a 'state'"),
-        (with_rows(Shorter={"system": "overlap"}), "tables: 1: row 'Shorter' is unknown; did you mean 'Short'?"),
-        (with_rows(Base={"system": "overlp"}), "tables: 1: Base: system 'overlp' is unknown; did you mean 'overlap'?"),
-        (with_rows(Base="overlap"), "tables: 1: Base: expected keys and values, found 'overlap'"),
-        (with_rows(Base={}), "tables: 1: Base: expected one of the keys 'system', 'state' and 'same_as', found none"),
-        (with_rows(Base={"state": "x"}), "tables: 1: Base: key 'state' is 'x', expected one line"),
-        (with_rows(Base={"state": ["x"]}), "tables: 1: Base: key 'state' is ['x'], expected one line"),
-        (with_rows(Base={"system": "overlap", "state": "needs x"}), "tables: 1: Base: expected one of the keys"),
-        (
-            with_rows(Base={"system": "overlap", "sets": {}}),
-            "tables: 1: Base: key 'sets' is unknown; did you mean 'set'?",
-        ),
-        (with_rows(Base={"state": "needs x", "set": {"k": 1}}), "tables: 1: Base: key 'set' needs the key 'system'"),
-        (with_rows(Base={"system": "overlap", "set": {"k": 1}}), "tables: 1: Base: set: parameter 'k' is unknown;"),
-        (with_rows(Base={"system": "fusion-rrf"}), "tables: 1: Base: system 'fusion-rrf' fuses runs; name their rows"),
-        (with_rows(Base={"system": "overlap", "inputs": ["Short"]}), "tables: 1: Base: system 'overlap' fuses no runs"),
-        (with_rows(Base=fused("Short")), "tables: 1: Base: inputs: expected at least two different rows"),
-        (with_rows(Base=fused("Short", "Short")), "tables: 1: Base: inputs: expected at least two different rows"),
-        (
-            with_rows(Base=fused("Short", "Absnt")),
-            "tables: 1: Base: row 'Absnt' is unknown or ambiguous; did you mean 'Absent'?",
-        ),
-        (with_rows(Base=fused("Short", "Base")), "tables: 1: Base: inputs: 'Base' is not a row of a single system"),
-        (with_rows(Base=fused("Short", "Nick")), "tables: 1: Base: inputs: 'Nick' is not a row of a single system"),
-        (with_rows(Base=fused("Short", "Absent", trained=True)), "tables: 1: Base: system 'fusion-rrf' does not learn"),
-        (
-            with_rows(Base=fused("Short", "Absent", trained="no")),
-            "tables: 1: Base: key 'trained' is 'no', expected true",
-        ),
-        (
-            with_rows(Short={"system": "fusion-rbc", "inputs": ["Base", "Absent"], "trained": True}),
-            "tables: 1: Short: trained: the row has no other collection to learn from",
-        ),
-        (with_rows(Base={"same_as": "Nick"}), "tables: 1: Base: same_as: 'Nick' is itself the same as another row"),
-        (
-            with_rows(Base={"same_as": "Nic"}),
-            "tables: 1: Base: row 'Nic' is unknown or ambiguous; did you mean 'Nick'?",
-        ),
-    ],
-)
-def test_faults(tiny: Tiny, value: object, fault: str) -> None:
-    key = tiny(text(value))
+@pytest.mark.parametrize(("rows", "keys", "fault"), literals("papers/available_faults"))
+def test_faults(tiny: Tiny, rows: dict[str, Any], keys: dict[str, Any], fault: str) -> None:
+    key = tiny(text({**with_rows(**rows), **keys}))
     where = config.names("paper")[key]
     assert message(lambda: load_paper(key)).startswith(f"{where}: available: {fault}")
 

@@ -348,14 +348,6 @@ def test_a_complete_run_made_here_counts(own: Paper, tmp_path: Path, mini: Task)
 
 
 @pytest.mark.slow
-def test_a_brought_run_comes_before_one_made_here(own: Paper, folder: Path, tmp_path: Path, mini: Task) -> None:
-    make(load_system("overlap"), mini, runs=tmp_path / "runs")
-    write(folder, {"1": {"one: overlap": {"c1": "shuffle.txt"}}})
-    _, made, _ = brought(own, folder, tmp_path / "runs")
-    assert [(run.row.label, run.origin) for run in made.runs] == [("one: overlap", "brought")]
-
-
-@pytest.mark.slow
 def test_runs_made_otherwise_do_not_count(own: Paper, folder: Path, tmp_path: Path, mini: Task) -> None:
     runs = tmp_path / "runs"
     path = runs / "mini-task1" / "overlap.run"

@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 import yaml
+from case_tables import literals
 
 from harness.errors import FormatError, HarnessError
 from harness.experiments.experiment import load_experiment
@@ -197,34 +198,7 @@ def test_baselines_are_those_of_the_tables() -> None:
     assert {(table, str((baseline or {})["condition"])) for table, baseline in baselines.items()} == marked
 
 
-@pytest.mark.parametrize(
-    ("ours", "fault"),
-    [
-        ("`msm-bm25`: `k1` = `1.5`, `view.stem` = `porter`; `msm-tfidf`: `min_count` = `8` and more", ""),
-        ("`msm-bm25`: `k1` = `1.8`", "msm-bm25: k1 is 1.5 in the configuration, 1.8 in the table"),
-        ("`msm-bm25`: `k1` = `1.5`, `b` = `0.7`", "msm-bm25: b is 0.75 in the configuration, 0.7 in the table"),
-        ("`msm-bm25`: `k3` = `1.5`", "msm-bm25: no key k3"),
-        ("`msm-bm26`: `k1` = `1.5`", "system 'msm-bm26' is unknown; did you mean 'msm-bm25'?"),
-        ("`msm-bm25`: `view.whole` = `false`", ""),  # not in the YAML: of the function that reads it
-        ("`mirmu-minilm-roberta`: `training.rate` = `0.00002`, `training.validation` = `0.1`", ""),
-        ("`mirmu-minilm-roberta`: `training.rate` = `0.00003`", "training.rate is 2e-05"),
-        (
-            "`mirmu-minilm`: `join` = `' '`, `calls` = `null`, `parts` = `{answer: [body]}`, `query.0` = `title`",
-            "",
-        ),
-        ("`msm-sum`: `parts.tfidf.max_share` = `1.0`", ""),  # of the class that a part names
-        ('`paper/mirmu-msm`: `available.tables."2"."msm 3: BM25".system` = `msm-bm25`', ""),
-        ("`mirmu-minilm`: `eos` = `0`", "eos is False in the configuration, 0 in the table"),
-        ("`harness.systems.dense.texts.TOPIC_FIELDS` = `[title, body, tags, formulas]`", ""),
-        ("`harness.systems.dense.texts.TOPIC_FIELDS` = `[title]`", "is ('title', 'body', 'tags', 'formulas'), [title]"),
-        ("`harness.systems.dense.texts.of_topic` joins them", ""),
-        ("`harness.systems.dense.texts.of_topics`", "no such module, class, function or constant"),
-        ("none: no assessors", ""),
-        ("as in the paper", "names no configuration and no code"),
-        ("`msm-bm25`: `k1`=`1.5`", "is not as `NAME`: `KEY` = `VALUE`"),
-        ("`msm-bm25`: `k1` = `1.5`; `msm-tfidf`: `min_count`", "is not as `NAME`: `KEY` = `VALUE`"),
-    ],
-)
+@pytest.mark.parametrize(("ours", "fault"), literals("papers/settings_faults"))
 def test_what_is_not_so_is_found(ours: str, fault: str) -> None:
     found = list(faults(ComparedSetting("", "k1", "1.5 (3.3)", "not public", ours, "yes: read, not compared"), {}))
     assert len(found) == bool(fault)
@@ -234,21 +208,7 @@ def test_what_is_not_so_is_found(ours: str, fault: str) -> None:
 STATED = {"": {"k1": {"msm-bm25:k1": 1.5}, "b": 0.75, "k3": {"k3": 1}}}
 
 
-@pytest.mark.parametrize(
-    ("setting", "same", "fault"),
-    [
-        ("x", "no", "'same' is 'no'"),
-        ("x", "yes", "'same' is 'yes'"),
-        ("x", "maybe: a", "'same' is 'maybe: a'"),
-        ("x", "yes: `test_a::test_b`", "no test test_a::test_b"),
-        ("x", "yes: `test_mini::test_b`", "no test test_mini::test_b"),
-        ("x", "yes: value", "no value of it is stated"),
-        ("k1", "yes: value", ""),
-        ("k1", "no: a", "a value of it is stated, and"),
-        ("b", "yes: value", "k1 is 1.5, and 0.75 there"),
-        ("k3", "yes: value", "no value of k3"),
-    ],
-)
+@pytest.mark.parametrize(("setting", "same", "fault"), literals("papers/settings_evidence"))
 def test_the_evidence_of_a_setting(setting: str, same: str, fault: str) -> None:
     found = list(faults(ComparedSetting("", setting, "1.5", "-", "`msm-bm25`: `k1` = `1.5`", same), STATED))
     assert len(found) == bool(fault)

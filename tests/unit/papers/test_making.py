@@ -68,46 +68,29 @@ def test_a_finished_step(done: tuple[Making, RunStep, StepOutcome]) -> None:
     assert finished(how, step) == recorded(how, step) == result
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_record_of_something_else(done: tuple[Making, RunStep, StepOutcome]) -> None:
+    how, step, result = done
+    changes: tuple[dict[str, Any], ...] = (
         {"command": "harness run"},
         {"code": "0" * 16},
         {"fault": "as told"},
         {"runs": {"runs/mini-task1/bm25.run": "0" * 64}},
         {"runs": {"runs/mini-task1/other.run": "0" * 64}},
-    ],
-)
-def test_a_record_of_something_else(done: tuple[Making, RunStep, StepOutcome], change: dict[str, Any]) -> None:
+    )
+    for change in changes:
+        (how.folder / "steps" / "bm25.json").write_text(json.dumps(asdict(replace(result, **change))))
+        assert recorded(how, step) is not None
+        assert finished(how, step) is None, change
+
+
+def test_a_damaged_record_counts_as_none(done: tuple[Making, RunStep, StepOutcome]) -> None:
     how, step, result = done
-    (how.folder / "steps" / "bm25.json").write_text(json.dumps(asdict(replace(result, **change))))
-    assert recorded(how, step) is not None
-    assert finished(how, step) is None
-
-
-@pytest.mark.parametrize(
-    "damage",
-    ["", "{", "[]", "null", "3", '"x"', "{}", '{"step": "bm25"}', "\x00", "RUNS: 3", "RUNS: null", "RUNS: [1]", "MORE"],
-)
-def test_a_damaged_record_counts_as_none(done: tuple[Making, RunStep, StepOutcome], damage: str) -> None:
-    how, step, result = done
-    kind, _, value = damage.partition(": ")
-    plain = asdict(result)
-    text = json.dumps({**plain, "runs": json.loads(value)}) if kind == "RUNS" else damage
-    text = json.dumps({**plain, "more": 1}) if kind == "MORE" else text
-    (how.folder / "steps" / "bm25.json").write_text(text)
-    assert (recorded(how, step), finished(how, step)) == (None, None)
-
-
-def test_bytes_cut_or_changed_in_a_record_never_fail(done: tuple[Making, RunStep, StepOutcome]) -> None:
-    how, step, result = done
-    path = how.folder / "steps" / "bm25.json"
-    whole = path.read_bytes()
-    for cut in range(0, len(whole), 7):
-        for damaged in (whole[:cut], whole[:cut] + b"\xff" + whole[cut + 1 :], whole[:cut] + b"0" + whole[cut + 1 :]):
-            path.write_bytes(damaged)
-            found = finished(how, step)
-            assert found is None or found.runs == result.runs
+    others = [
+        {**asdict(result), key: value} for key, value in (("runs", 3), ("runs", None), ("runs", [1]), ("more", 1))
+    ]
+    for damage in ("", "{", "[]", "null", "3", '"x"', "{}", '{"step": "bm25"}', "\x00", *map(json.dumps, others)):
+        (how.folder / "steps" / "bm25.json").write_text(damage)
+        assert (recorded(how, step), finished(how, step)) == (None, None), damage
 
 
 @pytest.mark.parametrize("change", ["changed", None])
@@ -129,20 +112,13 @@ def test_a_run_on_another_version_of_the_corpus_is_made_again(
     assert finished(how, step) is None
 
 
-def test_what_was_fetched_once_is_fetched_again(done: tuple[Making, RunStep, StepOutcome]) -> None:
-    """Its files may have been deleted since."""
+@pytest.mark.parametrize("words", [("fetch", "x"), ("run", "experiment=mini")])
+def test_what_is_never_finished(done: tuple[Making, RunStep, StepOutcome], words: tuple[str, str]) -> None:
+    """Fetched files may have been deleted since, and an experiment is always asked."""
     how, _, result = done
-    step = RunStep("fetch x", ("fetch", "x"), ())
+    step = RunStep("step", words, ())
     made = replace(result, step=step.name, command=step.command, runs={})
-    (how.folder / "steps" / "fetch-x.json").write_text(json.dumps(asdict(made)))
-    assert (recorded(how, step), finished(how, step)) == (made, None)
-
-
-def test_an_experiment_is_always_asked(done: tuple[Making, RunStep, StepOutcome]) -> None:
-    how, _, result = done
-    step = RunStep("mini", ("run", "experiment=mini"), ())
-    made = replace(result, step="mini", command=step.command, runs={})
-    (how.folder / "steps" / "mini.json").write_text(json.dumps(asdict(made)))
+    (how.folder / "steps" / "step.json").write_text(json.dumps(asdict(made)))
     assert (recorded(how, step), finished(how, step)) == (made, None)
 
 

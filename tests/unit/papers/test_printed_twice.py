@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 import yaml
-from paper_tools import Tiny, grid, message, report_of, table_of
+from paper_tools import Tiny, grid, report_of, table_of
+from refusals import refusal as message
 
 from harness.io import config
 from harness.papers.map import paper_rows

@@ -55,23 +55,6 @@ def test_columns_of_earlier_years_leave_out_the_year_that_they_rank() -> None:
 
 
 @pytest.mark.slow
-def test_a_pattern_takes_rows_with_what_they_are_made_from() -> None:
-    paper = load_paper("mirmu-msm")
-    made, _ = paper_steps(paper, Selection("ens 9:*"))
-    assert {row.label for step in made for row in step.rows if row.label.startswith("ens")} == {
-        "ens 9: rrf 60 of all 4 msm"
-    }
-    assert sum("system=fusion-rrf" in step.words for step in made) == 3  # the years
-    assert {word for step in made for word in step.words if word.startswith("system=msm")} == {
-        "system=msm-tfidf",
-        "system=msm-bm25",
-        "system=msm-sum",
-    }
-    with pytest.raises(HarnessError, match="no row with a command fits"):
-        paper_steps(paper, Selection("ens 99"))
-
-
-@pytest.mark.slow
 def test_what_steps_need() -> None:
     made, _ = paper_steps(load_paper("mathlib4"))
     parts = [part for step in made for part in step.systems()]
@@ -87,11 +70,6 @@ def test_a_digest_depends_on_the_command_and_its_configurations() -> None:
     other = RunStep("a", (*one.words, "system.k1=0.9"), one.rows)
     assert one.digest() == same.digest() != other.digest()
     assert [part["k1"] for part in other.systems()] == [0.9]
-
-
-def words_of(made: list[RunStep], *keys: str) -> list[str]:
-    """The words of each step that begin with one of the keys."""
-    return [" ".join(word for word in step.words if word.startswith(keys)) for step in made]
 
 
 @pytest.mark.parametrize(
@@ -118,18 +96,6 @@ def test_tables_and_rows_select_with_what_they_read(paper: str, part: Selection,
         files.add(step.file)
     needed = {file for step in made for file in step.reads()}
     assert all(step.rows or step.file in needed for step in made)
-
-
-@pytest.mark.slow
-def test_collections_select_with_the_year_that_a_fusion_learns_from() -> None:
-    made, _ = paper_steps(load_paper("mirmu-msm"), Selection("ens 22*", collections=("arqmath-2-task1",)))
-    assert words_of(made, "collection=", "system=") == [
-        "collection=arqmath-1-task1 system=msm-sum",
-        "collection=arqmath-2-task1 system=msm-sum",
-        "collection=arqmath-1-task1 system=mirmu-minilm-roberta",
-        "collection=arqmath-2-task1 system=mirmu-minilm-roberta",
-        "collection=arqmath-2-task1 system=fusion-wibc",
-    ]
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from case_tables import literals
 
 from harness.errors import HarnessError
 from harness.io import config
@@ -140,20 +141,7 @@ def test_form_of_a_published_model(stand_in: Callable[[str], Path]) -> None:
 
 
 # Model -> class of its tokenizer, word pieces around a text, on which side it pads and with what.
-ENDS = {
-    "BAAI/bge-m3": ("XLMRobertaTokenizer", "<s>", "</s>", "right", "<pad>"),
-    "FacebookAI/roberta-large": ("RobertaTokenizer", "<s>", "</s>", "right", "<pad>"),
-    "Qwen/Qwen3-Embedding-8B": ("Qwen2Tokenizer", "", "<|endoftext|>", "right", "<|endoftext|>"),
-    "all-mpnet-base-v2": ("MPNetTokenizer", "<s>", "</s>", "right", "<pad>"),
-    "facebook/mbart-large-50-many-to-many-mmt": ("MBart50Tokenizer", "en_XX", "</s>", "right", "<pad>"),
-    "facebook/nllb-200-distilled-600M": ("NllbTokenizer", "eng_Latn", "</s>", "right", "<pad>"),
-    "google/embeddinggemma-300m": ("GemmaTokenizer", "<bos>", "<eos>", "left", "<pad>"),
-    "intfloat/e5-mistral-7b-instruct": ("", "<s>", "</s>", "left", "</s>"),
-    "jinaai/jina-embeddings-v5-text-nano": ("", "<|begin_of_text|>", "<|end_of_text|>", "right", "<|end_of_text|>"),
-    "nvidia/llama-embed-nemotron-8b": ("", "<|begin_of_text|>", "", "left", "<|eot_id|>"),
-    "sentence-transformers/all-MiniLM-L12-v2": ("BertTokenizer", "[CLS]", "[SEP]", "right", "[PAD]"),
-    "witiko/mathberta": ("RobertaTokenizer", "<s>", "</s>", "right", "<pad>"),
-}
+ENDS = {name: ends for name, *ends in literals("rehearsal/tokenizer_ends")}
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -213,22 +201,7 @@ def test_encoder(stand_in: Callable[[str], Path], name: str) -> None:
 
 
 # Model -> modules behind the transformer and the pooling, word pieces that are read, prompts of query and document.
-PIPELINES: Mapping[str, tuple[list[str], int, str, str]] = {
-    "BAAI/bge-m3": (["Normalize"], 8192, "", ""),
-    "Qwen/Qwen3-Embedding-0.6B": (["Normalize"], 32768, "Instruct: Given a web search query, ", ""),
-    "WhereIsAI/UAE-Large-V1": ([], 512, "", ""),
-    "all-minilm-l6-v2": (["Normalize"], 256, "", ""),
-    "all-mpnet-base-v2": (["Normalize"], 384, "", ""),
-    "compubert": ([], 512, "", ""),
-    "google/embeddinggemma-300m": (
-        ["Dense", "Dense", "Normalize"],
-        2048,
-        "task: search result | query: ",
-        "title: none",
-    ),
-    "intfloat/e5-mistral-7b-instruct": (["Normalize"], 4096, "", ""),
-    "sentence-transformers/all-MiniLM-L12-v2": (["Normalize"], 128, "", ""),
-}
+PIPELINES = {name: modules for name, *modules in literals("rehearsal/pipelines")}
 
 
 @pytest.mark.parametrize("name", some(list(PIPELINES)))
@@ -262,50 +235,3 @@ def test_translator(stand_in: Callable[[str], Path], name: str, capsys: pytest.C
     assert all(text.strip() and len(text) < 400 for text in found) and len(set(found)) == len(found)
     assert found == translator.translate(sentences, "spa", "eng") != translator.translate(sentences, "eng", "hrv")
     assert "does not end" not in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        pytest.param("cross", "FacebookAI/roberta-large", marks=pytest.mark.slow),
-        ("cross", "witiko/mathberta"),
-        pytest.param("bi", "sentence-transformers/all-MiniLM-L12-v2", marks=pytest.mark.slow),
-        pytest.param("cross", "all-minilm-l6-v2", marks=pytest.mark.slow),
-        pytest.param("bi", "all-minilm-l6-v2", marks=pytest.mark.slow),
-    ],
-)
-def test_training(stand_in: Callable[[str], Path], tmp_path: Path, kind: str, name: str) -> None:
-    """The try before a training passes, and a step changes the weights."""
-    import torch
-
-    from harness.systems.dense.training import data, rehearsal, trainer
-    from harness.systems.dense.training.settings import tuning
-
-    (said, *_) = [p["training"] for p in uses()[name] if p.get("training")] or [
-        {"collections": ["arqmath-1-task1"], "leave_out": []}
-    ]
-    settings = tuning(kind, {"collections": [], "leave_out": [], **said, **({"additional": 0} if kind == "bi" else {})})
-    found = models.find_model(str(stand_in(name)))
-    rehearsal.rehearse(kind, found, settings, tmp_path / "work")
-    rows = np.arange(4)
-    examples = data.Examples(
-        tuple(f"Then $a_{n}$ is a prime number." for n in range(8)),
-        rows,
-        rows + 4,
-        np.array([1, 0, 1, 0], np.float32),
-        np.array([True, kind == "bi", True, kind == "bi"]),
-        rows,
-        rows,
-        (rows[:0],),
-        tuple((str(row), str(row)) for row in rows),
-        {},
-    )
-    learner = trainer.learner(kind, found, examples, settings, "cpu")
-    optimizer = torch.optim.AdamW(learner.model.parameters(), lr=1e-2)
-    with torch.no_grad():
-        before = learner.scores(rows)
-    assert np.isfinite(learner.learn(rows))
-    optimizer.step()
-    with torch.no_grad():
-        after = learner.scores(rows)
-    assert np.isfinite(after).all() and not np.allclose(before, after)

@@ -214,12 +214,6 @@ def test_the_seed_is_in_the_packages(tmp_path: Path, seed: int) -> None:
     assert done.stderr == ""
 
 
-def test_a_folder_may_be_written_again(tmp_path: Path) -> None:
-    first = {path: path.read_bytes() for path in parsers.make(tmp_path, 1).rglob("*.*")}
-    assert first == {path: path.read_bytes() for path in parsers.make(tmp_path, 1).rglob("*.*")}
-    assert first != {path: path.read_bytes() for path in parsers.make(tmp_path, 2).rglob("*.*")}
-
-
 # ---- through the harness ----------------------------------------------------------------------------------------
 
 
@@ -264,19 +258,6 @@ def test_many_texts(package: str, folder: Path, capsys: pytest.CaptureFixture[st
     assert amr.AMRParser(name, model)(given) == found
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("folder", "lines")
-def test_chunks_that_are_left_out_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["\n".join(f"We prove the theorem {n} of FORMULA_{k} ." for k in range(40)) for n in range(60)]
-    found = amr.AMRParser(limit=8)(given)
-    assert all(isinstance(each, list) and len(each) < 41 for each in found)
-    said = re.search(r"(\d+) of 2400 chunks left out; first: ", capsys.readouterr().err)
-    assert said
-    lost = sum(40 - len(each) for each in found if isinstance(each, list))
-    assert int(said[1]) == lost
-    assert 8 < lost < 48
-
-
 @pytest.mark.usefixtures("folder", "lines")
 def test_posts_become_graphs(tmp_path: Path) -> None:
     """By the name of the configuration, with posts of no token and of one; a repeated formula has a node for each."""
@@ -298,15 +279,3 @@ def test_posts_become_graphs(tmp_path: Path) -> None:
     built, _ = build_graphs(SMALL, parser.parse, tmp_path, "graphs/key", batch=2, keep=False)
     assert (built.posts, built.graphs) == (6, 5)
     assert UNPARSED not in built.failures
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("folder")
-def test_posts_with_the_sentences_of_spacy(tmp_path: Path) -> None:
-    pytest.importorskip("spacy", reason="spaCy is not installed")
-    made = dict(graphs(SMALL, named.load("transition-amr").parse))
-    assert sum(isinstance(each, Graph) for each in made.values()) == 5
-    first = made["1"]
-    assert isinstance(first, Graph)
-    assert first.labels[first.root] == "document"
-    assert len(first.sentences) == 3

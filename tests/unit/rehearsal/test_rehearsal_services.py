@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import yaml
+from case_tables import literals
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
@@ -163,35 +164,10 @@ def test_answers_are_decided_by_the_seed_and_some_are_bad() -> None:
 @pytest.mark.parametrize(
     ("path", "body", "status", "said"),
     [
-        ("/v1/embeddings", {"model": "lost", "input": "x"}, 404, "model_not_found"),
-        ("/v1/chat/completions", {"model": "lost", "messages": []}, 404, "model_not_found"),
-        ("/v1/chat/completions", {"model": ["gpt-4-0125-preview"], "messages": []}, 404, "model_not_found"),
-        ("/v1/embeddings", {"model": "gpt-4-0125-preview", "input": "x"}, 404, "model_not_found"),
-        ("/v1/chat/completions", {"model": "text-embedding-3-small", "messages": []}, 404, "model_not_found"),
-        ("/v1/completions", {"model": "gpt-4-0125-preview"}, 404, "Invalid URL"),
-        ("/chat/completions", {"model": "gpt-4-0125-preview"}, 404, "Invalid URL"),
-        ("/v1/embeddings", b"{", 400, "JSON"),
-        ("/v1/embeddings", b"[1]", 400, "JSON"),
-        ("/v1/embeddings", {"model": "text-embedding-3-small", "input": ""}, 400, "input"),
+        *literals("rehearsal/refusals"),
         ("/v1/embeddings", {"model": "text-embedding-3-small", "input": ["x"] * 2049}, 400, "2048"),
         ("/v1/embeddings", {"model": "text-embedding-3-small", "input": "x " * 8193}, 400, "context_length_exceeded"),
         ("/v1/embeddings", {"model": "text-embedding-3-small", "input": ["x " * 8000] * 38}, 400, "max_tokens_per"),
-        ("/v1/embeddings", {"model": "text-embedding-3-small", "input": "x", "dimensions": 1537}, 400, "1536"),
-        ("/v1/embeddings", {"model": "text-embedding-ada-002", "input": "x", "dimensions": 8}, 400, "dimensions"),
-        ("/v1/embeddings", {"model": "text-embedding-3-small", "input": "x", "prompt": 1}, 400, "unknown_parameter"),
-        ("/v1/chat/completions", {"model": "gpt-4-0125-preview", "messages": []}, 400, "messages"),
-        (
-            "/v1/chat/completions",
-            {"model": "gpt-4-0125-preview", "messages": [{"role": "user", "content": 1}]},
-            400,
-            "content",
-        ),
-        (
-            "/v1/chat/completions",
-            {"model": "gpt-4-0125-preview", "messages": [{"role": "x", "content": "y"}]},
-            400,
-            "role",
-        ),
     ],
 )
 def test_refusals(url: str, path: str, body: object, status: int, said: str) -> None:

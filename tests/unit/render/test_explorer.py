@@ -390,24 +390,6 @@ def test_a_report_has_one_explorer_and_distinct_ids() -> None:
         Explorer("no name", (), ("", ""))
 
 
-@pytest.mark.slow
-def test_sixty_runs_and_two_hundred_and_forty_topics_stay_small() -> None:
-    topics = [f"A.{n}" for n in range(80)]
-    rng = np.random.default_rng(0)
-    judged = {
-        topic: {str(d): int(g) for d, g in zip(rng.choice(3_000_000, 300), rng.integers(0, 4, 300), strict=True)}
-        for topic in topics
-    }
-    qrels = Qrels.from_dict("e", judged)
-    runs = tuple(
-        Run.from_dict(f"run-{n}", {t: {d: float(rng.random()) for d in docs} for t, docs in judged.items()})
-        for n in range(6)
-    )
-    size = len(to_json(block(qrels, Protocol("p", ("nDCG@10", "P@10"), relevant_from=3), runs)))
-    # A topic of a run has 20 documents and 75 ranks in two digits each, two values of 7 digits at most, and commas.
-    assert size < 80 * 6 * (2 * (20 + 75) + 30) + 80 * 300 * 8
-
-
 @pytest.mark.usefixtures("at_once")
 def test_who_waits_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     to_json(block())

@@ -90,14 +90,6 @@ def test_text_is_anchored(anchor: str, share: float, transform: str) -> None:
         assert first == pytest.approx(300 - share * (last - first), abs=2)
 
 
-@pytest.mark.slow
-def test_heavy_text_is_darker_and_a_halo_hides_what_is_below() -> None:
-    weight = [float((255 - drawn(svg.svg_text(20, 50, "heavy", "", c)).astype(float)).sum()) for c in ("", "big")]
-    assert weight[1] > 1.1 * weight[0]
-    ground = svg.element("rect", x=0, y=0, width=680, height=100, class_="f0")
-    assert colours(drawn(ground + svg.svg_text(20, 50, "x", "", "halo"))) > {BLUE, WHITE}
-
-
 @pytest.mark.parametrize(
     "text", ["nDCG′@10 ± 0.5 − 1", "λ ≥ Δ", "čeština ő đ", "модель-1", "difference, first", "(x) #set"]
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_tables import literals
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,24 +32,7 @@ from harness.render.write import (
     render_table,
 )
 
-HOSTILE = (
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "[x](javascript:alert(1)) ![y](http://evil/z) <http://a.b>",
-    "&lt; &bogus; &#x202e; &amp",
-    "\u202etxt.exe\u2066\x00\x1b[31m",
-    "\\input{/etc/passwd} \\write18{rm} \\end{document} ^^M %",
-    "$x_1^2$ \\(a\\) ~ # & % { } \\\\ \\",
-    "*bold* _it_ `code` ~~s~~ # head | pipe || ^up^",
-    "- list",
-    "1. list",
-    "=== ---",
-    "=1+1",
-    "[*] [1pt]",
-    "``quotes'' -- --- ,, << >>",
-    "م\u200cج \u4e2d\u6587",
-    "",
-)
+HOSTILE = tuple(text for (text,) in literals("render/hostile_text"))
 
 
 def report_of(text: str) -> Report:
@@ -348,36 +332,6 @@ def test_long_and_wide_tables_are_cut_into_parts_without_losing_a_cell() -> None
 def test_two_names_without_glyphs_stay_two() -> None:
     one, other = map(latex_escape, ("فريق البحث", "فريق العلوم"))
     assert one != other
-
-
-@pytest.mark.slow
-def test_pdflatex_compiles_a_report_with_every_hostile_text_and_every_known_character(
-    tmp_path: Path, pdflatex: str
-) -> None:
-    chars = sorted({*TEX, *LATIN, *ACCENTS})
-    rows = tuple((Cell(f"x{char}y"), Cell(char, 1.0, tuple(MARKS), char)) for char in chars)
-    sections = [section for text in HOSTILE for section in report_of(text).sections]
-    renamed = [Section(s.title, tuple(b for b in s.blocks if isinstance(b, Prose | Facts)), s.level) for s in sections]
-    tables = tuple(
-        Table(f"t{i}", text, (Column(text), Column("g", text)), ((Cell(text), Cell(text)),))
-        for i, text in enumerate(HOSTILE)
-    )
-    whole = (
-        *renamed,
-        Section(
-            "all",
-            (
-                *tables,
-                Table("all", "c", (Column("a"), Column("b", kind="number")), rows),
-                *wide_table(40, 40).sections[0].blocks,
-            ),
-        ),
-    )
-    (tmp_path / "report.tex").write_text(render_latex(Report("T", "H", whole)), encoding="utf-8")
-    command = [pdflatex, "-no-shell-escape", "-interaction=nonstopmode", "-halt-on-error", "report.tex"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-2000:]
-    assert (tmp_path / "report.pdf").stat().st_size > 10_000
 
 
 @pytest.mark.slow

@@ -26,9 +26,7 @@ from harness.render.write import (
     Table,
     draw,
     render_html,
-    render_json,
     render_latex,
-    render_markdown,
     render_table,
 )
 
@@ -210,29 +208,6 @@ def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(HarnessError, match="cannot be written"):
         example().write(tmp_path / "file")
-
-
-@pytest.mark.slow
-def test_the_same_report_gives_the_same_bytes_in_another_process() -> None:
-    import hashlib
-
-    def digest() -> str:
-        parts = [render(example()) for render in (render_html, render_json, render_latex, render_markdown)]
-        return hashlib.sha256("".join(parts).encode()).hexdigest()
-
-    code = (
-        "import importlib.util, sys\n"
-        f"spec = importlib.util.spec_from_file_location('report_tests', {str(Path(__file__))!r})\n"
-        "module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)\n"
-        "import hashlib\n"
-        "from harness.render.write import render_html, render_json, render_latex, render_markdown\n"
-        "parts = [r(module.example()) for r in (render_html, render_json, render_latex, render_markdown)]\n"
-        "print(hashlib.sha256(''.join(parts).encode()).hexdigest())\n"
-    )
-    for seed in ("1", "2"):
-        environment = {**same_paths(), "PYTHONHASHSEED": seed}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == digest()
 
 
 def test_importing_the_package_loads_no_heavy_library() -> None:

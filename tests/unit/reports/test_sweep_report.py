@@ -90,11 +90,6 @@ def test_each_configuration_has_its_command() -> None:
     assert "commands" not in {table.id for table in report_of(*points, tuned_on=("other",)).tables()}
 
 
-def test_whole_values_have_whole_ticks() -> None:
-    drawn = texts(curves(report_of(*(point(0.5 + k / 10, k=str(k)) for k in (1, 2, 3))))["curve-system-k"])
-    assert [text for text in drawn if re.fullmatch(r"[123](\.[0-9]+)?", text)] == ["1", "2", "3"]
-
-
 def test_every_choice_of_the_other_keys_has_its_line() -> None:
     points = [point(0.5 + k / 10 - b / 20, k=str(k), b=str(b)) for k in (1, 2) for b in range(5)]
     figure = curves(report_of(*points))["curve-system-k"]

@@ -7,15 +7,12 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import pytest
-from fetch_tools import FOLDER, ONLY, TEXT, isolate, kept, pack, resource, sha
+from fetch_tools import FOLDER, TEXT, isolate, kept, pack
 
-from harness.io import temporary
-from harness.sources.fetch import fetch_one
 from harness.store.artefacts import collect
 
 COPY = """
@@ -31,23 +28,6 @@ class Slow:
             time.sleep(60)
         return b"x" * 10
 cache.put(Resource("owner/name", "0123456789abcdef0123456789abcdef01234567", "data/a.txt", "0" * 64), Slow(), "here")
-"""
-UNPACK = """
-import io, sys, tarfile, time
-from pathlib import Path
-from harness.io import archives
-from harness.sources import fetch, folder
-class Slow:
-    def __init__(self, content): self.content = content
-    def read(self, size):
-        if not (data := self.content.read(size)):
-            print("half", flush=True)
-            time.sleep(60)
-        return data
-content = archives.content
-archives.content = lambda *given: Slow(content(*given))
-commit = "0123456789abcdef0123456789abcdef01234567"
-fetch.fetch_resources([folder.RepositoryFolder("owner/name", commit, "data", 1, "0" * 64, "")])
 """
 DOWNLOAD = """
 from harness.sources.fetch import Resource, fetch_one
@@ -77,15 +57,14 @@ def files() -> list[str]:
     return [name for name in kept() if not name.endswith(".lock")]
 
 
-@pytest.mark.parametrize("program", [COPY, UNPACK])
 def test_what_a_killed_copy_leaves_is_deleted_and_a_living_one_is_let_be(
-    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path / "mirror"))
     archive = tmp_path / "mirror" / f"{FOLDER}.tar.xz"
     archive.parent.mkdir(parents=True)
     pack(archive, {"data/a.txt": TEXT})
-    process = started(program)
+    process = started(COPY)
     assert process.stdout is not None
     assert process.stdout.readline() == "half\n"
     (left,) = files()
@@ -132,27 +111,3 @@ def test_files_of_like_names_and_files_of_the_cache_stay() -> None:
         (cache / "files" / name).write_text("x")
     collect(days=0)
     assert kept() == sorted(f"files/{name}" for name in names)
-
-
-def test_a_fetch_and_a_collection_at_once_end_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path / "mirror"))
-    plain = tmp_path / "mirror" / FOLDER / "data" / "a.txt"
-    plain.parent.mkdir(parents=True)
-    plain.write_bytes(TEXT)
-    done = threading.Event()
-
-    def collecting() -> None:
-        while not done.is_set():
-            temporary.clear(time.time())
-
-    thread = threading.Thread(target=collecting)
-    thread.start()
-    try:
-        for _ in range(50):
-            path = fetch_one(resource())
-            assert sha(path.read_bytes()) == sha(TEXT)
-            assert kept() == ONLY
-            path.unlink()
-    finally:
-        done.set()
-        thread.join()

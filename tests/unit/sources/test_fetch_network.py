@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import random
-import subprocess
-import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -31,9 +28,7 @@ from fetch_tools import (
     wrong,
 )
 
-from harness.errors import HarnessError
 from harness.sources import cache, network
-from harness.sources import fetch as module
 from harness.sources.fetch import fetch_one, fetch_resources, resource_state
 from harness.sources.resource import Resource
 
@@ -213,23 +208,6 @@ def test_resuming_loads_only_what_is_missing(server: Server) -> None:
     assert kept() == ONLY
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_any_pattern_of_truncation_gives_the_file_or_an_error(server: Server, seed: int) -> None:
-    rng = random.Random(seed)
-    troubles: list[Callable[[int], Step]] = [
-        ranged,
-        ranged,
-        lambda stop: lambda r: r.send(200, TEXT[:stop], SIZE),
-        lambda stop: answer(503),
-    ]
-    server.steps = [rng.choice(troubles)(rng.randrange(SIZE)) for _ in range(12)] + [whole]
-    for _ in range(4):
-        with suppress(HarnessError):
-            assert fetch_one(resource()).read_bytes() == TEXT
-            break
-    assert kept() == ONLY
-
-
 def test_a_complete_part_needs_no_request(server: Server) -> None:
     put(resource().cached.parent / f".{sha(TEXT)}.part", TEXT)
     assert fetch_one(resource(size=SIZE)).read_bytes() == TEXT
@@ -346,19 +324,6 @@ def test_threads_that_want_the_same_files(server: Server, archive: Path) -> None
     assert got == [[*contents.values(), TEXT]] * 4
     assert len(server.asked) == 1
     assert kept() == sorted([f"{FOLDER}/{path}" for path in contents] + ONLY)
-
-
-@pytest.mark.slow
-def test_processes_that_want_the_same_file(server: Server) -> None:
-    server.steps = [slowly]
-    made = f"Resource('owner/name', '{COMMIT}', 'data/a.txt', '{sha(TEXT)}')"
-    command = [sys.executable, "-c", f"from harness.sources.fetch import *; print(fetch_one({made}))"]
-    root = Path(module.__file__).parents[2]
-    running = [subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert [process.communicate()[0].strip() for process in running] == [str(resource().cached)] * 3
-    assert resource().cached.read_bytes() == TEXT
-    assert len(server.asked) == 1
-    assert kept() == ONLY
 
 
 def test_a_file_system_without_locks(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

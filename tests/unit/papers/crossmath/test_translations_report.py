@@ -13,15 +13,12 @@ import pytest
 import spoken_experiment as spoken
 
 from harness.data.topics import Topic
-from harness.experiments.experiment import Experiment, load_experiment
+from harness.experiments.experiment import Experiment
 from harness.experiments.parts import Condition
 from harness.experiments.results import POOLED, ExperimentResults, Outcome
 from harness.experiments.task import Task, task
-from harness.io import config
 from harness.papers.crossmath import translation_pages, translations
 from harness.render.model import Cell, Explorer, Prose, Section, Table
-from harness.render.write import FORMATS
-from harness.reports.experiment import experiment_report
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 
@@ -215,13 +212,6 @@ def test_text_left_with_words_is_counted_by_topic(tmp_path: Path) -> None:
     assert "for NLLB 67% (second) of the sentences, in 1 of 2 topics; for mBART 50% (second)" in texts(section)[0]
 
 
-def test_crossmaths_experiments_have_these_sections() -> None:
-    names = [name for name in config.names("experiment") if name.startswith("crossmath")]
-    assert names
-    for name in names:
-        assert f"{translations.__name__}.{translations.translation_sections.__name__}" in load_experiment(name).sections
-
-
 # ---- shares: by scores that are given
 
 PROTOCOL = Protocol("p", ("AP",))
@@ -359,16 +349,6 @@ def test_what_has_no_room_is_named(results: ExperimentResults, monkeypatch: pyte
     assert said[2] == "A report with fewer rows (only=...) shows them."
     long = sum(len(t) + len(b) for page in pages.topics for w in page.wordings if w for t, b in set(w.texts))
     assert long <= 130
-
-
-def test_a_report_can_be_written_in_all_formats_and_no_text_is_markup(
-    results: ExperimentResults, tmp_path: Path
-) -> None:
-    report = experiment_report(results, [translations.translation_sections])
-    written = report.write(tmp_path / "report", [name for name in FORMATS if name != "pdf"])
-    for name in ("html", "md"):
-        assert "<script>alert(1)" not in written[name].read_text(encoding="utf-8")
-    assert (written["csv"] / "integrity.csv").is_file()
 
 
 def test_a_translation_that_cannot_be_had_again_is_named(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 
 import harness as h
 from harness.collections.load import load_collection
@@ -165,25 +166,12 @@ def test_a_replay_that_lacks_answers_says_how_they_are_asked_for(conf: Callable[
         steps.build_steps(pipeline.steps(asked, where, "replay"))
 
 
-def test_settings_that_are_wrong(conf: Callable[[str, str, str], Path]) -> None:
+@pytest.mark.parametrize(("line", "said"), literals("papers/builder_settings"))
+def test_settings_that_are_wrong(conf: Callable[[str, str, str], Path], line: str, said: str) -> None:
     base = "databank: {sources: [{name: mini, file: {embedded: corpora/mini-problems.jsonl}, statement: problem}]}\n"
-    base += "ontology: {embedded: corpora/mini-ontology.json}\n"
-    for place, (line, said) in enumerate(
-        {
-            "judge: {by: llm}": "key 'endpoint' is missing: a language model of conf/llm/",
-            "judge: {rounds: 0}": "rounds",
-            "judge: {by: person}": "by",
-            "rate: {penalty: 0}": "penalty",
-            "rate: {penalty: 1.0e+30}": "key 'penalty' is 1e.30, expected a number from 1e-06 to 1e.06",
-            "rate: {scale: 54}": "key 'scale' is 54, expected a number from 1e-06 to 53",
-            "select: {each: 2}": "judge: key 'rounds' is 20, expected at most 5 for 6 candidates, 3 x 'each'",
-            "select: {domains: {'A;B': [Algebra]}}": "'A;B' is empty or contains ';'",
-            "select: {domains: {A: [Algebra], B: [Algebra]}}": "title 'Algebra' occurs twice",
-        }.items()
-    ):
-        conf("builder", f"wrong{place}", base + line + "\n")
-        with pytest.raises(HarnessError, match=said):
-            pipeline.load_settings(f"wrong{place}")
+    conf("builder", "wrong", f"{base}ontology: {{embedded: corpora/mini-ontology.json}}\n{line}\n")
+    with pytest.raises(HarnessError, match=said):
+        pipeline.load_settings("wrong")
 
 
 def test_the_builder_of_the_page_on_it_can_be_read(conf: Callable[[str, str, str], Path]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from case_tables import literals
 
 import harness as h
 from harness.collections import accept
@@ -157,26 +158,7 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"candidates": ["a"]}, "'candidates' and 'relevance_scores' must be lists of one length"),
-        ({"candidates": None}, "'candidates' and 'relevance_scores' must be lists of one length"),
-        ({"candidates": [], "relevance_scores": []}, "has no candidates"),
-        ({"candidates": ["a", "a"]}, "candidate 'a' occurs twice"),
-        ({"relevance_scores": [1, -0.5]}, "candidate 'b' has the rating -0.5, expected 0 or more"),
-        ({"relevance_scores": [True, 1]}, "candidate 'a' has the rating True, expected 0 or more"),
-        ({"relevance_scores": ["5", 1]}, "candidate 'a' has the rating '5', expected 0 or more"),
-        ({"problem": " "}, "key 'problem' is missing, empty or no text"),
-        ({"solution": 7}, "key 'solution' is missing, empty or no text"),
-        ({"domains": "Algebra"}, "'domains' must be a list of names without ';'"),
-        ({"candidates": ["a", None]}, "document id None, expected text or a whole number"),
-        ({"candidates": ["a", ["b"]]}, "document id ['b'], expected text or a whole number"),
-        ({"id": None}, "problem id None, expected text or a whole number"),
-        ({"id": 1.5}, "problem id 1.5, expected text or a whole number"),
-        ({"domains": ["a; b"]}, "'domains' must be a list of names without ';'"),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), literals("papers/saber_queries"))
 def test_a_line_that_is_no_query(change: dict[str, object], said: str) -> None:
     data = (json.dumps(GOOD) + "\n\n" + json.dumps({**GOOD, "id": "r", **change}) + "\n").encode()
     with pytest.raises(HarnessError) as caught:

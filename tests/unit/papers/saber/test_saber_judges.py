@@ -10,7 +10,7 @@ import pytest
 from harness.errors import HarnessError
 from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.judges import CandidatePair, Embedding, LanguageModel, decision, judged_text
-from harness.papers.saber.people import Choice, ask, pairs_to_judge, people_agreement, read_choices
+from harness.papers.saber.people import pairs_to_judge
 from harness.papers.saber.swiss import tournament
 from harness.store.llm import Answer, Ask, Client, Endpoint
 
@@ -111,49 +111,8 @@ ORDER = {"t": {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}}
 OTHER = {"t": {"a": 4.0, "b": 3.0, "c": 1.0, "d": 2.0}}
 
 
-def test_people_are_asked_once_and_can_go_on(tmp_path: Path) -> None:
-    path = tmp_path / "choices" / "me.jsonl"
-    comparisons = pairs_to_judge(ORDER, 6, seed=1)
-    assert len({frozenset((each.first, each.second)) for each in comparisons}) == 6
-    shown: list[str] = []
-
-    def answering(*answers: str) -> int:
-        waiting = iter(answers)
-
-        def read(_: str) -> str:
-            try:
-                return next(waiting)
-            except StopIteration:
-                raise EOFError from None
-
-        return ask(comparisons, PROBLEMS, "me", path, read, shown.append)
-
-    assert answering("1", "what", "i", "2", "s", "q") == 3
-    assert [choice.preferred for choice in read_choices(path)] == [1, 2, 0]
-    assert answering("1", "1") == 2  # the end of the input
-    assert answering("2", "2", "2") == 1
-    assert [(c.first, c.second) for c in read_choices(path)] == [(c.first, c.second) for c in comparisons]
-    assert any("---- CANDIDATE 2 ----" in text for text in shown)
-    path.write_text('{"person": "me", "target": "t", "first": "a", "second": "b", "preferred": 5}\n')
-    with pytest.raises(HarnessError, match=r"me.jsonl:1: preferred is 5, expected 0, 1 or 2"):
-        read_choices(path)
-
-
 def test_pairs_on_which_two_orders_differ() -> None:
     found = pairs_to_judge(ORDER, 1, 0, OTHER)
     assert {found[0].first, found[0].second} == {"c", "d"}
     with pytest.raises(HarnessError, match="comparison: 2 pairs requested, but there are only 1"):
         pairs_to_judge(ORDER, 2, 0, OTHER)
-
-
-def test_agreement_of_people_with_both_orders() -> None:
-    choices = [
-        Choice("me", "t", "a", "b", 1),
-        Choice("me", "t", "d", "c", 1),
-        Choice("me", "t", "d", "a", 2),
-        Choice("me", "t", "a", "c", 0),
-    ]
-    swiss, exhaustive = people_agreement(choices, ORDER), people_agreement(choices, OTHER)
-    assert (swiss.agreed, swiss.choices) == (2, 3)
-    assert (exhaustive.agreed, exhaustive.choices) == (3, 3)
-    assert people_agreement(choices, {"t": dict.fromkeys("abcd", 1.0)}).choices == 0
