@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from lexical_tools import message, rows_corpus
 from pair_tools import plain, save_model
 
@@ -105,31 +103,6 @@ def test_whole_by_hand() -> None:
     assert message(lambda: whole(np.array([1e9], np.float32), 2)) == (
         "the model's output 1e+09 is too large for a score; say activation=sigmoid"
     )
-
-
-@given(
-    st.lists(st.integers(-3, 3).map(lambda n: n / 2) | st.floats(-50, 50, width=32), min_size=1, max_size=60),
-    st.integers(0, 1200),
-    st.sets(st.integers(1, 70), min_size=1).map(sorted),
-)
-def test_orders_hold_for_any_outputs(outputs: list[float], behind: int, bounds: list[int]) -> None:
-    values = np.array(outputs, np.float32)
-    count = len(values) + behind
-    score = whole(values, count).astype(np.float32)
-    assert score[: len(values)].tolist() == values.tolist()
-    assert all(a > b for a, b in pairwise([float(values.min()), *score[len(values) :].tolist()]))
-
-    first = values[: bounds[-1]]
-    count = len(first) + (behind if len(first) == bounds[-1] else 0)
-    score = tiered(first, bounds, count).astype(np.float32)
-    ends = [0, *(bound for bound in bounds if bound < count), count]
-    slices = [score[a:b] for a, b in pairwise(ends)]
-    assert all(above.min() > below.max() for above, below in pairwise(slices))
-    for begin, end in pairwise(ends[: -1 if count > bounds[-1] else None]):
-        for i in range(begin, end):
-            for j in range(begin, end):
-                assert (first[i] > first[j]) == (score[i] > score[j])
-    assert (np.diff(score[bounds[-1] :]) < 0).all()
 
 
 def test_the_first_k_are_reranked_whole(tmp_path: Path, folder: Path) -> None:
@@ -347,17 +320,6 @@ def test_pairs_that_were_scored_are_kept(tmp_path: Path, folder: Path, capsys: p
     ):
         CrossEncoder("mine", str(copy), first=first, tiers=[3, 20], **keys)(asked_of)
         assert len(artefacts.artefacts()) == (count := count + 3)  # one a topic
-
-
-def test_shares_do_not_show(tmp_path: Path, folder: Path) -> None:
-    rng = np.random.default_rng(8)
-    many = {f"e{n:03}": " ".join(f"w{w}" for w in rng.integers(0, 60, n % 9)) for n in range(120)}
-    pool = {"T3": frozenset(many)}
-    run = CrossEncoder("mine", str(folder))(request(tmp_path, corpus=corpus(tmp_path, many), pool=pool))
-    scores = run.to_dict()["T3"]
-    assert set(scores) == set(many)
-    for doc in list(many)[::7]:
-        assert scores[doc] == pytest.approx(plain(folder, "w7", many[doc])[0], abs=1e-5)
 
 
 def test_what_a_run_depends_on(tmp_path: Path, folder: Path) -> None:

@@ -134,14 +134,6 @@ def test_a_decoder_is_pooled_at_the_end_token_that_is_put_behind_each_text(tmp_p
     assert np.abs(without - expected[:3]).max(axis=1).min() > 1e-2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("batch", "tokens"), [(1, 0), (3, 0), (0, 16), (0, 10_000)])
-def test_company_does_not_matter(bert: Path, batch: int, tokens: int) -> None:
-    some = texts(50)
-    expected = encoder.load(str(bert)).encode(some)
-    np.testing.assert_allclose(encoder.load(str(bert), batch=batch, tokens=tokens).encode(some), expected, atol=1e-5)
-
-
 def test_cut_texts_are_counted(bert: Path) -> None:
     some = [" ".join(["w5"] * count) for count in (0, 1, LENGTH - 3, LENGTH - 2, LENGTH - 1, 40)]
     loaded = encoder.load(str(bert))
@@ -312,19 +304,6 @@ def prompted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def plain(prompted: Path) -> np.ndarray[Any, Any]:
     return encoder.load(str(prompted)).encode(SOME)
-
-
-@pytest.mark.slow
-def test_vectors_are_cut_and_normalised_again(prompted: Path, plain: np.ndarray[Any, Any]) -> None:
-    loaded = encoder.load(str(prompted), EncoderSettings(dimensions=8))
-    assert loaded.dimensions == 8
-    expected = plain[:, :8] / np.linalg.norm(plain[:, :8], axis=1, keepdims=True)
-    np.testing.assert_allclose(loaded.encode(SOME), expected, atol=1e-6)
-    raw = encoder.load(str(prompted), EncoderSettings(dimensions=8, pooling="mean", normalise=False)).encode(SOME)
-    whole = encoder.load(str(prompted), EncoderSettings(pooling="mean", normalise=False)).encode(SOME)
-    np.testing.assert_allclose(raw, whole[:, :8], atol=1e-6)
-    with pytest.raises(HarnessError, match=r"^key 'dimensions' is 33, and model .* has 32$"):
-        encoder.load(str(prompted), EncoderSettings(dimensions=33))
 
 
 @pytest.mark.parametrize(("precision", "within"), [("float16", 2e-3), ("bfloat16", 2e-2)])

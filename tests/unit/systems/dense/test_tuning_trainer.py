@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from refusals import refuses
 from tuning_tools import COMMON, KINDS, WORDS, courses, one_thread, sentence_transformer, settings, stop_at, transformer
-from tuning_tools import tokenizer as tuning_tokenizer
 
 from harness.errors import HarnessError
 from harness.systems.dense import encoder, models
@@ -124,18 +123,6 @@ def test_passes_by_length_change_nothing_that_is_learnt(tmp_path: Path, kind: st
         assert all(torch.allclose(gradients[key], found[0][1][key], atol=1e-5) for key in gradients)
 
 
-def test_passes_are_by_length_and_no_wider_than_said(tmp_path: Path) -> None:
-    learner = made(tmp_path, tokens=50)
-    lengths = np.random.default_rng(1).integers(1, 60, 40).tolist()
-    passes = list(learner.passes(lengths))
-    assert sorted(i for part in passes for i in part) == list(range(40))
-    for part in passes:
-        assert len(part) == 1 or len(part) * max(lengths[i] for i in part) <= 50
-    ordered = [lengths[i] for part in passes for i in part]
-    assert ordered == sorted(ordered)
-    assert list(learner.passes([])) == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cross", "bi"])
 def test_an_epoch_by_hand(tmp_path: Path, kind: str) -> None:
@@ -194,19 +181,6 @@ def test_a_head_is_drawn_from_the_seed_and_the_body_is_the_models(tmp_path: Path
     differ = {name for name in first if not torch.equal(first[name], other[name])}
     assert differ
     assert all(name.startswith("classifier") for name in differ)
-
-
-@pytest.mark.slow
-def test_it_learns_and_keeps_the_best_epoch(tmp_path: Path) -> None:
-    for kind, rate in (("cross", 1e-2), ("bi", 3e-3)):
-        said: list[str] = []
-        learner = made(tmp_path, kind, 0.0, epochs=8, patience=8, rate=rate, warmup=0.0)
-        log = trainer.train(learner, tmp_path / f"work-{kind}", {}, said.append)
-        assert [entry["epoch"] for entry in log] == list(range(9))
-        assert said[0].startswith("untrained model: validation loss")
-        assert log[-1]["training loss"] < 0.9 * log[1]["training loss"]
-        best = min(entry["validation loss"] for entry in log[1:])
-        assert trainer.validate(learner)["validation loss"] == pytest.approx(best, abs=1e-6)
 
 
 # ---- stopping and going on --------------------------------------------------------------------------------------
@@ -394,19 +368,6 @@ def test_a_file_that_lacks_a_layer_is_not_filled_up_with_random_numbers(tmp_path
     save_file(found, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(HarnessError, match=r"its file lacks 'bert.encoder.layer.1.attention.self.query"):
         trainer.cross_encoder(models.find_model(str(folder)), 1)
-
-
-@pytest.mark.slow
-def test_texts_are_cut_as_the_library_cuts_them() -> None:
-    tokenizer, rng = tuning_tokenizer(), np.random.default_rng(4)
-    texts = [" ".join(rng.choice(WORDS, int(size)).tolist()) for size in [0, 1, *rng.integers(2, 60, 120)]]
-    firsts, seconds = texts, list(reversed(texts))
-    for length in (8, 9, 20, 31, 64, 200):
-        for columns in ((firsts,), (firsts, seconds)):
-            found = trainer.tokenised(tokenizer, columns, length)
-            expected = tokenizer(*columns, truncation=True, max_length=length)
-            assert found == [{key: expected[key][i] for key in expected} for i in range(len(firsts))]
-            assert max(len(row["input_ids"]) for row in found) <= length
 
 
 def test_order_by_hand() -> None:

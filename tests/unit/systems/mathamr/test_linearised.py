@@ -26,7 +26,7 @@ from harness.systems.dense.engines import EncodedTexts, Matrix, TextEncoder
 from harness.systems.dense.models import AvailableModel
 from harness.systems.mathamr.graphs import parsers
 from harness.systems.mathamr.graphs.graph import FORMULA, OPT, ROOT, SLT, TEXT, Graph, restrict_graph
-from harness.systems.mathamr.linearised import Linearised, linearise, linearise_formula, word_of
+from harness.systems.mathamr.linearised import Linearised, linearise, linearise_formula
 
 __all__ = ["world"]
 
@@ -233,10 +233,6 @@ def test_no_topic_with_a_graph_is_one_line(world: World, tmp_path: Path) -> None
     assert refusal(lambda: run(corpus, tmp_path, "", "")) == "system lin: no document was found for any topic"
 
 
-def test_without_a_corpus(tmp_path: Path) -> None:
-    refuses("lin", lambda: Linearised("lin")(Request(topics("x"), None, tmp_path)))
-
-
 def test_parsers_by_name() -> None:
     assert refusal(lambda: parsers.load("dependancy")) == "key 'parser' is 'dependancy'; did you mean 'dependency'?"
     assert refusal(lambda: parsers.load("amrlib")).startswith("key 'parser' is 'amrlib', expected amrlib:FOLDER")
@@ -251,17 +247,6 @@ def test_a_formula_in_its_sentence_by_hand() -> None:
     assert linearise_formula(restrict_graph(POST, "opt"), 0) == "solve-01 plus x 2"
     assert linearise_formula(POST, 1) == "add-02 twice"
     assert linearise_formula(POST, 2) == ""
-
-
-@given(graphs())
-def test_a_formula_has_no_words_of_other_sentences_or_formulas(graph: Graph) -> None:
-    for number, formula in enumerate(graph.formulas):
-        sentence = next((set(nodes) for nodes in graph.sentences if formula.node in nodes), set())
-        own = sentence | set(range(*formula.opt)) | set(range(*formula.slt))
-        expected = Counter(token for node in own if (token := word_of(graph, node)))
-        assert Counter(linearise_formula(graph, number).split()) == Counter(
-            part for token, count in expected.items() for part in token.split() * count
-        )
 
 
 @pytest.mark.usefixtures("words")

@@ -133,13 +133,6 @@ def test_nothing_is_behind_a_graph(text: str) -> None:
     assert amr.read_sentence(text) == Sentence(("x) (y", "((#"), ((0, ":op1", 1),), 0)
 
 
-@given(trees(), st.sampled_from([")", "x", ":ARG1 (e / f)", "/", "~e.1", '"', ":", "(e / f)"]))
-def test_text_behind_any_graph_is_a_fault(text: str, more: str) -> None:
-    amr.read_sentence(f"{text}\n \n")
-    for between in ("", " ", "\n", "\n# ::id x\n"):
-        refuses(r"text behind the graph|2 graphs", lambda: amr.read_sentence(text + between + more))  # noqa: B023
-
-
 def test_several_graphs_in_one_text() -> None:
     text = "# ::id 1\n(a / b)\n# ::id 2\n# ::snt y\n\n(a / c\n   :mod 5)  \n(d / e)\n\n# the end\n"
     assert [found.labels for found in amr.read_sentences(text)] == [("b",), ("c", "5"), ("e",)]

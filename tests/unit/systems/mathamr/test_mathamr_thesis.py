@@ -26,7 +26,7 @@ from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.mathamr.encoder.vocabulary import VIRTUAL, NodeVocabulary
 from harness.systems.mathamr.graphs import build, data, parsers
-from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence, connected
+from harness.systems.mathamr.graphs.graph import Failure, Graph, Sentence
 from harness.systems.mathamr.graphs.posts import Post, assemble, by_chunks, merge
 from harness.systems.mathamr.system import MathAMR
 
@@ -116,14 +116,6 @@ def test_one_snt_node_a_chunk() -> None:
     assert words == [["a", "b"], ["c"], ["d", "e", "f"], ["g", "h", "i", "j", "k"]]
     assert by_chunks(found, 100) == found
     assert assemble(by_chunks(found[:2], 100), ()) == assemble([merge(found[:2])], ())
-
-
-def test_connected() -> None:
-    graph = text_graph(("a", "b", "c"))
-    assert connected(graph)
-    assert connected(Graph(("a", "b"), bytes(2), ((1, ":r", 0),), 0, (), ()))  # against an edge's direction
-    assert not connected(Graph(("a", "b", "c"), bytes(3), ((0, ":r", 1), (2, ":r", 2)), 0, (), ()))
-    assert connected(Graph(("a",), bytes(1), (), 0, (), ()))
 
 
 def torn(texts: Sequence[str]) -> list[list[Sentence]]:
@@ -300,12 +292,6 @@ def test_similarities_of_a_pair_are_noted(place: Place, capsys: pytest.CaptureFi
     assert "topic T2 and document nowhere cannot be pictured" in said
     assert "topic T3 and document A0.0 cannot be pictured" in said
     refuses("key 'pictured'", lambda: place.system(pictured={"T1": 3}))
-
-
-def test_workers_0_are_all_cores(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.systems.hardware.cores", lambda: 7)
-    assert place.system(workers=0).cores == 7
-    assert place.system(workers=3).cores == 3
 
 
 # ---- graphs of topics from a file -----------------------------------------------------------------------------------

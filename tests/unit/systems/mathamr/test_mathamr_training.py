@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -105,24 +104,6 @@ def test_reciprocal_rank_by_hand() -> None:
     mrr, chance = training.reciprocal_rank(scores, out)
     assert mrr == pytest.approx((1 + 1 / 1.5 + 1 / 2) / 3)
     assert chance == pytest.approx((2 * 11 / 18 + 3 / 4) / 3)
-
-
-@pytest.mark.slow
-def test_training_finds_held_out_answers_better_than_the_untrained_model(tmp_path: Path) -> None:
-    said: list[str] = []
-    log = trainer(tmp_path, epochs=12, patience=12, node_mask=0.0, edge_dropout=0.0).run(said.append)
-    assert [entry["epoch"] for entry in log] == list(range(13))
-    assert log[0]["training loss"] is None
-    assert said[0].startswith("untrained model: validation loss")
-    assert log[-1]["training loss"] < 0.5 * log[1]["training loss"]
-    assert min(entry["validation loss"] for entry in log[1:]) < log[0]["validation loss"]
-    assert log[0]["chance"] == pytest.approx(sum(1 / n for n in range(1, 7)) / 6)
-    saved = [json.loads(line) for line in (tmp_path / loop.LOG).read_text().splitlines()]
-    assert saved == log
-    best = min(range(1, 13), key=lambda epoch: log[epoch]["validation loss"])
-    model = checkpoint.load_model(tmp_path / loop.BEST, {})
-    again = replace(trainer(tmp_path, 12, patience=12), folder=tmp_path)
-    assert again.validate(model).loss == pytest.approx(log[best]["validation loss"], abs=1e-6)
 
 
 def test_a_checkpoint_of_another_vocabulary_is_one_line(tmp_path: Path) -> None:

@@ -82,32 +82,6 @@ def plain(query: Tree, candidate: Tree, kind: str) -> Values:
     return best
 
 
-@pytest.mark.parametrize("kind", ["opt", "slt"])
-def test_values_are_those_of_the_plain_definition(kind: str) -> None:
-    rng = np.random.default_rng(7)
-    labels = ("V!x", "V!y", "V!z", "V!sin", "N!1", "N!2", "U!plus", "U!times", "O!minus", "T!if", "T!or")
-
-    def random_tree() -> Tree:
-        size = int(rng.integers(1, 13))
-        below: list[list[int]] = [[] for _ in range(size)]
-        for node in range(1, size):
-            below[int(rng.choice([n for n in range(node) if len(below[n]) < 4]))].append(node)
-
-        def text(node: int) -> str:
-            edges = "0123" if kind == "opt" else rng.permutation(list("nabw")).tolist()
-            parts = "".join(f",{edge}{text(child)}" for edge, child in zip(edges, below[node], strict=False))
-            return f"[{labels[int(rng.integers(len(labels)))]}{parts}]"
-
-        return parse_tangent(text(0))
-
-    queries, candidates = [[random_tree() for _ in range(number)] for number in (25, 60)]
-    trees = forest.pack(candidates)
-    for query in queries:
-        chosen = np.sort(rng.choice(60, 30, replace=False))
-        expected = [plain(query, candidates[n], kind) for n in chosen]
-        assert similarities(query, trees, chosen, kind) == pytest.approx(np.array(expected))
-
-
 def test_candidates_are_found_by_plain_dice() -> None:
     """x+1 has three tuples and, as its tree is flat, two end marks; only the pair of plus and 1 is shared by all."""
     some = [
