@@ -136,33 +136,6 @@ def test_rankings_are_ours_where_both_have_a_method(monkeypatch: pytest.MonkeyPa
 
 
 @needs
-@pytest.mark.heavy
-def test_all_methods_and_norms_and_the_order_of_sets() -> None:
-    """Each gives every document of the runs a score, which does not depend on Python's seed of hashes."""
-    gathered = candidates.align_results(made(2, ties=True))
-    rankings = adapter._rankings(gathered, gathered.topics)
-    judged = {topic: {doc: 1 for doc, _ in rankings[0][topic][:2]} or {"d01": 1} for topic in gathered.topics}
-    training = {"runs": rankings, "qrels": judged, "metric": "ndcg"}
-    jobs: list[dict[str, Any]] = []
-    for name, method in METHODS.items():
-        params = {each: PARAMETERS[each] for each in method.parameters}
-        for norm in NORMS if name == "sum" else (None, "min-max"):
-            how = {"method": name, "norm": norm, "params": params, "training": training if method.trained else None}
-            jobs.append({"runs": rankings, **how})
-    jobs += [
-        {"runs": rankings, "method": name, "norm": None, "params": {}, "training": training} for name in ("rrf", "rbc")
-    ]
-    first, second = worked(jobs), worked(jobs, "7")
-    docs = {topic: {doc for run in rankings for doc, _ in run[topic]} for topic in gathered.topics}
-    for job, one, other in zip(jobs, first, second, strict=True):
-        case = (job["method"], job["norm"])
-        assert {topic: set(values) for topic, values in one["scores"].items()} == docs, case
-        assert one == other, case
-    assert first[-2]["params"].keys() == {"k"}
-    assert first[-1]["params"].keys() == {"phi"}
-
-
-@needs
 @pytest.mark.slow
 def test_every_method_and_norm_of_ranx_is_offered() -> None:
     switches = {"fusion": ("fusion_switch", METHODS), "normalization": ("norm_switch", NORMS)}

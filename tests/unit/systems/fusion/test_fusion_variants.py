@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -87,28 +86,6 @@ def library(runs: Sequence[Mapping[str, int]], weights: Sequence[float] | None) 
                 found[doc] = float(ranks[i])
                 break
     return found
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_authors_medians_on_random_runs(seed: int) -> None:
-    chance = random.Random(seed)
-    docs = [f"d{n:02}" for n in range(30)]
-    lists = [chance.sample(docs, chance.randint(5, 30)) for _ in range(chance.randint(2, 6))]
-    runs = [
-        Run.from_dict(f"r{i}", {"T": {doc: -float(n) for n, doc in enumerate(each)}}) for i, each in enumerate(lists)
-    ]
-    ranks = [{doc: n for n, doc in enumerate(each, 1)} for each in lists]
-    n = len(lists[-1])
-    for weights in (None, [float(chance.randint(1, 4)) for _ in lists]):
-        candidates = align_results(runs, 30)
-        if weights is None:
-            values = methods.ibc(candidates, seed, "authors")
-        else:
-            values = methods.wibc(candidates, weights, seed, "authors")
-        found = pairs_of(candidates, values)
-        for doc, middle in library(ranks, weights).items():
-            base = (n - middle) / n
-            assert base - 1e-9 <= found["T", doc] <= base + 0.4 / n + 1e-9, (doc, weights)
 
 
 def test_rbc_is_least_squares_on_relevant_or_not() -> None:

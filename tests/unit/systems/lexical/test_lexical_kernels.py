@@ -69,15 +69,6 @@ def same(found: tuple[Best, Best]) -> None:
 
 
 @pytest.mark.slow
-def test_the_first_1000_of_a_thousand_queries() -> None:
-    rng = np.random.default_rng(1)
-    index, place = made(rng, 40_000, 300), rng.permutation(40_000)
-    for number in range(1000):
-        query, k = asked(rng, 300), (1, 10, 100, 1000)[number % 4]
-        same(both(partial(index.best, query, place, k)))
-
-
-@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**32),
     documents=st.sampled_from((1, 7, 8, 9, 100, 8191, 8192, 8193, 30_000)),
@@ -206,21 +197,6 @@ def test_blanks_are_those_of_split() -> None:
     every += [letters[at : at + 300] for at in range(near, len(letters), 300)]
     fast, slow = both(lambda: [Numbering(view).take(every)[1].tolist()])
     assert fast == slow == [[len(each.split()) for each in every]]
-
-
-@pytest.mark.parametrize("size", [1, 100, 5000])
-def test_many_units(size: int) -> None:
-    view = text.configured({"name": "whitespace", "lower": False})
-    rng = random.Random(size)
-    texts = [" ".join(str(rng.randrange(10**6)) for _ in range(size)) for _ in range(20_000 // size + 3)]
-
-    def made() -> object:
-        numbering = Numbering(view)
-        parts = [numbering.take(texts[at : at + 7])[0].tolist() for at in range(0, len(texts), 7)]
-        return parts, list(numbering.words)
-
-    fast, slow = both(made)
-    assert fast == slow
 
 
 @pytest.mark.slow
