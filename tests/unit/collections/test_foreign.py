@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from case_tables import DATA, literals
-from process_tools import same_paths
 from refusals import refusal as message
 
 from harness.collections.collection import Collection
@@ -113,21 +111,6 @@ def test_nothing_is_imported_before_something_is_read(theirs: Callable[..., Coll
     assert MODULE not in sys.modules
     with pytest.raises(HarnessError, match="RuntimeError"):
         next(iter(corpus))
-
-
-@pytest.mark.slow
-def test_the_digest_of_a_corpus_is_of_its_readers_code_too(theirs: Callable[..., Collection]) -> None:
-    """As processes of their own compute it: one goes on with the code that it has read."""
-
-    def digest(text: str) -> str:
-        theirs(text=text)
-        program = "from harness.collections.corpora import load_corpus; print(load_corpus('theirs').digest())"
-        done = subprocess.run([sys.executable, "-c", program], env=same_paths(), capture_output=True, check=True)
-        return done.stdout.decode()
-
-    first, same, other = digest(""), digest(""), digest("depth = 3\n")
-    assert len(first) == 65
-    assert first == same != other
 
 
 def test_a_reader_that_is_not_installed_has_no_digest(theirs: Callable[..., Collection], tmp_path: Path) -> None:

@@ -54,27 +54,6 @@ def test_signatures(rows: Mapping[str, Mapping[str, str]], name: str, signature:
     assert rows[name]["signature"] == signature
 
 
-def test_doc_strings(rows: Mapping[str, Mapping[str, str]]) -> None:
-    said = {name: row["doc"] for name, row in rows.items() if row["doc"]}
-    assert said == {
-        "Product": "A set with a product.",
-        "Product.prod": "The product of two elements.",
-        "Summed": "A set with a sum.",
-        "Product.Alike": "Two elements that\ncommute; see `Product.prod`.",
-        "Product.RespectsProduct": "A map that respects products.",
-        "Product.RespectsProduct.map_prod": "The product of images is\n  the image of the product.",
-        "Product.SumsAlike.map_add": "Sums alike stay so. theorem in_a_string : True",
-        "Product.chosen": "With a variable that only the proof of a definition names.",
-        "Shapes.Plane.Point": "A point of the plane.",
-        "Shapes.Plane.Point.x": "First coordinate.",
-        "Shapes.Plane.Point.y": "Second coordinate.",
-        "Shapes.Plane.Colour": "Three colours, one with a shade.",
-        "Shapes.Plane.Colour.blue": "The last.",
-        "Shapes.shadeOf": "The shade of a colour.",
-        "Shapes.of_set": "Added later.",
-    }
-
-
 def test_to_additive_says_what_it_is_made_from(rows: Mapping[str, Mapping[str, str]]) -> None:
     made = {name: row["generated"] for name, row in rows.items() if row["generated"]}
     assert made == {
@@ -205,11 +184,6 @@ def test_a_file_that_is_cut(copied: Path, source: str, fault: str) -> None:
         list(corpus_of(copied))
     (line,) = caught.value.lines
     assert line.startswith(f"{path}{fault}")
-
-
-def test_a_mark_of_byte_order_hides_no_declaration(copied: Path) -> None:
-    (copied / "Mini" / "Data" / "Marked.lean").write_bytes(b"\xef\xbb\xbftheorem marked : True := trivial\r\n")
-    assert "marked" in set(corpus_of(copied).ids())
 
 
 @pytest.mark.parametrize("end", ["(", "(b", "(b :", "(b : Nat", "[", "⦃", "b (", "deriving", "/-- of b -/", "private"])

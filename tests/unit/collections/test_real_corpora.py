@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import gzip
-import lzma
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -11,9 +9,6 @@ from xml.sax.saxutils import escape, quoteattr
 import pytest
 from case_tables import literals
 from corpora_tools import corpus, mathml, message, span
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis_tools import examples
 
 from harness.collections.corpora import corpus_reader
 from harness.collections.corpus import Corpus, Document
@@ -322,14 +317,6 @@ def test_the_score_of_an_answer_is_kept_as_it_stands(tmp_path: Path) -> None:
     assert [document.columns for document in made] == [{"score": "50"}, {"score": "-3"}, {"score": ""}]
 
 
-def test_posts_keep_the_html_of_an_answer_as_it_stands(tmp_path: Path) -> None:
-    body = f"<p>as {span('x &lt; y', '3')}\n &amp; <b>bold</b></p>\n\n<hr />"
-    made = posts_file(tmp_path / "Posts.xml", QUESTION, post(Id="9", PostTypeId="2", ParentId="5", Body=body))
-    (document,) = replace(made, keep=("html",))
-    assert document.columns == {"html": body}
-    assert document.body == "as x < y & bold"
-
-
 @pytest.mark.parametrize("keep", [(), ("accepted",), ("question_id",), ("accepted", "question_id"), ("question",)])
 def test_only_what_is_kept_of_a_question_waits(
     keep: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -362,16 +349,7 @@ def test_an_accepted_answer_that_is_no_id(tmp_path: Path) -> None:
     assert len(list(made)) == 1  # nobody asked for it
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
-def test_packed_posts(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
-    made = posts_file(tmp_path / "Posts.xml", QUESTION, ANSWER)
-    expected = list(made)
-    made.path.write_bytes(pack(made.path.read_bytes()))
-    assert list(made) == expected
-
-
 BOMB = '<!DOCTYPE posts [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>\n<posts>\n  <row Id="&b;"/></posts>'
-OUTSIDE = '<!DOCTYPE posts SYSTEM "file:///etc/passwd">\n<posts/>'
 
 
 @pytest.mark.parametrize(
@@ -408,23 +386,6 @@ def test_posts_cut_short_at_any_place_are_a_fault(tmp_path: Path) -> None:
         assert message(lambda: list(made)).startswith(f"{made.path}:")
 
 
-TEXT = st.text("ab<> é∑😀", max_size=4)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(
-    st.dictionaries(
-        st.integers(1, 60), st.builds(Question, TEXT, TEXT, st.sampled_from(("", "7")), TEXT | st.just("long" * 999))
-    )
-)
-def test_questions_are_found_again(questions: dict[int, Question]) -> None:
-    kept = Questions()
-    for number, question in questions.items():
-        kept.add(number, question)
-    kept.close()
-    assert {number: kept.get(number) for number in range(62)} == {n: questions.get(n) for n in range(62)}
-
-
 def test_rows_are_given_while_the_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(posts_module, "BLOCK", 64)
     path = tmp_path / "Posts.xml"
@@ -446,6 +407,3 @@ def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     made = posts_file(tmp_path / "Posts.xml", QUESTION, ANSWER)
     expected = "temporary file of titles: cannot be written: No space left on device"
     assert message(lambda: list(made)) == expected
-
-
-# --- formulas of ARQMath-1 and NTCIR-12 ---
