@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 
 from harness.collections.corpora import load_corpus
 from harness.collections.files import local
@@ -249,23 +250,7 @@ def judged() -> frozenset[str]:
 
 
 @pytest.mark.parametrize(
-    ("source", "language", "english", "lost", "changed", "damaged"),
-    [
-        ("crossmath-2024-04-25", "eng", 244, 0, 0, 0),
-        ("crossmath-2024-04-25", "ces", 205, 1, 30, 13),
-        ("crossmath-2024-04-25", "hrv", 0, 362, 167, 112),
-        ("crossmath-2024-04-25", "spa", 0, 11, 109, 45),
-        ("crossmath-2024-04-25", "pes", 0, 128, 311, 144),
-        ("crossmath-2024-04-25", "hin", 0, 235, 289, 89),
-        ("crossmath-2024-04-25", "npi", 0, 208, 313, 90),
-        ("crossmath-revised", "eng", 244, 0, 0, 0),
-        ("crossmath-revised", "ces", 0, 29, 150, 86),
-        ("crossmath-revised", "hrv", 0, 362, 167, 112),
-        ("crossmath-revised", "spa", 0, 11, 109, 45),
-        ("crossmath-revised", "pes", 0, 128, 311, 144),
-        ("crossmath-revised", "hin", 0, 235, 289, 89),
-        ("crossmath-revised", "npi", 0, 208, 313, 90),
-    ],
+    ("source", "language", "english", "lost", "changed", "damaged"), literals("collections/crossmath_translations")
 )
 def test_translations(source: str, language: str, english: int, lost: int, changed: int, damaged: int) -> None:
     found = check_translation(language, language, translated(source, language), translated(source, "eng"), judged())

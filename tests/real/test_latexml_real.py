@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 
 from bench.formulas import official_pairs, truth
 from harness.formulas.mathml.latexml import convert, missing, read_latexml
@@ -59,26 +60,7 @@ def test_endless_formulas_are_ended() -> None:
     assert tangent_string(read_latexml(found[4], "opt").tree) == "[V!𝑦]"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        r"\input{%s}",
-        r"\input %s ",
-        r"\csname input\endcsname{%s}",
-        r"\csname @@input\endcsname %s ",
-        r"\csname inp\expandafter\endcsname\csname ut\endcsname{%s}",
-        r"\begin{input}{%s}\end{input}",
-        r"\include{%s}",
-        r"\openin5=%s \read5 to\x \x",
-        r"\csname openin\endcsname5=%s \csname read\endcsname5 to\x \x",
-        r"\makeatletter\@input{%s}",
-        r"\InputIfFileExists{%s}{}{}",
-        r"^^5cinput{%s}",
-        r"\usepackage{listings}\lstinputlisting{%s}",
-        r"\csname usepackage\endcsname{verbatim}\verbatiminput{%s}",
-        r"\bibliography{%s}",
-    ],
-)
+@pytest.mark.parametrize(("command",), literals("formulas/latexml_reading_commands"))
 def test_files_are_not_read(tmp_path: Path, command: str) -> None:
     for name in ("s.tex", "s.sty", "s.sty.ltxml", "s.bbl"):
         (tmp_path / name).write_text("q+31415", encoding="utf-8")

@@ -133,36 +133,7 @@ def test_shards_are_one_part_and_none_may_be_missing(tmp_path: Path) -> None:
         data.files()
 
 
-@pytest.mark.parametrize(
-    ("names", "split", "fault"),
-    [
-        (
-            ["queries.jsonl", "qrels/test.tsv"],
-            "test",
-            "s: no corpus; expected corpus.jsonl, or one of the other forms of BEIR's sets",
-        ),
-        (
-            ["corpus.jsonl", "qrels/test.tsv"],
-            "test",
-            "s: no queries; expected queries.jsonl, or one of the other forms of BEIR's sets",
-        ),
-        (
-            ["corpus.jsonl", "queries.jsonl"],
-            "dev",
-            "s: no qrels; expected qrels/dev.tsv, or one of the other forms of BEIR's sets",
-        ),
-        (
-            ["corpus.jsonl", "queries.jsonl", "qrels/dev.tsv", "qrels/train.tsv"],
-            "test",
-            "s: qrels: no split 'test'; there are: dev, train",
-        ),
-        (
-            ["corpus/a.parquet", "corpus/b.parquet", "queries.jsonl", "qrels/test.tsv"],
-            "test",
-            "s: corpus: no split 'test'; there are: a, b",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("names", "split", "fault"), literals("collections/beir_missing_parts"))
 def test_what_is_not_there(names: list[str], split: str, fault: str) -> None:
     with pytest.raises(HarnessError) as raised:
         find_beir_files(names, "s", split)

@@ -69,19 +69,13 @@ def test_a_collection_of_the_users(make: Callable[..., Path], tmp_path: Path) ->
 EDITION = {"title": "x", "qrels": {"file": "QRELS"}, "topics": 2, "judgments": 3}
 
 
-@pytest.mark.parametrize(
-    ("changed", "fault"),
-    literals("collections/collections_faults_of_a_configuration"),
-)
+@pytest.mark.parametrize(("changed", "fault"), literals("collections/collections_faults_of_a_configuration"))
 def test_faults_of_a_configuration(make: Callable[..., Path], changed: Mapping[str, object], fault: str) -> None:
     path = make(**changed)
     assert messages(lambda: load_collection("mine")).startswith(f"{path}: {fault}".replace("PATH", str(path)))
 
 
-@pytest.mark.parametrize(
-    ("changed", "fault"),
-    literals("collections/collections_faults_of_topics"),
-)
+@pytest.mark.parametrize(("changed", "fault"), literals("collections/collections_faults_of_topics"))
 def test_faults_of_topics(make: Callable[..., Path], tmp_path: Path, changed: Mapping[str, object], fault: str) -> None:
     path = make(**changed)
     expected = fault.replace("PATH", str(path)).replace("QRELS", str(tmp_path / "qrels.txt"))
@@ -192,10 +186,7 @@ def keys_of(tmp_path: Path, name: str, data: str | bytes) -> dict[str, str]:
     return read_keys(path, "id", "visual")
 
 
-@pytest.mark.parametrize(
-    ("name", "data"),
-    literals("collections/collections_keys_are_read"),
-)
+@pytest.mark.parametrize(("name", "data"), literals("collections/collections_keys_are_read"))
 def test_keys_are_read(tmp_path: Path, name: str, data: str | bytes) -> None:
     assert keys_of(tmp_path, name, data) == {"1": "7", "2": "8"}
 

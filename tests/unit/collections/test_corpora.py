@@ -79,10 +79,7 @@ def test_markup_of_posts(markup: str, text: str, formulas: list[Formula], nested
     assert (found.text, list(found.formulas), found.nested) == (text, formulas, nested)
 
 
-@pytest.mark.parametrize(
-    ("latex", "expected"),
-    literals("collections/corpora_line_breaks_in_latex_are_undone"),
-)
+@pytest.mark.parametrize(("latex", "expected"), literals("collections/corpora_line_breaks_in_latex_are_undone"))
 def test_line_breaks_in_latex_are_undone(latex: str, expected: str) -> None:
     assert unwrapped(latex) == expected
 
@@ -100,10 +97,7 @@ def test_hostile_markup_takes_no_time(start: str, part: str, times: int) -> None
 LATEX = st.text(st.sampled_from("ab<>=/ \\{}^_&;#$'\"pinbr\n"), max_size=40)
 
 
-@pytest.mark.parametrize(
-    ("given", "latex"),
-    literals("collections/corpora_entities_in_latex"),
-)
+@pytest.mark.parametrize(("given", "latex"), literals("collections/corpora_entities_in_latex"))
 def test_entities_in_latex(given: str, latex: str) -> None:
     assert repair_entities(given) == latex
     # In a post, and in the MathML of a page.
@@ -258,10 +252,7 @@ HEAD = "name: mine\ntitle: t\nlicence: l\n"
 FOLDER = f"{{repository: a/b, commit: '{'0' * 40}', path: p, files: 2, sha256: '{'1' * 64}', licence: l}}"
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    literals("collections/corpora_faults_of_a_configuration"),
-)
+@pytest.mark.parametrize(("text", "fault"), literals("collections/corpora_faults_of_a_configuration"))
 def test_faults_of_a_configuration(conf: Conf, text: str, fault: str) -> None:
     path = conf("corpus", "mine", HEAD + text)
     assert message(lambda: load_corpus("mine")) == f"{path}: {fault}"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from case_tables import literals
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -359,18 +360,7 @@ def test_labels_of_trec_in_a_topic(tmp_path: Path) -> None:
 # ---- TREC's documents -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("<DOC>\n<TEXT>\nx\n</TEXT>\n</DOC>\n", ":1: the document that begins here has no <DOCNO>"),
-        ("<DOC>\n<DOCNO>d1</DOCNO>\n<DOC>\n", ":1: <DOC> has no </DOC> before the next one on line 3"),
-        ("<DOC>\n<DOCNO>d1</DOCNO>\n", ":1: <DOC> has no </DOC>"),
-        ("\n</DOC>\n", ":2: </DOC> without <DOC>"),
-        ("stray\n", ":1: text outside of <DOC> and </DOC>: 'stray'"),
-        ("\n", ": holds no documents"),
-        ("<DOC>\n<DOCNO>d 1</DOCNO>\n</DOC>\n", ":1: document id 'd 1' is empty or holds blanks"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), literals("collections/trec_document_faults"))
 def test_faults_of_trec_documents(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "documents.trec").write_text(text, encoding="utf-8")
     with pytest.raises(HarnessError) as caught:

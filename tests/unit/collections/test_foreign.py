@@ -156,10 +156,7 @@ def test_what_names_no_function(theirs: Callable[..., Collection], name: str) ->
     assert f"reader {name!r} is unknown; " in message(lambda: load_corpus("theirs"))
 
 
-@pytest.mark.parametrize(
-    ("body", "fault"),
-    literals("collections/foreign_wrong_topics"),
-)
+@pytest.mark.parametrize(("body", "fault"), literals("collections/foreign_wrong_topics"))
 def test_wrong_topics(theirs: Callable[..., Collection], body: str, fault: str) -> None:
     collection = theirs(topics="own", text=f"def own(data, path, language):\n    {body}\n")
     path = Path(collection.where).parent / "t.txt"

@@ -46,10 +46,7 @@ def test_names_kinds_lines_references(rows: Mapping[str, Mapping[str, str]]) -> 
     assert found == listed
 
 
-@pytest.mark.parametrize(
-    ("name", "signature"),
-    literals("collections/lean_signatures"),
-)
+@pytest.mark.parametrize(("name", "signature"), literals("collections/lean_signatures"))
 def test_signatures(rows: Mapping[str, Mapping[str, str]], name: str, signature: str) -> None:
     assert rows[name]["signature"] == signature
 
@@ -165,18 +162,7 @@ def test_an_end_that_fits_nothing_is_counted(ends: str, left: dict[str, int]) ->
     assert ([one.name for one in found], counted) == (["a"], left)
 
 
-@pytest.mark.parametrize(
-    ("source", "fault"),
-    [
-        ('def b := s!"{x', ":1: the string that begins here has no end"),
-        ('\ndef b := s!"{\n/- x}"', ":3: the comment that begins here has no end"),
-        ("def a := 1\n\n/- begun\n/- inner -/\ntheorem", ":3: the comment that begins here has no end (-/)"),
-        ("/-- doc\n", ":1: the comment that begins here has no end (-/)"),
-        ('def a := 1\ndef b := "x\n', ":2: the string that begins here has no end"),
-        ('def a := 1\ndef b := r#"x"\ntheorem c', ":2: the string that begins here has no end"),
-        ("def a := 1\n-- b\rdef c := 1\n", ":2: a carriage return without a line feed"),
-    ],
-)
+@pytest.mark.parametrize(("source", "fault"), literals("collections/lean_cut_files"))
 def test_a_file_that_is_cut(copied: Path, source: str, fault: str) -> None:
     path = copied / "Mini" / "Data" / "Cut.lean"
     path.write_bytes(source.encode())

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
@@ -12,10 +10,8 @@ from corpora_tools import corpus, mathml, message, span
 
 from harness.collections.corpora import corpus_reader
 from harness.collections.corpus import Corpus, Document
-from harness.collections.readers import arqmath as posts_module
-from harness.collections.readers.arqmath import Question, Questions, arqmath_rows, check_arqmath_file
+from harness.collections.readers.arqmath import check_arqmath_file
 from harness.data.topics import Formula
-from harness.errors import FormatError
 
 # --- pages of Math Stack Exchange ---
 
@@ -317,25 +313,6 @@ def test_the_score_of_an_answer_is_kept_as_it_stands(tmp_path: Path) -> None:
     assert [document.columns for document in made] == [{"score": "50"}, {"score": "-3"}, {"score": ""}]
 
 
-@pytest.mark.parametrize("keep", [(), ("accepted",), ("question_id",), ("accepted", "question_id"), ("question",)])
-def test_only_what_is_kept_of_a_question_waits(
-    keep: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waiting: list[Question] = []
-    add = Questions.add
-
-    def noted(self: Questions, number: int, question: Question) -> None:
-        waiting.append(question)
-        add(self, number, question)
-
-    monkeypatch.setattr(Questions, "add", noted)
-    made = replace(posts_file(tmp_path / "Posts.xml", ASKED, *ANSWERS[:2]), keep=keep)
-    assert [tuple(document.columns) for document in made] == [keep, keep]
-    (question,) = waiting
-    assert bool(question.body) == ("question" in keep)
-    assert question.accepted == ("9" if "accepted" in keep else "")
-
-
 def test_a_column_that_posts_do_not_have(tmp_path: Path) -> None:
     made = replace(posts_file(tmp_path / "Posts.xml", ASKED, ANSWER), keep=("question", "acepted"))
     assert message(lambda: list(made)) == "corpus c: keep: 'acepted' is unknown; did you mean 'accepted'?"
@@ -384,18 +361,6 @@ def test_posts_cut_short_at_any_place_are_a_fault(tmp_path: Path) -> None:
     for end in range(0, len(whole) - 2, 7):
         made.path.write_bytes(whole[:end])
         assert message(lambda: list(made)).startswith(f"{made.path}:")
-
-
-def test_rows_are_given_while_the_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posts_module, "BLOCK", 64)
-    path = tmp_path / "Posts.xml"
-    path.write_text(
-        "<posts>\n" + "".join(post(Id=str(n), PostTypeId="1", Title="t" * 50) for n in range(50)) + "broken"
-    )
-    given_rows: Iterator[tuple[int, dict[str, str]]] = arqmath_rows(path)
-    assert [(line, row["Id"]) for line, row in islice(given_rows, 40)] == [(n + 2, str(n)) for n in range(40)]
-    with pytest.raises(FormatError):
-        list(given_rows)
 
 
 def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -191,10 +191,7 @@ def test_chapters_are_split_and_learning_sees_no_test_chapter(write: Write) -> N
     assert "edition 'trian' is unknown; did you mean 'train'?" in said
 
 
-@pytest.mark.parametrize(
-    ("files", "said"),
-    literals("collections/stacks_faults_are_one_line"),
-)  # fmt: skip
+@pytest.mark.parametrize(("files", "said"), literals("collections/stacks_faults_are_one_line"))
 def test_faults_are_one_line(write: Write, files: dict[str, str], said: str) -> None:
     folder = write(**files)
     assert said in message(lambda: read_topics(folder, "stacks-proofs"))
@@ -217,18 +214,7 @@ def test_files_and_folders_are_told_apart(write: Write) -> None:
     assert "'keep': 'proofs'" in message(lambda: list(unknown))
 
 
-@pytest.mark.parametrize(
-    ("latex", "text"),
-    [
-        (r"""\v{C}ech, \v Cech, Poincar\'e, \`a, \"o, \c{c}, na\"{\i}ve""", "Čech, Čech, Poincaré, à, ö, ç, naïve"),
-        (r"50\% of $a\%b$~and ``this''", r'50% of $a\%b$ and "this"'),
-        (r"\begin{align*} a & = b \\ & = c \end{align*}.", r"$$\begin{align*} a & = b \\ & = c \end{align*}$$."),
-        (r"see \href{https://x.y}{there}\footnote{A {\bf bold} $x$.}", "see there (A bold $x$.)"),
-        (r"(see Lemma \ref{a} (\ref{b})) $x \text{ by \ref{c}}$", r"(see Lemma) $x \text{ by }$"),
-        (r"\medskip\noindent {\it A} \emph{b}\\ c\ d", "A b c d"),
-        (r"\[ x \label{z} \] \( y \) $$$$", "$$x$$ $y$"),
-    ],
-)
+@pytest.mark.parametrize(("latex", "text"), literals("collections/stacks_prose"))
 def test_prose(latex: str, text: str) -> None:
     assert latex_to_text(latex) == text
 

@@ -22,15 +22,6 @@ Conf = Callable[[str, str, str], Path]
 REGISTERED = [name for name in config.names("system") if "state" in config.load("system", name)[0]]
 
 
-def test_there_are_systems_of_each_state() -> None:
-    kinds = {name: checks.state(config.load("system", name)[0]["state"], name)[0] for name in REGISTERED}
-    assert len(kinds) == 7
-    assert set(kinds.values()) == {"not implemented", "blocked"}
-    # Only what nobody can have: commercial services.
-    assert {name for name, kind in kinds.items() if kind == "blocked"} == {"moogle", "satpute-gpt4-dpr"}
-    assert {"mathdowers-latex", "tancft-mathamr"} <= {name for name, kind in kinds.items() if kind == "not implemented"}
-
-
 @pytest.mark.parametrize(
     "name", ["mathamr-plus", "mathamr-plus-experiments", "mathamr", "qq-amr", "qa-amr", "qq-qa-amr"]
 )

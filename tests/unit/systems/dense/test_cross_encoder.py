@@ -127,18 +127,6 @@ def test_tiers(tmp_path: Path, folder: Path) -> None:
         assert sorted(run.to_dict()[topic].values()) == list(range(1, len(docs) + 1))
 
 
-def test_documents_of_equal_text_tie(tmp_path: Path, folder: Path) -> None:
-    same = {**BODIES, "d02": BODIES["d01"], "d29": BODIES["d01"]}
-    first = run_file(tmp_path)
-    texts = corpus(tmp_path, same)
-    scores = CrossEncoder("mine", str(folder), first=first, k=30)(request(tmp_path, corpus=texts)).to_dict()["T1"]
-    assert scores["d01"] == scores["d02"] == scores["d29"]
-    tiers = CrossEncoder("mine", str(folder), first=first, tiers=[4, 30])(request(tmp_path, corpus=texts)).to_dict()[
-        "T1"
-    ]
-    assert tiers["d01"] == tiers["d02"] > tiers["d29"]
-
-
 def test_ties_of_the_first_ranking_are_as_trec_eval_has_them(tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "ties.run"
     path.write_text("".join(f"T3 Q0 d{n:02} 1 0.5 ties\n" for n in range(6)))

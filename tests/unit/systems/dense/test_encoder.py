@@ -99,20 +99,6 @@ def test_the_last_piece_of_padded_texts_is_not_padding(bert: Path) -> None:
         np.testing.assert_allclose(row, token_vectors(bert, text, LENGTH)[-1], atol=1e-5)
 
 
-def test_an_end_token_is_put_once_behind_each_text(folders: Path) -> None:
-    # This tokenizer ends texts by itself, so that nothing is to be added.
-    plain = save(folders / "ends", "roberta")
-    some = texts(6, 30)
-    with_eos = encoder.load(str(plain), EncoderSettings(eos=True, pooling="last", normalise=False)).encode(some)
-    expected = [
-        token_vectors(plain, text, LENGTH - 1)[-1]
-        if len(text.split()) + 2 > LENGTH
-        else token_vectors(plain, text, LENGTH)[-1]
-        for text in some
-    ]
-    np.testing.assert_allclose(with_eos, expected, atol=1e-5)
-
-
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_a_decoder_is_pooled_at_the_end_token_that_is_put_behind_each_text(tmp_path: Path, side: str) -> None:
     import torch
@@ -312,17 +298,6 @@ def test_16_bits_are_near(prompted: Path, plain: np.ndarray[Any, Any], precision
     assert half.dtype == np.float32
     np.testing.assert_allclose(half, plain, atol=within)
     assert not np.array_equal(half, plain)
-
-
-@pytest.mark.heavy
-def test_several_devices_give_the_same_vectors(prompted: Path, plain: np.ndarray[Any, Any]) -> None:
-    loaded = encoder.load(str(prompted), EncoderSettings(devices=("cpu", "cpu")))
-    found = loaded.encoded(SOME, "document")
-    np.testing.assert_allclose(found.vectors, plain, atol=1e-6)
-    assert found.cut.tolist() == [False, False, True, False]
-    np.testing.assert_allclose(
-        loaded.encode(SOME, "query"), encoder.load(str(prompted)).encode(SOME, "query"), atol=1e-6
-    )
 
 
 def test_a_run_says_what_its_variant_changes(tmp_path: Path, prompted: Path) -> None:

@@ -60,16 +60,6 @@ def test_reference(lengths: list[int], counts: list[int], seed: int, product: in
     assert np.array_equal(scores == -np.inf, np.tile(np.array(lengths) == 0, (len(asked), 1)))
 
 
-def test_fewer_bits() -> None:
-    vectors = documents([3, 1, 0, 16, 5] * 10, dimensions=32)
-    small = replace(vectors, values=vectors.values.astype(np.float16))
-    small.check()
-    query = queries([6], dimensions=32)[0].values
-    exact = reference(query, vectors)
-    there = exact > -np.inf
-    assert 1e-5 < np.abs(maxsim.maxsim(query, small)[there] - exact[there]).max() <= 6 * 2**-11 + 1e-6
-
-
 # ---- the order of hits ------------------------------------------------------------------------------------------
 
 
@@ -83,20 +73,6 @@ def test_top_as_the_protocol_sorts(values: list[float], k: int) -> None:
     expected = sorted_rows(scores, vectors, k)  # type: ignore[arg-type]
     assert hits.rows.tolist() == expected
     assert np.array_equal(hits.scores, scores[expected])
-
-
-def test_duplicates_tie_by_id() -> None:
-    generator = np.random.default_rng(5)
-    values = [unit(generator, length, 32) for length in (9, 4, 4, 1)]
-    order = [0, 1, 2, 3] * 50  # each document fifty times, at every place of a block
-    vectors = stack((f"x{n:03d}", values[which], 0) for n, which in enumerate(order))
-    asked = queries([3, 4, 7, 1, 8], dimensions=32)
-    for strategy in STRATEGIES:
-        for hits in search_vectors(asked, vectors, strategy, k=200):
-            assert len(hits.rows) == 200
-            for which in range(4):
-                rows = [row for row in hits.rows.tolist() if row % 4 == which]
-                assert rows == sorted(rows, reverse=True)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -291,17 +290,3 @@ def test_excluded_documents_leave_no_gaps_among_the_candidates_of_an_index(two: 
     same(found, nearest(queries, two[:1], k=20, out=lambda number: out[number]))
     assert [hits.rows.size for hits in found] == [min(20, 400 - int(row.sum())) for row in out]
     assert index.asked == [20 + min(gone, 20)]
-
-
-def test_an_index_of_documents_of_one_vector_is_one_file(two: list[Vectors], tmp_path: Path) -> None:
-    pytest.importorskip("faiss", reason="faiss is not installed")
-    queries = unit(np.random.default_rng(6), 3, DIMENSIONS)
-    for vectors in two:
-        made = ann.faiss_index(vectors)
-        made.save(tmp_path)
-        assert [path.name for path in tmp_path.iterdir()] == ["every.faiss"]
-        loaded = ann.Faiss.load(tmp_path, vectors)
-        best = nearest(queries, [vectors], k=400)
-        for index in (made, loaded):
-            near = index.documents(queries, 400, 4000)
-            assert [set(row[row >= 0].tolist()) for row in near] == [set(hits.rows.tolist()) for hits in best]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +16,6 @@ from tuning_tools import COMMON, KINDS, WORDS, courses, one_thread, sentence_tra
 
 from harness.errors import HarnessError
 from harness.systems.dense import encoder, models
-from harness.systems.dense.engines import EncoderSettings
 from harness.systems.dense.training.data import Examples
 
 __all__ = ["courses", "one_thread"]  # fixtures
@@ -83,11 +80,6 @@ def made(folder: Path, kind: str = "cross", dropout: float = 0.1, family: str = 
     tuning = settings(kind, **changes)
     examples = of_kind(kind, pairs(tuning.epochs))
     return trainer.learner(kind, models.find_model(str(where)), examples, tuning, "cpu")
-
-
-def scores_of(learner: Learner) -> Any:  # noqa: ANN401
-    learner.model.eval()
-    return learner.scores(np.arange(36))
 
 
 def silent(line: str) -> None:
@@ -306,23 +298,6 @@ def test_a_saved_bi_encoder_is_loaded_by_its_library_and_scores_the_same(tmp_pat
     assert np.allclose((asked * answers).sum(1), expected, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_a_bi_encoder_learns_with_the_prompts_that_it_is_read_with(tmp_path: Path) -> None:
-    folder = sentence_transformer(tmp_path / "base")
-    prompts = {"prompts": {"query": "what is ", "passage": "see ", "other": "the "}, "default_prompt_name": "other"}
-    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts), encoding="utf-8")
-    learner = trainer.learner("bi", models.find_model(str(folder)), of_kind("bi", pairs()), settings("bi"), "cpu")
-    examples = learner.examples
-    with torch.no_grad():
-        expected = scores_of(learner)
-    learner.save(tmp_path / "saved")
-    for place in (folder, tmp_path / "saved"):
-        read = encoder.load(str(place), EncoderSettings(length=32))
-        queries = read.encode([examples.texts[i] for i in examples.query], "query")
-        documents = read.encode([examples.texts[i] for i in examples.document])
-        assert np.allclose((queries * documents).sum(1), expected, atol=1e-5)
-
-
 def test_pairs_of_one_question_do_not_validate_among_themselves(tmp_path: Path) -> None:
     learner = made(tmp_path, "bi", 0.0, batch=4)
     examples, batch = learner.examples, 4
@@ -337,17 +312,6 @@ def test_pairs_of_one_question_do_not_validate_among_themselves(tmp_path: Path) 
     assert learner.validating().tolist() == mixed.tolist()
     alone = sum(len(set(query[mixed[begin : begin + batch]])) == 1 for begin in range(0, 24, batch))
     assert alone == 0
-
-
-def test_bfloat16_is_used_where_it_is_asked_for(tmp_path: Path) -> None:
-    numbers = np.arange(24)
-    full, half = (made(tmp_path, dropout=0.0, autocast=autocast) for autocast in (False, True))
-    with torch.no_grad():
-        first, second = full.scores(numbers), half.scores(numbers)
-    assert not np.array_equal(first, second)
-    assert np.allclose(first, second, atol=0.05)
-    assert next(half.model.parameters()).dtype == torch.float32
-    assert math.isfinite(half.learn(numbers))
 
 
 def test_models_that_cannot_be_tuned_are_one_line(tmp_path: Path) -> None:

@@ -46,20 +46,6 @@ def faiss() -> Any:  # noqa: ANN401
     return pytest.importorskip("faiss", reason="faiss is not installed")
 
 
-@pytest.mark.usefixtures("faiss")
-def test_a_wide_search_of_the_graph_finds_the_nearest(corpus: Vectors, asked: list[VectorQuery]) -> None:
-    index = adapters.faiss_index(corpus)
-    near = index.vectors(asked[0].values, 5, 4000)
-    best = np.argsort(-(asked[0].values @ corpus.values.T), axis=1)[:, :5]
-    assert np.array_equal(near, best)
-    far = index.documents(asked[0].values, 400, 4000)
-    assert far.shape == (16, 400)
-    held = int((corpus.document >= 0).sum())
-    assert (far[:, :held] >= 0).all()
-    assert (far[:, held:] == -1).all()
-    assert sorted(far[0, :held].tolist()) == np.flatnonzero(corpus.document >= 0).tolist()
-
-
 @pytest.mark.slow
 def test_graph_of_neighbours_is_the_same_every_time(corpus: Vectors, faiss: Any, tmp_path: Path) -> None:  # noqa: ANN401
     threads = faiss.omp_get_max_threads()

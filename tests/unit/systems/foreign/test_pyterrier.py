@@ -110,21 +110,6 @@ def test_a_retriever_gets_topics_as_pyterrier_names_them(tmp_path: Path, made: M
 
 
 @needs
-def test_a_retriever_with_a_pool_and_without_a_corpus(tmp_path: Path, made: Make) -> None:
-    module = made(FIXED)
-    system, topics = PyTerrier(f"{module}:fixed"), topics_of(T1="a", T2="b", T3="c")
-    pool = {"T1": frozenset({"d2", "d9"}), "T2": frozenset({"d1"})}
-    corpus = corpus_of(tmp_path, {"d1": "a", "d2": "b", "d9": "c"})
-    assert ranked(system, topics, corpus, tmp_path, pool) | {"T3": {}} == {
-        "T1": {"d2": 1.0},
-        "T2": {"d1": 2.0},
-        "T3": {},
-    }
-    assert seen(module)[0]["qid"] == ["T1", "T2"]  # a topic without documents is not asked
-    assert ranked(system, topics_of(T1="a"), None, tmp_path) == {"T1": {"d1": 2.0, "d2": 1.0}}
-
-
-@needs
 def test_its_index_is_built_once_from_the_documents(tmp_path: Path, made: Make) -> None:
     module = made(
         """

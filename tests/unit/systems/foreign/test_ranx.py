@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,14 +17,11 @@ import pytest
 from lexical_tools import message, topics_of
 
 from harness.data.trec import Qrels, Run
-from harness.io import config
-from harness.store import code
 from harness.store.cost import measuring
 from harness.systems.base import MARK, Request
-from harness.systems.build import build_system, load_system
 from harness.systems.foreign import ranx as adapter
 from harness.systems.foreign import ranx_process
-from harness.systems.foreign.ranx import METHODS, NORMS, FusionRanx
+from harness.systems.foreign.ranx import METHODS, FusionRanx
 from harness.systems.fusion import candidates, methods
 from harness.systems.fusion.candidates import fuse
 
@@ -135,21 +131,6 @@ def test_rankings_are_ours_where_both_have_a_method(monkeypatch: pytest.MonkeyPa
         assert ours.doc.tolist() == theirs.doc.tolist(), (method, norm)
 
 
-@needs
-@pytest.mark.slow
-def test_every_method_and_norm_of_ranx_is_offered() -> None:
-    switches = {"fusion": ("fusion_switch", METHODS), "normalization": ("norm_switch", NORMS)}
-    for package, (function, offered) in switches.items():
-        spec = importlib.util.find_spec("ranx")
-        assert spec is not None
-        assert spec.submodule_search_locations
-        text = (Path(spec.submodule_search_locations[0]) / package / "__init__.py").read_text()
-        names = set(re.findall(r'"([\w-]+)"', text[text.index(f"def {function}") :].partition(":")[2]))
-        assert {name for name in names if "_" not in name or package == "fusion"} - {"min-max"} == set(offered) - {
-            "min-max"
-        }
-
-
 # ---- the adapter ----------------------------------------------------------------------------------------------------
 
 
@@ -210,23 +191,6 @@ def test_training_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = Qrels.from_dict("q", {"L9": {"d1": 1}})
     said = message(lambda: fusion(Request(topics_of(T1="t"), None, tmp_path, training=other)))
     assert said == "fusion: none of the training judgments' topics is answered by the training runs"
-
-
-@pytest.mark.slow
-def test_systems_are_run_first_and_versions_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from harness.collections.corpora import load_corpus
-    from harness.collections.load import load_collection
-
-    in_this_process(monkeypatch)
-    mapping = config.load("system", "fusion-ranx")[0] | {"runs": ["overlap", "shuffle"]}
-    built = build_system(mapping, "system")
-    topics, corpus = load_collection("mini-task1").topics(), load_corpus("mini-answers")
-    run = built(Request(topics, corpus, tmp_path))
-    parts = [load_system(name)(Request(topics, corpus, tmp_path)) for name in ("overlap", "shuffle")]
-    assert run.to_dict() == fuse(parts, partial(methods.combsum, normalization="none"), "x").to_dict()
-    assert built.libraries() == ("ranx", "numba")
-    if importlib.util.find_spec("ranx") is not None:
-        assert {"ranx", "numba"} <= code.depends(["harness.systems.foreign.ranx"])[1].keys()
 
 
 def test_a_process_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

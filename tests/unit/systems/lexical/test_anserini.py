@@ -17,7 +17,6 @@ from harness.cli import findings
 from harness.data.topics import Topic, Topics
 from harness.store import artefacts
 from harness.systems.base import Request
-from harness.systems.build import load_system
 from harness.systems.lexical import anserini, runtime
 from harness.systems.lexical.anserini import Anserini
 from harness.systems.lexical.runtime import GET_JAR, GET_JAVA, JavaRuntime
@@ -308,16 +307,6 @@ def test_what_is_asked_and_what_is_read(fake: Make, tmp_path: Path) -> None:
     assert re.search("-threads 1 -bm25 -bm25.k1", calls(engine)[1])
 
 
-def test_topics_wait_when_there_are_too_many_hits(fake: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    engine = fake()
-    monkeypatch.setattr(anserini, "MOST_HITS", 20)
-    queries = {f"T{n}": "a" for n in range(5)}
-    ranked = anserini.search(engine, tmp_path, queries, tokens=True, hits=10, k1=1, b=0)
-    assert list(ranked) == list(queries)
-    assert len(calls(engine)) == 3
-    assert len(anserini.search(engine, tmp_path, queries, tokens=True, hits=100, k1=1, b=0)) == 5
-
-
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
@@ -357,17 +346,6 @@ def test_plain_text_is_joined_from_the_fields(fake: Make, tmp_path: Path) -> Non
     wrong = system_of(engine, view=None, document={"extr": 1})
     said = message(lambda: found(wrong, topics_of(T="a"), corpus, tmp_path))
     assert said == "corpus c: no document has the field 'extr'; did you mean 'extra'?"
-
-
-def test_shipped_configurations_agree_with_bm25_where_they_should() -> None:
-    ours, theirs, lucene = (load_system(name).system for name in ("bm25", "anserini-latex", "anserini-bm25"))
-    assert isinstance(ours, BM25)
-    assert isinstance(theirs, Anserini)
-    assert isinstance(lucene, Anserini)
-    for name in ("view", "query", "document", "k1", "b", "depth"):
-        assert getattr(ours, name) == getattr(theirs, name), name
-    assert lucene.view is None
-    assert (lucene.k1, lucene.b) == (0.9, 0.4)
 
 
 # ---- the real one

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from case_tables import literals
 from hypothesis import given
 from mathamr_tools import POST, graphs
 from mathamr_world import THEMES, Words, World, parser, row, rows, topics, world
@@ -25,7 +26,7 @@ from harness.systems.dense import encoder, models
 from harness.systems.dense.engines import EncodedTexts, Matrix, TextEncoder
 from harness.systems.dense.models import AvailableModel
 from harness.systems.mathamr.graphs import parsers
-from harness.systems.mathamr.graphs.graph import FORMULA, OPT, ROOT, SLT, TEXT, Graph, restrict_graph
+from harness.systems.mathamr.graphs.graph import TEXT, Graph, restrict_graph
 from harness.systems.mathamr.linearised import Linearised, linearise, linearise_formula
 
 __all__ = ["world"]
@@ -66,25 +67,7 @@ def test_a_post_by_hand() -> None:
     assert linearise(restrict_graph(POST, "none")) == "solve-01 add-02 twice"
 
 
-@pytest.mark.parametrize(
-    ("label", "kind", "token"),
-    [
-        ("V!x", OPT, "x"),
-        ("N!3.14", SLT, "3.14"),
-        ("O!SUP", OPT, "SUP"),
-        ("O!!", OPT, "!"),  # the factorial
-        ("V!", SLT, "V!"),
-        ("!", SLT, "!"),
-        ("+", SLT, "+"),
-        ("VV!x", SLT, "VV!x"),
-        ("V!x", TEXT, "V!x"),  # a word may be written so
-        ("𝑐", TEXT, "c"),
-        ("V!𝑐", OPT, "c"),
-        (ROOT, TEXT, ""),
-        (ROOT, OPT, ROOT),
-        ("FORMULA_3", FORMULA, ""),
-    ],
-)
+@pytest.mark.parametrize(("label", "kind", "token"), literals("systems/mathamr_tokens"))
 def test_kinds_of_labels_are_stripped(label: str, kind: int, token: str) -> None:
     assert linearise(Graph((label,), bytes([kind]), (), 0, (), ())) == token
 

@@ -64,16 +64,6 @@ def test_recall_of_approximate_search_stands_in_the_side_file_and_in_the_report(
     assert "recall" in meters[0].phases
 
 
-def test_exact_search_and_a_pool_have_no_recall(place: Place) -> None:
-    pytest.importorskip("faiss", reason="faiss-cpu is not installed (extra ann)")
-    pool = {"T1": frozenset({"A2.0"})}
-    with measuring() as meter:
-        place.run()
-        place.run(precision="approximate", pool=pool)
-    assert not [name for name in meter.notes if name.startswith("recall")]
-    assert "recall" not in meter.phases
-
-
 def test_the_graph_of_neighbours_is_part_of_the_index(place: Place) -> None:
     """Whether it was made for this run or before; the vectors lie beside it."""
     pytest.importorskip("faiss", reason="faiss-cpu is not installed (extra ann)")

@@ -197,17 +197,6 @@ def test_judgments_and_columns_matter_under_the_same_names(place: Place) -> None
     assert place.system().reads() == before
 
 
-def test_vectors_of_other_columns_are_others(place: Place, counted: Counter[str]) -> None:
-    place.run()
-    before = counted["encoded"]
-    other = Corpus("qa", "", "", place.corpus.sources, (("id", "id"), ("question", "body")), ("question",))
-    assert other.digest() == place.corpus.digest()
-    place.run(corpus=other)
-    assert counted["encoded"] - before == 24 + 3
-    assert len(kept("mathamr-model")) == 1
-    assert len(kept("mathamr-vectors")) == 2
-
-
 @pytest.mark.parametrize("part", ["model", "vectors"])
 def test_what_is_kept_does_not_depend_on_the_code_of_search(part: str) -> None:
     parts = "harness.systems.mathamr"
@@ -317,14 +306,6 @@ def test_a_pool_of_formulas(place: Place, formulas: Corpus) -> None:
     assert set(found.to_dict()["F1"]) == {"A3.0-1", "A3.1-2"}
     assert found.context is not None
     assert dict(zip(found.doc.tolist(), found.context.tolist(), strict=True)) == {b"A3.0-1": b"Q3", b"A3.1-2": b"A3.1"}
-
-
-def test_formulas_of_questions_in_another_column(place: Place, formulas: Corpus) -> None:
-    renamed = [{("problem" if key == "question" else key): value for key, value in d.items()} for d in rows()]
-    place.world.corpus("qp", renamed, keep="[problem, question_id]")
-    asked = Topics((asking("F1", "the $p^2 + 1$", "p^2 + 1", "q1"),))
-    found = place.run(asked, formulas, task="formulas", posts="qp", pairs={"qp": "problem"})
-    assert "A3.0-1" in found.to_dict()["F1"]
 
 
 # ---- with spaCy -----------------------------------------------------------------------------------------------------

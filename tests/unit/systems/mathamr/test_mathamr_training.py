@@ -66,22 +66,6 @@ def test_split_by_question_is_a_partition_and_depends_on_the_seed() -> None:
     assert held.query.tolist() != training.split(pairs, 0.25, 2)[1].query.tolist()
 
 
-def test_a_group_in_two_chapters_is_not_on_both_sides() -> None:
-    """Pairs 0 to 3 are of one chapter, 4 to 7 of another; 3 and 4 have the same question."""
-    group = np.array([0, 1, 2, 3, 3, 5, 6, 7])
-    pairs = training.QuestionAnswerPairs(np.arange(8), np.arange(8) + 8, group, np.repeat([0, 1], 4))
-    halves = []
-    for seed in range(8):
-        train, held = training.split(pairs, 0.5, seed)
-        assert not set(train.group.tolist()) & set(held.group.tolist())
-        halves.append((train.query.tolist(), held.query.tolist()))
-    first, second = [0, 1, 2, 3], [4, 5, 6, 7]
-    assert sorted({tuple(map(tuple, half)) for half in halves}) == [
-        (tuple(first), tuple(second[1:])),
-        (tuple(second), tuple(first[:-1])),
-    ]
-
-
 def test_other_answers_and_duplicates_are_no_negatives() -> None:
     # Pairs 0 and 1 are of one question, pair 2 has the document of pair 0, pair 3 the query graph of pair 2.
     pairs = training.QuestionAnswerPairs(

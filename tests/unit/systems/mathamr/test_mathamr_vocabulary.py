@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 from hypothesis import given
 from hypothesis import strategies as st
 from mathamr_tools import POST, graphs, text_graph
@@ -29,34 +30,7 @@ from harness.systems.mathamr.encoder.vocabulary import (
 from harness.systems.mathamr.graphs.graph import FORMULA, OPT, SLT, TEXT, Graph
 
 
-@pytest.mark.parametrize(
-    ("label", "kind", "expected"),
-    [
-        ("equations", TEXT, "equat"),
-        ("solve-01", TEXT, "solve-01"),
-        ("have-rel-role-91", TEXT, "have-rel-role-91"),
-        ("self-adjointness", TEXT, "self-adjoint"),
-        ("ﬁelds", TEXT, "field"),  # a ligature
-        ("𝑐", TEXT, "c"),
-        ("V!𝑥", OPT, "V!x"),
-        ("F!sines", OPT, "F!sines"),  # words of the text are stemmed, names of operators are not
-        ('"Alice"', TEXT, "Alice"),
-        ('"', TEXT, '"'),
-        ("https://example.org/a?b", TEXT, "URL"),
-        ('"WWW.example.org"', TEXT, "URL"),
-        ("T!http://x", SLT, "URL"),
-        ("FORMULA_12", FORMULA, "FORMULA"),
-        ("FORMULA_12", TEXT, "FORMULA"),
-        ("1990", TEXT, "1990"),
-        ("½", TEXT, "1⁄2"),
-        ("-", TEXT, "-"),
-        ("", TEXT, ""),
-        ("URL", TEXT, "url"),  # a word, not the special
-        ("MASK", OPT, "mask"),
-        ("[UNKNUM_INT]", TEXT, "[unknum_int]"),
-        ("FORMULA", TEXT, "formula"),
-    ],
-)
+@pytest.mark.parametrize(("label", "kind", "expected"), literals("systems/mathamr_labels"))
 def test_a_label_becomes_its_type(label: str, kind: int, expected: str) -> None:
     assert normalise(label, kind) == expected
 

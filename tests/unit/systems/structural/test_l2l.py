@@ -116,12 +116,3 @@ def test_a_run(latex_corpus: Corpus, tmp_path: Path) -> None:
         assert sum(score == 1 for score in docs.values()) == 1
     assert set(list(run["Ta"])[:3]) == {"a", "b", "e"}
     assert found(L2L(), topics, latex_corpus, tmp_path) == run
-
-
-def test_the_score_is_the_mean_of_the_similarities(latex_corpus: Corpus, tmp_path: Path) -> None:
-    topics = formula_topics(A=[LATEX["e"]])
-    alone = [
-        found(L2L(weights={part: 2}), topics, latex_corpus, tmp_path)["A"] for part in ("paths", "sequence", "symbols")
-    ]
-    for doc, score in found(L2L(), topics, latex_corpus, tmp_path)["A"].items():
-        assert score == pytest.approx(sum(run.get(doc, 0) for run in alone) / 3, abs=1e-6)

@@ -27,8 +27,6 @@ from harness.formulas.trees.tree import Tree, parse_tangent
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas, paths
-from harness.systems.structural import index as structural
-from harness.systems.structural.index import RANGE, PathIndex
 from harness.systems.structural.tree import FormulaQuery, Structural, parts
 
 WHOLE = 1 << 40  # a budget that reads every list
@@ -105,44 +103,6 @@ def test_the_order_of_ordered_arguments_counts() -> None:
     found = parts(FormulaQuery(query, index), np.arange(2), 0.3)
     assert (found.structure.tolist(), found.symbols.tolist()) == ([1, 1], [1, 0])
     assert found.overlap[1] < found.overlap[0]
-
-
-# ---- the index -----------------------------------------------------------------------------------------------------
-
-
-def lists(index: PathIndex) -> dict[int, list[tuple[int, int]]]:
-    """Path -> tree and count."""
-    which, tree, count = index.read(np.arange(len(index.path)))
-    out: dict[int, list[tuple[int, int]]] = {}
-    for entry in zip(index.path[which].tolist(), tree.tolist(), count.tolist(), strict=True):
-        out.setdefault(entry[0], []).append(entry[1:])
-    return out
-
-
-@given(
-    st.lists(
-        st.dictionaries(st.integers(0, 2**28 - 1), st.integers(1, 99) | st.integers(1, 2**17), min_size=1, max_size=9),
-        min_size=1,
-    )
-)
-def test_lists_of_trees_come_back_from_their_blocks(entries: list[dict[int, int]]) -> None:
-    wanted = [sorted(each.items()) for each in entries]
-    flat = [pair for each in wanted for pair in each]
-    tree, count = np.array([t for t, _ in flat], np.uint32), np.array([c for _, c in flat], np.uint32)
-    end = np.cumsum([len(each) for each in wanted])
-    at, sizes, postings = structural.encoded(tree, count, end)
-    frequent = np.flatnonzero(count > 15)
-    nothing = forest.pack([parse_tangent("[V!x]")])
-    numbers = np.arange(len(wanted))
-    blocks, of_block = np.searchsorted(at, end), (tree[at] // RANGE).astype(np.uint16)
-    some = np.zeros(1, np.float32)
-    index = PathIndex(
-        nothing, 0, numbers.astype(np.uint64), end, blocks, of_block, sizes, postings, frequent, count[frequent], some
-    )
-    assert list(lists(index).values()) == wanted
-    order = numbers[::-1]  # lists are read in any order
-    which, trees, _ = index.read(order)
-    assert [trees[which == n].tolist() for n in numbers] == [[t for t, _ in wanted[m]] for m in order]
 
 
 # ---- formulas of corpora and topics --------------------------------------------------------------------------------
