@@ -11,7 +11,6 @@ import yaml
 
 from harness.collections.load import load_collection
 from harness.data.trec import read_run
-from harness.errors import HarnessError
 from harness.papers.paper import load_paper
 from harness.papers.reproduce import recompute_paper
 from harness.papers.user_runs import bring
@@ -73,26 +72,3 @@ def test_a_made_up_run_of_mathamr_plus_differs(tmp_path: Path, table: str, row: 
     assert {v.verdict for v in changed} <= {"differs", "close", "exact"}
     assert [(v.cell.table, v.n) for v in changed] == [(table, 78)] * 4 + [("appendix C.1.1", 1)] * (cells - 4)
     assert found.count("needs") + found.count("blocked") == len(paper.cells) - cells
-
-
-def test_formulas_are_scored_by_a_map_of_keys(tmp_path: Path) -> None:
-    paper = load_paper("mathamr-plus")
-    judged = load_collection("arqmath-3-task2").qrels().to_dict()
-    lines = [f"{t} Q0 f{d} {n} {99 - n} x\n" for t, docs in judged.items() for n, d in enumerate(sorted(docs)[:20], 1)]
-    (tmp_path / "x.run").write_text("".join(lines))
-    keys = "".join(f"f{doc}\t{doc}\n" for doc in sorted({doc for docs in judged.values() for doc in docs}))
-    (tmp_path / "keys.tsv").write_text(f"formula\tvisual\n{keys}")
-    row = next(cell.system for cell in paper.cells if cell.table == "4.21")
-    content = {
-        "tables": {"4.21": {row: {"arqmath-3": "x.run"}}},
-        "keys": {"file": "keys.tsv", "id_column": "formula", "key_column": "visual"},
-    }
-    (tmp_path / "map.yaml").write_text(yaml.safe_dump({"tables": content["tables"]}))
-    with pytest.raises(HarnessError, match=r"map\.yaml: key 'keys' is missing: protocol arqmath-task2"):
-        bring(paper, tmp_path, None)
-    (tmp_path / "map.yaml").write_text(yaml.safe_dump(content))
-    found = recompute_paper(paper, brought=bring(paper, tmp_path, None))
-    (scores,) = found.scores.values()
-    assert scores.protocol.name == "arqmath-task2"
-    assert scores.counts["results without judgment"] == 0
-    assert {v.verdict for v in found.verdicts if v.value is not None} == {"differs"}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
+from refusals import refusal
 
-from harness.errors import HarnessError
 from harness.papers.paper import load_paper
 from harness.papers.report.paper import paper_report
 from harness.papers.reproduce import recompute_paper
@@ -14,14 +13,8 @@ from harness.render.model import Table
 from harness.render.write import Report
 from harness.store.provenance import provenance
 
+message = refusal
 Tiny = Callable[..., str]
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def report_of(key: str) -> Report:

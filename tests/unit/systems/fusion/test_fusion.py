@@ -248,12 +248,6 @@ def test_trec_eval_sees_the_order_that_is_meant(values: list[list[float]]) -> No
 # Against a plain reference, on random runs
 
 
-def documents() -> st.SearchStrategy[Scores]:
-    ids = st.sampled_from([f"d{n}" for n in range(8)])
-    values = st.integers(-40, 40).map(lambda n: n / 8)
-    return st.dictionaries(st.sampled_from(["T1", "T2", "T3"]), st.dictionaries(ids, values, min_size=1), min_size=1)
-
-
 SYMMETRIC: Mapping[str, candidates.Score] = {
     "rrf": methods.rrf,
     "ibc": methods.ibc,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import pytest
@@ -65,27 +64,6 @@ def test_wibc_adds_weights_up_in_the_order_of_the_systems() -> None:
     assert 1 / 3 <= scores("wibc", runs, weights=weights)["Z"] <= 1 / 3 + tie
     # Y has ranks 2, 3, 3: authors 2.5 or so: the mean of ranks 3 and 3.
     assert scores("wibc", runs, weights=weights, variant="authors")["Y"] <= tie
-
-
-def library(runs: Sequence[Mapping[str, int]], weights: Sequence[float] | None) -> dict[str, float]:
-    """The median that decides, as the authors' library defines it, document by document."""
-    found = {}
-    for doc in sorted({doc for run in runs for doc in run}):
-        ranks = [run[doc] for run in runs if doc in run]
-        if weights is None:
-            found[doc] = float(median(ranks))
-            continue
-        having = [weight for run, weight in zip(runs, weights, strict=True) if doc in run]
-        total, so_far = sum(having), 0.0
-        for i, weight in enumerate(having):
-            so_far += weight
-            if so_far == total / 2 and i + 1 < len(ranks):
-                found[doc] = (ranks[i] + ranks[i + 1]) / 2
-                break
-            if so_far > total / 2:
-                found[doc] = float(ranks[i])
-                break
-    return found
 
 
 def test_rbc_is_least_squares_on_relevant_or_not() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,10 +16,8 @@ from structural_tools import indexed, repeating_trees, sums
 
 from harness.collections.corpus import Document
 from harness.data.topics import Formula
-from harness.formulas.opt.read import read_latex
 from harness.formulas.trees import forest
-from harness.formulas.trees.reading import ERROR
-from harness.formulas.trees.tree import parse_tangent, tangent_string
+from harness.formulas.trees.tree import parse_tangent
 from harness.io import kernels
 from harness.systems.structural import formulas
 from harness.systems.structural import index as index_of_paths
@@ -76,23 +73,6 @@ def test_every_limit_gives_the_same_formulas(seed: int, posts: bool) -> None:
     assert all(each == written[0] for each in written)
     assert known.ids.tolist() == [document.id.encode() for document in documents]
     assert (known.posts is not None) == posts
-    numbers: dict[str, int] = {}
-    expected: dict[int, list[int]] = {}
-    reasons: Counter[str] = Counter()
-    for row, document in enumerate(documents):
-        found = known.tree[known.start[row] : known.start[row + 1]].tolist()
-        for number, formula in zip(found, document.formulas, strict=True):
-            reading = read_latex(formula.latex)
-            alone = reading.tree.labels == (ERROR,)
-            reasons[reading.reason or (formulas.ALONE if alone else "")] += 1
-            assert number == (-1 if alone else numbers.setdefault(tangent_string(reading.tree), len(numbers)))
-            if not alone:
-                expected.setdefault(number, []).append(row)
-    assert [tangent_string(each) for each in known.trees] == list(numbers)
-    assert known.counts.read == reasons.pop("", 0)
-    assert known.counts.failed == reasons
-    for number in range(len(known.trees)):
-        assert known.document[known.first[number] : known.first[number + 1]].tolist() == expected[number]
 
 
 @given(seed=st.integers(0, 10**6), height=st.integers(0, 3))

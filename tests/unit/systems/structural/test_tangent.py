@@ -134,19 +134,6 @@ def test_common_subtree_by_hand(one: str, other: str, credit: str, paired: str) 
     assert shared(one, other, float(credit)) == pytest.approx(share)
 
 
-def largest(one: Tree, other: Tree) -> int:
-    """The largest common part where every edge stands once, by trying all pairs of tops."""
-    mine, theirs = children(one), children(other)
-
-    def size(a: int, b: int) -> int:
-        if one.labels[a] != other.labels[b]:
-            return 0
-        by_edge = {other.edges[child]: child for child in theirs[b]}
-        return 1 + sum(size(child, by_edge[one.edges[child]]) for child in mine[a] if one.edges[child] in by_edge)
-
-    return max(size(a, b) for a in range(len(one)) for b in range(len(other)))
-
-
 def test_many_trees_are_aligned_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     some = operator_trees(20, seed=4)
     packed = forest.pack(some)

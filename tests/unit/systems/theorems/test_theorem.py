@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 from lexical_tools import found, message, rows_corpus, topics_of
 
 from harness.collections.corpora import load_corpus
@@ -219,7 +218,3 @@ def test_damaged_mentions_in_the_store_are_counted_anew(tmp_path: Path, capsys: 
     (kept / "mentions.npy").write_bytes(b"damaged")
     assert mentions_of(corpus, "signature").tolist() == before
     assert capsys.readouterr().err == f"{kept}: damaged: 'mentions.npy' differs from what was written; rebuilding it\n"
-
-
-PART = st.sampled_from(["Set", "Ring", "open", "add", "mul_comm", "x"])
-NAME = st.lists(PART, min_size=1, max_size=3).map(".".join)
