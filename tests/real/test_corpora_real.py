@@ -104,27 +104,6 @@ def test_judged_answers_among_the_pages(
 # --- formulas ---
 
 
-@pytest.mark.heavy
-def test_formulas_of_the_pages() -> None:
-    corpus = load_corpus("mse-formulas")
-    assert corpus.remarks() == {
-        "formulas": 67_597,
-        "formulas with repaired entities": 2329,
-        "formulas without LaTeX": 25,
-        "formulas without a visual id": 102,
-        "formulas without an id (left out)": 218,
-        "repeats in another post": 7,
-        "repeats of formulas (the first is kept)": 5146,
-        "repeats with other LaTeX or visual id": 3,
-    }
-    answers = ids("mse-pages")
-    documents = list(corpus)
-    assert len(documents) == len({d.id for d in documents}) == 67_597 - 218 - 5146
-    in_answers = Counter(d.columns["post"] in answers for d in documents)
-    assert (in_answers[True], in_answers[False]) == (41_231, 21_002)
-    assert not any("&lt;" in d.formulas[0].latex for d in documents)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("collection", "present", "topics", "graded", "binary"),

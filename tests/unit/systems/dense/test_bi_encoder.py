@@ -233,23 +233,3 @@ def test_vectors_stand_beside_their_ids() -> None:
     again = vectors.made(lambda: pytest.fail("asked for texts"), counted(calls), {"x": 1})
     assert (len(calls), again.folder, again.cut) == (3, made.folder, made.cut)
     assert [artefact.kind for artefact in artefacts.artefacts()] == ["vectors"]
-
-
-@pytest.mark.slow
-def test_topics_are_encoded_once(tmp_path: Path, folder: Path) -> None:
-    """A second system with the same encoder, such as a part of a fusion, finds their vectors."""
-
-    def kept() -> int:
-        return sum(found.kind == "query-vectors" for found in artefacts.artefacts())
-
-    corpus = corpus_of(tmp_path, rows())
-    first = run(corpus, tmp_path, folder)
-    assert kept() == 1
-    again = run(corpus, tmp_path / "elsewhere", folder, depth=5)
-    assert kept() == 1
-    for topic, ranked in again.to_dict().items():
-        assert ranked.items() <= first.to_dict()[topic].items()
-    for keys in ({"query": ["title"]}, {"prefixes": {"query": "w9 "}}, {"topics": Topics(TOPICS.topics[:2])}):
-        count = kept()
-        run(corpus, tmp_path, folder, **keys)
-        assert kept() == count + 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -197,31 +196,3 @@ def test_blanks_are_those_of_split() -> None:
     every += [letters[at : at + 300] for at in range(near, len(letters), 300)]
     fast, slow = both(lambda: [Numbering(view).take(every)[1].tolist()])
     assert fast == slow == [[len(each.split()) for each in every]]
-
-
-@pytest.mark.slow
-@given(
-    texts=st.lists(st.tuples(st.text(max_size=20), st.text(max_size=20)), min_size=1, max_size=9), some=st.booleans()
-)
-@settings(max_examples=50, deadline=None)
-def test_files_of_several_fields(texts: list[tuple[str, str]], some: bool) -> None:
-    view = text.configured({"name": "whitespace"})
-
-    def made() -> object:
-        with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-            if some:
-                patch.setattr(tokens, "_BATCH", 10)
-            folder = Path(name)
-            corpus = field_corpus(folder, *({"title": a, "body": f"{b} x"} for a, b in texts))
-            (folder / "t").mkdir()
-            tokens.write_tokens(corpus, ["body", "title"], view, folder / "t")
-            known = tokens.CorpusTokens.load(folder / "t")
-            words = [
-                [[known.words[n] for n in field.token[a:z]] for a, z in pairwise(field.start)]
-                for field in known.fields.values()
-            ]
-            return words, {path.name: path.read_bytes() for path in (folder / "t").iterdir()}
-
-    fast, slow = both(made)
-    assert fast == slow
-    assert fast[0] == [[view(f"{b} x") for _, b in texts], [view(a) for a, _ in texts]]
