@@ -1,4 +1,4 @@
-"""A lab of real runs: eight of ARQMath-1's as eight teams, Linked MSE as the baseline; public, then private."""
+"""A private lab of real runs: eight of ARQMath-1's as eight teams, Linked MSE as the baseline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeated ids are found in small and in large corpora, and memory for ids stays small."""
+"""Repeated ids are found in small and in large corpora."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of translation models: identity, damage, and the shapes of the published checkpoints."""
+"""Files of translation models: identity and damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all trainings share: learning rates, seeds, and checkpoints on a disk that is full."""
+"""What all trainings share: learning rates, seeds and checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses of fine-tuning: values by hand, and those of sentence-transformers."""
+"""Losses of fine-tuning: values by hand."""
 
 from __future__ import annotations
 

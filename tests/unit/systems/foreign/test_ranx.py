@@ -1,4 +1,4 @@
-"""ranx's fusion: all methods, ties, agreement with ours, tuning, and what is refused."""
+"""ranx's fusion: ties, agreement with ours, tuning, and what is refused."""
 
 from __future__ import annotations
 

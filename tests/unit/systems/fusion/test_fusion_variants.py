@@ -1,4 +1,4 @@
-"""The variants of MIRMU's fusion: the paper's formula, and what the authors' library computes."""
+"""The variants of MIRMU's fusion: the paper's formula, and that of the authors' library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AMR in Penman notation, and the parsers' loaders, against the package `penman`."""
+"""AMR in Penman notation by hand, and the parsers' loaders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MathAMR+ as a run producer: wrong keys, broken posts and damaged models are one clear line, and the rest goes on."""
+"""MathAMR+ as a run producer: what it lacks is one clear line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The map from posts to graphs: failures, being stopped, being taken up again; and spaCy's dependency graphs."""
+"""The map from posts to graphs: failures, workers; and spaCy's dependency graphs."""
 
 from __future__ import annotations
 

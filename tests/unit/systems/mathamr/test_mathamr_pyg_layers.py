@@ -1,4 +1,4 @@
-"""MathAMR+ on PyTorch Geometric's layers: the same values and gradients, weights that can be exchanged."""
+"""MathAMR+ on PyTorch Geometric's layers: the same values and gradients."""
 
 from __future__ import annotations
 

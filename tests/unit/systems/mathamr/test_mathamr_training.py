@@ -1,4 +1,4 @@
-"""Training: the split, negatives, exact resumption after a kill, and checkpoints that do not fit."""
+"""Training: the split, negatives, ranks by hand, and checkpoints that do not fit."""
 
 from __future__ import annotations
 

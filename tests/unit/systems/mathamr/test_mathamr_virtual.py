@@ -1,4 +1,4 @@
-"""Virtual nodes of MathAMR+: a post by hand, what must hold for all posts, and what is refused."""
+"""Virtual nodes of MathAMR+: posts by hand, and what is refused."""
 
 from __future__ import annotations
 

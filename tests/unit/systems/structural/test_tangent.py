@@ -1,4 +1,4 @@
-"""Tangent: tuples counted at once for many trees, the largest common subtree, and what the ranking must keep to."""
+"""Tangent: tuples counted at once for many trees, common subtrees by hand, and runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tangent-S: the three values by hand and by a plain implementation, the combination of both trees, the ranking."""
+"""Tangent-S: the three values by hand, the combination of both trees, the ranking."""
 
 from __future__ import annotations
 
