@@ -216,6 +216,10 @@ def test_no_topic_with_a_graph_is_one_line(world: World, tmp_path: Path) -> None
     assert refusal(lambda: run(corpus, tmp_path, "", "")) == "system lin: no document was found for any topic"
 
 
+def test_without_a_corpus(tmp_path: Path) -> None:
+    refuses("lin", lambda: Linearised("lin")(Request(topics("x"), None, tmp_path)))
+
+
 def test_parsers_by_name() -> None:
     assert refusal(lambda: parsers.load("dependancy")) == "key 'parser' is 'dependancy'; did you mean 'dependency'?"
     assert refusal(lambda: parsers.load("amrlib")).startswith("key 'parser' is 'amrlib', expected amrlib:FOLDER")

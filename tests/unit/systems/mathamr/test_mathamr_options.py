@@ -159,17 +159,17 @@ def test_types_of_nodes_begin_as_their_word_pieces(monkeypatch: pytest.MonkeyPat
         options.token_embeddings(vocabulary, "any", 4)
 
 
+@pytest.mark.parametrize("how", BROKEN)
 def test_models_whose_tokenizers_cannot_be_used_are_found_before_graphs_are_made(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: str, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All ways in which a tokenizer breaks are cases of `test_tuned.py`."""
     pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed (extra sentences)")
     folder = str(save(tmp_path / "model"))
     options.check_models(folder, folder, 32)
     with pytest.raises(HarnessError, match=r"key 'tokens': model .* has 32 dimensions, and the key 'model.dim' is 33"):
         options.check_models(folder, None, 33)
     monkeypatch.setattr(data, "pair_graphs", lambda *_: pytest.fail("it makes graphs"))
-    damage, said = next(iter(BROKEN.values()))
+    damage, said = BROKEN[how]
     damage(Path(folder))
     for keys in ({"tokens": folder}, {"teacher": folder, "training": SHORT | {"distil": 0.5}}):
         assert said in refusal(lambda: place.run(**keys))  # noqa: B023

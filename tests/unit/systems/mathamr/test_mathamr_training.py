@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from harness.systems.mathamr.encoder.pack import Pack, encode_posts
 from harness.systems.mathamr.encoder.settings import GraphEncoderSettings
 from harness.systems.mathamr.encoder.vocabulary import NodeVocabulary
 from harness.systems.mathamr.graphs.graph import TEXT, Graph
+from harness.systems.mathamr.training.memory import freed_memory_kept
 from harness.systems.mathamr.training.schedule import Schedule
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
@@ -140,3 +142,9 @@ def test_encoding_halves_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.M
     )
     with pytest.raises(HarnessError, match="out of memory while encoding a graph of 7 nodes"):
         training.encode(model, made.pack, numbers, made.settings)
+
+
+def test_allocators_other_than_that_of_glibc_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    with freed_memory_kept():
+        pass
