@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,12 @@ import pytest
 from lexical_tools import corpus_of, message, topics_of
 from structural_tools import encode, formula_topics, posts_corpus
 
-from harness.collections.corpus import Document
+from harness.collections.corpus import Corpus, Document
 from harness.formulas.mathml import latexml
 from harness.formulas.mathml.latexml import Markup
 from harness.formulas.trees.reading import ParseCounts
 from harness.formulas.trees.tree import tangent_string
-from harness.store import artefacts
+from harness.store import artefacts, shards
 from harness.systems.base import Request, System
 from harness.systems.structural import formulas
 from harness.systems.structural import tokens as formula_tokens
@@ -66,6 +67,30 @@ def test_a_corpus_is_read_by_latexml(
         )
     assert calls == [["x", "y", "z", "bad"]]
     assert "V!x'" not in [label for tree in formulas.read(corpus, kind).trees for label in tree.labels]
+
+
+@pytest.mark.parametrize("kind", formulas.KINDS)
+def test_an_engine_converts_formulas_to_the_same_files(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also formulas with errors, labels that need escapes, and formulas that return in later groups."""
+    texts = ["x^2", "\\frac{a}{b", "", "a<b & c", '\\text{a "b", [c]}', "x^2", "\\sqrt{x}+é", "x^2"]
+    corpus = posts_corpus(tmp_path, {f"p{n}": [*texts[n % 5 :], f"x_{{{n}}}"] for n in range(20)})
+    made = []
+    for engine in (None, shards.here):
+        monkeypatch.setattr(formulas, "AHEAD", 3)
+        folder = formulas_in(corpus, kind, engine)
+        made.append({path.name: path.read_bytes() for path in folder.iterdir() if path.name != "spec.json"})
+        artefacts.discard(folder)
+    assert made[0] == made[1]
+    assert "counts.json" in made[0]
+
+
+def formulas_in(corpus: Corpus, kind: str, engine: shards.Engine | None) -> Path:
+    with nullcontext() if engine is None else shards.spread_by(engine):
+        formulas.read(corpus, kind)
+    (found,) = artefacts.artefacts()  # and no shards
+    return found.path
 
 
 def test_trees_that_a_corpus_has_are_not_read_from_latex(calls: Calls) -> None:
