@@ -196,3 +196,18 @@ def test_blanks_are_those_of_split() -> None:
     every += [letters[at : at + 300] for at in range(near, len(letters), 300)]
     fast, slow = both(lambda: [Numbering(view).take(every)[1].tolist()])
     assert fast == slow == [[len(each.split()) for each in every]]
+
+
+@pytest.mark.parametrize("size", [1, 5000])
+def test_many_units(size: int) -> None:
+    view = text.configured({"name": "whitespace", "lower": False})
+    rng = random.Random(size)
+    texts = [" ".join(str(rng.randrange(10**6)) for _ in range(size)) for _ in range(20_000 // size + 3)]
+
+    def made() -> object:
+        numbering = Numbering(view)
+        parts = [numbering.take(texts[at : at + 7])[0].tolist() for at in range(0, len(texts), 7)]
+        return parts, list(numbering.words)
+
+    fast, slow = both(made)
+    assert fast == slow
