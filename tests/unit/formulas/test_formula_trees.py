@@ -82,6 +82,8 @@ def test_tuples_by_hand() -> None:
     assert tuples(tree) == [("V!x", "=", "n"), ("=", "V!y", "n"), ("V!x", "V!y", "nn"), ("V!x", "N!2", "a")]
     assert tuples(tree, window=1) == [("V!x", "=", "n"), ("=", "V!y", "n"), ("V!x", "N!2", "a")]
     assert tuples(parse_tangent("[V!x]"), ends=True) == [("V!x", END, "")]
+    assert len(tuples(parse_tangent("[V!a[V!b[V!c[V!d]]]]"), window=2)) == 3 + 2  # one edge apart, and two
+    assert tuples(parse_tangent("[U!plus,0[V!x],1[V!y]]")) == [("U!plus", "V!x", "0"), ("U!plus", "V!y", "0")]
 
 
 def test_f1_of_tuples_by_hand() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,12 @@ from tuning_tools import SUBJECTS, Courses, courses, judged, mapping, settings, 
 from harness.collections.corpora import load_corpus
 from harness.collections.judged_documents import judged as judged_nowhere
 from harness.data.topics import Topic
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.produce import check_untrained
+from harness.experiments.produce import make as produce
+from harness.experiments.task import task
+from harness.systems.base import Request
 from harness.systems.build import BuiltSystem
 from harness.systems.dense.training import data, guard
 from harness.systems.dense.training.data import Examples
@@ -331,3 +337,28 @@ def test_the_edition_that_is_evaluated_is_left_out(both: Courses) -> None:
 def test_what_is_left_out_is_not_trained_on(both: Courses, collections: str, leave_out: str) -> None:
     with pytest.raises(HarnessError, match=f"'leave_out': {collections} is trained on as well"):
         settings(collections=[collections], leave_out=[leave_out])
+
+
+@dataclass
+class Learner:
+    """Ranks the first document for every topic that it is given."""
+
+    left_out: frozenset[str]
+    name: str = "learner"
+
+    def trains_without(self) -> frozenset[str]:
+        return self.left_out
+
+    def __call__(self, request: Request) -> Run:
+        first = next(iter(request.corpus_for(self.name).ids()))
+        return Run.from_dict(self.name, {topic.id: {first: 1.0} for topic in request.topics})
+
+
+def test_it_ranks_the_topics_of_that_edition_alone(both: Courses, tmp_path: Path) -> None:
+    system = Learner(frozenset(["both/e1"]))
+    made = produce(system, task("both", "threads", edition="e1"), runs=tmp_path)
+    assert made.run.topics == ("F0", "F1")
+    with pytest.raises(HarnessError, match="trains on posts without leaving out those judged in both"):
+        produce(system, task("both", "threads", edition="e0"), runs=tmp_path)
+    everything = produce(Learner(frozenset(["both"])), task("both", "threads", edition="e1"), runs=tmp_path)
+    assert len(everything.run.topics) == 6
