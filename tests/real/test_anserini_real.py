@@ -54,13 +54,6 @@ def agreement(a: Rankings, b: Rankings) -> tuple[float, float, float]:
     return float(np.mean(taus)), float(np.mean(overlaps)), max(differences)
 
 
-@pytest.mark.heavy
-def test_all_topics_are_answered_to_the_depth(rankings: Mapping[str, Rankings]) -> None:
-    for ranking in rankings.values():
-        assert len(ranking) == 100
-        assert {len(docs) for docs in ranking.values()} == {1000}
-
-
 def test_rankings_differ_only_by_the_rounded_lengths_of_documents(rankings: Mapping[str, Rankings]) -> None:
     """With exact lengths the order is the same up to the four digits that Anserini gives; else as measured."""
     tau, overlap, difference = agreement(rankings["bm25"], rankings["exact"])

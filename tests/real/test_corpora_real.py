@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter
 from dataclasses import replace
@@ -11,15 +10,13 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 
 from harness.collections.corpora import load_corpus
 from harness.collections.files import local
 from harness.collections.load import load_collection
-from harness.collections.readers.post_html import as_typed
-from harness.data.markup import read_markup, unwrapped
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
-from harness.io import config
 from harness.io.files import read_bytes
 from harness.papers.crossmath.readers import crossmath_tsv
 from harness.papers.crossmath.topic_check import check_translation
@@ -81,60 +78,6 @@ def test_pages_of_math_stack_exchange() -> None:
 
 
 @pytest.mark.slow
-def test_a_page_as_a_document() -> None:
-    by_id = {document.id: document for document in load_corpus("mse-pages")}
-    page = by_id["1907686"]
-    assert page.title == "Show that $9|2^{2n+1}+2^{4n+1}-4$"
-    assert page.tags == ("elementary-number-theory",)
-    assert page.columns["question"].startswith(
-        "Show that $9|2^{2n+1}+2^{4n+1}-4$ ( n is a positive integer): 1-Using induction 2-Don't use induction I have"
-    )
-    assert (page.formulas[0].id, page.formulas[0].visual_id) == ("17685058", "7832839")
-    # No comments.
-    assert "similar questions on MSE" not in " ".join((page.title, page.body, page.columns["question"]))
-
-
-@pytest.mark.heavy
-def test_the_html_of_answers() -> None:
-    pages = replace(load_corpus("mse-pages"), keep=("html",))
-    count = 0
-    for document in pages:
-        text = document.columns["html"]
-        assert text
-        assert not re.search(r"<math|visual_id|alttext|<div|</div", text)
-        # Read as markup it is the answer again, up to the LaTeX, which is here as people type it.
-        found = read_markup(text)
-        body = document.formulas[len(document.formulas) - len(found.formulas) :]
-        assert [formula.id for formula in found.formulas] == [formula.id for formula in body]
-        count += len(found.formulas)
-    assert count == 41_579
-
-
-@pytest.mark.slow
-def test_latex_of_titles_is_what_people_typed() -> None:
-    """The head of a page has the title as it was typed; the formulas of its body are LaTeXML's reading of them."""
-    typed = {}
-    for path in load_corpus("mse-pages").path.iterdir():
-        text = path.read_text(encoding="utf-8")
-        found = re.search(r"<title>(.*?)</title>.*?<h1>(.*?)</h1>", text, re.DOTALL)
-        assert found is not None
-        head, shown = found.groups()
-        pieces = re.findall(r"\$\$(.*?)\$\$|\$(.*?)\$", html.unescape(head))
-        alternatives = re.findall(r'<math alttext="([^"]*)"', shown)
-        if len(pieces) == len(alternatives):
-            question = path.name.partition("_")[0]
-            typed[question] = list(zip(pieces, map(html.unescape, alternatives), strict=True))
-    formulas = [(a or b, latex) for pairs in typed.values() for (a, b), latex in pairs]
-
-    def words(latex: str) -> list[str]:
-        return re.findall(r"[^\W_]+|[^\w\s]|_", latex)
-
-    assert len(formulas) == 1930
-    assert sum(words(original) == words(unwrapped(html.unescape(latex))) for original, latex in formulas) == 1103
-    assert sum(words(original) == words(as_typed(latex)) for original, latex in formulas) == 1556
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("collection", "edition", "present", "pairs", "graded", "binary"),
     [
@@ -159,27 +102,6 @@ def test_judged_answers_among_the_pages(
 
 
 # --- formulas ---
-
-
-@pytest.mark.heavy
-def test_formulas_of_the_pages() -> None:
-    corpus = load_corpus("mse-formulas")
-    assert corpus.remarks() == {
-        "formulas": 67_597,
-        "formulas with repaired entities": 2329,
-        "formulas without LaTeX": 25,
-        "formulas without a visual id": 102,
-        "formulas without an id (left out)": 218,
-        "repeats in another post": 7,
-        "repeats of formulas (the first is kept)": 5146,
-        "repeats with other LaTeX or visual id": 3,
-    }
-    answers = ids("mse-pages")
-    documents = list(corpus)
-    assert len(documents) == len({d.id for d in documents}) == 67_597 - 218 - 5146
-    in_answers = Counter(d.columns["post"] in answers for d in documents)
-    assert (in_answers[True], in_answers[False]) == (41_231, 21_002)
-    assert not any("&lt;" in d.formulas[0].latex for d in documents)
 
 
 @pytest.mark.slow
@@ -307,37 +229,13 @@ def judged() -> frozenset[str]:
 
 
 @pytest.mark.parametrize(
-    ("source", "language", "english", "lost", "changed", "damaged"),
-    [
-        ("crossmath-2024-04-25", "eng", 244, 0, 0, 0),
-        ("crossmath-2024-04-25", "ces", 205, 1, 30, 13),
-        ("crossmath-2024-04-25", "hrv", 0, 362, 167, 112),
-        ("crossmath-2024-04-25", "spa", 0, 11, 109, 45),
-        ("crossmath-2024-04-25", "pes", 0, 128, 311, 144),
-        ("crossmath-2024-04-25", "hin", 0, 235, 289, 89),
-        ("crossmath-2024-04-25", "npi", 0, 208, 313, 90),
-        ("crossmath-revised", "eng", 244, 0, 0, 0),
-        ("crossmath-revised", "ces", 0, 29, 150, 86),
-        ("crossmath-revised", "hrv", 0, 362, 167, 112),
-        ("crossmath-revised", "spa", 0, 11, 109, 45),
-        ("crossmath-revised", "pes", 0, 128, 311, 144),
-        ("crossmath-revised", "hin", 0, 235, 289, 89),
-        ("crossmath-revised", "npi", 0, 208, 313, 90),
-    ],
+    ("source", "language", "english", "lost", "changed", "damaged"), literals("collections/crossmath_translations")
 )
 def test_translations(source: str, language: str, english: int, lost: int, changed: int, damaged: int) -> None:
     found = check_translation(language, language, translated(source, language), translated(source, "eng"), judged())
     assert (len(found.checked), found.missing, found.formulas) == (244, (), 2237)
     assert (len(found.english_bodies), found.lost, found.changed) == (english, lost, changed)
     assert len(found.damaged) == damaged
-
-
-def test_only_czech_was_revised() -> None:
-    first, _ = config.load("source", "crossmath-2024-04-25")
-    revised, _ = config.load("source", "crossmath-revised")
-    assert set(revised["files"]) == {f"datasets/{name}.tsv" for name in LANGUAGES.values()}
-    differ = {path for path, entry in revised["files"].items() if entry != first["files"][path]}
-    assert differ == {"datasets/ces_Latn.tsv"}
 
 
 @pytest.mark.parametrize("name", [*(f"crossmath-{language}" for language in LANGUAGES), "crossmath-ces-paper"])

@@ -14,7 +14,7 @@ from harness.formulas.mathml.read import read_content, read_presentation
 from harness.formulas.slt.read import read_latex
 from harness.formulas.trees import forest
 from harness.formulas.trees.reading import ParseCounts, count
-from harness.formulas.trees.tree import Tree, parse_tangent, tangent_string
+from harness.formulas.trees.tree import Tree, tangent_string
 from harness.formulas.trees.tuples import tuple_f1
 
 pytestmark = pytest.mark.real
@@ -44,15 +44,6 @@ def pages(mirror: Path) -> list[tuple[str, str]]:
             found[match[1]] = (match[2], match[3])
     assert len(wanted) == 67_597
     return [found.get(name, ("", "")) for name in wanted]
-
-
-@pytest.mark.heavy
-def test_tangent_strings_come_back_as_they_were(tangent: dict[str, dict[str, str]]) -> None:
-    strings = [text for columns in tangent.values() for text in columns.values()]
-    assert len(tangent) == 9_350
-    assert [text for text in strings if tangent_string(parse_tangent(text)) != text] == []
-    packed = forest.pack(parse_tangent(text) for text in strings)
-    assert [tangent_string(tree) for tree in packed] == strings
 
 
 @pytest.mark.slow

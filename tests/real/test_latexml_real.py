@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from structural_tools import formula_corpus, formula_topics
+from case_tables import literals
 
 from bench.formulas import official_pairs, truth
-from harness.formulas.mathml.latexml import convert, missing, read_latexml, version
+from harness.formulas.mathml.latexml import convert, missing, read_latexml
 from harness.formulas.trees.tree import tangent_string
-from harness.systems.base import Request
-from harness.systems.structural import formulas
-from harness.systems.structural.tree import Structural
 
 pytestmark = [
     pytest.mark.slow,
@@ -46,31 +43,6 @@ def test_every_line_of_an_alignment_is_kept(environment: str) -> None:
     assert markup.reason == ""
 
 
-@pytest.mark.parametrize("environment", ["aligned", "gathered", "matrix", "cases"])
-def test_environments_within_a_formula_can_begin_it(environment: str) -> None:
-    (markup,) = convert([rf"\begin{{{environment}}} a \\ b \end{{{environment}}}"])
-    assert markup.reason == ""
-    assert {"V!𝑎", "V!𝑏"} <= set(read_latexml(markup, "opt").tree.labels)
-
-
-@pytest.mark.parametrize("kind", formulas.KINDS)
-def test_a_corpus_of_official_formulas(mirror: Path, tmp_path: Path, kind: str) -> None:
-    pairs = [
-        (pair.latex, tree)
-        for pair in official_pairs(mirror, 2022)[150:250]
-        if (tree := truth(pair, kind.upper())) is not None
-    ]
-    corpus = formula_corpus(tmp_path, {f"f{n}": each for n, (each, _) in enumerate(pairs)})
-    known = formulas.read(corpus, kind, "latexml")
-    same = sum(known.trees[number] == tree for number, (_, tree) in zip(known.tree, pairs, strict=True) if number >= 0)
-    assert same >= 0.95 * len(pairs) > 80
-    assert formulas.spec(corpus, kind, "latexml")["route"] == f"LaTeXML {version()}"
-    # Asked for by its own LaTeX, a formula comes first.
-    asked = Request(formula_topics(T=[pairs[0][0]]), corpus, tmp_path)
-    ranked = Structural(route="latexml")(asked).to_dict()["T"]
-    assert ranked["f0"] == max(ranked.values()) == 1.0
-
-
 def test_a_bad_formula_harms_no_other() -> None:
     bad = ["x}", "{x", r"\begin{matrix} a", r"\end{document}", r"\foo", r"$", r"\def\x{y}", r"\let\frac\sqrt", "% a"]
     mixed = [each for latex in bad for each in (latex, r"\frac{x}{2}")]
@@ -88,26 +60,7 @@ def test_endless_formulas_are_ended() -> None:
     assert tangent_string(read_latexml(found[4], "opt").tree) == "[V!𝑦]"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        r"\input{%s}",
-        r"\input %s ",
-        r"\csname input\endcsname{%s}",
-        r"\csname @@input\endcsname %s ",
-        r"\csname inp\expandafter\endcsname\csname ut\endcsname{%s}",
-        r"\begin{input}{%s}\end{input}",
-        r"\include{%s}",
-        r"\openin5=%s \read5 to\x \x",
-        r"\csname openin\endcsname5=%s \csname read\endcsname5 to\x \x",
-        r"\makeatletter\@input{%s}",
-        r"\InputIfFileExists{%s}{}{}",
-        r"^^5cinput{%s}",
-        r"\usepackage{listings}\lstinputlisting{%s}",
-        r"\csname usepackage\endcsname{verbatim}\verbatiminput{%s}",
-        r"\bibliography{%s}",
-    ],
-)
+@pytest.mark.parametrize(("command",), literals("formulas/latexml_reading_commands"))
 def test_files_are_not_read(tmp_path: Path, command: str) -> None:
     for name in ("s.tex", "s.sty", "s.sty.ltxml", "s.bbl"):
         (tmp_path / name).write_text("q+31415", encoding="utf-8")
@@ -120,8 +73,3 @@ def test_files_are_not_written(tmp_path: Path) -> None:
     convert([rf"\immediate\openout5={path} \immediate\write5{{x}}\immediate\closeout5 x"])
     convert([rf"\begin{{filecontents}}{{{path}}}" + "\nx\n" + r"\end{filecontents}"])
     assert list(tmp_path.iterdir()) == []
-
-
-def test_unicode() -> None:
-    assert opt("é+∞") != "[E!]"
-    assert opt("α") == opt(r"\alpha")

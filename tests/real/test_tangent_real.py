@@ -17,8 +17,6 @@ from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas
 from harness.systems.structural.alignments import similarities
-from harness.systems.structural.l2l import L2L, SIMILARITIES
-from harness.systems.structural.tangent import Tangent
 
 pytestmark = pytest.mark.real
 
@@ -39,27 +37,6 @@ def test_a_run_is_better_than_bm25_over_paths_or_pairs(
     assert not scores.missing
     means = [scores.mean(measure) for measure in ("nDCG", "AP", "P@10")]
     assert [mean >= bound for mean, bound in zip(means, least, strict=True)] == [True] * 3, means
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", formulas.KINDS)
-def test_formulas_find_themselves_first(judged: Task, kind: str) -> None:
-    assert judged.corpus is not None
-    known = formulas.read(judged.corpus, kind)
-    system = Tangent(representation=kind, window=3, candidates=50)  # type: ignore[arg-type]
-    view = system.view(known)
-    for number in range(0, len(known.trees), 150):
-        scores = system.trees(known.trees[number], view)
-        assert scores[number] == pytest.approx(1)
-        assert np.flatnonzero(scores > 1 - 1e-9).size <= 2  # the same but for the order of unordered arguments
-    l2l = L2L()
-    for part in [part for part, of in SIMILARITIES.items() if of == kind]:
-        index = l2l.index(part, known.trees)
-        for number in range(0, len(known.trees), 150):
-            documents = l2l.documents(part, (known.trees[number],), known, index)
-            own = known.document[known.first[number]]
-            assert documents[own] == pytest.approx(1)
-            assert documents.max() <= 1 + 1e-9
 
 
 @pytest.mark.slow

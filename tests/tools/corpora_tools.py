@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
+from refusals import refusal
 
 from harness.collections.corpora import corpus_reader as reader_of
 from harness.collections.corpus import Corpus
-from harness.errors import HarnessError
 
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+message = refusal
 
 
 def corpus(path: Path | tuple[Path, ...], reader: str = "jsonl", **fields: str) -> Corpus:

@@ -10,21 +10,15 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from refusals import refusal
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
-from harness.errors import HarnessError
 from harness.systems.base import Pool, Request, System
 
+message = refusal
 Test = TypeVar("Test", bound=Callable[..., None])
 PLAIN = {"name": "whitespace", "lower": False}
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def marked(*marks: pytest.MarkDecorator) -> Callable[[Test], Test]:

@@ -133,36 +133,7 @@ def test_shards_are_one_part_and_none_may_be_missing(tmp_path: Path) -> None:
         data.files()
 
 
-@pytest.mark.parametrize(
-    ("names", "split", "fault"),
-    [
-        (
-            ["queries.jsonl", "qrels/test.tsv"],
-            "test",
-            "s: no corpus; expected corpus.jsonl, or one of the other forms of BEIR's sets",
-        ),
-        (
-            ["corpus.jsonl", "qrels/test.tsv"],
-            "test",
-            "s: no queries; expected queries.jsonl, or one of the other forms of BEIR's sets",
-        ),
-        (
-            ["corpus.jsonl", "queries.jsonl"],
-            "dev",
-            "s: no qrels; expected qrels/dev.tsv, or one of the other forms of BEIR's sets",
-        ),
-        (
-            ["corpus.jsonl", "queries.jsonl", "qrels/dev.tsv", "qrels/train.tsv"],
-            "test",
-            "s: qrels: no split 'test'; there are: dev, train",
-        ),
-        (
-            ["corpus/a.parquet", "corpus/b.parquet", "queries.jsonl", "qrels/test.tsv"],
-            "test",
-            "s: corpus: no split 'test'; there are: a, b",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("names", "split", "fault"), literals("collections/beir_missing_parts"))
 def test_what_is_not_there(names: list[str], split: str, fault: str) -> None:
     with pytest.raises(HarnessError) as raised:
         find_beir_files(names, "s", split)
@@ -179,12 +150,6 @@ def test_of_several_forms_of_a_part_one_is_read() -> None:
         "qrels/dev.jsonl",
     ]
     assert find_beir_files(names, "s")["qrels"] == ("qrels/test.jsonl",)
-
-
-def test_of_a_file_and_its_packed_form_one_is_read(tmp_path: Path) -> None:
-    data_set(tmp_path)
-    write(tmp_path, "corpus.jsonl.gz", CORPUS[:1])
-    assert survey(DataSet(tmp_path)).documents == 3
 
 
 def test_judgments_that_name_no_split_are_those_of_test(tmp_path: Path) -> None:
@@ -250,12 +215,6 @@ def test_a_damaged_parquet_file(tmp_path: Path) -> None:
     (tmp_path / "corpus.parquet").write_bytes(whole[:-20])
     with pytest.raises(HarnessError, match=r"corpus.parquet: no whole Parquet file: "):
         survey(DataSet(tmp_path))
-
-
-def test_grades_below_zero_are_kept_and_not_counted(tmp_path: Path) -> None:
-    data = DataSet(data_set(tmp_path, qrels=[*QRELS, {"query-id": "q2", "corpus-id": "d1", "score": -1}]))
-    assert beir.qrels(data.files(), "test").to_dict() == {"q1": {"d1": 2, "d2": 0}, "q2": {"d3": 1, "d1": -1}}
-    assert survey(data).judgments == 3
 
 
 # ---- configurations ---------------------------------------------------------------------------------------------

@@ -111,36 +111,27 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.parametrize(
+    ("group", "base", "load"), [("collection", BASE, load_collection), ("corpus", CORPUS, load_corpus)]
+)
 @example({"topics": [{"file": None}]})
-@given(st.dictionaries(st.sampled_from([*BASE, *CHANGED]), VALUES))
-def test_any_values_end_in_a_collection_or_in_lines(changed: Mapping[str, object]) -> None:
+@example({"reader": ["stacks"]})
+@given(st.dictionaries(st.sampled_from([*BASE, *CHANGED, "file", "files", "reader", "fields", "keep"]), VALUES))
+def test_any_values_end_in_what_is_loaded_or_in_lines(
+    group: str, base: Mapping[str, object], load: Callable[[str], object], changed: Mapping[str, object]
+) -> None:
     """Each fault is a line of its own that begins with the file."""
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        path = Path(name) / "collection" / "mine.yaml"
+        path = Path(name) / group / "mine.yaml"
         path.parent.mkdir()
-        path.write_text(json.dumps({**BASE, **changed}))
+        path.write_text(json.dumps({**base, **changed}))
         patch.setenv("HARNESS_CONF", name)
-        loaded_or_told(path, lambda: load_collection("mine"))
-
-
-@example({"reader": ["stacks"]})
-@given(st.dictionaries(st.sampled_from([*CORPUS, "files", "reader", "fields", "keep", "beir", "notes"]), VALUES))
-def test_any_values_end_in_a_corpus_or_in_lines(changed: Mapping[str, object]) -> None:
-    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        path = Path(name) / "corpus" / "mine.yaml"
-        path.parent.mkdir()
-        path.write_text(json.dumps({**CORPUS, **changed}))
-        patch.setenv("HARNESS_CONF", name)
-        loaded_or_told(path, lambda: load_corpus("mine"))
-
-
-def loaded_or_told(path: Path, call: Callable[[], object]) -> None:
-    try:
-        call()
-    except HarnessError as error:
-        lines = str(error).splitlines()
-        assert len(lines) == len(set(lines)) > 0
-        assert all(line.startswith(f"{path}: ") for line in lines)
+        try:
+            load("mine")
+        except HarnessError as error:
+            lines = str(error).splitlines()
+            assert len(lines) == len(set(lines)) > 0
+            assert all(line.startswith(f"{path}: ") for line in lines)
 
 
 @pytest.mark.parametrize("folder", ["plain", "linked"])

@@ -8,22 +8,15 @@ from pathlib import Path
 
 import pytest
 from case_tables import literals
-from hypothesis import given
-from hypothesis import strategies as st
 from refusals import refusal as message
 from trec_tools import message as messages
 
-from harness.collections.collection import Collection
-from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, Document
-from harness.collections.files import local
 from harness.collections.keys import read_keys
 from harness.collections.load import load_collection
 from harness.data.trec import Run
 from harness.errors import FormatError
-from harness.io.files import data_root
 from harness.papers.crossmath.topic_check import words_only
-from harness.scoring.protocol import load_protocol
 
 Conf = Callable[[str, str, str], Path]
 QRELS = "T1 0 d1 2\nT1 0 d2 0\nT2 0 d1 1\n"
@@ -76,19 +69,13 @@ def test_a_collection_of_the_users(make: Callable[..., Path], tmp_path: Path) ->
 EDITION = {"title": "x", "qrels": {"file": "QRELS"}, "topics": 2, "judgments": 3}
 
 
-@pytest.mark.parametrize(
-    ("changed", "fault"),
-    literals("collections/collections_faults_of_a_configuration"),
-)
+@pytest.mark.parametrize(("changed", "fault"), literals("collections/collections_faults_of_a_configuration"))
 def test_faults_of_a_configuration(make: Callable[..., Path], changed: Mapping[str, object], fault: str) -> None:
     path = make(**changed)
     assert messages(lambda: load_collection("mine")).startswith(f"{path}: {fault}".replace("PATH", str(path)))
 
 
-@pytest.mark.parametrize(
-    ("changed", "fault"),
-    literals("collections/collections_faults_of_topics"),
-)
+@pytest.mark.parametrize(("changed", "fault"), literals("collections/collections_faults_of_topics"))
 def test_faults_of_topics(make: Callable[..., Path], tmp_path: Path, changed: Mapping[str, object], fault: str) -> None:
     path = make(**changed)
     expected = fault.replace("PATH", str(path)).replace("QRELS", str(tmp_path / "qrels.txt"))
@@ -122,12 +109,6 @@ def test_an_unknown_edition_is_answered_with_the_nearest(make: Callable[..., Pat
     assert message(lambda: mine.scorer("frist")) == expected
 
 
-def test_a_default_edition_must_exist(make: Callable[..., Path]) -> None:
-    path = make(default_edition="second")
-    expected = f"{path}: key 'default_edition': 'second' is unknown; known: first"
-    assert message(lambda: load_collection("mine")) == expected
-
-
 @pytest.mark.parametrize(("topics", "judgments"), [(3, 3), (2, 4), (77, 39124)])
 def test_judgments_are_counted(make: Callable[..., Path], tmp_path: Path, topics: int, judgments: int) -> None:
     path = make(editions={"first": {**EDITION, "topics": topics, "judgments": judgments}})
@@ -146,13 +127,6 @@ def test_faults_of_judgments_name_file_and_line(make: Callable[..., Path], tmp_p
         f"{path}:2: grade 'x' is not a finite number",
         f"{path}:2: document 'd1' of topic 'T1' is judged on line 1 already",
     ]
-
-
-def test_an_unknown_protocol_is_answered_with_the_nearest(make: Callable[..., Path]) -> None:
-    path = make(protocol="trec-eval")
-    expected = "protocol 'trec-eval' is unknown; did you mean 'trec_eval'?"
-    assert message(lambda: load_collection("mine")) == f"{path}: {expected}"
-    assert message(lambda: load_protocol("trec-eval")) == expected
 
 
 def test_a_protocol_that_maps_documents_needs_a_map(make: Callable[..., Path]) -> None:
@@ -190,15 +164,6 @@ def test_the_state_is_the_worst_of_all_files(
     assert [file.path for file in load_collection("mine").files()] == ["q.txt"] * len(sources)
 
 
-@pytest.mark.parametrize(("name", "topics", "judgments"), [("mini-task1", 42, 320), ("mini-task2", 28, 326)])
-def test_the_embedded_collections_are_whole(name: str, topics: int, judgments: int) -> None:
-    mini = load_collection(name)
-    qrels = mini.qrels()
-    assert (len(qrels.topics), len(qrels)) == (topics, judgments)
-    assert set(qrels.topics) <= mini.topics().ids()
-    assert mini.state() == "here"
-
-
 def test_formulas_are_mapped_to_visual_ids_by_the_collection_or_by_the_caller() -> None:
     mini = load_collection("mini-task2")
     keys = mini.keys()
@@ -221,10 +186,7 @@ def keys_of(tmp_path: Path, name: str, data: str | bytes) -> dict[str, str]:
     return read_keys(path, "id", "visual")
 
 
-@pytest.mark.parametrize(
-    ("name", "data"),
-    literals("collections/collections_keys_are_read"),
-)
+@pytest.mark.parametrize(("name", "data"), literals("collections/collections_keys_are_read"))
 def test_keys_are_read(tmp_path: Path, name: str, data: str | bytes) -> None:
     assert keys_of(tmp_path, name, data) == {"1": "7", "2": "8"}
 
@@ -242,23 +204,6 @@ def test_faults_of_keys_name_the_line(tmp_path: Path, name: str, data: str, faul
 
 def test_a_missing_file_of_keys_is_named(tmp_path: Path) -> None:
     assert message(lambda: read_keys(tmp_path / "k.tsv", "a", "b")) == f"{tmp_path / 'k.tsv'}: no such file"
-
-
-@pytest.mark.parametrize(
-    ("keys", "fault"),
-    [
-        ({"file": "x", "id_column": "a"}, "keys: key 'key_column' is missing"),
-        ({"id_column": "a", "key_column": "b"}, "keys: names no file; "),
-        ({"file": "x", "id_column": "a", "key_column": "b", "header": "c"}, "keys: key 'header' is unknown; "),
-    ],
-)
-def test_faults_of_a_configuration_of_keys(make: Callable[..., Path], keys: dict[str, str], fault: str) -> None:
-    path = make(keys=keys)
-    assert message(lambda: load_collection("mine")).startswith(f"{path}: {fault}")
-
-
-def test_a_local_path_stays_as_it_is(tmp_path: Path) -> None:
-    assert local(tmp_path / "x") == tmp_path / "x"
 
 
 # Corpora
@@ -311,32 +256,6 @@ def test_faults_of_a_corpus_name_the_line(tmp_path: Path, line: str | bytes, fau
     assert message(lambda: list(corpus)).startswith(f"{corpus.path}:3: {fault}")
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("name: mine\ntitle: t\nlicence: l\nfile: {file: x}\n", "key 'fields' is missing"),
-        ("name: mine\ntitle: t\nlicence: l\nfile: x\nfields: {i: id}\n", "key 'file' is 'x', expected keys and values"),
-        ("name: mine\ntitle: t\nlicence: l\nfile: {file: x}\nfields: [id]\n", "key 'fields' is ['id'], expected"),
-        ("name: m\ntitle: t\nlicence: l\nfile: {file: x}\nfields: {i: id}\n", "key 'name' is 'm', expected the file's"),
-        (
-            "name: mine\ntitle: t\nlicence: l\nfile: {file: x}\nfields: {i: id, t: titel}\n",
-            "fields: 'titel' is unknown; ",
-        ),
-        ("name: mine\ntitle: t\nlicence: l\nfile: {file: x}\nfields: {t: title}\n", "fields: no column is the 'id'"),
-    ],
-)
-def test_faults_of_a_corpus_configuration(conf: Conf, text: str, fault: str) -> None:
-    path = conf("corpus", "mine", text)
-    assert message(lambda: load_corpus("mine")).startswith(f"{path}: {fault}")
-
-
-def test_the_embedded_corpora_hold_what_is_judged() -> None:
-    answers = {document.id for document in load_corpus("mini-answers")}
-    judged = load_collection("mini-task1").qrels().to_dict()
-    assert {doc for docs in judged.values() for doc in docs} <= answers
-    assert load_corpus("mini-answers").path == data_root() / "corpora" / "mini-answers.jsonl"
-
-
 # Translations
 
 
@@ -354,15 +273,3 @@ def test_the_embedded_corpora_hold_what_is_judged() -> None:
 )
 def test_letters_outside_formulas(text: str, words: str) -> None:
     assert words_only(text) == words
-
-
-@given(st.text(max_size=60))
-def test_case_blanks_and_signs_make_no_difference(text: str) -> None:
-    plain = text.replace("$", "").replace("\\", "")
-    assert words_only(f"{plain} -- ,. ") == words_only(plain)
-
-
-def test_editions_are_values() -> None:
-    mini = load_collection("mini-task1")
-    assert isinstance(mini, Collection)
-    assert mini.edition() is mini.edition("official") is mini.editions["official"]

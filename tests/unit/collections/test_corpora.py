@@ -19,13 +19,11 @@ from hypothesis import strategies as st
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, Document
-from harness.collections.load import load_collection
 from harness.collections.readers import arqmath as posts
 from harness.collections.readers.streams import numbered_lines
-from harness.data.markup import formulas_in, read_markup, repair_entities, trimmed, unwrapped
+from harness.data.markup import read_markup, repair_entities, trimmed, unwrapped
 from harness.data.records import json_items
 from harness.data.topics import Formula
-from harness.io import config
 
 Conf = Callable[[str, str, str], Path]
 
@@ -81,10 +79,7 @@ def test_markup_of_posts(markup: str, text: str, formulas: list[Formula], nested
     assert (found.text, list(found.formulas), found.nested) == (text, formulas, nested)
 
 
-@pytest.mark.parametrize(
-    ("latex", "expected"),
-    literals("collections/corpora_line_breaks_in_latex_are_undone"),
-)
+@pytest.mark.parametrize(("latex", "expected"), literals("collections/corpora_line_breaks_in_latex_are_undone"))
 def test_line_breaks_in_latex_are_undone(latex: str, expected: str) -> None:
     assert unwrapped(latex) == expected
 
@@ -99,18 +94,10 @@ def test_hostile_markup_takes_no_time(start: str, part: str, times: int) -> None
     repair_entities(hostile)
 
 
-def test_formulas_in_text() -> None:
-    text = r"so $x\ $, $$y^2$$ and \(z\) with \[w\] or \begin{align*}q\end{align*}; $ $"
-    assert formulas_in(text) == ("x\\ ", "y^2", "z", "w", r"\begin{align*}q\end{align*}", "")
-
-
 LATEX = st.text(st.sampled_from("ab<>=/ \\{}^_&;#$'\"pinbr\n"), max_size=40)
 
 
-@pytest.mark.parametrize(
-    ("given", "latex"),
-    literals("collections/corpora_entities_in_latex"),
-)
+@pytest.mark.parametrize(("given", "latex"), literals("collections/corpora_entities_in_latex"))
 def test_entities_in_latex(given: str, latex: str) -> None:
     assert repair_entities(given) == latex
     # In a post, and in the MathML of a page.
@@ -119,12 +106,6 @@ def test_entities_in_latex(given: str, latex: str) -> None:
         assert [formula.latex for formula in found.formulas] == [latex]
         assert " ".join(latex.split()) in found.text
         assert found.repaired == (given != latex)
-
-
-@given(st.lists(st.sampled_from(["&", "amp;", "lt;", "gt", "#38;", "\\displaystyle ", "$", "x"]), max_size=12))
-def test_a_repaired_formula_has_nothing_left_to_repair(parts: list[str]) -> None:
-    latex = "".join(parts)
-    assert repair_entities(repair_entities(latex)) == repair_entities(latex)
 
 
 @given(LATEX)
@@ -271,10 +252,7 @@ HEAD = "name: mine\ntitle: t\nlicence: l\n"
 FOLDER = f"{{repository: a/b, commit: '{'0' * 40}', path: p, files: 2, sha256: '{'1' * 64}', licence: l}}"
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    literals("collections/corpora_faults_of_a_configuration"),
-)
+@pytest.mark.parametrize(("text", "fault"), literals("collections/corpora_faults_of_a_configuration"))
 def test_faults_of_a_configuration(conf: Conf, text: str, fault: str) -> None:
     path = conf("corpus", "mine", HEAD + text)
     assert message(lambda: load_corpus("mine")) == f"{path}: {fault}"
@@ -291,45 +269,6 @@ def test_loading_a_corpus_fetches_nothing(conf: Conf, monkeypatch: pytest.Monkey
         ["a/b@0000000/p/"],
     )
     assert "HARNESS_OFFLINE forbids the network" in message(lambda: mine.paths)
-
-
-@pytest.mark.parametrize(
-    ("name", "state"),
-    [
-        ("mini-answers", "here"),
-        ("mse-pages", "fetchable"),
-        ("mse-formulas", "fetchable"),
-        ("arqmath1-formulas", "fetchable"),
-        ("arqmath-posts", "manual download: get Posts.V1.3.xml"),
-        ("mathlib-decls", "manual download: set HARNESS_MIRROR"),
-        ("ntcir-12-formulas", "manual download: get it from NII"),
-    ],
-)
-def test_states_of_our_corpora(monkeypatch: pytest.MonkeyPatch, name: str, state: str) -> None:
-    monkeypatch.delenv("HARNESS_MIRROR", raising=False)
-    assert load_corpus(name).state().startswith(state)
-    assert name in config.names("corpus")
-
-
-def test_our_small_corpora_have_their_formulas() -> None:
-    answers = list(load_corpus("mini-answers"))
-    assert sum(len(answer.formulas) for answer in answers) > 1000
-    for answer in answers:
-        for formula in answer.formulas:
-            assert formula.id
-            assert formula.visual_id
-            assert formula.latex in f"{answer.title} {answer.body}"
-    formulas = list(load_corpus("mini-formulas"))
-    assert all(
-        formula.formulas == (Formula(formula.id, formula.body, formula.formulas[0].visual_id),) for formula in formulas
-    )
-    assert all(formula.columns["post"] for formula in formulas)
-    assert {formula.formulas[0].visual_id for formula in formulas} <= set(
-        (load_collection("mini-task2").keys() or {}).values()
-    )
-    theorem = next(iter(load_corpus("mini-theorems")))
-    assert theorem.columns["formal"] in theorem.body
-    assert theorem.columns["kind"] == "theorem"
 
 
 def test_the_digest_depends_on_source_and_reader(tmp_path: Path) -> None:

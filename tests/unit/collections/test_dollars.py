@@ -61,10 +61,6 @@ def first(conf: Path, documents: Mapping[str, str], query: str, keys: str = "") 
     return sorted(ranked, key=lambda doc: -ranked[doc])
 
 
-def test_words_between_two_amounts_are_found(conf: Path) -> None:
-    assert first(conf, PRICES, "expected payoff lottery") == ["d1", "d3", "d4"]
-
-
 def test_amounts_in_topics_are_words_too(conf: Path) -> None:
     assert set(first(conf, PRICES, "what is $5 for the lottery against $10")) == {"d1", "d3", "d4"}
 
@@ -148,31 +144,9 @@ def test_topics_by_format(tmp_path: Path, name: str, data: str, reader: str, rul
     assert [each.latex for each in other.formulas] == (["5 for", "against"] if rule == "pandoc" else [])
 
 
-def test_a_rule_keeps_formulas_that_a_file_gives(tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    path.write_text('{"id": "q1", "title": "$5 and $x$", "formulas": ["z"]}\n')
-    (topic,) = read_topics(path, dollars="pandoc")
-    assert ([each.latex for each in topic.formulas], topic.dollars) == (["z"], "pandoc")
-
-
-def test_json_topics_with_the_names_of_beir_are_of_any_subject(tmp_path: Path) -> None:
-    path = tmp_path / "t.jsonl"
-    path.write_text('{"_id": "q1", "text": "costs $5 or $10"}\n')
-    assert [topic.dollars for rule in (None, "pairs") for topic in read_topics(path, dollars=rule)] == [
-        "pandoc",
-        "pairs",
-    ]
-
-
 def test_texts_for_encoders_follow_the_rule() -> None:
     text = "costs $5 if $x$ or $10"
     document, topic = Document("d", body=text, dollars="pandoc"), Topic("t", text, dollars="pandoc")
     assert of_document(document, ["body"]) == text  # unchanged
     assert of_document(document, ["body"], "text") == of_topic(topic, ["title"], "text") == "costs $5 if or $10"
     assert of_document(document, ["body"], "mathberta") == "costs $5 if [MATH] x [/MATH] or $10"
-
-
-def test_lexical_systems_ask_each_topic_for_its_rule() -> None:
-    system = BM25(view={"name": "text"})
-    words = [system.words(Topic("t", "costs $5 or $10", dollars=rule)) for rule in ("pairs", "pandoc")]
-    assert [sorted(each) for each in words] == [["10", "costs"], ["10", "5", "costs", "or"]]

@@ -38,10 +38,7 @@ def test_places(tmp_path: Path) -> None:
     assert read_places(path, "places") == {"a": 2.0, "b": -1.5, "c": 2.0}
 
 
-@pytest.mark.parametrize(
-    ("reader", "content", "fault"),
-    literals("collections/excluded_a_fault_is_one_line"),
-)
+@pytest.mark.parametrize(("reader", "content", "fault"), literals("collections/excluded_a_fault_is_one_line"))
 def test_a_fault_is_one_line(reader: str, content: bytes, fault: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)

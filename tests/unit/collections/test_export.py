@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from case_tables import literals
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,19 +117,6 @@ def test_exported_keys_give_the_same_scores(tmp_path: Path) -> None:
     one, two = (evaluate(each, run).scores[0] for each in (task("mini-task2"), again))
     assert one.topics == two.topics
     np.testing.assert_array_equal(one.values, two.values)
-
-
-def test_metadata_of_beir(tmp_path: Path) -> None:
-    folder = exported("mini-task2", "beir", tmp_path / "out")
-    first = json.loads((folder / "corpus.jsonl").read_text(encoding="utf-8").splitlines()[0])
-    document = next(iter(load_corpus("mini-formulas")))
-    formula = document.formulas[0]
-    said = {"id": formula.id, "latex": formula.latex, "visual_id": formula.visual_id}
-    assert first["metadata"] == {"formulas": [said], "columns": dict(document.columns)}
-    query = json.loads((folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()[0])
-    topic = next(iter(load_collection("mini-task2").topics()))
-    assert (query["metadata"]["title"], query["metadata"]["body"]) == (topic.title, topic.body)
-    assert query["metadata"]["attributes"] == dict(topic.attributes)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -372,31 +360,9 @@ def test_labels_of_trec_in_a_topic(tmp_path: Path) -> None:
 # ---- TREC's documents -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("<DOC>\n<TEXT>\nx\n</TEXT>\n</DOC>\n", ":1: the document that begins here has no <DOCNO>"),
-        ("<DOC>\n<DOCNO>d1</DOCNO>\n<DOC>\n", ":1: <DOC> has no </DOC> before the next one on line 3"),
-        ("<DOC>\n<DOCNO>d1</DOCNO>\n", ":1: <DOC> has no </DOC>"),
-        ("\n</DOC>\n", ":2: </DOC> without <DOC>"),
-        ("stray\n", ":1: text outside of <DOC> and </DOC>: 'stray'"),
-        ("\n", ": holds no documents"),
-        ("<DOC>\n<DOCNO>d 1</DOCNO>\n</DOC>\n", ":1: document id 'd 1' is empty or holds blanks"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), literals("collections/trec_document_faults"))
 def test_faults_of_trec_documents(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "documents.trec").write_text(text, encoding="utf-8")
     with pytest.raises(HarnessError) as caught:
         documents_of(tmp_path)
     assert str(caught.value).startswith(f"{tmp_path / 'documents.trec'}{says}")
-
-
-def test_documents_of_old_trecs(tmp_path: Path) -> None:
-    text = (
-        "<DOC>\n<DOCNO> FT911-1 </DOCNO>\n<HEADLINE>Bread &amp; butter</HEADLINE>\n<TEXT>\n<P>One $x&lt;y$.</P>\n"
-        "Two.\n</TEXT>\n<DATE>910514\n</DATE></DOC>\n"
-    ).replace("</DATE></DOC>", "</DATE>\n</DOC>")
-    (tmp_path / "documents.trec").write_text(text, encoding="utf-8")
-    (found,) = documents_of(tmp_path)
-    assert (found.id, found.title, found.body) == ("FT911-1", "Bread & butter", "One $x<y$.\nTwo.\n910514")
-    assert [formula.latex for formula in found.formulas] == ["x<y"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from case_tables import DATA, literals
-from process_tools import same_paths
 from refusals import refusal as message
 
 from harness.collections.collection import Collection
@@ -115,21 +113,6 @@ def test_nothing_is_imported_before_something_is_read(theirs: Callable[..., Coll
         next(iter(corpus))
 
 
-@pytest.mark.slow
-def test_the_digest_of_a_corpus_is_of_its_readers_code_too(theirs: Callable[..., Collection]) -> None:
-    """As processes of their own compute it: one goes on with the code that it has read."""
-
-    def digest(text: str) -> str:
-        theirs(text=text)
-        program = "from harness.collections.corpora import load_corpus; print(load_corpus('theirs').digest())"
-        done = subprocess.run([sys.executable, "-c", program], env=same_paths(), capture_output=True, check=True)
-        return done.stdout.decode()
-
-    first, same, other = digest(""), digest(""), digest("depth = 3\n")
-    assert len(first) == 65
-    assert first == same != other
-
-
 def test_a_reader_that_is_not_installed_has_no_digest(theirs: Callable[..., Collection], tmp_path: Path) -> None:
     theirs()
     corpus = load_corpus("theirs")
@@ -173,10 +156,7 @@ def test_what_names_no_function(theirs: Callable[..., Collection], name: str) ->
     assert f"reader {name!r} is unknown; " in message(lambda: load_corpus("theirs"))
 
 
-@pytest.mark.parametrize(
-    ("body", "fault"),
-    literals("collections/foreign_wrong_topics"),
-)
+@pytest.mark.parametrize(("body", "fault"), literals("collections/foreign_wrong_topics"))
 def test_wrong_topics(theirs: Callable[..., Collection], body: str, fault: str) -> None:
     collection = theirs(topics="own", text=f"def own(data, path, language):\n    {body}\n")
     path = Path(collection.where).parent / "t.txt"

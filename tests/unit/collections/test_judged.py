@@ -11,7 +11,6 @@ from mathamr_world import World, row, world
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Document
 from harness.collections.judged_documents import JudgedBy, JudgedDocuments, judged
-from harness.collections.load import load_collection
 from harness.data.topics import Formula
 from harness.errors import HarnessError
 
@@ -23,12 +22,6 @@ def test_documents_and_visual_ids_of_all_editions(world: World) -> None:
     world.collection("asked-formulas", ["v1", "v2"], "arqmath-task2")
     found = judged(["asked", "asked-formulas"])
     assert found == JudgedDocuments(frozenset({"A1", "A2", "A3"}), frozenset({"v1", "v2"}))
-
-
-def test_no_collection_judges_nothing() -> None:
-    found = judged([])
-    assert found == JudgedDocuments(frozenset(), frozenset())
-    assert not found.holds(Document("A1", formulas=(Formula("f", "x", ""),)))
 
 
 def test_what_it_holds() -> None:
@@ -50,12 +43,6 @@ def test_digest_is_of_the_ids() -> None:
         JudgedDocuments(frozenset({"d"}), frozenset({"a", "b", "c"})),
     ]
     assert len({judged.digest() for judged in (one, *others)}) == 4
-
-
-def test_mini_collections() -> None:
-    found = judged(["mini-task1", "mini-task2"])
-    assert found.documents == {doc.decode() for doc in load_collection("mini-task1").qrels().doc.tolist()}
-    assert found.keys == {doc.decode() for doc in load_collection("mini-task2").qrels().doc.tolist()}
 
 
 def test_an_unknown_collection_is_one_line() -> None:
@@ -89,11 +76,3 @@ def test_the_key_of_a_corpus(world: World) -> None:
     with pytest.raises(HarnessError) as error:
         world.corpus("wrong", [row("A1", 1)], keep="[question]\njudged: [askde]")
     assert "key 'judged': collection 'askde' is unknown; did you mean 'asked'?" in message(error)
-
-
-def test_the_corpora_of_the_judged_are_those_of_the_whole() -> None:
-    for name in ("arqmath-posts", "mse-pages"):
-        whole, part = load_corpus(name), load_corpus(f"{name}-judged")
-        assert (part.sources, part.reader, part.keep) == (whole.sources, whole.reader, whole.keep)
-        assert part.part == JudgedBy(("arqmath-3-task1",))
-        assert whole.part is None

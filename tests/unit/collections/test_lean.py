@@ -46,33 +46,9 @@ def test_names_kinds_lines_references(rows: Mapping[str, Mapping[str, str]]) -> 
     assert found == listed
 
 
-@pytest.mark.parametrize(
-    ("name", "signature"),
-    literals("collections/lean_signatures"),
-)
+@pytest.mark.parametrize(("name", "signature"), literals("collections/lean_signatures"))
 def test_signatures(rows: Mapping[str, Mapping[str, str]], name: str, signature: str) -> None:
     assert rows[name]["signature"] == signature
-
-
-def test_doc_strings(rows: Mapping[str, Mapping[str, str]]) -> None:
-    said = {name: row["doc"] for name, row in rows.items() if row["doc"]}
-    assert said == {
-        "Product": "A set with a product.",
-        "Product.prod": "The product of two elements.",
-        "Summed": "A set with a sum.",
-        "Product.Alike": "Two elements that\ncommute; see `Product.prod`.",
-        "Product.RespectsProduct": "A map that respects products.",
-        "Product.RespectsProduct.map_prod": "The product of images is\n  the image of the product.",
-        "Product.SumsAlike.map_add": "Sums alike stay so. theorem in_a_string : True",
-        "Product.chosen": "With a variable that only the proof of a definition names.",
-        "Shapes.Plane.Point": "A point of the plane.",
-        "Shapes.Plane.Point.x": "First coordinate.",
-        "Shapes.Plane.Point.y": "Second coordinate.",
-        "Shapes.Plane.Colour": "Three colours, one with a shade.",
-        "Shapes.Plane.Colour.blue": "The last.",
-        "Shapes.shadeOf": "The shade of a colour.",
-        "Shapes.of_set": "Added later.",
-    }
 
 
 def test_to_additive_says_what_it_is_made_from(rows: Mapping[str, Mapping[str, str]]) -> None:
@@ -186,18 +162,7 @@ def test_an_end_that_fits_nothing_is_counted(ends: str, left: dict[str, int]) ->
     assert ([one.name for one in found], counted) == (["a"], left)
 
 
-@pytest.mark.parametrize(
-    ("source", "fault"),
-    [
-        ('def b := s!"{x', ":1: the string that begins here has no end"),
-        ('\ndef b := s!"{\n/- x}"', ":3: the comment that begins here has no end"),
-        ("def a := 1\n\n/- begun\n/- inner -/\ntheorem", ":3: the comment that begins here has no end (-/)"),
-        ("/-- doc\n", ":1: the comment that begins here has no end (-/)"),
-        ('def a := 1\ndef b := "x\n', ":2: the string that begins here has no end"),
-        ('def a := 1\ndef b := r#"x"\ntheorem c', ":2: the string that begins here has no end"),
-        ("def a := 1\n-- b\rdef c := 1\n", ":2: a carriage return without a line feed"),
-    ],
-)
+@pytest.mark.parametrize(("source", "fault"), literals("collections/lean_cut_files"))
 def test_a_file_that_is_cut(copied: Path, source: str, fault: str) -> None:
     path = copied / "Mini" / "Data" / "Cut.lean"
     path.write_bytes(source.encode())
@@ -205,11 +170,6 @@ def test_a_file_that_is_cut(copied: Path, source: str, fault: str) -> None:
         list(corpus_of(copied))
     (line,) = caught.value.lines
     assert line.startswith(f"{path}{fault}")
-
-
-def test_a_mark_of_byte_order_hides_no_declaration(copied: Path) -> None:
-    (copied / "Mini" / "Data" / "Marked.lean").write_bytes(b"\xef\xbb\xbftheorem marked : True := trivial\r\n")
-    assert "marked" in set(corpus_of(copied).ids())
 
 
 @pytest.mark.parametrize("end", ["(", "(b", "(b :", "(b : Nat", "[", "⦃", "b (", "deriving", "/-- of b -/", "private"])

@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 from harness.collections.readers.post_html import HTML5, as_typed, post_html
 
 
-@pytest.mark.parametrize(
-    ("latexml", "typed"),
-    literals("collections/post_html_latex_as_it_is_typed"),
-)
+@pytest.mark.parametrize(("latexml", "typed"), literals("collections/post_html_latex_as_it_is_typed"))
 def test_latex_as_it_is_typed(latexml: str, typed: str) -> None:
     assert as_typed(latexml) == typed
 

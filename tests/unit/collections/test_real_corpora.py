@@ -1,26 +1,17 @@
 from __future__ import annotations
 
-import gzip
-import lzma
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 from case_tables import literals
 from corpora_tools import corpus, mathml, message, span
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis_tools import examples
 
 from harness.collections.corpora import corpus_reader
 from harness.collections.corpus import Corpus, Document
-from harness.collections.readers import arqmath as posts_module
-from harness.collections.readers.arqmath import Question, Questions, arqmath_rows, check_arqmath_file
+from harness.collections.readers.arqmath import check_arqmath_file
 from harness.data.topics import Formula
-from harness.errors import FormatError
 
 # --- pages of Math Stack Exchange ---
 
@@ -322,33 +313,6 @@ def test_the_score_of_an_answer_is_kept_as_it_stands(tmp_path: Path) -> None:
     assert [document.columns for document in made] == [{"score": "50"}, {"score": "-3"}, {"score": ""}]
 
 
-def test_posts_keep_the_html_of_an_answer_as_it_stands(tmp_path: Path) -> None:
-    body = f"<p>as {span('x &lt; y', '3')}\n &amp; <b>bold</b></p>\n\n<hr />"
-    made = posts_file(tmp_path / "Posts.xml", QUESTION, post(Id="9", PostTypeId="2", ParentId="5", Body=body))
-    (document,) = replace(made, keep=("html",))
-    assert document.columns == {"html": body}
-    assert document.body == "as x < y & bold"
-
-
-@pytest.mark.parametrize("keep", [(), ("accepted",), ("question_id",), ("accepted", "question_id"), ("question",)])
-def test_only_what_is_kept_of_a_question_waits(
-    keep: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waiting: list[Question] = []
-    add = Questions.add
-
-    def noted(self: Questions, number: int, question: Question) -> None:
-        waiting.append(question)
-        add(self, number, question)
-
-    monkeypatch.setattr(Questions, "add", noted)
-    made = replace(posts_file(tmp_path / "Posts.xml", ASKED, *ANSWERS[:2]), keep=keep)
-    assert [tuple(document.columns) for document in made] == [keep, keep]
-    (question,) = waiting
-    assert bool(question.body) == ("question" in keep)
-    assert question.accepted == ("9" if "accepted" in keep else "")
-
-
 def test_a_column_that_posts_do_not_have(tmp_path: Path) -> None:
     made = replace(posts_file(tmp_path / "Posts.xml", ASKED, ANSWER), keep=("question", "acepted"))
     assert message(lambda: list(made)) == "corpus c: keep: 'acepted' is unknown; did you mean 'accepted'?"
@@ -362,16 +326,7 @@ def test_an_accepted_answer_that_is_no_id(tmp_path: Path) -> None:
     assert len(list(made)) == 1  # nobody asked for it
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
-def test_packed_posts(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
-    made = posts_file(tmp_path / "Posts.xml", QUESTION, ANSWER)
-    expected = list(made)
-    made.path.write_bytes(pack(made.path.read_bytes()))
-    assert list(made) == expected
-
-
 BOMB = '<!DOCTYPE posts [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>\n<posts>\n  <row Id="&b;"/></posts>'
-OUTSIDE = '<!DOCTYPE posts SYSTEM "file:///etc/passwd">\n<posts/>'
 
 
 @pytest.mark.parametrize(
@@ -408,35 +363,6 @@ def test_posts_cut_short_at_any_place_are_a_fault(tmp_path: Path) -> None:
         assert message(lambda: list(made)).startswith(f"{made.path}:")
 
 
-TEXT = st.text("ab<> é∑😀", max_size=4)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(
-    st.dictionaries(
-        st.integers(1, 60), st.builds(Question, TEXT, TEXT, st.sampled_from(("", "7")), TEXT | st.just("long" * 999))
-    )
-)
-def test_questions_are_found_again(questions: dict[int, Question]) -> None:
-    kept = Questions()
-    for number, question in questions.items():
-        kept.add(number, question)
-    kept.close()
-    assert {number: kept.get(number) for number in range(62)} == {n: questions.get(n) for n in range(62)}
-
-
-def test_rows_are_given_while_the_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posts_module, "BLOCK", 64)
-    path = tmp_path / "Posts.xml"
-    path.write_text(
-        "<posts>\n" + "".join(post(Id=str(n), PostTypeId="1", Title="t" * 50) for n in range(50)) + "broken"
-    )
-    given_rows: Iterator[tuple[int, dict[str, str]]] = arqmath_rows(path)
-    assert [(line, row["Id"]) for line, row in islice(given_rows, 40)] == [(n + 2, str(n)) for n in range(40)]
-    with pytest.raises(FormatError):
-        list(given_rows)
-
-
 def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Full:
         def write(self, _: bytes) -> int:
@@ -446,6 +372,3 @@ def test_a_full_disk_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     made = posts_file(tmp_path / "Posts.xml", QUESTION, ANSWER)
     expected = "temporary file of titles: cannot be written: No space left on device"
     assert message(lambda: list(made)) == expected
-
-
-# --- formulas of ARQMath-1 and NTCIR-12 ---

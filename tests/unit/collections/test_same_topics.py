@@ -6,8 +6,6 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.collections.collection import Collection
 from harness.collections.load import load_collection
@@ -63,21 +61,6 @@ def test_the_same_through_a_third() -> None:
     one, other = {"A": ["x"], "B": ["y"], "C": []}, {"D": ["x", "z"], "E": ["z", "y"], "A": ["w"]}
     assert topic_groups(one, other) == [{"A": 0, "B": 0, "C": 1}, {"D": 0, "E": 0, "A": 2}]
     assert shared(one, other) == {"A": "D", "B": "D"}
-
-
-@given(st.lists(st.dictionaries(st.sampled_from("abcdefgh"), st.sets(st.integers(0, 9))), max_size=3))
-def test_groups_are_the_connected_topics(sets: list[dict[str, set[int]]]) -> None:
-    nodes = [(place, topic) for place, of in enumerate(sets) for topic in of]
-    reach = {node: {node} for node in nodes}
-    for _ in nodes:
-        for one in nodes:
-            for other in nodes:
-                if any(sets[a[0]][a[1]] & sets[other[0]][other[1]] for a in reach[one]):
-                    reach[one] |= reach[other]
-    found = topic_groups(*sets)
-    for one in nodes:
-        alike = {other for other in nodes if found[other[0]][other[1]] == found[one[0]][one[1]]}
-        assert alike == reach[one]
 
 
 def test_queries_of_one_declaration_are_the_same() -> None:

@@ -16,10 +16,6 @@ from harness.collections.load import load_collection
 from harness.collections.readers import stacks
 from harness.collections.readers.latex_text import expander, latex_to_text, without_comments
 from harness.collections.readers.stacks_book import read_book
-from harness.data.trec import Run
-from harness.scoring.exclusions import Exclusions
-from harness.scoring.protocol import Protocol
-from harness.scoring.scorer import Scorer
 
 CHAPTERS = ("sets", "sites", "sites-modules", "rings", "schemes", "flat", "late", "stacks")
 TAGS, PREAMBLE, SETS, SITES, MODULES, RINGS = (
@@ -195,22 +191,7 @@ def test_chapters_are_split_and_learning_sees_no_test_chapter(write: Write) -> N
     assert "edition 'trian' is unknown; did you mean 'train'?" in said
 
 
-def test_what_stands_later_does_not_count(write: Write) -> None:
-    folder = write()
-    places = read_places(folder, "stacks-order")
-    assert list(places) == ["0002", "0001", "0003", "0004", "0005", "0006"]
-    protocol = Protocol("mine", ("RR", "AP"), exclude=("later",))
-    qrels = read_judgments(folder, "stacks-premises", "all")
-    run = Run.from_dict("r", {"0003": {"0006": 9.0, "0003": 8.0, "0001": 7.0, "0002": 6.0}, "0005": {"0006": 1.0}})
-    scores = Scorer(qrels, protocol, exclusions=Exclusions(("later",), places=places))(run)
-    assert scores.column("AP").tolist() == [0, 1, 0]
-    assert scores.counts["results excluded"] == 3
-
-
-@pytest.mark.parametrize(
-    ("files", "said"),
-    literals("collections/stacks_faults_are_one_line"),
-)  # fmt: skip
+@pytest.mark.parametrize(("files", "said"), literals("collections/stacks_faults_are_one_line"))
 def test_faults_are_one_line(write: Write, files: dict[str, str], said: str) -> None:
     folder = write(**files)
     assert said in message(lambda: read_topics(folder, "stacks-proofs"))
@@ -233,23 +214,7 @@ def test_files_and_folders_are_told_apart(write: Write) -> None:
     assert "'keep': 'proofs'" in message(lambda: list(unknown))
 
 
-def test_the_book_is_read_again_when_a_chapter_changes(write: Write) -> None:
-    assert len(read_book(write()).statements) == 6
-    assert len(read_book(write(**{"rings.tex": ""})).statements) == 4
-
-
-@pytest.mark.parametrize(
-    ("latex", "text"),
-    [
-        (r"""\v{C}ech, \v Cech, Poincar\'e, \`a, \"o, \c{c}, na\"{\i}ve""", "Čech, Čech, Poincaré, à, ö, ç, naïve"),
-        (r"50\% of $a\%b$~and ``this''", r'50% of $a\%b$ and "this"'),
-        (r"\begin{align*} a & = b \\ & = c \end{align*}.", r"$$\begin{align*} a & = b \\ & = c \end{align*}$$."),
-        (r"see \href{https://x.y}{there}\footnote{A {\bf bold} $x$.}", "see there (A bold $x$.)"),
-        (r"(see Lemma \ref{a} (\ref{b})) $x \text{ by \ref{c}}$", r"(see Lemma) $x \text{ by }$"),
-        (r"\medskip\noindent {\it A} \emph{b}\\ c\ d", "A b c d"),
-        (r"\[ x \label{z} \] \( y \) $$$$", "$$x$$ $y$"),
-    ],
-)
+@pytest.mark.parametrize(("latex", "text"), literals("collections/stacks_prose"))
 def test_prose(latex: str, text: str) -> None:
     assert latex_to_text(latex) == text
 
@@ -270,18 +235,3 @@ def test_collections_name_all_files_of_a_source() -> None:
     assert {file.commit for file in collection.files()} == {"4ac4815d5a00dc2eacab7824cf4e4baafe2773ac"}
     assert list(collection.editions) == ["all", "train", "test", "learn"]
     assert collection.edition().order is not None
-
-
-def test_other_readers_need_a_path(conf: Callable[[str, str, str], Path]) -> None:
-    about = "name: mine\ntitle: a\nlicence: b\n"
-    conf("corpus", "mine", f"{about}file: {{source: stacks-project}}\nfields: {{a: id}}\n")
-    assert "key 'path' is missing" in message(lambda: load_corpus("mine"))
-    place = "{source: stacks-project}"
-    conf(
-        "collection",
-        "mine",
-        f"{about}protocol: trec_eval\ntopics: {{reader: stacks-proofs, source: stacks-project}}\n"
-        f"editions: {{all: {{title: a, qrels: {place}}}}}\n",
-    )
-    said = message(lambda: load_collection("mine"))
-    assert "editions: all" in said and "key 'path' is missing" in said

@@ -101,20 +101,6 @@ def test_a_process_that_hangs_is_ended(fake: Make, monkeypatch: pytest.MonkeyPat
     assert convert(["a", "hang", "b"], seconds=0) == [good("a"), Markup("", "", "timeout"), good("b")]
 
 
-def test_the_cache_keeps_what_does_not_depend_on_the_moment_for_one_version(fake: Make) -> None:
-    calls = fake()
-    first = convert([r"\foo!undefined", "b", "a", "b", "die"])
-    assert first == [Markup("", "", "undefined"), good("b"), good("a"), good("b"), Markup("", "", "crash")]
-    assert count(read_latexml(each, "slt") for each in first[:2]).failed == {"LaTeXML: undefined": 1}
-    before = asked(calls)
-    assert before[0] == [r"\foo!undefined", "b", "a", "die"]
-    assert convert([r"\foo!undefined", "b", "a", "b", "die"]) == first
-    assert asked(calls)[len(before) :] == [["die"]]
-    calls = fake(version="0.8.8", name="newer")
-    convert(["a"])
-    assert asked(calls) == [["a"]]
-
-
 def test_two_at_the_same_time_share_the_cache_and_workers_the_formulas(fake: Make) -> None:
     calls = fake()
     latex = [f"x{number}" for number in range(150)]
@@ -159,14 +145,6 @@ def test_refused_before_the_program_sees_it(fake: Make, latex: str, reason: str)
     assert convert([]) == []
     assert convert([latex, "a"]) == [Markup("", "", reason), good("a")]
     assert asked(calls) == [["a"]]
-
-
-def test_what_the_program_is_given(fake: Make) -> None:
-    """Characters that are none are replaced, and environments within formulas are no displays."""
-    calls = fake()
-    latex = [r" \begin{aligned} x", r"y \begin{aligned} x", r"\begin{align} x", r"\begin{gathered} x", "\ud800x"]
-    convert(latex)
-    assert asked(calls) == [["\\relax" + latex[0], *latex[1:3], "\\relax" + latex[3], "?x"]]
 
 
 def test_program_that_does_not_start(fake: Make) -> None:

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import re
 import sys
-import unicodedata
 
 import pytest
 from case_tables import table
 from formula_tools import check, mutated
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.formulas.opt import tokens as latex
 from harness.formulas.opt.commands import COMMANDS
 from harness.formulas.opt.read import read_latex
 from harness.formulas.opt.tables import IGNORED, ITEMS, SPACES
-from harness.formulas.text.alphabets import ALPHABETS, styled
+from harness.formulas.text.alphabets import styled
 from harness.formulas.trees.reading import ParsedFormula
 from harness.formulas.trees.tree import depth, tangent_string
 
@@ -69,33 +66,6 @@ def test_every_symbol_alone_is_a_leaf() -> None:
         assert not reading.reason, token
 
 
-def test_styled_letters_are_the_letters() -> None:
-    for style in ALPHABETS:
-        for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz":
-            assert unicodedata.normalize("NFKC", styled(letter, style)) == letter
-            assert unicodedata.name(styled(letter, style), "")
-
-
-@pytest.mark.parametrize("formula", [formula for formula, _ in CASES])
-def test_braces_around_all_blanks_and_a_full_stop_behind_change_nothing(formula: str) -> None:
-    tree = read_latex(formula).tree
-    assert read_latex("{" + formula + "}").tree == tree
-    assert read_latex(r" \displaystyle " + formula + " ").tree == tree
-    if not formula.startswith((r"\stackrel", r"\xrightarrow")):
-        assert read_latex(formula + ".").tree == tree
-
-
-@given(st.text(max_size=60) | st.lists(st.sampled_from([*PIECES, *ITEMS, *COMMANDS, *IGNORED, *SPACES])).map(" ".join))
-def test_any_text_gives_a_tree(formula: str) -> None:
-    reading = read_latex(formula)
-    check(reading.tree)
-    assert depth(reading.tree) <= 200
-    # Cells that a row of a matrix lacks are no fault.
-    above = [reading.tree.labels[parent] for parent in reading.tree.parents[1:]]
-    faults = {place for place, label in zip(above, reading.tree.labels[1:], strict=True) if label.startswith("E!")}
-    assert reading.reason or (faults <= {"M!R!"} and not reading.tree.labels[0].startswith("E!"))
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_fuzzed(seed: int) -> None:
     pieces = [*PIECES, *ITEMS, *COMMANDS, *IGNORED, *SPACES]
@@ -103,16 +73,6 @@ def test_fuzzed(seed: int) -> None:
         reading = read_latex(formula)
         check(reading.tree)
         assert depth(reading.tree) <= 200
-
-
-@pytest.mark.parametrize(
-    "opening", [r"\sqrt{", "{", r"\frac{a}{", "x^{", r"\left(", "(", r"\{", r"\hat{", r"\text{a}_{"]
-)
-def test_150_levels_are_read(opening: str) -> None:
-    closing = {r"\left(": r"\right)", "(": ")", r"\{": r"\}"}.get(opening, "}")
-    reading = read_latex(opening * 150 + "x" + closing * 150)
-    assert reading.reason == ""
-    assert "V!𝑥" in reading.tree.labels
 
 
 @pytest.mark.parametrize(
@@ -145,16 +105,6 @@ def test_a_caller_without_frames_left_gets_a_reading() -> None:
     reading = read_at(sys.getrecursionlimit() - used - 100)
     assert tangent_string(reading.tree) == "[E!]"
     assert reading.reason == "deeper than 200 levels"
-
-
-@pytest.mark.parametrize(
-    "piece",
-    ["{", r"\text{", r"\frac{", "%", *(pytest.param(piece, marks=pytest.mark.slow) for piece in ("x ", r"\left("))],
-)
-def test_a_megabyte_is_read(piece: str) -> None:
-    tree = read_latex(piece * (1_000_000 // len(piece))).tree
-    assert len(tree.labels) == len(tree.parents) == len(tree.edges)
-    assert depth(tree) <= 200
 
 
 @pytest.mark.slow

@@ -150,20 +150,6 @@ def test_amounts_of_money_are_text_by_pandocs_rule(row: tuple[str, ...]) -> None
     assert lone_dollars(text, "pandoc") == int(lone)
 
 
-@given(TEXTS | st.text())
-def test_spans_are_in_order_and_hold_their_latex(text: str) -> None:
-    found = formula_spans(text)
-    edges = [edge for span in found for edge in (span.start, span.end)]
-    assert edges == sorted(edges)
-    assert all(0 <= span.start < span.end <= len(text) for span in found)
-    opened = {"inline": "$", "display": "$$", "round": r"\(", "square": r"\["}
-    for start, end, kind, latex in found:
-        before, after = opened.get(kind, r"\begin{"), {"round": r"\)", "square": r"\]"}.get(kind, opened.get(kind, "}"))
-        assert text.startswith(before, start) and text.endswith(after, start, end)
-        assert latex in text[start:end]
-        assert kind == "environment" or text[start:end] == before + latex + after
-
-
 @given(TEXTS)
 def test_prose_and_formulas_are_the_text(text: str) -> None:
     parts = list(split_formulas(text))
@@ -173,43 +159,6 @@ def test_prose_and_formulas_are_the_text(text: str) -> None:
     assert all(
         text.startswith(prose, 0 if not i else formula_spans(text)[i - 1].end) for i, (prose, _) in enumerate(parts)
     )
-
-
-# ---- texts on which a search from every delimiter would take minutes
-
-
-@pytest.mark.parametrize(
-    "unit",
-    [
-        *(r"\( ", r"\[ ", r"\begin{a} ", r"\begin{", r"\begin{a", r"\text{", r"\text  ", r"\\", r"\) ", r"\end{a} "),
-        *("{", "}", r"\( \begin{a} \[ ", r"\text{\( ", r"\text{\( }\[ \begin{a} "),
-    ],
-)
-def test_nothing_is_closed_in_a_long_text(unit: str) -> None:
-    text = unit * (200_000 // len(unit))
-    assert formula_spans(text) == []
-    assert formula_spans(f"{text}$x$") == [Span(len(text), len(text) + 3, "inline", "x")]
-
-
-@pytest.mark.parametrize("name", ["a", "align*"])
-def test_deeply_nested_environments_are_one_formula(name: str) -> None:
-    depth = 10_000
-    text = rf"\begin{{{name}}}" * depth + "x" + rf"\end{{{name}}}" * depth
-    (span,) = formula_spans(f"a {text} b")
-    assert (span.start, span.end, span.kind) == (2, 2 + len(text), "environment")
-    # One end too few: the outermost is text.
-    (span,) = formula_spans(rf"\begin{{{name}}}" + text)
-    assert span.start == len(rf"\begin{{{name}}}")
-
-
-@pytest.mark.slow
-def test_long_runs_of_dollars_and_nested_texts() -> None:
-    assert formula_spans("$" * 200_000) == []
-    assert len(formula_spans("$x" * 100_000)) == 50_000
-    assert len(formula_spans("$$x" * 50_001)) == 25_000
-    nested = r"\text{" * 30_000 + "$y$" + "}" * 30_000
-    assert cut(f"${nested}$") == [("inline", nested)]
-    assert cut(rf"\( {nested} $z$") == [("inline", "y"), ("inline", "z")]
 
 
 # ---- characters as their commands

@@ -3,47 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from case_tables import table
 from lexical_tools import message
 
 from harness.cli import findings
 from harness.cli.run import check_needs
 from harness.cli.settings import RunSettings
 from harness.io import checks, config
-from harness.papers.paper import load_paper, paper_names
+from harness.papers.paper import paper_names
 from harness.systems.build import build_system, load_system
 from harness.systems.states import system_state
 
 Conf = Callable[[str, str, str], Path]
 REGISTERED = [name for name in config.names("system") if "state" in config.load("system", name)[0]]
-# Rows of the papers' tables (paper, table, row) and the configuration that registers their system.
-ROWS = {(paper, number, row): system for paper, number, row, system in table("systems/rows")}
-
-
-@pytest.mark.slow
-def test_the_systems_of_the_papers_tables_are_registered() -> None:
-    known = config.names("system")
-    assert {name for name in ROWS.values() if name not in known} == set()
-    for paper, number in {(paper, number) for paper, number, _ in ROWS if paper in ("mathamr-plus", "mathlib4")}:
-        printed = {cell.system for cell in load_paper(paper).cells if cell.table == number}
-        assert printed == {row for of, at, row in ROWS if (of, at) == (paper, number)}
-    for paper, number, row in ROWS:
-        assert any((cell.table, cell.system) == (number, row) for cell in load_paper(paper).cells)
-
-
-def test_there_are_systems_of_each_state() -> None:
-    kinds = {name: checks.state(config.load("system", name)[0]["state"], name)[0] for name in REGISTERED}
-    assert len(kinds) == 7
-    assert set(kinds.values()) == {"not implemented", "blocked"}
-    # Only what nobody can have: commercial services.
-    assert {name for name, kind in kinds.items() if kind == "blocked"} == {"moogle", "satpute-gpt4-dpr"}
-    assert {"mathdowers-latex", "tancft-mathamr"} <= {name for name, kind in kinds.items() if kind == "not implemented"}
 
 
 @pytest.mark.parametrize(
@@ -121,16 +97,6 @@ def test_any_other_state_gives_one_line(text: object) -> None:
 
 
 @pytest.mark.slow
-def test_the_doctor_has_no_cure_for_it(conf: Conf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(findings, "reachable", lambda: True)
-    conf("system", "ours-blocked", "title: T\nstate: needs something\nneeds: no_such_module\nextra: dense\n")
-    conf("system", "ours-absent", "title: T\n_target_: nowhere.System\nneeds: no_such_module\nextra: dense\n")
-    named = [row[0] for row in findings.findings() if row[0].startswith("system ")]
-    assert "system ours-absent" in named
-    assert not {f"system {name}" for name in [*REGISTERED, "ours-blocked"]} & set(named)
-
-
-@pytest.mark.slow
 def test_a_model_that_a_person_brings_is_told_wherever_it_lacks(
     conf: Conf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -175,14 +141,3 @@ def test_what_a_run_needs_is_said_before_anything_is_read(monkeypatch: pytest.Mo
         settings = RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=system)
         assert message(lambda settings=settings: check_needs(settings)) == f"run: system: {line}"  # type: ignore[misc]
     check_needs(RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=mine | {"needs": "math"}))
-
-
-@pytest.mark.slow
-def test_running_one_gives_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "harness", "run", "collection=mini-task1", "corpus=mini-answers"]
-    done = subprocess.run([*command, "system=moogle"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    title, state = (config.load("system", "moogle")[0][key] for key in ("title", "state"))
-    assert line == f"harness: run: system: {title} is {state}"
-    assert list(tmp_path.iterdir()) == []

@@ -14,13 +14,12 @@ import pytest
 from lexical_tools import message
 
 from harness.collections.corpora import load_corpus
-from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels, Run
 from harness.io import config
 from harness.io.files import sha256
 from harness.systems.base import MARK, Request
-from harness.systems.baselines import Overlap, Shuffle
+from harness.systems.baselines import Shuffle
 from harness.systems.build import build_system, load_system
 from harness.systems.rerank import RerankPool
 
@@ -28,22 +27,6 @@ Conf = Callable[[str, str, str], Path]
 TOPICS = Topics((Topic("T1", "one"), Topic("T2", "two"), Topic("T3", "three")))
 POOL = {"T1": frozenset({"d1", "d9"}), "T2": frozenset({"d2"})}
 WORK = Path("workspace")
-
-
-@pytest.mark.slow
-def test_it_is_the_other_system_on_the_pool() -> None:
-    collection, corpus = load_collection("mini-task1"), load_corpus("mini-answers")
-    topics, judged = collection.topics(), collection.qrels().to_dict()
-    pool = {topic: frozenset(docs) for topic, docs in judged.items()}
-    expected = Overlap()(Request(topics, corpus, WORK, pool=pool))
-    assert 0 < len(expected) < len(Overlap()(Request(topics, corpus, WORK)))
-    given = {"_target_": "harness.systems.baselines.Overlap", "depth": 1000}
-    for system in (RerankPool("overlap"), RerankPool(given)):
-        run = system(Request(topics, corpus, WORK, pool=pool))
-        assert run.name == "overlap-pool"
-        assert run.to_dict() == expected.to_dict()
-    title_only = RerankPool({**given, "title_only": True})(Request(topics, corpus, WORK, pool=pool))
-    assert title_only.to_dict() == Overlap(title_only=True)(Request(topics, corpus, WORK, pool=pool)).to_dict()
 
 
 def test_what_is_not_in_the_pool_is_left_out(tmp_path: Path) -> None:

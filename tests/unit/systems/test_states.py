@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import json
-import re
 import sys
 from collections.abc import Callable
 from functools import reduce
@@ -17,16 +15,10 @@ import yaml
 from case_tables import table
 from lexical_tools import message
 
-from harness.cli import findings
-from harness.collections.corpora import load_corpus
-from harness.formulas.mathml import latexml
 from harness.io import config
 from harness.store.provenance import provenance
 from harness.systems.build import BuiltSystem, load_system
 from harness.systems.dense import encoder, models
-from harness.systems.dense.bi_encoder import BiEncoder
-from harness.systems.lexical import runtime
-from harness.systems.mathamr.graphs import parsers
 from harness.systems.states import (
     missing_models,
     missing_modules,
@@ -148,27 +140,6 @@ def test_settings_of_the_papers() -> None:
         assert reduce(getitem, key.split("."), BY_NAME[name]) == json.loads(value), (name, key)
 
 
-def test_crossmath_runs_by_a_recipe_for_its_languages() -> None:
-    for name in ("crossmath-bi", "crossmath-cross", "crossmath-nllb-bi", "crossmath-mbart-cross"):
-        made = recipe(BY_NAME[name])
-        assert made is not None
-        language = "eng" if name.count("-") == 1 else "spa"
-        assert run_command(made.words(name)) == (
-            f"harness run collection=crossmath-{language} corpus=arqmath-posts-html edition=arqmath-3 rerank=true "
-            f"system={name}"
-        )
-    assert "html" in load_corpus("arqmath-posts-html").keep
-
-
-def test_the_retriever_below_a_tuned_re_ranker_is_written_out() -> None:
-    """So that its training can be set."""
-    tuned, parameters = BY_NAME["mirmu-minilm-tuned"], inspect.signature(BiEncoder).parameters
-    for name in ("mirmu-minilm-tuned-roberta", "mirmu-minilm-tuned-mathberta"):
-        first = BY_NAME[name]["first"]
-        assert first == {key: tuned[key] for key in first}
-    assert all(parameters[key].default == tuned[key] for key in ("view", "depth", "length"))
-
-
 @pytest.mark.parametrize("name", ["crossmath-bi", *PUBLISHED])
 def test_each_needs_its_models_and_the_posts_of_arqmath(here: set[str], name: str) -> None:
     kind, state = system_state(BY_NAME[name], name)
@@ -198,36 +169,6 @@ def test_the_example_of_a_recipe_in_the_guide_is_one() -> None:
 
 
 # ---- what the doctor says
-
-
-@pytest.mark.slow
-def test_systems_that_tell_what_they_lack(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parsers, "missing", lambda mapping=None: ["torch not installed: pip install x"])
-    monkeypatch.setattr(runtime, "missing", lambda: ["Java is not there: make anserini"])
-    monkeypatch.setattr(latexml, "missing", lambda: ["Perl is not there: install it"])
-    monkeypatch.setattr(findings, "reachable", lambda: False)
-    rows = findings.findings()
-    (of_parsers,) = [row for row in rows if row[1:] == ["torch not installed", "pip install x"]]  # one for all systems
-    assert re.fullmatch(r"system \S+ and \d+ more", of_parsers[0])
-    assert not [row for row in rows if row[0].startswith("system anserini")]
-    monkeypatch.setattr(parsers, "missing", lambda mapping=None: [])
-    assert "torch not installed" not in {row[1] for row in findings.findings()}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("base", "said"),
-    [
-        ("http://[::1]:1", "[::1]:1 does not answer"),
-        ("http://name:secret@127.0.0.1:none", "127.0.0.1:none does not answer"),
-        ("", "forbidden by HARNESS_OFFLINE"),
-    ],
-)
-def test_the_network_is_named(base: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARNESS_RAW_BASE", base)
-    monkeypatch.setenv("HARNESS_OFFLINE", "" if base else "1")
-    monkeypatch.setenv("no_proxy", "*")
-    assert ["network", said] in [row[:2] for row in findings.findings()]
 
 
 def test_the_package_of_a_system_is_recorded_without_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

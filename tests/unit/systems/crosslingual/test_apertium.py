@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from lexical_tools import message
 
-from harness.cli.findings import findings
 from harness.errors import HarnessError
 from harness.formulas.text.masking import mask_formulas, unmask_formulas
 from harness.io import config
@@ -99,18 +98,6 @@ def test_a_direction_that_is_not_installed(program: Program) -> None:
     )
 
 
-@pytest.mark.slow
-def test_one_language_is_ready_without_the_other(program: Program) -> None:
-    program("cat", "spa-eng")
-    needs = "needs apertium-hbs-eng for Croatian: apt install apertium-hbs-eng"
-    assert apertium.missing() == []
-    assert apertium.by_language() == {"hrv": needs, "spa": ""}
-    found = config.load("system", "cross-lingual-apertium")[0]
-    assert system_state(found, "cross-lingual-apertium") == ("ready", f"ready for Spanish; {needs}")
-    (row,) = (row for row in findings() if row[0] == "system cross-lingual-apertium")
-    assert row[1:] == ["needs apertium-hbs-eng for Croatian", "apt install apertium-hbs-eng"]
-
-
 def test_with_both_languages_it_is_ready(program: Program) -> None:
     program("cat", "spa-eng", "hbs-eng")
     found = config.load("system", "cross-lingual-apertium")[0]
@@ -151,12 +138,3 @@ def test_real_spanish() -> None:
     assert [text for text, _ in back][1:] == ["", "The white house", "zzyzx"]
     assert "prime number" in back[0][0]
     assert Apertium().translate([there.text for there in masked[::-1]], "spa", "eng") == found[::-1]
-
-
-@pytest.mark.slow
-@real
-def test_real_croatian_of_five_thousand_words() -> None:
-    text = "Neka je QZ1 skup prirodnih brojeva. " * 834
-    (found,) = Apertium().translate([text], "hrv", "eng")
-    assert found.count("QZ1") == 834
-    assert "natural numbers" in found

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import sys
-import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from lexical_tools import message
-from process_tools import same_paths
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
@@ -198,60 +190,6 @@ def test_translations_do_not_depend_on_how_collections_are_read() -> None:
     files = code.depends([translations.__name__]).files
     assert "harness harness.formulas.text.masking" in files
     assert not [name for name in files if name.startswith("harness harness.collections")]
-
-
-PROGRAM = """
-import sys
-from harness.data.topics import Topic, Topics
-from harness.systems.crosslingual import translations
-from spoken import Dictionary
-topics = [Topic(f"T{n}", f"Sea {n} un primo. $x_{n}$", f"y {n} $y$", language="spa") for n in range(120)]
-spoken = Dictionary({"Sea": "Let"}, whole=False, log=sys.argv[1], pause=0.02)
-found = translations.translated(topics, spoken, "eng", masking="QZ")
-print(len(found))
-"""
-
-
-@pytest.mark.slow
-def test_killed_while_translating_no_topic_is_translated_twice(tmp_path: Path) -> None:
-    def start(name: str) -> subprocess.Popen[str]:
-        environment = same_paths() | {"HARNESS_CACHE": str(tmp_path / f"cache-{name}")}
-        command = [sys.executable, "-c", PROGRAM, str(tmp_path / f"log-{name}")]
-        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-
-    def batches(name: str) -> dict[str, bytes]:
-        found = tmp_path.glob(f"cache-{name}/store/translation-shard/[!.]*/shard")
-        return {path.parent.name: path.read_bytes() for path in found}
-
-    def asked() -> Counter[str]:
-        """How often each title was given to the translator by what is in finished batches, and is not asked again."""
-        done = [json.loads(line) for content in batches("killed").values() for line in content.splitlines()]
-        wanted = {repr(topic["title"]["sent"].removesuffix(" QZ1")) for topic in done}
-        log = (tmp_path / "log-killed").read_text(encoding="utf-8").splitlines()
-        return Counter(line for line in log if line in wanted)
-
-    rng = np.random.default_rng(int(time.time()))
-    finished: list[tuple[dict[str, bytes], Counter[str]]] = []
-    for _ in range(3):
-        process = start("killed")
-        before = len(batches("killed"))
-        while process.poll() is None and len(batches("killed")) < before + 2:
-            time.sleep(0.005)
-        time.sleep(float(rng.random()) * 0.03)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        finished.append((batches("killed"), asked()))
-    made = {}
-    for name in ("killed", "whole"):
-        assert start(name).communicate()[0] == "120\n"
-        (folder,) = (path for path in (tmp_path / f"cache-{name}/store/translation").iterdir() if path.is_dir())
-        made[name] = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert made["killed"] == made["whole"]
-    log = Counter((tmp_path / "log-killed").read_text(encoding="utf-8").splitlines())
-    for kept, times in finished:
-        assert len(times) == sum(len(content.splitlines()) for content in kept.values())
-        assert times == Counter({line: log[line] for line in times})
-    assert len(finished[0][1]) >= 16
 
 
 def test_a_damaged_batch_is_translated_anew(

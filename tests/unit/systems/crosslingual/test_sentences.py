@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from case_tables import table
 from hypothesis import given
@@ -57,24 +55,6 @@ def test_nothing_is_lost_and_no_formula_is_cut(text: str) -> None:
         assert not any(span.start < at < span.end for span in formula_spans(text))
         at += len(blank)
     assert not any("\n" in sentence for sentence in parts(mask_formulas(text).text))
-
-
-@given(TEXTS)
-def test_a_text_is_taken_apart_at_blanks_only(text: str) -> None:
-    found = halves_of_text(text)
-    inner = [blank for blank in re.finditer(r"\s+", text) if blank.start() > 0 and blank.end() < len(text)]
-    outside = [
-        blank for blank in inner if not any(span.start <= blank.start() < span.end for span in formula_spans(text))
-    ]
-    assert (found is None) == (not outside)
-    if found is None:
-        return
-    before, blank, after = found
-    assert before + blank + after == text
-    assert before
-    assert after
-    assert blank.isspace()
-    assert not any(span.start < len(before) < span.end for span in formula_spans(text))
 
 
 def test_halves() -> None:

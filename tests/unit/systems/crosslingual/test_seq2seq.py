@@ -17,7 +17,6 @@ from harness.errors import HarnessError
 from harness.io.checks import typed
 from harness.systems.crosslingual import checkpoint
 from harness.systems.crosslingual.seq2seq import MBart, Nllb, Seq2Seq
-from harness.systems.crosslingual.translators import Translator
 
 pytest_plugins = ["translation_fixtures"]
 
@@ -30,16 +29,6 @@ def tokenizer(translator: Seq2Seq) -> Any:  # noqa: ANN401
 
 
 # ---- one model --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_it_is_a_translator(make: Callable[..., Seq2Seq]) -> None:
-    translator = make()
-    assert isinstance(translator, Translator)
-    assert translator.missing() == []
-    assert translator.name == Path(translator.model).name
-    assert {"eng", "spa", "hrv", "ces", "pes", "hin", "npi", "fas"} <= translator.languages.keys()
-    assert not translator.whole
 
 
 @pytest.mark.slow
@@ -61,21 +50,6 @@ def test_a_translation_is_that_of_the_library_alone(make: Callable[..., Seq2Seq]
         expected += own.batch_decode(ids, skip_special_tokens=True)
     assert translator.translate(TEXTS, "hrv", "eng") == expected
     assert len(set(expected)) > 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("beams", [1, 4])
-def test_what_else_is_translated_does_not_matter(
-    make: Callable[..., Seq2Seq], beams: int, generated: list[tuple[dict[str, Any], Any]]
-) -> None:
-    together = make(beams=beams).translate(TEXTS, "spa", "eng")
-    assert len(generated) == 1
-    assert (generated[0][0]["attention_mask"] == 0).any()  # there is padding
-    assert make(beams=beams, batch=1).translate(TEXTS, "spa", "eng") == together
-    assert make(beams=beams, tokens=30).translate(TEXTS[::-1], "spa", "eng") == together[::-1]
-    sizes = [given["input_ids"].shape for given, _ in generated]
-    assert [size[0] for size in sizes[1:6]] == [1] * 5
-    assert all(rows == 1 or rows * pieces * beams <= 30 for rows, pieces in sizes[6:])
 
 
 @pytest.mark.slow
@@ -106,20 +80,6 @@ def test_blank_texts_and_texts_that_come_twice(
     out = translator.translate(["w1", "", "w2", "w1"], "hrv", "eng")
     assert out[0] == out[3]
     assert generated[0][0]["input_ids"].shape[0] == 3  # an empty text is asked for too, as any other
-
-
-@pytest.mark.slow
-def test_unknown_words_and_broken_characters(make: Callable[..., Seq2Seq]) -> None:
-    assert len(make().translate(["QZ1", "\ud800 w1", "ن QZ2"], "pes", "eng")) == 3
-
-
-@pytest.mark.slow
-def test_the_same_again_and_in_half_precision(make: Callable[..., Seq2Seq]) -> None:
-    first = make().translate(TEXTS, "hrv", "eng")
-    half = make(precision="bfloat16").translate(TEXTS, "hrv", "eng")
-    assert len(half) == len(TEXTS)
-    assert make(precision="bfloat16").translate(TEXTS, "hrv", "eng") == half
-    assert make().translate(TEXTS, "hrv", "eng") == first
 
 
 # ---- long texts -------------------------------------------------------------------------------------------------
@@ -272,25 +232,6 @@ def test_a_tokenizer_of_sentencepiece(tmp_path: Path, generated: list[tuple[dict
     assert given["input_ids"].tolist() == [[size + 5, *(number + 1 for number in own.encode(text)), 2]]
     assert ids[0, :2].tolist() == [2, size + 4]
     assert not any(code in out for code in translator.languages.values())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_the_search_may_be_the_models_own(
-    kind: str, tmp_path: Path, generated: list[tuple[dict[str, Any], Any]]
-) -> None:
-    folder = tiny.save(tmp_path / kind, kind, generation={"num_beams": 3, "max_length": 12})
-    given = {"model": str(folder), "device": "cpu", "beams": None, "length": None, "overlong": "cut"}
-    typed(KINDS[kind], given, "key 'translator'").translate(TEXTS[:2], "hrv", "eng")
-    typed(KINDS[kind], {**given, "beams": 2, "length": 9}, "key 'translator'").translate(TEXTS[:2], "hrv", "eng")
-    assert [(call["num_beams"], call["max_length"]) for call, _ in generated] == [(3, 12), (2, 9)]
-    tiny.save(tmp_path / "new", kind, generation={"num_beams": 3, "max_new_tokens": 7})
-    typed(KINDS[kind], {**given, "model": str(tmp_path / "new")}, "key 'translator'").translate(["w1"], "hrv", "eng")
-    assert generated[-1][0]["max_length"] == 8
-    tiny.save(tmp_path / "none", kind, generation={"max_length": None, "max_new_tokens": None})
-    translator = typed(KINDS[kind], {**given, "model": str(tmp_path / "none")}, "key 'translator'")
-    with pytest.raises(HarnessError, match=r"generation_config.json has no max_length; set the key 'length'$"):
-        translator.translate(["w1"], "hrv", "eng")
 
 
 @pytest.mark.parametrize("clean_up", [None, True, False])

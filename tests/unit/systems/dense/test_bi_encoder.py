@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from encoder_models import LENGTH, save
+from encoder_models import save
 from lexical_tools import rows_corpus
 from refusals import refusal
 
@@ -19,7 +16,6 @@ from harness.collections.corpus import Corpus, Document
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.scoring.exclusions import Exclusions
 from harness.store import artefacts
 from harness.store.cost import measuring
 from harness.systems.base import Request
@@ -80,15 +76,6 @@ def scores(found: Run, topic: str, documents: Sequence[Mapping[str, str]]) -> np
 # ---- runs -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_scores_are_cosines(tmp_path: Path, folder: Path) -> None:
-    documents = rows()
-    found = run(corpus_of(tmp_path, documents), tmp_path, folder)
-    expected = by_hand(folder, documents, ["body"])
-    for at, topic in enumerate(TOPICS):
-        np.testing.assert_allclose(scores(found, topic.id, documents), expected[at], atol=1e-5)
-
-
 def test_compubert_reads_the_folder_that_a_person_brings(tmp_path: Path) -> None:
     """Bodies alone, compared by the cosine, although the model does not normalise its vectors."""
     from sentence_transformers import SentenceTransformer
@@ -133,22 +120,6 @@ def test_the_first_documents_only_and_equal_ones_by_id(tmp_path: Path, folder: P
         assert [doc.removeprefix("e") for doc in order[topic][::2]] == order[topic][1::2]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("how", "module"), [("exact", "numpy"), ("approximate", "faiss"), ("chroma", "chromadb")])
-def test_what_is_excluded_takes_no_place_in_any_search(tmp_path: Path, folder: Path, how: str, module: str) -> None:
-    pytest.importorskip(module, reason=f"{module} is not installed")
-    corpus = corpus_of(tmp_path, rows(300))
-    every = {topic: list(docs) for topic, docs in run(corpus, tmp_path, folder).to_dict().items()}
-    excluded = Exclusions(("listed",), {"T1": frozenset(every["T1"][:3]), "T2": frozenset(every["T2"][:200])})
-    system = BiEncoder("bi", str(folder), device="cpu", search=how, depth=10)
-    found = system(Request(TOPICS, corpus, tmp_path / "workspace", excluded=excluded)).to_dict()
-    assert {topic: list(docs) for topic, docs in found.items()} == {
-        "T1": every["T1"][3:13],
-        "T2": every["T2"][200:210],
-        "T3": every["T3"][:10],
-    }
-
-
 def test_half_as_many_bits(tmp_path: Path, folder: Path) -> None:
     corpus = corpus_of(tmp_path, rows())
     whole, half = run(corpus, tmp_path, folder), run(corpus, tmp_path, folder, storage="float16")
@@ -167,21 +138,6 @@ def test_topics_without_text_are_named_and_left_out(
     assert "bi: 1 topic has no text, left out, such as T4" in capsys.readouterr().err
     line = refusal(lambda: run(corpus, tmp_path, folder, topics=Topics((Topic("T4", ""),))))
     assert line == "system bi: no topic has a text in the fields title, body"
-
-
-@pytest.mark.slow
-def test_cut_texts_are_noted(tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    long = {"id": "long", "title": "w1", "body": "w5 " * (LENGTH - 1), "question": "w1"}
-    huge = {**long, "id": "huge", "body": "w5 " * 300_000}  # close to a megabyte
-    fits = {**long, "id": "fits", "body": "w5 " * (LENGTH - 2)}
-    corpus = corpus_of(tmp_path, [long, huge, fits, {**long, "id": "equal"}])
-    for _ in range(2):  # made, then from the store
-        with measuring() as meter:
-            found = run(corpus, tmp_path, folder)
-        assert meter.notes["bi: texts cut, documents, answer"] == {"cut": 3, "texts": 4, "word pieces": LENGTH}
-        assert meter.notes["bi: texts cut, topics"] == {"cut": 0, "texts": 3, "word pieces": LENGTH}
-        assert "bi: 3 of 4 texts (documents, answer) are longer than the 16 word pieces read" in capsys.readouterr().err
-    assert found.to_dict()["T1"]["long"] == found.to_dict()["T1"]["huge"]
 
 
 def test_views_and_fields(tmp_path: Path, folder: Path) -> None:
@@ -277,45 +233,3 @@ def test_vectors_stand_beside_their_ids() -> None:
     again = vectors.made(lambda: pytest.fail("asked for texts"), counted(calls), {"x": 1})
     assert (len(calls), again.folder, again.cut) == (3, made.folder, made.cut)
     assert [artefact.kind for artefact in artefacts.artefacts()] == ["vectors"]
-
-
-FULL = """
-import resource, sys, numpy as np
-from harness.systems.dense import vectors
-from harness.systems.dense.engines import EncodedTexts
-
-vectors.SHARD = 50
-resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))  # the shards are smaller, their vectors together are not
-texts = [(f"d{n}", chr(97 + n % 26) * (1 + n % 40)) for n in range(5000)]
-vectors.made(lambda: texts, lambda some: EncodedTexts(np.ones((len(some), 3)), np.zeros(len(some), bool)), {"x": 1})
-"""
-
-
-@pytest.mark.slow
-def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
-    environment = os.environ | {"HARNESS_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
-    failed = subprocess.run([sys.executable, "-c", FULL], env=environment, capture_output=True, text=True, check=False)
-    last = failed.stderr.strip().splitlines()[-1]
-    assert last.startswith("harness.errors.HarnessError: ")
-    assert "disk full, or files may not grow so large" in last
-    assert len(list(tmp_path.glob("cache/store/vectors-shard/[!.]*/shard"))) == 100
-
-
-@pytest.mark.slow
-def test_topics_are_encoded_once(tmp_path: Path, folder: Path) -> None:
-    """A second system with the same encoder, such as a part of a fusion, finds their vectors."""
-
-    def kept() -> int:
-        return sum(found.kind == "query-vectors" for found in artefacts.artefacts())
-
-    corpus = corpus_of(tmp_path, rows())
-    first = run(corpus, tmp_path, folder)
-    assert kept() == 1
-    again = run(corpus, tmp_path / "elsewhere", folder, depth=5)
-    assert kept() == 1
-    for topic, ranked in again.to_dict().items():
-        assert ranked.items() <= first.to_dict()[topic].items()
-    for keys in ({"query": ["title"]}, {"prefixes": {"query": "w9 "}}, {"topics": Topics(TOPICS.topics[:2])}):
-        count = kept()
-        run(corpus, tmp_path, folder, **keys)
-        assert kept() == count + 1

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from lexical_tools import message, rows_corpus
 from pair_tools import plain, save_model
 
@@ -107,31 +105,6 @@ def test_whole_by_hand() -> None:
     )
 
 
-@given(
-    st.lists(st.integers(-3, 3).map(lambda n: n / 2) | st.floats(-50, 50, width=32), min_size=1, max_size=60),
-    st.integers(0, 1200),
-    st.sets(st.integers(1, 70), min_size=1).map(sorted),
-)
-def test_orders_hold_for_any_outputs(outputs: list[float], behind: int, bounds: list[int]) -> None:
-    values = np.array(outputs, np.float32)
-    count = len(values) + behind
-    score = whole(values, count).astype(np.float32)
-    assert score[: len(values)].tolist() == values.tolist()
-    assert all(a > b for a, b in pairwise([float(values.min()), *score[len(values) :].tolist()]))
-
-    first = values[: bounds[-1]]
-    count = len(first) + (behind if len(first) == bounds[-1] else 0)
-    score = tiered(first, bounds, count).astype(np.float32)
-    ends = [0, *(bound for bound in bounds if bound < count), count]
-    slices = [score[a:b] for a, b in pairwise(ends)]
-    assert all(above.min() > below.max() for above, below in pairwise(slices))
-    for begin, end in pairwise(ends[: -1 if count > bounds[-1] else None]):
-        for i in range(begin, end):
-            for j in range(begin, end):
-                assert (first[i] > first[j]) == (score[i] > score[j])
-    assert (np.diff(score[bounds[-1] :]) < 0).all()
-
-
 def test_the_first_k_are_reranked_whole(tmp_path: Path, folder: Path) -> None:
     run = CrossEncoder("mine", str(folder), first=run_file(tmp_path), k=10)(request(tmp_path))
     assert run.name == "mine"
@@ -152,18 +125,6 @@ def test_tiers(tmp_path: Path, folder: Path) -> None:
         slices = [sorted(docs[a:b], key=lambda doc: -expected[doc]) for a, b in pairwise(ends)]
         assert order(run, topic) == [doc for part in slices for doc in part] + docs[20:]
         assert sorted(run.to_dict()[topic].values()) == list(range(1, len(docs) + 1))
-
-
-def test_documents_of_equal_text_tie(tmp_path: Path, folder: Path) -> None:
-    same = {**BODIES, "d02": BODIES["d01"], "d29": BODIES["d01"]}
-    first = run_file(tmp_path)
-    texts = corpus(tmp_path, same)
-    scores = CrossEncoder("mine", str(folder), first=first, k=30)(request(tmp_path, corpus=texts)).to_dict()["T1"]
-    assert scores["d01"] == scores["d02"] == scores["d29"]
-    tiers = CrossEncoder("mine", str(folder), first=first, tiers=[4, 30])(request(tmp_path, corpus=texts)).to_dict()[
-        "T1"
-    ]
-    assert tiers["d01"] == tiers["d02"] > tiers["d29"]
 
 
 def test_ties_of_the_first_ranking_are_as_trec_eval_has_them(tmp_path: Path, folder: Path) -> None:
@@ -347,17 +308,6 @@ def test_pairs_that_were_scored_are_kept(tmp_path: Path, folder: Path, capsys: p
     ):
         CrossEncoder("mine", str(copy), first=first, tiers=[3, 20], **keys)(asked_of)
         assert len(artefacts.artefacts()) == (count := count + 3)  # one a topic
-
-
-def test_shares_do_not_show(tmp_path: Path, folder: Path) -> None:
-    rng = np.random.default_rng(8)
-    many = {f"e{n:03}": " ".join(f"w{w}" for w in rng.integers(0, 60, n % 9)) for n in range(120)}
-    pool = {"T3": frozenset(many)}
-    run = CrossEncoder("mine", str(folder))(request(tmp_path, corpus=corpus(tmp_path, many), pool=pool))
-    scores = run.to_dict()["T3"]
-    assert set(scores) == set(many)
-    for doc in list(many)[::7]:
-        assert scores[doc] == pytest.approx(plain(folder, "w7", many[doc])[0], abs=1e-5)
 
 
 def test_what_a_run_depends_on(tmp_path: Path, folder: Path) -> None:

@@ -99,20 +99,6 @@ def test_the_last_piece_of_padded_texts_is_not_padding(bert: Path) -> None:
         np.testing.assert_allclose(row, token_vectors(bert, text, LENGTH)[-1], atol=1e-5)
 
 
-def test_an_end_token_is_put_once_behind_each_text(folders: Path) -> None:
-    # This tokenizer ends texts by itself, so that nothing is to be added.
-    plain = save(folders / "ends", "roberta")
-    some = texts(6, 30)
-    with_eos = encoder.load(str(plain), EncoderSettings(eos=True, pooling="last", normalise=False)).encode(some)
-    expected = [
-        token_vectors(plain, text, LENGTH - 1)[-1]
-        if len(text.split()) + 2 > LENGTH
-        else token_vectors(plain, text, LENGTH)[-1]
-        for text in some
-    ]
-    np.testing.assert_allclose(with_eos, expected, atol=1e-5)
-
-
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_a_decoder_is_pooled_at_the_end_token_that_is_put_behind_each_text(tmp_path: Path, side: str) -> None:
     import torch
@@ -132,14 +118,6 @@ def test_a_decoder_is_pooled_at_the_end_token_that_is_put_behind_each_text(tmp_p
     assert cut.tolist() == [False, False, False, True]
     without = encoder.load(str(folder), EncoderSettings(pooling="last", normalise=False)).encode(some[:3])
     assert np.abs(without - expected[:3]).max(axis=1).min() > 1e-2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("batch", "tokens"), [(1, 0), (3, 0), (0, 16), (0, 10_000)])
-def test_company_does_not_matter(bert: Path, batch: int, tokens: int) -> None:
-    some = texts(50)
-    expected = encoder.load(str(bert)).encode(some)
-    np.testing.assert_allclose(encoder.load(str(bert), batch=batch, tokens=tokens).encode(some), expected, atol=1e-5)
 
 
 def test_cut_texts_are_counted(bert: Path) -> None:
@@ -314,36 +292,12 @@ def plain(prompted: Path) -> np.ndarray[Any, Any]:
     return encoder.load(str(prompted)).encode(SOME)
 
 
-@pytest.mark.slow
-def test_vectors_are_cut_and_normalised_again(prompted: Path, plain: np.ndarray[Any, Any]) -> None:
-    loaded = encoder.load(str(prompted), EncoderSettings(dimensions=8))
-    assert loaded.dimensions == 8
-    expected = plain[:, :8] / np.linalg.norm(plain[:, :8], axis=1, keepdims=True)
-    np.testing.assert_allclose(loaded.encode(SOME), expected, atol=1e-6)
-    raw = encoder.load(str(prompted), EncoderSettings(dimensions=8, pooling="mean", normalise=False)).encode(SOME)
-    whole = encoder.load(str(prompted), EncoderSettings(pooling="mean", normalise=False)).encode(SOME)
-    np.testing.assert_allclose(raw, whole[:, :8], atol=1e-6)
-    with pytest.raises(HarnessError, match=r"^key 'dimensions' is 33, and model .* has 32$"):
-        encoder.load(str(prompted), EncoderSettings(dimensions=33))
-
-
 @pytest.mark.parametrize(("precision", "within"), [("float16", 2e-3), ("bfloat16", 2e-2)])
 def test_16_bits_are_near(prompted: Path, plain: np.ndarray[Any, Any], precision: str, within: float) -> None:
     half = encoder.load(str(prompted), EncoderSettings(precision=precision)).encode(SOME)
     assert half.dtype == np.float32
     np.testing.assert_allclose(half, plain, atol=within)
     assert not np.array_equal(half, plain)
-
-
-@pytest.mark.heavy
-def test_several_devices_give_the_same_vectors(prompted: Path, plain: np.ndarray[Any, Any]) -> None:
-    loaded = encoder.load(str(prompted), EncoderSettings(devices=("cpu", "cpu")))
-    found = loaded.encoded(SOME, "document")
-    np.testing.assert_allclose(found.vectors, plain, atol=1e-6)
-    assert found.cut.tolist() == [False, False, True, False]
-    np.testing.assert_allclose(
-        loaded.encode(SOME, "query"), encoder.load(str(prompted)).encode(SOME, "query"), atol=1e-6
-    )
 
 
 def test_a_run_says_what_its_variant_changes(tmp_path: Path, prompted: Path) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import tracemalloc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from harness.scoring.exclusions import Exclusions
 from harness.store.cost import measuring
 from harness.systems.base import Request
 from harness.systems.build import load_system
-from harness.systems.dense import late_interaction, maxsim, search, token_encoder
+from harness.systems.dense import token_encoder
 from harness.systems.dense.late_interaction import LateInteraction
 from harness.systems.dense.token_encoder import TokenSettings, load_token_encoder
 
@@ -150,60 +149,11 @@ def test_first_documents_pools_and_exclusions(tmp_path: Path, colbert: Path) -> 
     assert ranked["T3"] == docs  # a topic without text keeps its order
 
 
-def test_the_latency_of_a_topic_covers_its_scores(
-    tmp_path: Path, colbert: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Documents of a pool are scored before the next topic begins."""
-    events: list[str] = []
-    score = search.best_among
-
-    def queries(topics: Sequence[Topic]) -> Iterator[Topic]:
-        for topic in topics:
-            events.append(topic.id)
-            yield topic
-
-    def best_among(*given: Any) -> Any:  # noqa: ANN401
-        events.append("scores")
-        return score(*given)
-
-    monkeypatch.setattr(late_interaction, "queries", queries)
-    monkeypatch.setattr(search, "best_among", best_among)
-    run(corpus_of(tmp_path), tmp_path, colbert, pool={"T1": frozenset({"d01"}), "T2": frozenset({"d02"})})
-    assert events == ["T1", "scores", "T2", "scores"]
-
-
 def test_the_configuration_builds_it(tmp_path: Path, colbert: Path) -> None:
     built = load_system("late-interaction", model=str(colbert), device="cpu", depth=3)
     found = built(Request(TOPICS, corpus_of(tmp_path), tmp_path / "workspace"))
     assert (found.name, len(found)) == ("late-interaction", 6)
     assert built.reads()["model"]["precision"] == "float32"
-
-
-# ---- MaxSim -----------------------------------------------------------------------------------------------------
-
-
-def test_memory_of_a_pass_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Queries share a pass only as far as their scores fit, whatever the number of documents."""
-    rng = np.random.default_rng(0)
-    count = 20_000
-    values = rng.standard_normal((count, 4)).astype(np.float32)
-    values /= np.linalg.norm(values, axis=1, keepdims=True)
-    ids = np.array([f"d{n:05}".encode() for n in range(count)])
-    vectors = maxsim.Vectors(ids, np.arange(count + 1), values, np.full(count, -1))
-    queries = [search.VectorQuery(values[[n]]) for n in range(32)]
-    found = search.search_vectors(queries, vectors, k=5)
-
-    def peak() -> int:
-        tracemalloc.start()
-        again = search.search_vectors(queries, vectors, k=5)
-        _, most = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert all(np.array_equal(a.rows, b.rows) for a, b in zip(found, again, strict=True))
-        return most
-
-    together = peak()
-    monkeypatch.setattr(search, "SCORES", 2 * count)
-    assert together - peak() > 25 * 4 * count  # 30 queries fewer, 4 bytes for each document
 
 
 # ---- settings ---------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,6 @@ from vector_tools import COUNTS, LENGTHS, agree, documents, queries, reference, 
 from harness.errors import HarnessError
 from harness.systems.dense import maxsim
 from harness.systems.dense.maxsim import Rows, Vectors, scores_many, stack, write_vectors
-from harness.systems.dense.ragged import SLACK, blocks, padded
 from harness.systems.dense.search import STRATEGIES, Hits, VectorQuery, best_among, search_vectors
 
 
@@ -62,30 +60,6 @@ def test_reference(lengths: list[int], counts: list[int], seed: int, product: in
     assert np.array_equal(scores == -np.inf, np.tile(np.array(lengths) == 0, (len(asked), 1)))
 
 
-@settings(deadline=None)
-@given(st.lists(st.integers(0, 300), max_size=60), st.integers(1, 500))
-def test_blocks_hold_each_document_once(lengths: list[int], size: int) -> None:
-    given_lengths = np.array(lengths, np.int64)
-    groups = list(blocks(given_lengths, size))
-    assert sorted(row for group in groups for row in group.tolist()) == np.flatnonzero(given_lengths).tolist()
-    for group in groups:
-        inside = given_lengths[group]
-        assert inside.max() <= inside.min() + max(1, inside.min() // SLACK)
-        assert len(group) == 1 or len(group) * inside.max() <= size
-        at = padded(np.zeros(len(group), np.int64), inside)
-        assert all(set(at[:, n].tolist()) == set(range(inside[n])) for n in range(len(group)))
-
-
-def test_fewer_bits() -> None:
-    vectors = documents([3, 1, 0, 16, 5] * 10, dimensions=32)
-    small = replace(vectors, values=vectors.values.astype(np.float16))
-    small.check()
-    query = queries([6], dimensions=32)[0].values
-    exact = reference(query, vectors)
-    there = exact > -np.inf
-    assert 1e-5 < np.abs(maxsim.maxsim(query, small)[there] - exact[there]).max() <= 6 * 2**-11 + 1e-6
-
-
 # ---- the order of hits ------------------------------------------------------------------------------------------
 
 
@@ -99,27 +73,6 @@ def test_top_as_the_protocol_sorts(values: list[float], k: int) -> None:
     expected = sorted_rows(scores, vectors, k)  # type: ignore[arg-type]
     assert hits.rows.tolist() == expected
     assert np.array_equal(hits.scores, scores[expected])
-
-
-def test_top_ties_in_float32() -> None:
-    scores = np.array([0.5, 0.5 - 1e-12, 0.25, 0.5 + 1e-12])
-    hits = Hits.best(np.arange(4), scores, np.array([0, 3, 2, 1]), 2)
-    assert hits.rows.tolist() == [1, 3]
-    assert hits.scores.tolist() == [0.5, 0.5]
-
-
-def test_duplicates_tie_by_id() -> None:
-    generator = np.random.default_rng(5)
-    values = [unit(generator, length, 32) for length in (9, 4, 4, 1)]
-    order = [0, 1, 2, 3] * 50  # each document fifty times, at every place of a block
-    vectors = stack((f"x{n:03d}", values[which], 0) for n, which in enumerate(order))
-    asked = queries([3, 4, 7, 1, 8], dimensions=32)
-    for strategy in STRATEGIES:
-        for hits in search_vectors(asked, vectors, strategy, k=200):
-            assert len(hits.rows) == 200
-            for which in range(4):
-                rows = [row for row in hits.rows.tolist() if row % 4 == which]
-                assert rows == sorted(rows, reverse=True)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -165,13 +118,6 @@ def test_rerank(corpus: Vectors) -> None:
         scores = reference(query.values, corpus)
         scores[np.setdiff1d(np.arange(len(corpus)), candidates.rows)] = -np.inf
         agree(hits, scores, corpus, 5)
-
-
-@pytest.mark.slow
-def test_colbert(corpus: Vectors) -> None:
-    asked = queries([3, 8] * 40)  # more than one pass
-    for query, hits in zip(asked, search_vectors(asked, corpus, "colbert", k=10), strict=True):
-        agree(hits, reference(query.values, corpus), corpus, 10)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -334,15 +280,3 @@ def test_files_are_those_of_a_stack(tmp_path: Path, posts: bool) -> None:
 )
 def test_what_a_stack_refuses_is_refused(tmp_path: Path, items: list[Item], fault: str) -> None:
     refuses(fault, lambda: write_vectors(items, tmp_path / "vectors"))
-
-
-def test_memory_does_not_hold_the_vectors(tmp_path: Path) -> None:
-    values = np.ones((100, 128), np.float32)
-    tracemalloc.start()
-    try:
-        write_vectors(((f"d{number}", values, 0, "") for number in range(1000)), tmp_path / "vectors")
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert (tmp_path / "vectors" / "values.npy").stat().st_size > 50_000_000
-    assert most < 5_000_000

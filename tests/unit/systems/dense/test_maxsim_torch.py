@@ -9,24 +9,7 @@ from hypothesis import strategies as st
 from refusals import refuses
 from vector_tools import COUNTS, LENGTHS, documents, queries
 
-from harness.systems.dense.maxsim import scores_many
 from harness.systems.dense.search import search_vectors
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=30)
-@given(LENGTHS, COUNTS, st.integers(0, 2**32), st.sampled_from([1 << 16, 20, 1]), st.booleans())
-def test_torch_is_numpy(lengths: list[int], counts: list[int], seed: int, group: int, mean: bool) -> None:
-    pytest.importorskip("torch", reason="torch is not installed")
-    from harness.systems.dense import maxsim_torch
-
-    vectors = documents(lengths, seed=seed)
-    asked = [query.values for query in queries(counts, seed=seed + 1)]
-    held = maxsim_torch.resident(vectors, "cpu", group=group)
-    expected = scores_many(asked, vectors, mean=mean)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(maxsim_torch, "WIDTH", 7)
-        assert np.allclose(maxsim_torch.scores(asked, held, mean=mean).numpy(), expected, rtol=0, atol=1e-5)
 
 
 @settings(deadline=None, max_examples=30)

@@ -72,13 +72,6 @@ def test_a_folder_is_known_by_what_it_holds(tmp_path: Path) -> None:
     assert str(tmp_path) not in str([one.identity, *identities])
 
 
-def test_a_folder_that_changes_is_another_model(tmp_path: Path) -> None:
-    path = folder(tmp_path / "one")
-    before = models.find_model(str(path)).identity
-    (path / "model.safetensors").write_bytes(safetensors(9, 9, 9, 9))
-    assert models.find_model(str(path)).identity != before
-
-
 INDEX = json.dumps({"weight_map": {"w": "model-1.safetensors"}}).encode()
 BROKEN: dict[str, tuple[Mapping[str, bytes | None], str]] = {
     "no config.json": ({"config.json": None}, "{}/config.json: missing, so {} is not the whole folder of a model"),
@@ -404,9 +397,3 @@ def test_fetched_models(name: str, engine: str, fetched_model: Callable[[str], s
     assert models.find_model(str(found.folder)).identity == found.identity
     if name == "all-mpnet-base-v2":
         assert json.loads((found.folder / "config.json").read_bytes())["hidden_size"] == 768
-
-
-def test_models_are_packages_with_licence_and_size() -> None:
-    assert catalogue.model_names() == ["all-minilm-l6-v2", "all-mpnet-base-v2", "multilingual-e5-small"]
-    for name in catalogue.model_names():
-        assert all(file.package and file.size and file.licence for file in catalogue.source_files(name))

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,25 +143,6 @@ def test_documents_that_are_all_alike(values: npt.NDArray[np.float64], monkeypat
     assert hits.scores.tolist() == (values[:5].sum(axis=1) / 2).tolist()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("alike", [False, True])
-def test_memory_does_not_grow_with_the_documents(alike: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "BLOCK", 512)
-    count, asked = 50_000, np.ones((32, 2), np.float32)
-    values = np.ones((count, 2)) if alike else np.random.default_rng(0).random((count, 2))
-    vectors = part(values, ids=[f"{n:06d}" for n in range(count)])
-    vectors.place  # noqa: B018  (kept with the vectors)
-    tracemalloc.start()
-    try:
-        found = nearest(asked, [vectors], k=5)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < count * len(asked) * 4  # the scores of all documents in float32
-    exact = vectors.values.astype(np.float64).sum(axis=1)
-    assert all(hits.rows.tolist() == np.lexsort((-np.arange(count), -exact))[:5].tolist() for hits in found)
-
-
 @pytest.mark.parametrize("length", [1e-6, 1, 1e6])
 def test_documents_that_float32_confuses(length: float) -> None:
     """They differ by less than an inner product in float32 is wrong by, which grows with the vectors' lengths."""
@@ -175,22 +154,6 @@ def test_documents_that_float32_confuses(length: float) -> None:
     for query, confused, hits in zip(queries, rough, nearest(queries, [part(values)], k=10), strict=True):
         best = sorted_rows(values.astype(np.float64) @ query.astype(np.float64), part(values), 10)
         assert set(hits.rows.tolist()) == set(best) != set(confused.tolist())
-
-
-@pytest.mark.parametrize("precision", ["float32", "float16"])
-def test_values_on_disk(precision: str, tmp_path: Path) -> None:
-    generator = np.random.default_rng(2)
-    document = [n if n < 7 else -1 if n == 7 else n - 1 for n in range(30)]
-    vectors = part(unit(generator, 29, DIMENSIONS).astype(precision), document)
-    vectors.save(tmp_path)
-    loaded = Vectors.load(tmp_path)
-    queries = unit(generator, 3, DIMENSIONS)
-    found = nearest(queries, [loaded], k=40)
-    same(found, nearest(queries, [vectors], k=40))
-    held = vectors.take(np.arange(29)).astype(np.float64)
-    for query, hits in zip(queries, found, strict=True):
-        assert 7 not in hits.rows
-        assert np.allclose(hits.scores, held[vectors.document[hits.rows]] @ query, rtol=1e-6, atol=1e-7)
 
 
 # ---- parts ------------------------------------------------------------------------------------------------------
@@ -327,17 +290,3 @@ def test_excluded_documents_leave_no_gaps_among_the_candidates_of_an_index(two: 
     same(found, nearest(queries, two[:1], k=20, out=lambda number: out[number]))
     assert [hits.rows.size for hits in found] == [min(20, 400 - int(row.sum())) for row in out]
     assert index.asked == [20 + min(gone, 20)]
-
-
-def test_an_index_of_documents_of_one_vector_is_one_file(two: list[Vectors], tmp_path: Path) -> None:
-    pytest.importorskip("faiss", reason="faiss is not installed")
-    queries = unit(np.random.default_rng(6), 3, DIMENSIONS)
-    for vectors in two:
-        made = ann.faiss_index(vectors)
-        made.save(tmp_path)
-        assert [path.name for path in tmp_path.iterdir()] == ["every.faiss"]
-        loaded = ann.Faiss.load(tmp_path, vectors)
-        best = nearest(queries, [vectors], k=400)
-        for index in (made, loaded):
-            near = index.documents(queries, 400, 4000)
-            assert [set(row[row >= 0].tolist()) for row in near] == [set(hits.rows.tolist()) for hits in best]

@@ -68,21 +68,6 @@ def test_cutting_the_second_text_alone(folder: Path) -> None:
     )
 
 
-@pytest.mark.slow
-def test_a_score_does_not_depend_on_its_batch(folder: Path) -> None:
-    queries, documents = texts(5, [4] * 60), texts(6, [n % 40 for n in range(60)])
-    alone = [scorer(folder).scored([q], [d]).logits[0] for q, d in zip(queries[:9], documents[:9], strict=True)]
-    whole = scorer(folder).scored(queries, documents)
-    assert np.allclose(whole.logits[:9], alone, rtol=0, atol=1e-5)
-    for tokens in (1, 50, 100, 10**6):
-        few = scorer(folder, tokens=tokens).scored(queries, documents)
-        assert np.allclose(few.logits, whole.logits, rtol=0, atol=1e-5)
-        assert few.cut.tolist() == whole.cut.tolist()
-    order = np.random.default_rng(0).permutation(60)
-    mixed = scorer(folder).scored([queries[n] for n in order], [documents[n] for n in order])
-    assert np.allclose(mixed.logits, whole.logits[order], rtol=0, atol=1e-5)
-
-
 def test_no_pairs(folder: Path) -> None:
     read = scorer(folder).scored([], [])
     assert (read.logits.shape, read.cut.shape) == ((0, 2), (0,))

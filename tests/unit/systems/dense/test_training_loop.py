@@ -1,16 +1,13 @@
-"""What all trainings share: learning rates, seeds, and checkpoints on a disk that is full."""
+"""What all trainings share: learning rates, seeds and checkpoints."""
 
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from process_tools import same_paths
 from refusals import refuses
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
@@ -69,32 +66,3 @@ def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     said = r"x\.pt: not a checkpoint, or damaged: it ends otherwise"
     refuses(said, lambda: checkpoint.read_checkpoint(tmp_path / "x.pt"))
     refuses("no such checkpoint", lambda: checkpoint.read_checkpoint(tmp_path / "none.pt"))
-
-
-FULL = """
-import resource, signal, sys
-from pathlib import Path
-import torch
-from harness.errors import HarnessError
-from harness.systems.dense.training import checkpoint
-path = Path(sys.argv[1])
-checkpoint.write_checkpoint(path, {"a": torch.arange(5)})
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-try:
-    checkpoint.write_checkpoint(path, {"a": torch.zeros(100_000)})
-except HarnessError as error:
-    print(error)
-"""
-
-
-@pytest.mark.slow
-def test_a_full_disk_is_one_line_and_keeps_the_checkpoint_before(tmp_path: Path) -> None:
-    path = tmp_path / "x.pt"
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, str(path)], env=same_paths(), check=True, capture_output=True, text=True
-    )
-    assert done.stdout.startswith(f"{path}: cannot be written: ")
-    assert done.stdout.count("\n") == 1
-    assert [entry.name for entry in tmp_path.iterdir()] == ["x.pt"]
-    assert torch.equal(checkpoint.read_checkpoint(path)["a"], torch.arange(5))

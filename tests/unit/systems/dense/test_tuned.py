@@ -5,16 +5,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from encoder_models import BROKEN
-from process_tools import same_paths
 from refusals import refusal, refuses
 from tuning_tools import (
     SUBJECTS,
@@ -28,7 +24,6 @@ from tuning_tools import (
     threads,
     topic,
 )
-from tuning_tools import transformer as bare
 
 from harness.collections.corpora import load_corpus
 from harness.data.topics import Topics
@@ -71,19 +66,6 @@ def card(folder: Path) -> dict[str, Any]:
 
 def content(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["cross", "bi"])
-def test_a_tuned_model_is_a_folder_that_is_found_and_loaded(kind: str, base: Path, tmp_path: Path) -> None:
-    folder = make(kind, base, tmp_path)
-    assert kept(kind) == [folder]
-    assert list((tmp_path / "workspace").iterdir()) == []
-    found = models.find_model(str(folder))
-    assert found.engine == "transformers"
-    before = content(folder)
-    assert make(kind, base, tmp_path) == folder
-    assert content(folder) == before
 
 
 @pytest.mark.slow
@@ -131,41 +113,6 @@ def test_what_decides_a_model(base: Path, tmp_path: Path, courses: Courses) -> N
     assert key() != first
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-import torch
-torch.set_num_threads(1)
-from harness.systems.dense.training import trainer
-from test_tuned import make
-real, steps = trainer.Cross.learn, 0
-def learn(self, numbers):
-    global steps
-    steps += 1
-    if steps == 15:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return real(self, numbers)
-trainer.Cross.learn = learn
-make("cross", Path(sys.argv[1]), Path(sys.argv[2]))
-"""
-
-
-@pytest.mark.heavy
-def test_killed_and_made_again_it_has_the_same_bytes(
-    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    command = [sys.executable, "-c", KILLED, str(base), str(tmp_path)]
-    done = subprocess.run(command, env=same_paths(), check=False, capture_output=True, timeout=300)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    assert kept("cross") == []
-    folder = make("cross", base, tmp_path)
-    assert "training resumes at epoch" in capsys.readouterr().err
-    resumed = content(folder)
-    shutil.rmtree(artefacts.store_root())
-    assert content(make("cross", base, tmp_path)) == resumed
-    assert "training goes on" not in capsys.readouterr().err
-
-
 @pytest.fixture
 def stopped(courses: Courses, one_thread: None, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The last checkpoint of a training that is stopped in its sixth step."""
@@ -210,12 +157,6 @@ def test_a_tuned_model_by_its_folder_is_known_to_be_trained(base: Path, tmp_path
         make("cross", base, tmp_path, leave_out=["future", "later"], retriever=str(copy))
     (copy / CARD).write_text("{}", encoding="utf-8")
     refuses(r"card\.json: not the card of a fine-tuned model: KeyError", lambda: left_out(str(copy)))
-
-
-@pytest.mark.slow
-def test_a_cross_encoder_starts_from_a_bare_model_too(tmp_path: Path) -> None:
-    folder = make("cross", bare(tmp_path / "bare", kind="roberta"), tmp_path, additional=0, epochs=1)
-    assert card(folder)["data"]["sampled positives and negatives of each epoch"] == [[0, 0]]
 
 
 def test_an_engine_that_cannot_learn_is_one_line(tmp_path: Path) -> None:

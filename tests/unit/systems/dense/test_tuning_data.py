@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+from case_tables import literals
 from refusals import refusal, refuses
 from tuning_tools import SUBJECTS, Courses, courses, judged, mapping, settings, similar, threads, topic
 
@@ -209,26 +209,6 @@ def test_negatives_share_no_tag_and_are_the_most_similar(courses: Courses, seed:
     assert any(one != questions[0] for one in questions)
 
 
-def test_the_retriever_of_negatives_knows_no_tokens_of_mathberta(courses: Courses) -> None:
-    corpus, asked = load_corpus("threads"), list[str]()
-
-    def heard(texts: Sequence[str]) -> Iterator[npt.NDArray[np.float32]]:
-        asked.extend(texts)
-        return similar(corpus)(texts)
-
-    documents = threads()
-    for document in documents:
-        document["question"] += " $x$?"
-    courses.corpus("threads", documents)
-    corpus = load_corpus("threads")
-    found = data.examples("cross", settings(view="mathberta"), corpus, heard)
-    assert asked
-    assert all(text.endswith(" $x$?") for text in asked)
-    assert any(text.endswith(" [MATH] x [/MATH] ?") for text in found.texts)
-    assert not any("$" in text for text in found.texts)
-    assert settings(view="text").retriever_view == "text"
-
-
 def test_as_many_as_queries_and_half_of_them_positive(courses: Courses) -> None:
     found = made(negative_questions=4)
     assert found.counts["queries trained on"] == 6
@@ -310,20 +290,7 @@ def test_too_little_to_train_on_is_one_line(courses: Courses) -> None:
     assert "again judges topic 'P1', which is named twice" in one_line(collections=["past", "again"])
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "said"),
-    [
-        ("collections", [], "is empty"),
-        ("collections", ["no-such"], "no-such"),
-        ("length", 3, "key 'length' is 3"),
-        ("labels", "graded", "key 'labels' is 'graded'"),
-        ("query", ["question"], "key 'query': 'question' is unknown"),
-        ("positive_ratio", 1.5, "key 'positive_ratio' is 1.5"),
-        ("rates", 1, "key 'rates' is unknown"),
-        ("highest", 0, "key 'highest' is 0"),
-        ("batch", 0, "key 'batch' is 0"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "said"), literals("systems/training_faults"))
 def test_settings_are_checked(courses: Courses, key: str, value: object, said: str) -> None:
     line = refusal(lambda: tuning("cross", mapping() | {key: value}))
     assert line.startswith("key 'training': ")

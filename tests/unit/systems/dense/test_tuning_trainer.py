@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,11 +13,9 @@ import numpy as np
 import pytest
 from refusals import refuses
 from tuning_tools import COMMON, KINDS, WORDS, courses, one_thread, sentence_transformer, settings, stop_at, transformer
-from tuning_tools import tokenizer as tuning_tokenizer
 
 from harness.errors import HarnessError
 from harness.systems.dense import encoder, models
-from harness.systems.dense.engines import EncoderSettings
 from harness.systems.dense.training.data import Examples
 
 __all__ = ["courses", "one_thread"]  # fixtures
@@ -86,11 +82,6 @@ def made(folder: Path, kind: str = "cross", dropout: float = 0.1, family: str = 
     return trainer.learner(kind, models.find_model(str(where)), examples, tuning, "cpu")
 
 
-def scores_of(learner: Learner) -> Any:  # noqa: ANN401
-    learner.model.eval()
-    return learner.scores(np.arange(36))
-
-
 def silent(line: str) -> None:
     pass
 
@@ -122,18 +113,6 @@ def test_passes_by_length_change_nothing_that_is_learnt(tmp_path: Path, kind: st
         assert loss == pytest.approx(found[0][0], abs=1e-5)
         assert gradients.keys() == found[0][1].keys()
         assert all(torch.allclose(gradients[key], found[0][1][key], atol=1e-5) for key in gradients)
-
-
-def test_passes_are_by_length_and_no_wider_than_said(tmp_path: Path) -> None:
-    learner = made(tmp_path, tokens=50)
-    lengths = np.random.default_rng(1).integers(1, 60, 40).tolist()
-    passes = list(learner.passes(lengths))
-    assert sorted(i for part in passes for i in part) == list(range(40))
-    for part in passes:
-        assert len(part) == 1 or len(part) * max(lengths[i] for i in part) <= 50
-    ordered = [lengths[i] for part in passes for i in part]
-    assert ordered == sorted(ordered)
-    assert list(learner.passes([])) == []
 
 
 @pytest.mark.slow
@@ -194,19 +173,6 @@ def test_a_head_is_drawn_from_the_seed_and_the_body_is_the_models(tmp_path: Path
     differ = {name for name in first if not torch.equal(first[name], other[name])}
     assert differ
     assert all(name.startswith("classifier") for name in differ)
-
-
-@pytest.mark.slow
-def test_it_learns_and_keeps_the_best_epoch(tmp_path: Path) -> None:
-    for kind, rate in (("cross", 1e-2), ("bi", 3e-3)):
-        said: list[str] = []
-        learner = made(tmp_path, kind, 0.0, epochs=8, patience=8, rate=rate, warmup=0.0)
-        log = trainer.train(learner, tmp_path / f"work-{kind}", {}, said.append)
-        assert [entry["epoch"] for entry in log] == list(range(9))
-        assert said[0].startswith("untrained model: validation loss")
-        assert log[-1]["training loss"] < 0.9 * log[1]["training loss"]
-        best = min(entry["validation loss"] for entry in log[1:])
-        assert trainer.validate(learner)["validation loss"] == pytest.approx(best, abs=1e-6)
 
 
 # ---- stopping and going on --------------------------------------------------------------------------------------
@@ -332,23 +298,6 @@ def test_a_saved_bi_encoder_is_loaded_by_its_library_and_scores_the_same(tmp_pat
     assert np.allclose((asked * answers).sum(1), expected, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_a_bi_encoder_learns_with_the_prompts_that_it_is_read_with(tmp_path: Path) -> None:
-    folder = sentence_transformer(tmp_path / "base")
-    prompts = {"prompts": {"query": "what is ", "passage": "see ", "other": "the "}, "default_prompt_name": "other"}
-    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts), encoding="utf-8")
-    learner = trainer.learner("bi", models.find_model(str(folder)), of_kind("bi", pairs()), settings("bi"), "cpu")
-    examples = learner.examples
-    with torch.no_grad():
-        expected = scores_of(learner)
-    learner.save(tmp_path / "saved")
-    for place in (folder, tmp_path / "saved"):
-        read = encoder.load(str(place), EncoderSettings(length=32))
-        queries = read.encode([examples.texts[i] for i in examples.query], "query")
-        documents = read.encode([examples.texts[i] for i in examples.document])
-        assert np.allclose((queries * documents).sum(1), expected, atol=1e-5)
-
-
 def test_pairs_of_one_question_do_not_validate_among_themselves(tmp_path: Path) -> None:
     learner = made(tmp_path, "bi", 0.0, batch=4)
     examples, batch = learner.examples, 4
@@ -363,17 +312,6 @@ def test_pairs_of_one_question_do_not_validate_among_themselves(tmp_path: Path) 
     assert learner.validating().tolist() == mixed.tolist()
     alone = sum(len(set(query[mixed[begin : begin + batch]])) == 1 for begin in range(0, 24, batch))
     assert alone == 0
-
-
-def test_bfloat16_is_used_where_it_is_asked_for(tmp_path: Path) -> None:
-    numbers = np.arange(24)
-    full, half = (made(tmp_path, dropout=0.0, autocast=autocast) for autocast in (False, True))
-    with torch.no_grad():
-        first, second = full.scores(numbers), half.scores(numbers)
-    assert not np.array_equal(first, second)
-    assert np.allclose(first, second, atol=0.05)
-    assert next(half.model.parameters()).dtype == torch.float32
-    assert math.isfinite(half.learn(numbers))
 
 
 def test_models_that_cannot_be_tuned_are_one_line(tmp_path: Path) -> None:
@@ -394,19 +332,6 @@ def test_a_file_that_lacks_a_layer_is_not_filled_up_with_random_numbers(tmp_path
     save_file(found, folder / "model.safetensors", {"format": "pt"})
     with pytest.raises(HarnessError, match=r"its file lacks 'bert.encoder.layer.1.attention.self.query"):
         trainer.cross_encoder(models.find_model(str(folder)), 1)
-
-
-@pytest.mark.slow
-def test_texts_are_cut_as_the_library_cuts_them() -> None:
-    tokenizer, rng = tuning_tokenizer(), np.random.default_rng(4)
-    texts = [" ".join(rng.choice(WORDS, int(size)).tolist()) for size in [0, 1, *rng.integers(2, 60, 120)]]
-    firsts, seconds = texts, list(reversed(texts))
-    for length in (8, 9, 20, 31, 64, 200):
-        for columns in ((firsts,), (firsts, seconds)):
-            found = trainer.tokenised(tokenizer, columns, length)
-            expected = tokenizer(*columns, truncation=True, max_length=length)
-            assert found == [{key: expected[key][i] for key in expected} for i in range(len(firsts))]
-            assert max(len(row["input_ids"]) for row in found) <= length
 
 
 def test_order_by_hand() -> None:

@@ -46,20 +46,6 @@ def faiss() -> Any:  # noqa: ANN401
     return pytest.importorskip("faiss", reason="faiss is not installed")
 
 
-@pytest.mark.usefixtures("faiss")
-def test_a_wide_search_of_the_graph_finds_the_nearest(corpus: Vectors, asked: list[VectorQuery]) -> None:
-    index = adapters.faiss_index(corpus)
-    near = index.vectors(asked[0].values, 5, 4000)
-    best = np.argsort(-(asked[0].values @ corpus.values.T), axis=1)[:, :5]
-    assert np.array_equal(near, best)
-    far = index.documents(asked[0].values, 400, 4000)
-    assert far.shape == (16, 400)
-    held = int((corpus.document >= 0).sum())
-    assert (far[:, :held] >= 0).all()
-    assert (far[:, held:] == -1).all()
-    assert sorted(far[0, :held].tolist()) == np.flatnonzero(corpus.document >= 0).tolist()
-
-
 @pytest.mark.slow
 def test_graph_of_neighbours_is_the_same_every_time(corpus: Vectors, faiss: Any, tmp_path: Path) -> None:  # noqa: ANN401
     threads = faiss.omp_get_max_threads()
@@ -108,21 +94,6 @@ def clustered(count: int, per: int, centres: int, seed: int = 3) -> tuple[Vector
 
     vectors = stack((f"d{number}", draw(), 0) for number in range(count))
     return vectors, [VectorQuery(draw(), 0) for _ in range(5)]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("faiss")
-@pytest.mark.parametrize("centres", [0, 20, 200])
-@pytest.mark.parametrize(("strategy", "per"), [("single", 1), ("rerank", 3), ("colbert", 3)])
-def test_recall_of_the_first_thousand(strategy: str, per: int, centres: int) -> None:
-    vectors, asked = clustered(6000 if per == 1 else 2000, per, centres)
-    index = adapters.faiss_index(vectors)
-    exact = search_vectors(asked, vectors, strategy, k=1000)
-    assert recall(search_vectors(asked, vectors, strategy, "approximate", k=1000, index=index), exact).mean() >= 0.99
-    # Less than is asked for cannot be held: an `ef` of 128 does not cut what is found, as it does in FAISS alone.
-    few = search_vectors(asked, vectors, strategy, "approximate", k=1000, ef=128, index=index)
-    assert [len(hits.rows) for hits in few] == [1000] * len(asked)
-    assert recall(few, exact).mean() >= 0.97
 
 
 @pytest.mark.usefixtures("faiss")
@@ -192,16 +163,6 @@ def test_six_strategies(
         assert np.allclose(a.scores, b.scores, rtol=0, atol=1e-5)
 
 
-def test_points_hold_ids(corpus: Vectors, collection: adapters.Qdrant) -> None:
-    there = np.flatnonzero(np.diff(corpus.start))
-    assert collection.client.count("posts").count == len(there)
-    row = int(there[-1])
-    (point,) = collection.client.retrieve("posts", [row], with_vectors=True)
-    assert point.payload == {"document": corpus.ids[row].decode()}
-    assert np.allclose(point.vector["all"], corpus.values[corpus.start[row] : corpus.start[row + 1]])
-    assert ("doc" in point.vector) == (corpus.document[row] >= 0)
-
-
 def test_search_parameters_reach_the_server(
     asked: list[VectorQuery], collection: adapters.Qdrant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,16 +181,6 @@ def test_search_parameters_reach_the_server(
     assert [(params.exact, params.hnsw_ef) for params in first] == [(True, None), (False, 77)] * 3
     assert [request["using"] for request in sent] == ["doc", "doc", "all", "all", "all", "all"]
     assert [request["prefetch"].limit for request in sent if "prefetch" in request] == [20, 20]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_qdrant_finds_the_first_thousand(strategy: str) -> None:
-    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
-    vectors, asked = clustered(1500, 2, 20)
-    held = adapters.upload(embedded(), "posts", vectors)
-    found = adapters.qdrant_search(asked, held, strategy, "approximate", k=1000)
-    assert recall(found, search_vectors(asked, vectors, strategy, k=1000)).min() >= 0.99
 
 
 def test_formulas() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,6 @@ from case_tables import table
 from lexical_tools import corpus_of, message, topics_of
 
 from harness.cli import findings
-from harness.collections.corpora import load_corpus
-from harness.collections.load import load_collection
 from harness.data.topics import Formula, Topic, Topics
 from harness.errors import HarnessError
 from harness.experiments import produce
@@ -26,7 +23,7 @@ from harness.io import config
 from harness.store import artefacts, code
 from harness.store.cost import measuring
 from harness.systems.base import MARK, Pool, Request
-from harness.systems.build import build_system, load_system
+from harness.systems.build import build_system
 from harness.systems.foreign import pyterrier
 from harness.systems.foreign.pyterrier import PyTerrier
 
@@ -113,21 +110,6 @@ def test_a_retriever_gets_topics_as_pyterrier_names_them(tmp_path: Path, made: M
 
 
 @needs
-def test_a_retriever_with_a_pool_and_without_a_corpus(tmp_path: Path, made: Make) -> None:
-    module = made(FIXED)
-    system, topics = PyTerrier(f"{module}:fixed"), topics_of(T1="a", T2="b", T3="c")
-    pool = {"T1": frozenset({"d2", "d9"}), "T2": frozenset({"d1"})}
-    corpus = corpus_of(tmp_path, {"d1": "a", "d2": "b", "d9": "c"})
-    assert ranked(system, topics, corpus, tmp_path, pool) | {"T3": {}} == {
-        "T1": {"d2": 1.0},
-        "T2": {"d1": 2.0},
-        "T3": {},
-    }
-    assert seen(module)[0]["qid"] == ["T1", "T2"]  # a topic without documents is not asked
-    assert ranked(system, topics_of(T1="a"), None, tmp_path) == {"T1": {"d1": 2.0, "d2": 1.0}}
-
-
-@needs
 def test_its_index_is_built_once_from_the_documents(tmp_path: Path, made: Make) -> None:
     module = made(
         """
@@ -157,20 +139,6 @@ def search(index, factor=1):
     ranked(PyTerrier(**where, text=["more", "body"]), topics, corpus, tmp_path)  # type: ignore[arg-type]
     assert len(sys.modules[module].SEEN) == 2
     assert [each.kind for each in artefacts.artefacts()] == ["pyterrier-index"] * 2
-
-
-@pytest.mark.slow
-@needs
-def test_plain_pipelines_start_no_java(tmp_path: Path, made: Make) -> None:
-    module = made(FIXED + OVERLAP)
-    ranked(PyTerrier(f"{module}:fixed"), topics_of(T="a"), None, tmp_path)
-    import pyterrier as pt
-
-    assert not pt.java.started()
-    # In a process of its own, not even the bridge to Java is loaded.
-    script = f"import sys, {module}; {module}.fixed(); sys.exit('jnius' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 # ---- re-rankers -----------------------------------------------------------------------------------------------------
@@ -270,23 +238,6 @@ class Reranker(pt.Transformer):
     pool = {"T1": frozenset({"d1", "d2"})}
     assert ranked(PyTerrier(f"{module}:Reranker"), topics, corpus, tmp_path, pool) == {"T1": {"d2": 1.0, "d1": 1.0}}
     assert seen(module)[-1]["text"] == ["a", "a b"]
-
-
-@pytest.mark.slow
-@needs
-def test_a_pipeline_of_several_stages_on_mini(tmp_path: Path, made: Make) -> None:
-    """BM25 of the harness, two transformers and a cut, joined by PyTerrier's operators."""
-    module = made(OVERLAP + "\nboth = overlap >> pt.apply.doc_score(lambda row: row['score'] + 1) % 5\n")
-    corpus, topics = load_corpus("mini-answers"), load_collection("mini-task1").topics()
-    run = PyTerrier(f"{module}:both", first="bm25", k=20)(Request(topics, corpus, tmp_path))
-    first = load_system("bm25", depth=20)(Request(topics, corpus, tmp_path)).to_dict()
-    text = {document.id: " ".join((document.title, document.body, *document.tags)).split() for document in corpus}
-    assert run.topics == tuple(topic.id for topic in topics if topic.id in first)
-    for topic in topics:
-        query = set(" ".join((topic.title, topic.body, *topic.tags)).split())
-        scores = {doc: len(query & {*text[doc]}) + 1.0 for doc in first[topic.id]}
-        best = [doc for doc, score in list(run.to_dict()[topic.id].items())[:5] if score > 0]
-        assert [scores[doc] for doc in best] == sorted(scores.values(), reverse=True)[: len(best)]
 
 
 @needs

@@ -1,11 +1,10 @@
-"""ranx's fusion: all methods, ties, agreement with ours, tuning, and what is refused."""
+"""ranx's fusion: ties, agreement with ours, tuning, and what is refused."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,14 +17,11 @@ import pytest
 from lexical_tools import message, topics_of
 
 from harness.data.trec import Qrels, Run
-from harness.io import config
-from harness.store import code
 from harness.store.cost import measuring
 from harness.systems.base import MARK, Request
-from harness.systems.build import build_system, load_system
 from harness.systems.foreign import ranx as adapter
 from harness.systems.foreign import ranx_process
-from harness.systems.foreign.ranx import METHODS, NORMS, FusionRanx
+from harness.systems.foreign.ranx import METHODS, FusionRanx
 from harness.systems.fusion import candidates, methods
 from harness.systems.fusion.candidates import fuse
 
@@ -135,48 +131,6 @@ def test_rankings_are_ours_where_both_have_a_method(monkeypatch: pytest.MonkeyPa
         assert ours.doc.tolist() == theirs.doc.tolist(), (method, norm)
 
 
-@needs
-@pytest.mark.heavy
-def test_all_methods_and_norms_and_the_order_of_sets() -> None:
-    """Each gives every document of the runs a score, which does not depend on Python's seed of hashes."""
-    gathered = candidates.align_results(made(2, ties=True))
-    rankings = adapter._rankings(gathered, gathered.topics)
-    judged = {topic: {doc: 1 for doc, _ in rankings[0][topic][:2]} or {"d01": 1} for topic in gathered.topics}
-    training = {"runs": rankings, "qrels": judged, "metric": "ndcg"}
-    jobs: list[dict[str, Any]] = []
-    for name, method in METHODS.items():
-        params = {each: PARAMETERS[each] for each in method.parameters}
-        for norm in NORMS if name == "sum" else (None, "min-max"):
-            how = {"method": name, "norm": norm, "params": params, "training": training if method.trained else None}
-            jobs.append({"runs": rankings, **how})
-    jobs += [
-        {"runs": rankings, "method": name, "norm": None, "params": {}, "training": training} for name in ("rrf", "rbc")
-    ]
-    first, second = worked(jobs), worked(jobs, "7")
-    docs = {topic: {doc for run in rankings for doc, _ in run[topic]} for topic in gathered.topics}
-    for job, one, other in zip(jobs, first, second, strict=True):
-        case = (job["method"], job["norm"])
-        assert {topic: set(values) for topic, values in one["scores"].items()} == docs, case
-        assert one == other, case
-    assert first[-2]["params"].keys() == {"k"}
-    assert first[-1]["params"].keys() == {"phi"}
-
-
-@needs
-@pytest.mark.slow
-def test_every_method_and_norm_of_ranx_is_offered() -> None:
-    switches = {"fusion": ("fusion_switch", METHODS), "normalization": ("norm_switch", NORMS)}
-    for package, (function, offered) in switches.items():
-        spec = importlib.util.find_spec("ranx")
-        assert spec is not None
-        assert spec.submodule_search_locations
-        text = (Path(spec.submodule_search_locations[0]) / package / "__init__.py").read_text()
-        names = set(re.findall(r'"([\w-]+)"', text[text.index(f"def {function}") :].partition(":")[2]))
-        assert {name for name in names if "_" not in name or package == "fusion"} - {"min-max"} == set(offered) - {
-            "min-max"
-        }
-
-
 # ---- the adapter ----------------------------------------------------------------------------------------------------
 
 
@@ -237,23 +191,6 @@ def test_training_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = Qrels.from_dict("q", {"L9": {"d1": 1}})
     said = message(lambda: fusion(Request(topics_of(T1="t"), None, tmp_path, training=other)))
     assert said == "fusion: none of the training judgments' topics is answered by the training runs"
-
-
-@pytest.mark.slow
-def test_systems_are_run_first_and_versions_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from harness.collections.corpora import load_corpus
-    from harness.collections.load import load_collection
-
-    in_this_process(monkeypatch)
-    mapping = config.load("system", "fusion-ranx")[0] | {"runs": ["overlap", "shuffle"]}
-    built = build_system(mapping, "system")
-    topics, corpus = load_collection("mini-task1").topics(), load_corpus("mini-answers")
-    run = built(Request(topics, corpus, tmp_path))
-    parts = [load_system(name)(Request(topics, corpus, tmp_path)) for name in ("overlap", "shuffle")]
-    assert run.to_dict() == fuse(parts, partial(methods.combsum, normalization="none"), "x").to_dict()
-    assert built.libraries() == ("ranx", "numba")
-    if importlib.util.find_spec("ranx") is not None:
-        assert {"ranx", "numba"} <= code.depends(["harness.systems.foreign.ranx"])[1].keys()
 
 
 def test_a_process_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

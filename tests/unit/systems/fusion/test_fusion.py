@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import math
-import random
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -11,7 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from case_tables import table
-from fusion_tools import order, pairs_of, ranked, same
+from fusion_tools import order, ranked, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
@@ -250,56 +248,6 @@ def test_trec_eval_sees_the_order_that_is_meant(values: list[list[float]]) -> No
 # Against a plain reference, on random runs
 
 
-def documents() -> st.SearchStrategy[Scores]:
-    ids = st.sampled_from([f"d{n}" for n in range(8)])
-    values = st.integers(-40, 40).map(lambda n: n / 8)
-    return st.dictionaries(st.sampled_from(["T1", "T2", "T3"]), st.dictionaries(ids, values, min_size=1), min_size=1)
-
-
-RUNS = st.lists(documents(), min_size=1, max_size=5)
-
-
-def reference_ranks(run: Scores, topic: str) -> dict[str, int]:
-    docs = sorted(run.get(topic, {}).items(), key=lambda pair: (pair[1], pair[0]), reverse=True)
-    return {doc: rank for rank, (doc, _) in enumerate(docs, 1)}
-
-
-def made(runs: Sequence[Scores]) -> list[Run]:
-    return [Run.from_dict(f"r{n}", run) for n, run in enumerate(runs)]
-
-
-@pytest.mark.slow
-@settings(max_examples=examples(150), deadline=None)
-@given(RUNS, st.lists(st.integers(0, 4), min_size=5, max_size=5).filter(lambda weights: weights[0] > 0))
-def test_methods_agree_with_a_plain_reference(runs: list[Scores], weights: list[int]) -> None:
-    candidates = align_results(made(runs), depth=9)
-    weights = weights[: len(runs)]
-    found = {
-        "rrf": methods.rrf(candidates, 3),
-        "ibc": methods.ibc(candidates),
-        "wibc": methods.wibc(candidates, weights),
-        "centroids": methods.rank_biased_centroids(candidates, 0.7),
-        "combsum": methods.combsum(candidates),
-        "combmnz": methods.combmnz(candidates, "none"),
-    }
-    for (topic, doc), row in pairs_of(candidates, np.arange(candidates.topic.size, dtype=np.float64)).items():
-        value = {name: values[int(row)] for name, values in found.items()}
-        have = [ranks[doc] for run in runs if doc in (ranks := reference_ranks(run, topic))]
-        every = [reference_ranks(run, topic).get(doc, 9) for run in runs]
-        repeated = [rank for rank, weight in zip(every, weights, strict=True) for _ in range(weight)]
-        assert value["rrf"] == pytest.approx(sum(1 / (3 + rank) for rank in have))
-        assert value["centroids"] == pytest.approx(sum(0.3 * 0.7 ** (rank - 1) for rank in have))
-        assert 0 <= value["ibc"] - (9 - statistics.median(every)) / 9 + 1e-12 < 0.5 / 9
-        assert 0 <= value["wibc"] - (9 - statistics.median(repeated)) / 9 + 1e-12 < 0.5 / 9
-        assert value["combmnz"] == pytest.approx(sum(run.get(topic, {}).get(doc, 0) for run in runs) * len(have))
-        total = 0.0
-        for run in runs:
-            if doc in run.get(topic, {}):
-                low, high = min(run[topic].values()), max(run[topic].values())
-                total += (run[topic][doc] - low) / (high - low) if high > low else 1
-        assert value["combsum"] == pytest.approx(total)
-
-
 SYMMETRIC: Mapping[str, candidates.Score] = {
     "rrf": methods.rrf,
     "ibc": methods.ibc,
@@ -307,39 +255,6 @@ SYMMETRIC: Mapping[str, candidates.Score] = {
     "combsum": methods.combsum,
     "combmnz": partial(methods.combmnz, normalization="z-score"),
 }
-
-
-@pytest.mark.slow
-@settings(max_examples=25, deadline=None)
-@given(RUNS, st.randoms(use_true_random=False))
-def test_what_must_not_matter_does_not(runs: list[Scores], shuffler: random.Random) -> None:
-    """The order of lines and of runs, to the last bit; for ranks, the scale of scores; the names of documents."""
-    turned = []
-    for run in runs:
-        topics = shuffler.sample(list(run), len(run))
-        turned.append({topic: dict(shuffler.sample(list(run[topic].items()), len(run[topic]))) for topic in topics})
-    weights = [0.1, 0.7, 0.2, 0.5, 0.4][: len(runs)]
-    chosen: Mapping[str, candidates.Score] = {
-        **SYMMETRIC,
-        "wibc": partial(methods.wibc, weights=weights),
-        "interpolation": partial(methods.interpolation, weights=weights),
-    }
-    for name, method in chosen.items():
-        assert same(fuse(made(runs), method, "x"), fuse(made(turned), method, "x")), name
-    shuffler.shuffle(turned)
-    for name, method in SYMMETRIC.items():
-        assert same(fuse(made(runs), method, "x"), fuse(made(turned), method, "x")), name
-    stretched = [{topic: {doc: math.exp(s) for doc, s in docs.items()} for topic, docs in run.items()} for run in runs]
-    for name in ("rrf", "ibc", "centroids"):
-        assert same(fuse(made(runs), SYMMETRIC[name], "x"), fuse(made(stretched), SYMMETRIC[name], "x")), name
-    scaled = [{topic: {doc: 8 * s - 16 for doc, s in docs.items()} for topic, docs in run.items()} for run in runs]
-    assert same(fuse(made(runs), methods.combsum, "x"), fuse(made(scaled), methods.combsum, "x"))
-    renamed = [{topic: {f"new-{doc}": s for doc, s in docs.items()} for topic, docs in run.items()} for run in runs]
-    for name in ("rrf", "centroids", "combsum", "combmnz"):  # the draws of ibc and wibc depend on names
-        one, two = (fuse(made(these), SYMMETRIC[name], "x") for these in (runs, renamed))
-        assert [(t, f"new-{d}", s) for t, docs in one.to_dict().items() for d, s in docs.items()] == [
-            (t, d, s) for t, docs in two.to_dict().items() for d, s in docs.items()
-        ], name
 
 
 def test_the_order_of_many_runs_does_not_matter_to_the_last_bit() -> None:

@@ -72,15 +72,6 @@ def test_rbc_is_ridge_regression() -> None:
     assert methods.rbc(candidates, found) == pytest.approx(found[0] + candidates.ratings() @ found[1:])
 
 
-def test_rbc_predicts_what_is_linear_and_with_a_great_penalty_the_mean() -> None:
-    run = ranked("a", A="abcdefghij")
-    qrels = Qrels.from_dict("q", {"A": {doc: 9.0 - n for n, doc in enumerate("abcdefghij")}})
-    candidates = align_results([run], depth=10)
-    exact = methods.rbc(candidates, methods.rbc_fit(candidates, qrels, 1e-9))
-    assert exact == pytest.approx(np.arange(9, -1, -1), abs=1e-6)
-    assert methods.rbc(candidates, methods.rbc_fit(candidates, qrels, 1e12)) == pytest.approx(4.5, abs=1e-6)
-
-
 def test_rbc_bears_runs_that_say_nothing_or_the_same() -> None:
     qrels = judgments()
     good = noisy(qrels, "a", 0.3)
@@ -181,17 +172,6 @@ def test_every_configuration_builds_once_it_has_runs() -> None:
         assert system.name == name
         seen.add(system.method)
     assert seen == set(methods.METHODS)
-
-
-@pytest.mark.slow
-def test_systems_are_fused_by_name(tmp_path: Path) -> None:
-    topics, answers = load_collection("mini-task1").topics(), load_corpus("mini-answers")
-    names = ["overlap", "overlap-title", "shuffle"]
-    parts = [load_system(name)(Request(topics, answers, WORK)) for name in names]
-    assert same(Fusion(names)(Request(topics, answers, WORK)), fuse(parts, methods.rrf, "x"))
-    path = tmp_path / "shuffle.run"
-    write_run(parts[2], path)
-    assert same(Fusion([*names[:2], str(path)])(Request(topics, answers, WORK)), fuse(parts, methods.rrf, "x"))
 
 
 def test_a_pool_is_ranked_alone(files: Mapping[str, str]) -> None:

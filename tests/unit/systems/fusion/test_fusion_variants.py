@@ -1,12 +1,10 @@
-"""The variants of MIRMU's fusion: the paper's formula, and what the authors' library computes."""
+"""The variants of MIRMU's fusion: the paper's formula, and that of the authors' library."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import pytest
@@ -66,49 +64,6 @@ def test_wibc_adds_weights_up_in_the_order_of_the_systems() -> None:
     assert 1 / 3 <= scores("wibc", runs, weights=weights)["Z"] <= 1 / 3 + tie
     # Y has ranks 2, 3, 3: authors 2.5 or so: the mean of ranks 3 and 3.
     assert scores("wibc", runs, weights=weights, variant="authors")["Y"] <= tie
-
-
-def library(runs: Sequence[Mapping[str, int]], weights: Sequence[float] | None) -> dict[str, float]:
-    """The median that decides, as the authors' library defines it, document by document."""
-    found = {}
-    for doc in sorted({doc for run in runs for doc in run}):
-        ranks = [run[doc] for run in runs if doc in run]
-        if weights is None:
-            found[doc] = float(median(ranks))
-            continue
-        having = [weight for run, weight in zip(runs, weights, strict=True) if doc in run]
-        total, so_far = sum(having), 0.0
-        for i, weight in enumerate(having):
-            so_far += weight
-            if so_far == total / 2 and i + 1 < len(ranks):
-                found[doc] = (ranks[i] + ranks[i + 1]) / 2
-                break
-            if so_far > total / 2:
-                found[doc] = float(ranks[i])
-                break
-    return found
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_the_authors_medians_on_random_runs(seed: int) -> None:
-    chance = random.Random(seed)
-    docs = [f"d{n:02}" for n in range(30)]
-    lists = [chance.sample(docs, chance.randint(5, 30)) for _ in range(chance.randint(2, 6))]
-    runs = [
-        Run.from_dict(f"r{i}", {"T": {doc: -float(n) for n, doc in enumerate(each)}}) for i, each in enumerate(lists)
-    ]
-    ranks = [{doc: n for n, doc in enumerate(each, 1)} for each in lists]
-    n = len(lists[-1])
-    for weights in (None, [float(chance.randint(1, 4)) for _ in lists]):
-        candidates = align_results(runs, 30)
-        if weights is None:
-            values = methods.ibc(candidates, seed, "authors")
-        else:
-            values = methods.wibc(candidates, weights, seed, "authors")
-        found = pairs_of(candidates, values)
-        for doc, middle in library(ranks, weights).items():
-            base = (n - middle) / n
-            assert base - 1e-9 <= found["T", doc] <= base + 0.4 / n + 1e-9, (doc, weights)
 
 
 def test_rbc_is_least_squares_on_relevant_or_not() -> None:

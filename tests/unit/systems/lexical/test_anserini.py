@@ -8,7 +8,6 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,8 @@ from lexical_tools import PLAIN, corpus_of, found, message, topics_of
 
 from harness.cli import findings
 from harness.data.topics import Topic, Topics
-from harness.io.console import Progress, progress
 from harness.store import artefacts
 from harness.systems.base import Request
-from harness.systems.build import load_system
 from harness.systems.lexical import anserini, runtime
 from harness.systems.lexical.anserini import Anserini
 from harness.systems.lexical.runtime import GET_JAR, GET_JAVA, JavaRuntime
@@ -260,16 +257,6 @@ def test_documents_are_handed_over_as_they_are(fake: Make, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("how", "flags"),
-    [({"tokens": False}, set()), ({"tokens": True, "exact_lengths": True}, {"-pretokenized", "-bm25.accurate"})],
-)
-def test_flags_of_indexing(fake: Make, tmp_path: Path, how: dict[str, bool], flags: set[str]) -> None:
-    engine = fake()
-    anserini.build(engine, TEXTS.items(), tmp_path, **how)
-    assert {"-pretokenized", "-bm25.accurate"} & set(calls(engine)[0].split()) == flags
-
-
-@pytest.mark.parametrize(
     ("told", "expected"),
     [
         ({"lost": 1}, "anserini: IndexCollection indexed 2 of 3 documents"),
@@ -320,16 +307,6 @@ def test_what_is_asked_and_what_is_read(fake: Make, tmp_path: Path) -> None:
     assert re.search("-threads 1 -bm25 -bm25.k1", calls(engine)[1])
 
 
-def test_topics_wait_when_there_are_too_many_hits(fake: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    engine = fake()
-    monkeypatch.setattr(anserini, "MOST_HITS", 20)
-    queries = {f"T{n}": "a" for n in range(5)}
-    ranked = anserini.search(engine, tmp_path, queries, tokens=True, hits=10, k1=1, b=0)
-    assert list(ranked) == list(queries)
-    assert len(calls(engine)) == 3
-    assert len(anserini.search(engine, tmp_path, queries, tokens=True, hits=100, k1=1, b=0)) == 5
-
-
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
@@ -369,17 +346,6 @@ def test_plain_text_is_joined_from_the_fields(fake: Make, tmp_path: Path) -> Non
     wrong = system_of(engine, view=None, document={"extr": 1})
     said = message(lambda: found(wrong, topics_of(T="a"), corpus, tmp_path))
     assert said == "corpus c: no document has the field 'extr'; did you mean 'extra'?"
-
-
-def test_shipped_configurations_agree_with_bm25_where_they_should() -> None:
-    ours, theirs, lucene = (load_system(name).system for name in ("bm25", "anserini-latex", "anserini-bm25"))
-    assert isinstance(ours, BM25)
-    assert isinstance(theirs, Anserini)
-    assert isinstance(lucene, Anserini)
-    for name in ("view", "query", "document", "k1", "b", "depth"):
-        assert getattr(ours, name) == getattr(theirs, name), name
-    assert lucene.view is None
-    assert (lucene.k1, lucene.b) == (0.9, 0.4)
 
 
 # ---- the real one
@@ -429,35 +395,3 @@ def test_lucene_ranks_as_bm25_does(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     before = found(theirs, topics, corpus, tmp_path)
     os.truncate(segments, 10)
     assert found(theirs, topics, corpus, tmp_path) == before  # a damaged index is built anew
-
-
-@real_java
-@pytest.mark.slow
-@pytest.mark.usefixtures("quick")
-def test_lucenes_own_analysis(tmp_path: Path) -> None:
-    """Words are stemmed, stop words are not found: a topic of nothing else is left out."""
-    system, corpus = Anserini(document={"body": 1}), corpus_of(tmp_path, DOCUMENTS)
-    ranked = found(system, topics_of(T1="NUMBERS, numbered", T2="the", T3="Even!"), corpus, tmp_path)
-    assert {topic: set(docs) for topic, docs in ranked.items()} == {
-        "T1": {'odd"id#é', "d3", "d5"},
-        "T3": {'odd"id#é', "d2"},
-    }
-
-
-@pytest.mark.usefixtures("at_once")
-def test_who_waits_is_told(
-    fake: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engine = fake()
-    begun: list[str] = []
-
-    def noted(what: str, total: float | None = None, unit: str = "") -> AbstractContextManager[Progress]:
-        begun.append(what)
-        return progress(what, total, unit)
-
-    monkeypatch.setattr("harness.systems.lexical.anserini.progress", noted)
-    anserini.build(engine, TEXTS.items(), tmp_path, tokens=True)
-    anserini.search(engine, tmp_path, {"A": "x", "B": "y"}, tokens=True, hits=3, k1=1, b=0)
-    said = capsys.readouterr().err
-    assert f"Anserini indexes {len(TEXTS)} documents" in begun
-    assert "Anserini searches, topics: 2 of 2 in " in said

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sys
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -66,15 +65,6 @@ def same(found: tuple[Best, Best]) -> None:
     assert rows.tolist() == expected.tolist()
     assert scores.dtype == values.dtype == np.float32
     assert scores.tobytes() == values.tobytes()
-
-
-@pytest.mark.slow
-def test_the_first_1000_of_a_thousand_queries() -> None:
-    rng = np.random.default_rng(1)
-    index, place = made(rng, 40_000, 300), rng.permutation(40_000)
-    for number in range(1000):
-        query, k = asked(rng, 300), (1, 10, 100, 1000)[number % 4]
-        same(both(partial(index.best, query, place, k)))
 
 
 @pytest.mark.slow
@@ -208,7 +198,7 @@ def test_blanks_are_those_of_split() -> None:
     assert fast == slow == [[len(each.split()) for each in every]]
 
 
-@pytest.mark.parametrize("size", [1, 100, 5000])
+@pytest.mark.parametrize("size", [1, 5000])
 def test_many_units(size: int) -> None:
     view = text.configured({"name": "whitespace", "lower": False})
     rng = random.Random(size)
@@ -221,31 +211,3 @@ def test_many_units(size: int) -> None:
 
     fast, slow = both(made)
     assert fast == slow
-
-
-@pytest.mark.slow
-@given(
-    texts=st.lists(st.tuples(st.text(max_size=20), st.text(max_size=20)), min_size=1, max_size=9), some=st.booleans()
-)
-@settings(max_examples=50, deadline=None)
-def test_files_of_several_fields(texts: list[tuple[str, str]], some: bool) -> None:
-    view = text.configured({"name": "whitespace"})
-
-    def made() -> object:
-        with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-            if some:
-                patch.setattr(tokens, "_BATCH", 10)
-            folder = Path(name)
-            corpus = field_corpus(folder, *({"title": a, "body": f"{b} x"} for a, b in texts))
-            (folder / "t").mkdir()
-            tokens.write_tokens(corpus, ["body", "title"], view, folder / "t")
-            known = tokens.CorpusTokens.load(folder / "t")
-            words = [
-                [[known.words[n] for n in field.token[a:z]] for a, z in pairwise(field.start)]
-                for field in known.fields.values()
-            ]
-            return words, {path.name: path.read_bytes() for path in (folder / "t").iterdir()}
-
-    fast, slow = both(made)
-    assert fast == slow
-    assert fast[0] == [[view(f"{b} x") for _, b in texts], [view(a) for a, _ in texts]]

@@ -8,12 +8,9 @@ import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from lexical_tools import PLAIN, corpus_of, found, message, random_texts, topics_of
 
 from harness.collections.corpus import Corpus
@@ -185,30 +182,6 @@ def test_the_same_bytes_twice(world: tuple[Corpus, Topics], tmp_path: Path, name
     assert {artefact.kind for artefact in artefacts.artefacts()} == {"tokens", "counts", "postings"}
 
 
-@pytest.mark.slow
-@given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=8), min_size=2, max_size=8), st.sampled_from("abcdef"))
-@settings(max_examples=25, deadline=None)
-def test_documents_found_are_those_with_a_word(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[list[str]], word: str
-) -> None:
-    """Whatever the corpus, empty documents included; the order of its documents is of no consequence to scores."""
-    folder = tmp_path_factory.mktemp("any")
-    documents = {f"d{n}": " ".join(words) for n, words in enumerate(texts)}
-    having = {name for name, body in documents.items() if word in body.split()}
-    systems: tuple[Lexical, ...] = (bm25(), bm25(variant="bm25+"), tfidf("ntn"))
-    for system in systems:
-        if not having:
-            expected = "no topic shares a word with the corpus" if any(texts) else "its fields body hold no tokens"
-            assert message(partial(found, system, topics_of(T=word), corpus_of(folder, documents), folder)).endswith(
-                expected
-            )
-            continue
-        ranked = found(system, topics_of(T=word), corpus_of(folder, documents), folder)["T"]
-        assert set(ranked) == having
-        again = corpus_of(folder, dict(reversed(documents.items())))
-        assert found(system, topics_of(T=word), again, folder)["T"] == ranked
-
-
 # ---- frequency cut-offs
 
 
@@ -251,16 +224,4 @@ def test_what_a_system_says_of_a_corpus(tmp_path: Path) -> None:
     corpus.path.write_text(json.dumps({"id": "d1", "body": " ", "kept": ""}))
     assert message(lambda: found(bm25(), topics_of(T="a"), corpus, tmp_path)) == (
         "corpus c: its fields body hold no tokens"
-    )
-
-
-def test_damaged_tokens_in_the_store_are_made_anew(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = found(bm25(), topics_of(T="a"), corpus, tmp_path)
-    (artefact,) = (each for each in artefacts.artefacts() if each.kind == "tokens")
-    (artefact.path / "words.npy").write_bytes(b"damaged")
-    assert found(bm25(), topics_of(T="a"), corpus, tmp_path) == before
-    assert capsys.readouterr().err == (
-        f"{artefact.path}: damaged: 'words.npy' differs from what was written; rebuilding it\n"
     )

@@ -14,8 +14,6 @@ import pytest
 from lexical_tools import PLAIN, corpus_of, found, marked, message, random_texts, topics_of
 
 from harness.cli import findings
-from harness.collections.corpora import load_corpus
-from harness.collections.load import load_collection
 from harness.data.topics import Topic, Topics
 from harness.io.files import sha256_file
 from harness.store import artefacts
@@ -102,22 +100,6 @@ def test_topics_searched_at_the_same_time(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(pisa_engine, "MOST_HITS", 70)
     assert found(pisa(depth=7), topics, corpus, tmp_path) == expected
     assert begun == ["search"] * 2
-
-
-@with_pisa
-def test_the_mini_collection_as_shipped(tmp_path: Path) -> None:
-    topics = load_collection("mini-task1").topics()
-    corpus = load_corpus("mini-answers")
-    ours, theirs = (found(load_system(name), topics, corpus, tmp_path) for name in ("bm25-robertson", "pisa-bm25"))
-    assert ours.keys() == theirs.keys()
-    frequent: Rankings = {}  # documents that share only words of at least half of the documents with the topic
-    for topic, docs in theirs.items():
-        frequent[topic] = {doc: score for doc, score in docs.items() if doc not in ours[topic]}
-        assert all(score < 1e-4 for score in frequent[topic].values())
-        for doc in frequent[topic]:
-            del docs[doc]
-        assert docs == pytest.approx({doc: score * 2.2 for doc, score in ours[topic].items()}, rel=1e-5, abs=1e-4)
-    assert any(frequent.values())
 
 
 @with_pisa

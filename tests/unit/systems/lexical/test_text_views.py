@@ -9,14 +9,13 @@ from collections.abc import Iterable
 
 import pytest
 from case_tables import table
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from lexical_tools import message
 from refusals import refuses
 
 from harness.store import code
 from harness.systems.lexical import text
-from harness.systems.lexical.symbols import ENGLISH
 from harness.systems.lexical.text import VIEWS, configured, latex_tokens, view, words
 
 
@@ -183,14 +182,6 @@ def test_composed_and_decomposed_characters_are_the_same(source: str) -> None:
     assert words(composed) == words(apart)
 
 
-@given(ANY)
-def test_tokens_of_formulas_equal_no_word(source: str) -> None:
-    assume("\\" not in source)
-    formula_tokens = latex_tokens(source)
-    assert all(token[0] in "$^_\\" for token in formula_tokens)
-    assert not set(formula_tokens) & set(words(source))
-
-
 DIGITS = st.text("0123456789", min_size=1, max_size=6)
 
 
@@ -201,24 +192,6 @@ def test_arguments_without_braces_are_single_digits(command: tuple[str, int], di
     braced = "".join(f"{{{digit}}}" for digit in digits[:wanted]) + digits[wanted:]
     assert latex_tokens(name + digits) == latex_tokens(name + braced)
     assert latex_tokens(f"{{{name}{digits}}}7") == [*latex_tokens(name + digits), "$7"]
-
-
-@given(ANY)
-def test_latex_adds_tokens_of_formulas_to_the_words(source: str) -> None:
-    assume("text" not in source)
-    assert [token for token in view("latex")(source) if token[0] not in "$^_\\"] == view("text")(source)
-
-
-@given(st.text(string.ascii_letters + " ", max_size=60))
-def test_case_is_of_no_consequence_to_words(source: str) -> None:
-    for name in ("text", "latex", "msm", "whitespace"):
-        assert view(name)(source.upper()) == view(name)(source.lower())
-
-
-@given(st.lists(st.sampled_from([*sorted(ENGLISH), "ring", "Field", "prime's"]), max_size=20))
-def test_stop_words_are_left_out_and_nothing_else(chosen: list[str]) -> None:
-    kept = [word.lower().removesuffix("'s") for word in chosen if word.lower() not in ENGLISH]
-    assert view("text", stop="english")(" ".join(chosen).upper()) == kept
 
 
 @given(st.lists(st.text(string.ascii_lowercase, min_size=2, max_size=6), min_size=2, max_size=5))

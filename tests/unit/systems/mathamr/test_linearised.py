@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from case_tables import literals
 from hypothesis import given
 from mathamr_tools import POST, graphs
 from mathamr_world import THEMES, Words, World, parser, row, rows, topics, world
@@ -25,8 +26,8 @@ from harness.systems.dense import encoder, models
 from harness.systems.dense.engines import EncodedTexts, Matrix, TextEncoder
 from harness.systems.dense.models import AvailableModel
 from harness.systems.mathamr.graphs import parsers
-from harness.systems.mathamr.graphs.graph import FORMULA, OPT, ROOT, SLT, TEXT, Graph, restrict_graph
-from harness.systems.mathamr.linearised import Linearised, linearise, linearise_formula, word_of
+from harness.systems.mathamr.graphs.graph import TEXT, Graph, restrict_graph
+from harness.systems.mathamr.linearised import Linearised, linearise, linearise_formula
 
 __all__ = ["world"]
 
@@ -66,25 +67,7 @@ def test_a_post_by_hand() -> None:
     assert linearise(restrict_graph(POST, "none")) == "solve-01 add-02 twice"
 
 
-@pytest.mark.parametrize(
-    ("label", "kind", "token"),
-    [
-        ("V!x", OPT, "x"),
-        ("N!3.14", SLT, "3.14"),
-        ("O!SUP", OPT, "SUP"),
-        ("O!!", OPT, "!"),  # the factorial
-        ("V!", SLT, "V!"),
-        ("!", SLT, "!"),
-        ("+", SLT, "+"),
-        ("VV!x", SLT, "VV!x"),
-        ("V!x", TEXT, "V!x"),  # a word may be written so
-        ("𝑐", TEXT, "c"),
-        ("V!𝑐", OPT, "c"),
-        (ROOT, TEXT, ""),
-        (ROOT, OPT, ROOT),
-        ("FORMULA_3", FORMULA, ""),
-    ],
-)
+@pytest.mark.parametrize(("label", "kind", "token"), literals("systems/mathamr_tokens"))
 def test_kinds_of_labels_are_stripped(label: str, kind: int, token: str) -> None:
     assert linearise(Graph((label,), bytes([kind]), (), 0, (), ())) == token
 
@@ -251,17 +234,6 @@ def test_a_formula_in_its_sentence_by_hand() -> None:
     assert linearise_formula(restrict_graph(POST, "opt"), 0) == "solve-01 plus x 2"
     assert linearise_formula(POST, 1) == "add-02 twice"
     assert linearise_formula(POST, 2) == ""
-
-
-@given(graphs())
-def test_a_formula_has_no_words_of_other_sentences_or_formulas(graph: Graph) -> None:
-    for number, formula in enumerate(graph.formulas):
-        sentence = next((set(nodes) for nodes in graph.sentences if formula.node in nodes), set())
-        own = sentence | set(range(*formula.opt)) | set(range(*formula.slt))
-        expected = Counter(token for node in own if (token := word_of(graph, node)))
-        assert Counter(linearise_formula(graph, number).split()) == Counter(
-            part for token, count in expected.items() for part in token.split() * count
-        )
 
 
 @pytest.mark.usefixtures("words")

@@ -1,16 +1,14 @@
-"""AMR in Penman notation, and the parsers' loaders, against the package `penman`."""
+"""AMR in Penman notation by hand, and the parsers' loaders."""
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from case_tables import literals
 from refusals import refuses
 
 from harness.errors import FormatError
@@ -42,46 +40,6 @@ def test_inversions_are_undone() -> None:
     assert amr.read_sentence("(g / gold :consist-of-of (r / ring))").edges == ((1, ":consist-of", 0),)
 
 
-_CONCEPTS = st.sampled_from(["want-01", "boy", '"a b"', "multi-sentence", "FORMULA_3", "x~e.4"])
-_ROLES = st.sampled_from([":ARG0", ":ARG0-of", ":consist-of", ":mod", ":mod-of", ":prep-out-of", ":snt1", ":op1~e.2"])
-
-
-@st.composite
-def trees(draw: st.DrawFn) -> str:
-    """Penman of a random tree with references to nodes that are already written, and constants."""
-    count = draw(st.integers(1, 9))
-    below: list[list[int]] = [[] for _ in range(count)]
-    for node in range(1, count):
-        below[draw(st.integers(0, node - 1))].append(node)
-
-    def write(node: int) -> str:
-        parts = [f"{draw(_ROLES)} {write(other)}" for other in below[node]]
-        if draw(st.booleans()):
-            parts.append(f"{draw(_ROLES)} {draw(st.sampled_from(['-', '5', 'n0', chr(34) + 'q' + chr(34)]))}")
-        return f"(n{node} / {draw(_CONCEPTS)} {' '.join(parts)})"
-
-    return write(0)
-
-
-@given(trees())
-def test_edges_are_those_of_penman(text: str) -> None:
-    """Against the package's own reading with its model of AMR."""
-    model = importlib.import_module("penman.models.amr").model
-    theirs = penman.layout.interpret(penman.parse(text), model=model)
-    concepts = {source: str(target).strip('"') for source, _, target in theirs.instances()}
-    edges = {
-        (concepts[s], r, concepts.get(t, str(t).strip('"')))
-        for s, r, t in [*theirs.edges(), *theirs.attributes()]
-        if s in concepts
-    }
-    ours = amr.read_sentence(text)
-    mine = {(ours.labels[s], r, ours.labels[t]) for s, r, t in ours.edges}
-    # An inversion whose end is a constant is not turned by the package.
-    constants = {"-", "5", "q"}
-    turned = {(t, r.removesuffix("-of"), s) for s, r, t in edges if t in constants and r in (":ARG0-of", ":mod-of")}
-    assert mine == {e for e in edges if not (e[2] in constants and e[1] in (":ARG0-of", ":mod-of"))} | turned
-
-
 def test_sentences_of_a_document_share_nodes() -> None:
     found = amr.read_sentence(
         "(d / document :snt1 (t / travel-01 :ARG0 (h / person)) :snt2 (m / multi-sentence :snt1 (g / go-02 :ARG0 h)"
@@ -94,25 +52,7 @@ def test_sentences_of_a_document_share_nodes() -> None:
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [
-        ("", "0 graphs"),
-        ("(a / b", "Unexpected end of input"),
-        ("(a / b) (c / d)", "2 graphs"),
-        ("(a / b :ARG0 (a / c))", "variable 'a' is defined twice"),
-        ("(a / b ARG0 c)", "ROLE at line 1, column 8"),
-        ("(a / b :ARG0 (c / d)) :ARG1 (e / f)", "text behind the graph at line 1"),
-        ("(a / b\n :x c))", "text behind the graph at line 2"),
-        ("(a / b)\n\n junk\n# ::id x\n", "text behind the graph at line 3"),
-        ("(a / b)~e.3", "text behind the graph"),
-        ('(a / b) "', "text behind the graph"),
-        ("junk (a / b)", "0 graphs"),
-        ("()", "a node without a variable"),
-        ("(a / b :ARG0 ())", "a node without a variable"),
-        ("(a / b :ARG0)", "role ':ARG0' of node 'a' has no target"),
-        ("(a / b :ARG0 :ARG1 c)", "role ':ARG0' of node 'a' has no target"),
-        ("(a / b :ARG0 (c / d :mod~e.2))", "role ':mod~e.2' of node 'c' has no target"),
-        ("(a / b :x " * 40_000, "nested too deeply|Unexpected end"),
-    ],
+    [*literals("systems/amr_faults"), ("(a / b :x " * 40_000, "nested too deeply|Unexpected end")],
 )
 def test_a_fault_is_one_line(text: str, reason: str) -> None:
     refuses(reason, lambda: amr.read_sentence(text))
@@ -131,13 +71,6 @@ def test_a_fault_is_one_line(text: str, reason: str) -> None:
 def test_nothing_is_behind_a_graph(text: str) -> None:
     """Brackets in strings and comments, alignments, comments and white space are no fault."""
     assert amr.read_sentence(text) == Sentence(("x) (y", "((#"), ((0, ":op1", 1),), 0)
-
-
-@given(trees(), st.sampled_from([")", "x", ":ARG1 (e / f)", "/", "~e.1", '"', ":", "(e / f)"]))
-def test_text_behind_any_graph_is_a_fault(text: str, more: str) -> None:
-    amr.read_sentence(f"{text}\n \n")
-    for between in ("", " ", "\n", "\n# ::id x\n"):
-        refuses(r"text behind the graph|2 graphs", lambda: amr.read_sentence(text + between + more))  # noqa: B023
 
 
 def test_several_graphs_in_one_text() -> None:
@@ -265,24 +198,6 @@ def test_amrlib_as_documented(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert amr.amrlib(str(tmp_path))(["one\nbad", "two"]) == ["(s / one)\n\n", "(s / two)"]
     assert amr.read_sentences("(s / one)\n\n") == [Sentence(("one",), (), 0)]
     refuses("there is no such folder", lambda: amr.amrlib(str(tmp_path / "none")))
-
-
-def test_a_parser_of_amr_reads_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts become chunks of whole sentences; a text whose Penman is broken fails alone."""
-    seen: list[str] = []
-
-    def parse(texts: list[str]) -> list[str]:
-        seen.extend(texts)
-        return ["(x / " if "bad" in text else f"(x / n{text.count(chr(10)) + 1})" for text in texts]
-
-    monkeypatch.setattr(amr, "loaded", lambda package, model: parse)
-    monkeypatch.setattr(amr, "parsed_sentences", lambda texts: (text.split("|") if text else [] for text in texts))
-    found = amr.AMRParser(limit=4)(["a b|c d|e f", "bad", ""])
-    assert seen == ["a b\nc d", "e f", "bad"]
-    assert found[0] == [Sentence(("n2",), (), 0), Sentence(("n1",), (), 0)]
-    assert isinstance(found[1], Failure)
-    assert found[1].kind == amr.UNDECODED
-    assert found[2] == []
 
 
 def test_a_chunk_that_cannot_be_read_is_left_out(

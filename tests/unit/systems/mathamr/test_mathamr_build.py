@@ -1,4 +1,4 @@
-"""The map from posts to graphs: failures, being stopped, being taken up again; and spaCy's dependency graphs."""
+"""The map from posts to graphs: failures, workers; and spaCy's dependency graphs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from refusals import refuses
 
-from harness.errors import HarnessError
 from harness.store import artefacts
 from harness.systems.mathamr.graphs import build
-from harness.systems.mathamr.graphs.dependency import DependencyParser, dependency_graphs
+from harness.systems.mathamr.graphs.dependency import dependency_graphs
 from harness.systems.mathamr.graphs.graph import Failure, Sentence
 from harness.systems.mathamr.graphs.posts import Post
 
@@ -44,14 +43,6 @@ class Words:
                 out.append([] if "silent" in words else [Sentence(tuple(words), edges, 0)])
             time.sleep(self.slow)
         return out
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A parser whose weights are not there."""
-
-    def __call__(self, texts: Sequence[str]) -> list[list[Sentence]]:
-        raise HarnessError("the model is missing")
 
 
 def _made(
@@ -119,14 +110,6 @@ def test_workers_give_the_same_bytes_and_outlive_a_crash(tmp_path: Path) -> None
     assert (tmp_path / "one" / "graphs.jsonl").read_bytes() == (tmp_path / "again" / "graphs.jsonl").read_bytes()
 
 
-@pytest.mark.slow
-def test_a_parser_that_cannot_work_fails_no_post(tmp_path: Path) -> None:
-    for workers in (1, 2):
-        refuses(r"^the model is missing$", lambda: _made(tmp_path, parse=Missing(), workers=workers))  # noqa: B023
-    assert list(tmp_path.iterdir()) == [] == list(artefacts.store_root().glob("graphs-shard/*"))
-    refuses("workers and batch are 0 and 4", lambda: _made(tmp_path, workers=0))
-
-
 def test_a_damaged_file_is_told_with_its_line(tmp_path: Path) -> None:
     _made(tmp_path)
     path = tmp_path / "graphs.jsonl"
@@ -139,11 +122,6 @@ def test_a_damaged_file_is_told_with_its_line(tmp_path: Path) -> None:
     refuses(r"graphs.jsonl:15: root 99 is not one of", lambda: list(build.read_graphs(tmp_path)))
     path.unlink()
     refuses(r"graphs.jsonl: cannot be read", lambda: list(build.read_graphs(tmp_path)))
-
-
-@pytest.mark.slow
-def test_a_model_that_is_not_installed() -> None:
-    refuses(r"'no_such_model' is not installed: pip install", lambda: DependencyParser(model="no_such_model")([]))
 
 
 @pytest.mark.slow

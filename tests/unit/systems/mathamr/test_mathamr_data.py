@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mathamr_world import Conf, Words, World, parser, row, rows, topics, world
+from mathamr_world import Words, World, parser, row, rows, topics, world
 from refusals import refusal
 
 from harness.collections.corpus import Corpus, Document
@@ -189,26 +189,6 @@ def test_only_accepted_answers_where_a_corpus_says(
     assert "pairs: 3; left out as judged 3, not accepted 4, without a graph 0" in said
     silent = [line for line in said if "does not say" in line]
     assert silent == ["corpus qb does not say which answer was accepted: all answers count"]
-
-
-def test_posts_of_math_stack_exchange(world: World, conf: Conf, tmp_path: Path) -> None:
-    span = '&lt;span class="math-container" id="{}"&gt;$x$&lt;/span&gt;'.replace('"', "&quot;")
-    path = tmp_path / "Posts.xml"
-    path.write_text(
-        f"""<posts>
-<row Id="1" PostTypeId="1" AcceptedAnswerId="3" Title="Sums" Body="How do {span.format(7)} add?"/>
-<row Id="2" PostTypeId="2" ParentId="1" Body="So {span.format(8)} goes"/>
-<row Id="3" PostTypeId="2" ParentId="1" Body="Thus {span.format(9)} goes"/>
-</posts>"""
-    )
-    text = f"name: posts\ntitle: t\nlicence: CC0\nreader: arqmath-posts\nkeep: {KEPT}\nfile: {{file: {path}}}\n"
-    conf("corpus", "posts", text)
-    found = made({"posts": "question"}, tmp_path)
-    assert named(found) == [("posts/1", "posts/3")]
-    assert found.not_accepted == 1
-    graphs = [graph for _, graph in found.graphs()]
-    assert [[formula.id for formula in graph.formulas] for graph in graphs] == [["7"], ["9"]]  # each its own
-    assert graphs[0].labels[:5] == ("sums", "how", "do", "FORMULA_0", "add?")
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,16 @@ import pytest
 from encoder_tools import SMALL, encoded
 from tuning_tools import one_thread
 
-from harness.systems.mathamr.encoder.batch import Batch, collate
+from harness.systems.mathamr.encoder.batch import collate
 from harness.systems.mathamr.encoder.settings import INITS, GraphEncoderSettings
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
 from harness.systems.dense.training.loop import parameter_groups  # noqa: E402
-from harness.systems.mathamr.encoder import loss  # noqa: E402
-from harness.systems.mathamr.encoder.model import GraphEncoder, edge_plan  # noqa: E402
+from harness.systems.mathamr.encoder.model import GraphEncoder  # noqa: E402
 
 __all__ = ["one_thread"]
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -27,10 +26,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def model(**changes: object) -> GraphEncoder:
     torch.manual_seed(0)
     return GraphEncoder(replace(SMALL, **changes))  # type: ignore[arg-type]
-
-
-def batch(count: int, structure: str = "hierarchy", first: int = 0) -> Batch:
-    return collate([encoded(n, 6 + 2 * n, structure=structure) for n in range(first, first + count)], SMALL)
 
 
 def number(encoder: GraphEncoder) -> int:
@@ -52,14 +47,6 @@ def test_node_embeddings_are_xavier_uniform() -> None:
     most = math.sqrt(6 / (len(weight) + weight.shape[1]))
     assert 0.99 * most < float(weight.abs().max()) <= most
     assert float(weight.std()) == pytest.approx(most / math.sqrt(3), rel=0.02)
-
-
-def test_parameters_of_each_initialisation() -> None:
-    base = number(model(init="zero"))
-    square = 16 * 16 + 16
-    expected = {"zero": 0, "zero-embedding": 48, "random-embedding": 48, "mean": 0}
-    expected |= {"mean-projection": square, "mean-typed-projection": 3 * square}
-    assert {init: number(model(init=init)) - base for init in INITS} == expected
 
 
 def test_initial_vectors_of_virtual_nodes_by_hand() -> None:
@@ -87,8 +74,9 @@ def test_initial_vectors_of_virtual_nodes_by_hand() -> None:
         torch.testing.assert_close(out[9:], expected)
 
 
-@pytest.mark.parametrize("structure", ["hierarchy", "global", "none"])
-@pytest.mark.parametrize("init", INITS)
+@pytest.mark.parametrize(
+    ("structure", "init"), [("global", "mean"), ("none", "zero"), *(("hierarchy", init) for init in INITS)]
+)
 def test_a_post_has_the_same_vectors_alone_or_in_a_batch(structure: str, init: str) -> None:
     encoder = model(init=init, edge_vectors=True).eval()
     items = [encoded(n, 5 + 3 * n, structure=structure) for n in range(8)]
@@ -106,49 +94,6 @@ def test_vectors_have_length_1_and_padding_is_zero() -> None:
     out = model()(one)
     assert out.shape == (2, 4, 8)
     torch.testing.assert_close(out.norm(dim=-1), one.mask.float())
-
-
-def test_every_parameter_learns() -> None:
-    for init in INITS:
-        encoder = model(init=init, edge_vectors=True)
-        one = batch(8)
-        torch.autograd.backward(loss.objective(encoder(one), one, 4, encoder.temperature(), 0.5))
-        for name, parameter in encoder.named_parameters():
-            assert parameter.grad is not None, name
-            assert bool(parameter.grad.isfinite().all()), name
-            assert float(parameter.grad.abs().sum()) > 0, name
-
-
-@pytest.mark.parametrize("structure", ["hierarchy", "none", "global"])
-def test_the_last_layer_of_some_nodes_equals_that_of_all(structure: str) -> None:
-    """Vectors in float32, gradients of all parameters, and vectors that share a node."""
-    encoder = model(edge_vectors=True)
-    items = [encoded(n, 6 + 2 * n, structure=structure) for n in range(6)]
-    items[0] = replace(items[0], vectors=items[0].vectors[[0, 0, *range(1, len(items[0].vectors))]])
-    items[0] = replace(items[0], types=items[0].types[[0, 0, *range(1, len(items[0].types))]])
-    one = collate(items, SMALL)
-
-    def whole() -> Tensor:
-        groups = edge_plan(one, SMALL)
-        h = encoder.virtual(encoder.embedding(one.nodes.masked_fill(~one.content, 0)), one)
-        for layer in encoder.layers:
-            h = layer(h, groups, encoder.edge_vectors)
-        z = torch.nn.functional.normalize(encoder.head(h), dim=-1)
-        out: Tensor = z[one.vectors] * one.mask[:, :, None]
-        return out
-
-    weights = torch.randn(whole().shape)
-    found = []
-    for vectors in (encoder(one), whole()):
-        encoder.zero_grad()
-        torch.autograd.backward((vectors * weights).sum())
-        grads = {name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None}
-        found.append((vectors.detach(), grads))
-    (ours, gradients), (expected, reference) = found
-    torch.testing.assert_close(ours, expected, atol=1e-6, rtol=0)
-    assert gradients.keys() == reference.keys()
-    for name, value in reference.items():
-        torch.testing.assert_close(gradients[name], value, atol=1e-6 * float(value.abs().max()), rtol=1e-6)
 
 
 def test_temperature_stays_in_its_range_and_can_leave_its_end() -> None:

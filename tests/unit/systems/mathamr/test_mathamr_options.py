@@ -65,14 +65,6 @@ def test_hard_negatives_are_those_of_bm25() -> None:
         assert found[pair].tolist() == (ranked + [-1] * 3)[:3]
 
 
-def test_hard_negatives_of_a_query_that_shares_no_word() -> None:
-    graphs = [text_graph(("one",)), text_graph(("two",)), text_graph(("three",)), text_graph(("four",))]
-    vocabulary = NodeVocabulary.learn(graphs, 20)
-    pack = Pack.memory(encode_posts(((f"p{i}", graph) for i, graph in enumerate(graphs)), vocabulary))
-    found = options.hard_negatives(pack, np.array([0, 1]), np.array([2, 3]), np.array([0, 1]), 2, vocabulary.size)
-    assert found.tolist() == [[-1, -1], [-1, -1]]
-
-
 def test_a_hard_negative_counts_once_and_for_its_own_queries() -> None:
     numbers = np.array([0, 1, 2])
     hard = np.array([[11, 20], [20, 21], [-1, 21]])

@@ -159,18 +159,3 @@ def test_a_repeated_placeholder_is_one_node() -> None:
 def test_formulas_that_cannot_be_read_have_no_trees() -> None:
     graph = check_graph(assemble([ONE], _formulas("", r"\frac{")))
     assert graph.formulas[0] == FormulaNodes("f0", 2, (0, 0), (0, 0))
-
-
-@given(st.lists(st.sampled_from(["x", "x^2", r"\frac{a}{b}", "", "}{", r"\sum_{i=1}^n i"]), max_size=5), st.data())
-def test_any_post_becomes_a_graph(latex: list[str], data: st.DataObject) -> None:
-    """Whatever the parser keeps of the placeholders, each formula has one node and the graph is connected."""
-    names = [f"FORMULA_{n}" for n in range(len(latex))] + ["word", "FORMULA_99"]
-    sentences = []
-    for _ in range(data.draw(st.integers(1, 3))):
-        labels = data.draw(st.lists(st.sampled_from(names), min_size=1, max_size=5))
-        edges = tuple((0, ":dep", node) for node in range(1, len(labels)))
-        sentences.append(Sentence(tuple(labels), edges, 0))
-    graph = check_graph(assemble(sentences, _formulas(*latex)))
-    assert connected(graph)
-    assert [graph.labels[f.node] for f in graph.formulas] == names[: len(latex)]
-    assert graph.kinds.count(FORMULA) == len(latex)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from mathamr_world import ASKED, Place, Words, kept, place, world
+from mathamr_world import ASKED, Place, kept, place, world
 from refusals import refuses
 
 from harness.cli.run import run_remarks
@@ -20,8 +19,6 @@ from harness.store import cost, provenance, sidecar
 from harness.store.cost import Meter, measuring
 from harness.systems.build import load_system
 from harness.systems.dense import ann
-from harness.systems.mathamr.graphs import build
-from harness.systems.mathamr.graphs.posts import Post
 
 pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
@@ -67,16 +64,6 @@ def test_recall_of_approximate_search_stands_in_the_side_file_and_in_the_report(
     assert "recall" in meters[0].phases
 
 
-def test_exact_search_and_a_pool_have_no_recall(place: Place) -> None:
-    pytest.importorskip("faiss", reason="faiss-cpu is not installed (extra ann)")
-    pool = {"T1": frozenset({"A2.0"})}
-    with measuring() as meter:
-        place.run()
-        place.run(precision="approximate", pool=pool)
-    assert not [name for name in meter.notes if name.startswith("recall")]
-    assert "recall" not in meter.phases
-
-
 def test_the_graph_of_neighbours_is_part_of_the_index(place: Place) -> None:
     """Whether it was made for this run or before; the vectors lie beside it."""
     pytest.importorskip("faiss", reason="faiss-cpu is not installed (extra ann)")
@@ -105,37 +92,6 @@ def test_precisions(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, module, None)
         refuses(f"^{package} is not installed: ", lambda: place.run(precision=precision))  # noqa: B023
     assert kept("mathamr-model") == []  # told before anything is made
-
-
-@pytest.mark.usefixtures("at_once")
-def test_who_waits_is_told(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of each long part of the work how far it is; what has been read once is known in number."""
-    list(place.corpus)
-    place.run()
-    said = capsys.readouterr()
-    lines = said.err.splitlines()
-    assert any(line.startswith("reading corpus qa: 24 in ") for line in lines)
-    for line in (
-        *(
-            "reading corpus qa: 24 of 24 in ",
-            "making graphs, posts: 12 of 12 in ",
-            "making graphs, posts: 24 of 24 in ",
-        ),
-        *("reading graphs: 24 of 24 in ", "epoch 1 of 1, steps: 5 of 5 in ", "encoding graphs: 24 of 24 in "),
-        "searching, topics: 3 of 3 in ",
-    ):
-        assert any(each.startswith(line) for each in lines), line
-    assert said.out == ""
-
-
-@pytest.mark.usefixtures("at_once")
-def test_graphs_that_are_there_are_not_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    posts = [Post(f"p{number}", "some words") for number in range(10)]
-    _, files = build.build_graphs(posts, Words(), tmp_path, "graphs/key", batch=4, total=10)
-    shutil.rmtree(files[1].parent)
-    assert "making graphs, posts: 4 of 10, " in capsys.readouterr().err
-    build.build_graphs(posts, Words(), tmp_path, "graphs/key", batch=4, total=10)
-    assert "making graphs, posts: 4 of 4 in " in capsys.readouterr().err
 
 
 def test_maxsim_by_torch_is_another_way_to_the_same_run(place: Place) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -10,8 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mathamr_world import SHORT, TINY, Place, World, asking, kept, one_line, parser, place, rows, topics, world
-from tuning_tools import stop_at
+from mathamr_world import SHORT, TINY, Place, World, asking, kept, one_line, place, rows, topics, world
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topics
@@ -19,14 +17,10 @@ from harness.errors import HarnessError
 from harness.io.files import sha256_file
 from harness.store import artefacts, code
 from harness.systems import hardware
-from harness.systems.dense import ann
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.mathamr.configured import DIFFERENCES
-from harness.systems.mathamr.encoder.pack import Pack, encode_posts
+from harness.systems.mathamr.encoder.pack import Pack
 from harness.systems.mathamr.encoder.vocabulary import NodeVocabulary
-from harness.systems.mathamr.graphs import data
-from harness.systems.mathamr.graphs.build import read_graphs
-from harness.systems.mathamr.graphs.graph import restrict_graph
 from harness.systems.mathamr.system import MathAMR
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
@@ -57,32 +51,6 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 # ---- runs -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_all_strategies_rank_the_corpus(
-    place: Place, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("faiss", reason="faiss-cpu is not installed (extra ann)")
-    found: dict[tuple[str, str], dict[str, dict[str, float]]] = {}
-    qdrant = pytest.importorskip("qdrant_client", reason="qdrant-client is not installed (extra ann)")
-    client = qdrant.QdrantClient(":memory:")  # in place of a server
-    monkeypatch.setattr(ann, "connect", lambda: client)
-    precisions = ("exact", "approximate", "qdrant")
-    for strategy, precision in itertools.product(("single", "rerank", "colbert"), precisions):
-        found[strategy, precision] = place.run(strategy=strategy, precision=precision).to_dict()
-        assert list(found[strategy, precision]) == ["T1", "T2", "T4"]
-        assert all(set(docs) == set(place.corpus.ids()) for docs in found[strategy, precision].values())
-    # All candidates are found in a corpus so small: the approximate first stage changes nothing.
-    for strategy in ("single", "rerank", "colbert"):
-        assert found[strategy, "exact"] == found[strategy, "approximate"]
-        for topic, docs in found[strategy, "exact"].items():
-            assert found[strategy, "qdrant"][topic] == pytest.approx(docs, abs=1e-6)
-    assert found["rerank", "exact"] == found["colbert", "exact"] != found["single", "exact"]
-    said = capsys.readouterr().err
-    assert said.count("T3: no graph: no text: the post has no text\n") == 9
-    assert said.count("1 of 4 topics have no vectors, such as T3\n") == 9
-    assert len(kept("mathamr-model")) == len(kept("mathamr-vectors")) == 1
 
 
 def test_depth_and_candidates(place: Place) -> None:
@@ -128,25 +96,6 @@ def test_structures_and_formulas(place: Place, structure: str, formulas: str) ->
     assert (folder / "graphs.pack").exists() is False
 
 
-@pytest.mark.slow
-def test_without_formulas_there_are_vectors_of_sentences_and_document_only(place: Place) -> None:
-    graphs = dict(read_graphs(data.graphs(place.corpus, "answers", parser(place.words))))
-    assert all(graph.formulas for graph in graphs.values())
-    restricted = {name: restrict_graph(graph, "none") for name, graph in graphs.items()}
-    vocabulary = NodeVocabulary.learn(restricted.values(), 200)
-    for name, item in encode_posts(restricted.items(), vocabulary):
-        assert not isinstance(item, HarnessError)
-        assert item.types.tolist() == [1] * len(graphs[name].sentences) + [2]
-        assert item.formulas == ()
-    # What stands in the formulas does not matter.
-    changed = [document | {"body": document["body"].replace("x dx", "y^2 dy")} for document in rows()]
-    assert changed != rows()
-    found = place.run(formulas="none").to_dict()
-    trained_alike = place.run(corpus=place.world.corpus("qb", changed), formulas="none").to_dict()
-    assert found == trained_alike
-    assert place.run(corpus=place.world.corpus("qb2", changed)).to_dict() != place.run().to_dict()
-
-
 def test_the_untrained_model(place: Place, counted: Counter[str]) -> None:
     untrained = place.run(training=None).to_dict()
     assert counted["steps"] == 0
@@ -160,30 +109,6 @@ def test_the_untrained_model(place: Place, counted: Counter[str]) -> None:
 # ---- what it learns from --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_judged_posts_are_not_in_the_vocabulary(place: Place) -> None:
-    documents = rows()
-    documents[4]["body"] += " secretword"  # A2.0
-    documents[7]["body"] += " hiddenword"  # A3.1
-    for document in documents:  # held out or not, each other word is seen often enough
-        document["body"] += " openword"
-    place.world.corpus("qc", documents)
-    place.world.collection("judges", ["A2.0", "other"])
-    place.world.collection("judges-formulas", ["vA3.1-2", "other"], "arqmath-task2")
-    keys: dict[str, Any] = {"pairs": {"qc": "question"}, "training": SHORT | {"validation": 0.2}}
-    place.run(leave_out=["judges", "judges-formulas"], **keys)
-    (folder,) = kept("mathamr-model")
-    nodes = NodeVocabulary.load(folder / "vocabulary.json").nodes
-    assert "openword" in nodes
-    assert not {"secretword", "hiddenword"} & set(nodes)
-    seen = set()
-    for seed in range(3):  # held-out questions are not in the vocabulary either, so not with every seed
-        place.run(leave_out=["asked"], **(keys | {"training": SHORT | {"validation": 0.2, "seed": seed}}))
-        for folder in kept("mathamr-model"):
-            seen |= set(NodeVocabulary.load(folder / "vocabulary.json").nodes)
-    assert {"secretword", "hiddenword"} <= seen
-
-
 def test_held_out_questions_are_not_in_the_vocabulary(place: Place) -> None:
     documents = rows()
     for number, document in enumerate(documents):
@@ -193,16 +118,6 @@ def test_held_out_questions_are_not_in_the_vocabulary(place: Place) -> None:
     (folder,) = kept("mathamr-model")
     nodes = NodeVocabulary.load(folder / "vocabulary.json").nodes
     assert sum(name.startswith("zq") for name in nodes) == 9  # a quarter of twelve questions is held out
-
-
-def test_it_says_what_it_left_out(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    assert place.system().trains_without() == frozenset({"asked"})
-    place.run()
-    said = capsys.readouterr().err
-    assert one_line(said, "pairs: 22; left out as judged 2, without a graph 0")
-    assert one_line(said, "training on 18 pairs, 4 held out; ")  # of three questions of twelve
-    assert one_line(said, "untrained model: validation loss ")
-    assert one_line(said, "epoch 1, loss ")
 
 
 # ---- what it keeps --------------------------------------------------------------------------------------------------
@@ -282,17 +197,6 @@ def test_judgments_and_columns_matter_under_the_same_names(place: Place) -> None
     assert place.system().reads() == before
 
 
-def test_vectors_of_other_columns_are_others(place: Place, counted: Counter[str]) -> None:
-    place.run()
-    before = counted["encoded"]
-    other = Corpus("qa", "", "", place.corpus.sources, (("id", "id"), ("question", "body")), ("question",))
-    assert other.digest() == place.corpus.digest()
-    place.run(corpus=other)
-    assert counted["encoded"] - before == 24 + 3
-    assert len(kept("mathamr-model")) == 1
-    assert len(kept("mathamr-vectors")) == 2
-
-
 @pytest.mark.parametrize("part", ["model", "vectors"])
 def test_what_is_kept_does_not_depend_on_the_code_of_search(part: str) -> None:
     parts = "harness.systems.mathamr"
@@ -315,30 +219,6 @@ def test_the_type_of_the_device_is_part_of_the_keys(place: Place, monkeypatch: p
     place.run()
     (folder,) = kept("mathamr-vectors")
     assert json.loads((folder / "spec.json").read_text())["spec"]["arithmetic"] == ["cpu", "float32"]
-
-
-@pytest.mark.slow
-def test_a_training_that_is_killed_goes_on(
-    place: Place, monkeypatch: pytest.MonkeyPatch, counted: Counter[str]
-) -> None:
-    monkeypatch.setenv("HARNESS_CACHE", str(place.folder / "whole"))
-    schedule = SHORT | {"every": 1}
-    whole = place.run(training=schedule)
-    (expected,) = kept("mathamr-model")
-    monkeypatch.setenv("HARNESS_CACHE", str(place.folder / "killed"))
-    before = counted["steps"]
-    stop_at(monkeypatch, training.Trainer, "step", 3, KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
-        place.run(training=schedule)
-    assert not kept("mathamr-model")
-    assert list((place.folder / "workspace").glob("training-*/last.pt"))
-    again = place.run(training=schedule)
-    assert counted["steps"] - before == 2 + 3  # of five steps in all, two were done before
-    assert again.sha256 == whole.sha256
-    (found,) = kept("mathamr-model")
-    for name in ("best.pt", "vocabulary.json", "log.jsonl"):
-        assert (found / name).read_bytes() == (expected / name).read_bytes()
-    assert place.left() == []
 
 
 # ---- formulas -------------------------------------------------------------------------------------------------------
@@ -426,14 +306,6 @@ def test_a_pool_of_formulas(place: Place, formulas: Corpus) -> None:
     assert set(found.to_dict()["F1"]) == {"A3.0-1", "A3.1-2"}
     assert found.context is not None
     assert dict(zip(found.doc.tolist(), found.context.tolist(), strict=True)) == {b"A3.0-1": b"Q3", b"A3.1-2": b"A3.1"}
-
-
-def test_formulas_of_questions_in_another_column(place: Place, formulas: Corpus) -> None:
-    renamed = [{("problem" if key == "question" else key): value for key, value in d.items()} for d in rows()]
-    place.world.corpus("qp", renamed, keep="[problem, question_id]")
-    asked = Topics((asking("F1", "the $p^2 + 1$", "p^2 + 1", "q1"),))
-    found = place.run(asked, formulas, task="formulas", posts="qp", pairs={"qp": "problem"})
-    assert "A3.0-1" in found.to_dict()["F1"]
 
 
 # ---- with spaCy -----------------------------------------------------------------------------------------------------

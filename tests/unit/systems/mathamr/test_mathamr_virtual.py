@@ -1,19 +1,15 @@
-"""Virtual nodes of MathAMR+: a post by hand, what must hold for all posts, and what is refused."""
+"""Virtual nodes of MathAMR+: posts by hand, and what is refused."""
 
 from __future__ import annotations
 
 from itertools import combinations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from mathamr_tools import POST, graphs, text_graph
+from mathamr_tools import POST, text_graph
 from refusals import refuses
 
 from harness.systems.mathamr.encoder.virtual import (
-    AUXILIARY,
     MOST_NODES,
-    STRUCTURES,
     TYPES,
     UNKNOWN_RELATION,
     EncodedGraph,
@@ -21,7 +17,7 @@ from harness.systems.mathamr.encoder.virtual import (
     encode,
 )
 from harness.systems.mathamr.encoder.vocabulary import UNK, NodeVocabulary
-from harness.systems.mathamr.graphs.graph import FORMULA, OPT, TEXT, FormulaNodes, Graph, restrict_graph
+from harness.systems.mathamr.graphs.graph import FORMULA, OPT, TEXT, FormulaNodes, Graph
 
 VOCABULARY = NodeVocabulary.learn([POST], size=500)
 
@@ -116,54 +112,6 @@ def test_circles_of_few_virtual_nodes(count: int) -> None:
     pairs = {0: [], 1: [], 2: [(first, first + 1)], 3: [(first, first + 1), (first + 1, first + 2), (first + 2, first)]}
     assert auxiliary_pairs(graph, "circular") == pairs[count]
     assert auxiliary_pairs(graph, "sequential") == pairs[count][: max(0, count - 1)]
-
-
-@given(
-    graphs(), st.sampled_from(STRUCTURES), st.sampled_from(AUXILIARY), st.sampled_from(["both", "opt", "slt", "none"])
-)
-def test_what_holds_for_all_posts(graph: Graph, structure: str, auxiliary: str, mode: str) -> None:
-    graph = restrict_graph(graph, mode)
-    formulas, sentences, content = len(graph.formulas), len(graph.sentences), len(graph.labels)
-    if auxiliary != "none" and structure != "hierarchy":
-        refuses("auxiliary", lambda: encode(graph, VOCABULARY, structure, auxiliary))
-        return
-    if structure == "none" and not formulas + sentences:
-        refuses("no formula and no sentence", lambda: encode(graph, VOCABULARY, structure, auxiliary))
-        return
-    item = encode(graph, VOCABULARY, structure, auxiliary)
-    assert item.content == content
-    assert item.content_edges == len(graph.edges)
-    virtual = {"hierarchy": formulas + sentences + 1, "none": 0, "global": 1}[structure]
-    assert len(item.nodes) == content + virtual
-    edges = len(item.source) - item.content_edges
-    if structure == "hierarchy":
-        spans = [sum(end - first for first, end in (f.opt, f.slt)) or 1 for f in graph.formulas]
-        parts = formulas + sentences
-        joined = {
-            "none": 0,
-            "sequential": max(0, parts - 1),
-            "circular": parts if parts > 2 else max(0, parts - 1),
-            "full": parts * (parts - 1) // 2,
-        }
-        assert edges == sum(spans) + sum(map(len, graph.sentences)) + parts + 1 + joined[auxiliary]
-        assert item.vectors.tolist() == list(range(content, content + virtual))
-        # With the inverse edges every virtual node reaches the document's.
-        assert {t for s, _, t in virtual_edges(item) if s == len(item.nodes) - 1} == {
-            *range(content, len(item.nodes) - 1),
-            graph.root,
-        }
-    else:
-        assert edges == virtual * content
-    pairs = [frozenset((s, t)) for s, r, t in virtual_edges(item) if r == ":auxiliary_vn"]
-    assert len(set(pairs)) == len(pairs)  # no pair joined twice
-    assert item.source[: item.content_edges].size == 0 or item.source[: item.content_edges].max() < content
-    assert all(part.size == 0 or part.max() < len(item.nodes) for part in (item.source, item.target, item.vectors))
-    assert item.types.tolist() == sorted(item.types.tolist())
-    assert item.formulas == tuple(formula.id for formula in graph.formulas)
-    assert (item.types[:formulas] == 0).all()
-    assert not (item.types[formulas:] == 0).any()
-    assert (item.types == len(TYPES) - 1).sum() == (structure != "none")
-    assert len(set(item.vectors.tolist())) == len(item.vectors)
 
 
 def test_what_the_vocabulary_does_not_know() -> None:

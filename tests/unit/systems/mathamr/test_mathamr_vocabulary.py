@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import pytest
+from case_tables import literals
 from hypothesis import given
 from hypothesis import strategies as st
 from mathamr_tools import POST, graphs, text_graph
@@ -29,34 +30,7 @@ from harness.systems.mathamr.encoder.vocabulary import (
 from harness.systems.mathamr.graphs.graph import FORMULA, OPT, SLT, TEXT, Graph
 
 
-@pytest.mark.parametrize(
-    ("label", "kind", "expected"),
-    [
-        ("equations", TEXT, "equat"),
-        ("solve-01", TEXT, "solve-01"),
-        ("have-rel-role-91", TEXT, "have-rel-role-91"),
-        ("self-adjointness", TEXT, "self-adjoint"),
-        ("ﬁelds", TEXT, "field"),  # a ligature
-        ("𝑐", TEXT, "c"),
-        ("V!𝑥", OPT, "V!x"),
-        ("F!sines", OPT, "F!sines"),  # words of the text are stemmed, names of operators are not
-        ('"Alice"', TEXT, "Alice"),
-        ('"', TEXT, '"'),
-        ("https://example.org/a?b", TEXT, "URL"),
-        ('"WWW.example.org"', TEXT, "URL"),
-        ("T!http://x", SLT, "URL"),
-        ("FORMULA_12", FORMULA, "FORMULA"),
-        ("FORMULA_12", TEXT, "FORMULA"),
-        ("1990", TEXT, "1990"),
-        ("½", TEXT, "1⁄2"),
-        ("-", TEXT, "-"),
-        ("", TEXT, ""),
-        ("URL", TEXT, "url"),  # a word, not the special
-        ("MASK", OPT, "mask"),
-        ("[UNKNUM_INT]", TEXT, "[unknum_int]"),
-        ("FORMULA", TEXT, "formula"),
-    ],
-)
+@pytest.mark.parametrize(("label", "kind", "expected"), literals("systems/mathamr_labels"))
 def test_a_label_becomes_its_type(label: str, kind: int, expected: str) -> None:
     assert normalise(label, kind) == expected
 
@@ -103,11 +77,6 @@ def test_numbers_are_kept_from_five_on_and_fall_back_to_their_kind() -> None:
     assert {"6", "0.5", "3/4", "N!5"} <= set(one.nodes)
 
 
-def test_counts_add_up_over_spellings_of_a_type_and_over_graphs() -> None:
-    vocabulary = NodeVocabulary.learn([text_graph(("equation", "½", "½")), text_graph(("equations", "1⁄2", "½", "½"))])
-    assert vocabulary.nodes[6:] == ("1⁄2", "equat")
-
-
 def test_the_rarest_beyond_the_size_are_unknown_and_ties_go_by_name() -> None:
     training = [text_graph(("b", "c", "c", "a", "d", "7", "7", "7", "7", "7"))]
     vocabulary = NodeVocabulary.learn(training, size=9)
@@ -150,15 +119,6 @@ def test_what_is_learnt_does_not_depend_on_the_order(training: list[Graph], size
     assert all(relation in vocabulary.relation_numbers for graph in training for _, relation, _ in graph.edges)
 
 
-@given(st.text(max_size=8), st.sampled_from([TEXT, FORMULA, OPT, SLT]))
-def test_every_label_has_a_type_and_a_number(label: str, kind: int) -> None:
-    vocabulary = NodeVocabulary.learn([text_graph((label,), kind)], least_number=1)
-    name = normalise(label, kind)
-    assert vocabulary.nodes[vocabulary.node(label, kind)] == name
-    assert vocabulary.node(label, kind) == vocabulary.node(label, kind)
-    assert name not in SPECIALS or name == "URL"
-
-
 def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
     vocabulary = NodeVocabulary.learn([POST, text_graph(("naïveté", "𝔸", "\ud800"))], size=400)
     vocabulary.save(tmp_path / "v.json")
@@ -169,17 +129,6 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
     written = (tmp_path / "v.json").read_bytes()
     loaded.save(tmp_path / "v.json")
     assert (tmp_path / "v.json").read_bytes() == written
-
-
-def test_the_digest_tells_vocabularies_apart_and_another_one_is_told_in_one_line() -> None:
-    vocabulary = NodeVocabulary.learn([POST])
-    others = [
-        NodeVocabulary.learn([POST], size=300),
-        NodeVocabulary(vocabulary.nodes[:-1], vocabulary.relations),
-        NodeVocabulary(vocabulary.nodes, (":more", *vocabulary.relations)),
-    ]
-    assert len({found.digest for found in (vocabulary, *others)}) == 4
-    assert vocabulary.digest == NodeVocabulary.learn([POST]).digest
 
 
 @pytest.mark.parametrize(

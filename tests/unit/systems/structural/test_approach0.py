@@ -6,7 +6,6 @@ import importlib.util
 from importlib import metadata
 from pathlib import Path
 
-import numpy as np
 import pytest
 from lexical_tools import found, marked, message, rows_corpus
 from structural_tools import formula_topics, posts_corpus
@@ -171,12 +170,6 @@ def test_posts_are_kept_as_context(tmp_path: Path) -> None:
 
 
 @with_engine
-def test_marks_of_formulas_in_a_formula(tmp_path: Path) -> None:
-    corpus = posts_corpus(tmp_path, {"d1": ("a[/imath]\n\tb[imath] c\0",)})
-    assert found(Approach0(), formula_topics(t1=("a b c",)), corpus, tmp_path) == {"t1": {"d1": 1.0}}
-
-
-@with_engine
 def test_corpus_without_formulas(tmp_path: Path) -> None:
     corpus = posts_corpus(tmp_path, {"d1": (), "d2": ("bad",)})
     said = message(lambda: Approach0()(Request(formula_topics(t=("a",)), corpus, tmp_path)))
@@ -221,26 +214,3 @@ def test_real_engine_finds_each_formula_first(tmp_path: Path) -> None:
     assert {topic: max(docs, key=lambda name: docs[name]) for topic, docs in run.items()} == {
         f"t{n}": f"d{n}" for n in range(len(latex))
     }
-
-
-@real_engine
-def test_real_engine_adds_up_formulas_of_a_topic(tmp_path: Path) -> None:
-    documents = {"both": (r"\sqrt{y^2+1}", "e^{i t}"), "one": ("e^{i t}",), "none": ()}
-    corpus = posts_corpus(tmp_path, documents)
-    run = found(Approach0(), formula_topics(t=(r"\sqrt{y^2+1}", "e^{i t}")), corpus, tmp_path)
-    assert list(run["t"]) == ["both", "one"]
-    assert np.all(np.diff(list(run["t"].values())) < 0)
-
-
-@real_engine
-def test_real_engine_returns_all_hits(tmp_path: Path) -> None:
-    """Of which many have negative scores, since most documents have the paths of x."""
-    documents = {"d1": ("x^2",), "d2": (r"\frac{a}{b}",), "d3": ("x", "x+y"), "none": ()}
-    documents |= {f"d{n}": ("x",) for n in range(4, 10)}
-    corpus = posts_corpus(tmp_path, documents)
-    topics = formula_topics(t=("x", "x^2"))
-    run = found(Approach0(), topics, corpus, tmp_path)["t"]
-    assert set(run) == set(documents) - {"none"}
-    assert sum(score < 0 for score in run.values()) == 8
-    pooled = found(Approach0(), topics, corpus, tmp_path, {"t": frozenset(documents)})["t"]
-    assert pooled == {**run, "none": pytest.approx(min(run.values()) - 1)}

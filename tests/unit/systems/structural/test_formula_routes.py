@@ -15,7 +15,7 @@ from harness.collections.corpus import Corpus, Document
 from harness.formulas.mathml import latexml
 from harness.formulas.mathml.latexml import Markup
 from harness.formulas.trees.reading import ParseCounts
-from harness.formulas.trees.tree import parse_tangent, tangent_string
+from harness.formulas.trees.tree import tangent_string
 from harness.store import artefacts, shards
 from harness.systems.base import Request, System
 from harness.systems.structural import formulas
@@ -69,43 +69,6 @@ def test_a_corpus_is_read_by_latexml(
     assert "V!x'" not in [label for tree in formulas.read(corpus, kind).trees for label in tree.labels]
 
 
-def test_latexml_is_given_formulas_in_groups_and_each_once(
-    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = encode(posts_corpus(tmp_path, POSTS), "opt", "latexml")
-    calls.clear()
-    monkeypatch.setattr(formulas, "AHEAD", 2)
-    parts = encode(posts_corpus(tmp_path, POSTS), "opt", "latexml")
-    assert calls == [["x", "y"], ["z", "bad"]]
-    assert (parts.ids.tolist(), parts.start.tolist()) == (whole.ids.tolist(), whole.start.tolist())
-    assert (parts.tree.tolist(), list(parts.trees), parts.counts) == (
-        whole.tree.tolist(),
-        list(whole.trees),
-        whole.counts,
-    )
-
-
-def test_interrupted_conversion_by_latexml_resumes(
-    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(formulas, "AHEAD", 2)
-    corpus, convert = posts_corpus(tmp_path, POSTS), latexml.convert
-
-    def stops(latex: Sequence[str], *, workers: int) -> list[Markup]:
-        if calls:
-            raise KeyboardInterrupt
-        return convert(latex, workers=workers)
-
-    monkeypatch.setattr(latexml, "convert", stops)
-    with pytest.raises(KeyboardInterrupt):
-        formulas.read(corpus, "opt", "latexml")
-    monkeypatch.setattr(latexml, "convert", convert)
-    known = formulas.read(corpus, "opt", "latexml")
-    assert calls == [["x", "y"], ["z", "bad"]]
-    assert known.counts == ParseCounts(5, {"LaTeXML: undefined": 1})
-    assert [artefact.kind for artefact in artefacts.artefacts()] == ["formulas"]
-
-
 @pytest.mark.parametrize("kind", formulas.KINDS)
 def test_an_engine_converts_formulas_to_the_same_files(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -128,14 +91,6 @@ def formulas_in(corpus: Corpus, kind: str, engine: shards.Engine | None) -> Path
         formulas.read(corpus, kind)
     (found,) = artefacts.artefacts()  # and no shards
     return found.path
-
-
-def test_topics_are_read_at_once(calls: Calls, tmp_path: Path) -> None:
-    asked = formulas.queries(
-        formula_topics(A=["x", "y"], B=["x", "bad"], C=[]), posts_corpus(tmp_path, POSTS), "opt", "latexml"
-    )
-    assert asked == {"A": (parse_tangent("[V!x']"), parse_tangent("[V!y']")), "B": (parse_tangent("[V!x']"),), "C": ()}
-    assert calls == [["x", "y", "bad"]]
 
 
 def test_trees_that_a_corpus_has_are_not_read_from_latex(calls: Calls) -> None:

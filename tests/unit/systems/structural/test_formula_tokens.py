@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from formula_tools import mutated
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis_tools import examples
 from lexical_tools import corpus_of, found, message, topics_of
 from refusals import refuses
 
@@ -23,7 +19,6 @@ from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.lexical import text
 from harness.systems.lexical.system import BM25
-from harness.systems.structural import formulas
 from harness.systems.structural.tokens import (
     FormulaBM25,
     operator_paths,
@@ -31,7 +26,7 @@ from harness.systems.structural.tokens import (
     symbol_pairs,
     wide_symbol_pairs,
 )
-from harness.systems.structural.words import KINDS, TreeBM25, words
+from harness.systems.structural.words import TreeBM25, words
 
 FUNCTIONS = (symbol_pairs, wide_symbol_pairs, operator_paths, pairs_and_paths)
 VIEW = {"name": "latex", "formulas": "harness.systems.structural.tokens.symbol_pairs"}
@@ -53,26 +48,9 @@ def test_tokens_by_hand(function: Callable[[str], tuple[str, ...]], latex: str, 
     assert sorted(function(latex)) == sorted(tokens)
 
 
-def test_paths_have_at_most_three_edges() -> None:
-    assert max(token.count("<") for token in operator_paths(r"\sqrt{\sqrt{\sqrt{\sqrt{x}}}}")) == 3
-
-
 @pytest.mark.parametrize("latex", ["", r"\\", " "])
 def test_what_cannot_be_read_has_no_tokens(latex: str) -> None:
     assert [function(latex) for function in FUNCTIONS] == [()] * 4
-
-
-def test_what_can_be_read_around_an_error_has_tokens() -> None:
-    tokens = pairs_and_paths(r"x+\unknowncommand+y")
-    assert "#V!x,+,n" in tokens
-    assert "#V!𝑥<U!plus" in tokens
-    assert not any(re.search(r"E!(?![^,<])", token) for token in tokens)  # an unknown command keeps its name
-
-
-@given(st.text(max_size=40))
-@settings(max_examples=examples(100), deadline=None)
-def test_tokens_are_printable_and_equal_no_word(some: str) -> None:
-    check(some)
 
 
 def test_tokens_of_broken_latex() -> None:
@@ -166,21 +144,6 @@ def test_a_corpus_without_formulas_in_its_text_is_said(
 
 
 # ---- BM25 over pieces of trees
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("pieces", KINDS)
-def test_every_formula_that_shares_a_piece_with_the_query_is_found_and_no_other(tmp_path: Path, pieces: str) -> None:
-    corpus, kind = load_corpus("mini-formulas"), KINDS[pieces]
-    topics = load_collection("mini-task2").topics()
-    run = TreeBM25(pieces)(Request(topics, corpus, tmp_path)).to_dict()
-    known, asked = formulas.read(corpus, kind), formulas.queries(topics, corpus, kind)
-    texts = [set(words(tree, kind).split()) for tree in known.trees]
-    places = list(zip(known.ids.tolist(), known.tree.tolist(), strict=True))
-    assert len(run) == len(asked) == 28
-    for topic, docs in run.items():
-        wanted = {word for tree in asked[topic] for word in words(tree, kind).split()}
-        assert set(docs) == {doc.decode() for doc, at in places if at >= 0 and wanted & texts[at]}
 
 
 def test_words_of_a_tree() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lexical_tools import found
 from structural_tools import formula_corpus, formula_topics
-from test_tangent import LATEX, dice, operator_trees, read, shuffled
+from test_tangent import LATEX, dice, operator_trees, shuffled
 
 from harness.collections.corpus import Corpus
 from harness.formulas.trees import forest
@@ -70,18 +70,6 @@ def test_paths_of_many_trees() -> None:
         np.testing.assert_allclose(index.score(features([tree])), dice(paths(tree), bags), atol=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("most", [1, 3, 10, 40])
-def test_large_trees_keep_their_short_paths(most: int) -> None:
-    some = random_trees(60, seed=3) + operator_trees(60, seed=4, size=40)
-    found = numbers(features(some, most), len(some))
-    for tree, kept in zip(some, found, strict=True):
-        by_arm = [len(paths(tree, arm)) for arm in range(1, len(tree) + 1)]
-        fitting = [number for number in by_arm if number <= most]
-        expected = max(fitting, default=0) or next((number for number in by_arm if number), 1)
-        assert len(kept) == expected
-
-
 def test_a_large_sum_without_neighbouring_leaves_has_paths() -> None:
     tree = parse_tangent("[U!plus" + "".join(f",{place}[O!sin,0[V!x]]" for place in "0123456789") + "]")
     assert len(features([tree], most=5)[0]) == 45
@@ -94,18 +82,6 @@ def test_the_order_of_unordered_arguments_changes_nothing(seed: int) -> None:
     mixed = [shuffled(tree, rng) for tree in some]
     for most in (4, EVERY):
         assert numbers(features(some, most), 8) == numbers(features(mixed, most), 8)
-
-
-def test_the_order_of_ordered_arguments_does() -> None:
-    one, two, three = numbers(
-        features(
-            [parse_tangent(f"[{op},0[V!x],1[V!y]]") for op in ("O!minus", "U!plus")]
-            + [parse_tangent("[O!minus,0[V!y],1[V!x]]")]
-        ),
-        3,
-    )
-    assert one != two
-    assert one != three
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 5])
@@ -121,18 +97,6 @@ def test_sequences_are_the_runs_of_labels(length: int) -> None:
     for tree in some[::4]:
         scores = index.score(sequences(nodes(forest.pack([tree])), length))
         np.testing.assert_allclose(scores, dice(runs(tree), bags), atol=1e-12)
-
-
-@pytest.mark.parametrize("part", ["paths", "sequence", "symbols"])
-def test_similarities_are_symmetric_and_1_for_the_formula_itself(part: str) -> None:
-    some = list(dict.fromkeys(operator_trees(40, seed=6)))
-    system, known = L2L(), read(some)
-    index = system.index(part, known.trees)
-    scores = np.array([system.documents(part, (tree,), known, index) for tree in some])
-    np.testing.assert_allclose(scores, scores.T, atol=1e-12)
-    np.testing.assert_allclose(scores.diagonal(), 1)
-    assert scores.max() <= 1 + 1e-12
-    assert 0 < (scores > 1 - 1e-12).mean() < 0.5
 
 
 def test_names_of_variables_on_paths(latex_corpus: Corpus, tmp_path: Path) -> None:
@@ -152,12 +116,3 @@ def test_a_run(latex_corpus: Corpus, tmp_path: Path) -> None:
         assert sum(score == 1 for score in docs.values()) == 1
     assert set(list(run["Ta"])[:3]) == {"a", "b", "e"}
     assert found(L2L(), topics, latex_corpus, tmp_path) == run
-
-
-def test_the_score_is_the_mean_of_the_similarities(latex_corpus: Corpus, tmp_path: Path) -> None:
-    topics = formula_topics(A=[LATEX["e"]])
-    alone = [
-        found(L2L(weights={part: 2}), topics, latex_corpus, tmp_path)["A"] for part in ("paths", "sequence", "symbols")
-    ]
-    for doc, score in found(L2L(), topics, latex_corpus, tmp_path)["A"].items():
-        assert score == pytest.approx(sum(run.get(doc, 0) for run in alone) / 3, abs=1e-6)

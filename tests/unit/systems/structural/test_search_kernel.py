@@ -18,13 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
 from refusals import refuses
-from structural_tools import encode, indexed, repeating_trees, sums
+from structural_tools import indexed, repeating_trees, sums
 
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import Tree
 from harness.io import kernels
-from harness.systems.structural.index import RANGE, PathIndex, write_path_index
+from harness.systems.structural.index import PathIndex, write_path_index
 from harness.systems.structural.tree import FormulaQuery, Structural
 
 pytestmark = pytest.mark.skipif(kernels.kernel("harness_search") is None, reason=f"kernels: {kernels.state()[0]}")
@@ -79,26 +79,6 @@ def test_all_candidates(
         assert best(system.search(FormulaQuery(tree, index), first), first) == best(both(system, tree, index)[1], first)
 
 
-def large() -> PathIndex:
-    """Three ranges of trees."""
-    return indexed(forest.pack(dict.fromkeys(random_trees(2 * RANGE + 900, 5))), 2)
-
-
-@pytest.mark.slow
-def test_the_first_thousand_of_two_hundred_queries() -> None:
-    index, rng = large(), random.Random(1)
-    assert len(index.trees) > 2 * RANGE
-    whole = Structural(budget=10**9)
-    asked = [index.trees[rng.randrange(len(index.trees))] for _ in range(100)] + random_trees(100, 99)
-    for number, tree in enumerate(asked):
-        compiled, expected = both(Structural() if number % 2 else whole, tree, index)
-        same(compiled, expected)
-    for number in range(0, len(index.trees), len(index.trees) // 30):  # few candidates of many
-        compiled, expected = both(Structural(candidates=20), index.trees[number], index)
-        same(compiled, expected)
-        assert best(compiled, 1)[0][1] == 1.0
-
-
 def test_a_path_more_often_than_the_index_counts() -> None:
     index = indexed(forest.pack([sums(n) for n in (2, 14, 15, 16, 17, 40)]), 2)
     for terms in (1, 15, 16, 39, 40, 41):
@@ -141,32 +121,6 @@ def test_a_query_of_unknown_symbols_finds_nothing() -> None:
     index = indexed(forest.pack(random_trees(9)), 2)
     trees, scores = Structural().search(FormulaQuery(Tree(("T!unknown",), (-1,), ("",)), index))
     assert (trees.tolist(), scores.tolist()) == ([], [])
-
-
-@pytest.mark.slow
-@given(seed=st.integers(0, 10**6), first=st.integers(1, 9))
-@settings(max_examples=20)
-def test_documents_with_several_formulas(seed: int, first: int) -> None:
-    """The best documents are found although several of the best formulas are of one document."""
-    from harness.collections.corpus import Document
-    from harness.data.topics import Formula
-
-    rng = random.Random(seed)
-    texts = [rng.choice("abcxy") + rng.choice("+-") + rng.choice("abcxy") for _ in range(40)]
-    documents = [
-        Document(f"d{n}", formulas=tuple(Formula(f"{n}.{m}", rng.choice(texts)) for m in range(rng.randint(1, 9))))
-        for n in range(12)
-    ]
-    known = encode(documents, "opt")
-    index, system = indexed(known.trees, 2), Structural()
-    tree = known.trees[seed % len(known.trees)]
-    with plain():
-        expected = system.documents((tree,), known, index)
-    found = system.documents((tree,), known, index, first)
-    place = np.arange(len(expected))
-    order, other = (np.lexsort((place, -scores.astype(np.float32)))[:first] for scores in (expected, found))
-    assert order.tolist() == other.tolist()
-    assert expected[order].tolist() == found[order].tolist()
 
 
 @pytest.mark.slow

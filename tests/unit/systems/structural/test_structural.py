@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,19 +16,17 @@ from structural_reference import plain_score, plain_short
 from structural_tools import encode, formula_topics, indexed, posts_corpus
 from test_tangent import operator_trees, shuffled
 
-from harness.collections.corpora import corpus_reader, load_corpus
+from harness.collections.corpora import corpus_reader
 from harness.collections.corpus import Corpus, Document
 from harness.collections.readers import tangent
 from harness.data import topic_files
 from harness.data.topics import Formula
 from harness.formulas.trees import forest
 from harness.formulas.trees.reading import ParseCounts
-from harness.formulas.trees.tree import Nested, Tree, argument_edge, parse_tangent, subtree_sizes, tree_from_tuples
+from harness.formulas.trees.tree import Tree, parse_tangent
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas, paths
-from harness.systems.structural import index as structural
-from harness.systems.structural.index import RANGE, PathIndex
 from harness.systems.structural.tree import FormulaQuery, Structural, parts
 
 WHOLE = 1 << 40  # a budget that reads every list
@@ -41,13 +38,6 @@ seeds = st.integers(0, 10**6)
 def some_trees(number: int, seed: int) -> list[Tree]:
     """Trees of operators, each once."""
     return list(dict.fromkeys(operator_trees(number, seed, 14)))
-
-
-def part_of(tree: Tree, node: int) -> Tree:
-    """The subtree below a node."""
-    end = node + subtree_sizes(tree)[node]
-    parents = (-1, *(parent - node for parent in tree.parents[node + 1 : end]))
-    return Tree(tree.labels[node:end], parents, ("", *tree.edges[node + 1 : end]))
 
 
 @pytest.mark.slow
@@ -64,27 +54,6 @@ def test_scores_are_those_of_a_plain_implementation(system: Structural, seed: in
         assert scores.tolist() == pytest.approx(expected, abs=2e-6)
         common = [bool(plain_short(query, system.height) & plain_short(tree, system.height)) for tree in trees]
         assert numbers.tolist() == np.flatnonzero(common).tolist()
-
-
-@pytest.mark.slow
-def test_deep_formulas_have_short_paths_too() -> None:
-    """Long paths must not be taken for short ones, however deep a tree is."""
-
-    def deep(name: str) -> Tree:
-        nested: Nested = ("U!plus", [(argument_edge(n), (label, [])) for n, label in enumerate(("V!x", name, "N!1"))])
-        for _ in range(190):
-            nested = ("O!root", [("0", nested)])
-        return tree_from_tuples(nested)
-
-    trees, system = (
-        [deep("V!y"), deep("V!z"), parse_tangent("[O!root,0[V!x],1[N!2]]")],
-        Structural(budget=WHOLE, share=0.0),
-    )
-    index = indexed(forest.pack(trees), system.height)
-    numbers, scores = system.search(FormulaQuery(trees[0], index))
-    expected = [plain_score(trees[0], trees[number], trees, system) for number in numbers.tolist()]
-    assert scores.tolist() == pytest.approx(expected, abs=2e-6)
-    assert scores[0] > scores[1] + 1e-4
 
 
 # ---- what holds for all formulas -----------------------------------------------------------------------------------
@@ -116,37 +85,6 @@ def test_formulas_with_the_same_paths_are_not_the_same() -> None:
     assert scores[0] == 1 > scores[1] > 0.99
 
 
-@pytest.mark.slow
-@given(seeds, st.data())
-@settings(max_examples=40)
-def test_a_part_of_a_formula_has_the_full_structural_match(seed: int, data: st.DataObject) -> None:
-    trees = some_trees(8, seed)
-    number = data.draw(st.integers(0, len(trees) - 1))
-    node = data.draw(st.integers(0, len(trees[number]) - 1))
-    index = indexed(forest.pack(trees), 2)
-    found = parts(FormulaQuery(part_of(trees[number], node), index), np.array([number]), 0.3)
-    assert (found.structure[0], found.symbols[0]) == (1, 1)
-    assert found.overlap[0] == pytest.approx(1) if node == 0 else found.overlap[0] < 1
-
-
-@pytest.mark.slow
-@given(seeds, st.permutations(["x", "y", "z", "u", "v"]), st.floats(0, 1))
-@settings(max_examples=40)
-def test_renamed_variables_keep_the_match_with_wildcards(seed: int, names: list[str], credit: float) -> None:
-    trees = some_trees(12, seed)
-    index = indexed(forest.pack(trees), 2)
-    other = {f"V!{old}": f"V!{new}" for old, new in zip("xyz", names, strict=False)}
-    query = trees[0]
-    renamed = Tree(tuple(other.get(label, label) for label in query.labels), query.parents, query.edges)
-    numbers = np.arange(len(trees))
-    before, after = (parts(FormulaQuery(tree, index), numbers, 0.0) for tree in (query, renamed))
-    assert before.structure.tolist() == after.structure.tolist()
-    assert after.structure[0] == 1
-    # A part that has more of the same symbols may be chosen instead of the whole, if it is worth as much.
-    chosen = parts(FormulaQuery(renamed, index), numbers[:1], credit)
-    assert (1 - credit) * chosen.structure[0] + credit * chosen.symbols[0] >= 1 - credit - 1e-12
-
-
 @given(seeds)
 @settings(max_examples=40)
 def test_the_order_of_unordered_arguments_means_nothing(seed: int) -> None:
@@ -165,58 +103,6 @@ def test_the_order_of_ordered_arguments_counts() -> None:
     found = parts(FormulaQuery(query, index), np.arange(2), 0.3)
     assert (found.structure.tolist(), found.symbols.tolist()) == ([1, 1], [1, 0])
     assert found.overlap[1] < found.overlap[0]
-
-
-# ---- the index -----------------------------------------------------------------------------------------------------
-
-
-def lists(index: PathIndex) -> dict[int, list[tuple[int, int]]]:
-    """Path -> tree and count."""
-    which, tree, count = index.read(np.arange(len(index.path)))
-    out: dict[int, list[tuple[int, int]]] = {}
-    for entry in zip(index.path[which].tolist(), tree.tolist(), count.tolist(), strict=True):
-        out.setdefault(entry[0], []).append(entry[1:])
-    return out
-
-
-@pytest.mark.slow
-def test_blocks_and_files_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trees = forest.pack(some_trees(50, 3))
-    whole = indexed(trees, 2)
-    monkeypatch.setattr(structural, "BLOCK", 7)
-    structural.write_path_index(trees, 2, tmp_path, limit=1)
-    index = PathIndex.load(tmp_path, trees, 2)
-    assert lists(index) == lists(whole)
-    assert index.weight.tolist() == whole.weight.tolist()
-    assert whole.often(np.arange(len(whole.path))).tolist() == [len(entries) for entries in lists(whole).values()]
-    (tmp_path / "posting.npy").write_bytes(b"?")
-    assert "not an index of paths" in message(lambda: PathIndex.load(tmp_path, trees, 2))
-
-
-@given(
-    st.lists(
-        st.dictionaries(st.integers(0, 2**28 - 1), st.integers(1, 99) | st.integers(1, 2**17), min_size=1, max_size=9),
-        min_size=1,
-    )
-)
-def test_lists_of_trees_come_back_from_their_blocks(entries: list[dict[int, int]]) -> None:
-    wanted = [sorted(each.items()) for each in entries]
-    flat = [pair for each in wanted for pair in each]
-    tree, count = np.array([t for t, _ in flat], np.uint32), np.array([c for _, c in flat], np.uint32)
-    end = np.cumsum([len(each) for each in wanted])
-    at, sizes, postings = structural.encoded(tree, count, end)
-    frequent = np.flatnonzero(count > 15)
-    nothing = forest.pack([parse_tangent("[V!x]")])
-    numbers = np.arange(len(wanted))
-    blocks, of_block = np.searchsorted(at, end), (tree[at] // RANGE).astype(np.uint16)
-    some = np.zeros(1, np.float32)
-    index = PathIndex(
-        nothing, 0, numbers.astype(np.uint64), end, blocks, of_block, sizes, postings, frequent, count[frequent], some
-    )
-    assert list(lists(index).values()) == wanted
-    order = numbers[::-1]  # lists are read in any order
-    which, trees, _ = index.read(order)
-    assert [trees[which == n].tolist() for n in numbers] == [[t for t, _ in wanted[m]] for m in order]
 
 
 # ---- formulas of corpora and topics --------------------------------------------------------------------------------
@@ -345,20 +231,3 @@ def test_a_run_keeps_the_posts_of_formulas(tmp_path: Path) -> None:
     run = Structural()(Request(formula_topics(T=["x^3"]), corpus, tmp_path))
     assert run.context is not None
     assert list(zip(run.doc.tolist(), run.context.tolist(), strict=True)) == [(b"f2", b"p8"), (b"f1", b"p9")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["tree", "structural"])
-def test_the_configured_systems_find_the_formulas_of_the_mini_collection(name: str, tmp_path: Path) -> None:
-    corpus = load_corpus("mini-formulas")
-    asked = {document.id: document.formulas[0].latex for document in islice(corpus, 0, None, 12)}
-    topics = formula_topics(**{key: [latex] for key, latex in asked.items()})
-    run = load_system(name)(Request(topics, corpus, tmp_path))
-    best: dict[str, set[str]] = {
-        topic: {doc for doc, score in docs.items() if score == max(docs.values())}
-        for topic, docs in run.to_dict().items()
-    }
-    assert set(best) == set(asked)
-    assert all(topic in docs for topic, docs in best.items())
-    again = load_system(name)(Request(topics, corpus, tmp_path))
-    assert again.to_dict() == run.to_dict()

@@ -1,4 +1,4 @@
-"""Tangent: tuples counted at once for many trees, the largest common subtree, and what the ranking must keep to."""
+"""Tangent: tuples counted at once for many trees, common subtrees by hand, and runs."""
 
 from __future__ import annotations
 
@@ -8,28 +8,23 @@ import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from case_tables import table
-from formula_tools import random_trees, trees
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis_tools import examples
+from formula_tools import random_trees
 from lexical_tools import found
-from structural_tools import encode, formula_corpus, formula_topics
+from structural_tools import formula_corpus, formula_topics
 
-from harness.collections.corpus import Corpus, Document
+from harness.collections.corpus import Corpus
 from harness.formulas.trees import forest
-from harness.formulas.trees.tree import Nested, Tree, children, parse_tangent, tangent_string, tree_from_tuples
+from harness.formulas.trees.tree import Nested, Tree, children, parse_tangent, tree_from_tuples
 from harness.formulas.trees.tuples import tuples
-from harness.systems.structural import formulas, tangent
+from harness.systems.structural import tangent
 from harness.systems.structural.tangent import (
     CandidateNodes,
     Dice,
     Tangent,
-    TupleIndex,
     aligned,
     common,
     nodes,
@@ -81,10 +76,6 @@ def shuffled(tree: Tree, rng: random.Random) -> Tree:
         return tree.labels[node], parts
 
     return tree_from_tuples(nested(0))
-
-
-def read(some: Sequence[Tree], kind: str = "opt") -> formulas.Formulas:
-    return encode([Document(f"d{n}", columns={kind: tangent_string(tree)}) for n, tree in enumerate(some)], kind)
 
 
 def shared(one: str, other: str, credit: float = 0.0) -> float:
@@ -143,39 +134,6 @@ def test_common_subtree_by_hand(one: str, other: str, credit: str, paired: str) 
     assert shared(one, other, float(credit)) == pytest.approx(share)
 
 
-def largest(one: Tree, other: Tree) -> int:
-    """The largest common part where every edge stands once, by trying all pairs of tops."""
-    mine, theirs = children(one), children(other)
-
-    def size(a: int, b: int) -> int:
-        if one.labels[a] != other.labels[b]:
-            return 0
-        by_edge = {other.edges[child]: child for child in theirs[b]}
-        return 1 + sum(size(child, by_edge[one.edges[child]]) for child in mine[a] if one.edges[child] in by_edge)
-
-    return max(size(a, b) for a in range(len(one)) for b in range(len(other)))
-
-
-def test_common_subtree_is_the_largest() -> None:
-    some = [tree_from_tuples(_ordered(tree)) for tree in operator_trees(60, seed=3)]
-    packed = forest.pack(some)
-    for query in some[:20]:
-        expected = [2 * largest(query, tree) / (len(query) + len(tree)) for tree in some]
-        for chosen in (np.arange(60), np.array([3, 59])):
-            scores = aligned(query, packed, nodes(packed), chosen, 0.0)
-            np.testing.assert_allclose(scores, np.array(expected)[chosen])
-
-
-def _ordered(tree: Tree) -> Nested:
-    """The same tree with ordered operators alone."""
-    below = children(tree)
-
-    def nested(node: int) -> Nested:
-        return tree.labels[node].replace("U!", "O!"), [(tree.edges[child], nested(child)) for child in below[node]]
-
-    return nested(0)
-
-
 def test_many_trees_are_aligned_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     some = operator_trees(20, seed=4)
     packed = forest.pack(some)
@@ -185,69 +143,7 @@ def test_many_trees_are_aligned_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
         assert aligned(tree, packed, nodes(packed), np.arange(20), 0.8).tolist() == expected.tolist()
 
 
-@given(trees(), st.sampled_from([0.0, 0.5, 0.9]))
-@settings(max_examples=examples(100), deadline=None)
-def test_a_tree_covers_itself(tree: Tree, credit: float) -> None:
-    assert shared(tangent_string(tree), tangent_string(tree), credit) == pytest.approx(1)
-
-
 # ---- the system -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("weights", [{"tuples": 1}, {"tuples": 1, "variables": 1, "subtree": 1}])
-def test_a_formula_finds_itself_first(weights: dict[str, float]) -> None:
-    system = Tangent(weights=weights)
-    some = list(dict.fromkeys(operator_trees(80, seed=5)))
-    view = system.view(read(some))
-    for number, tree in enumerate(some):
-        scores = system.trees(tree, view)
-        assert scores[number] == pytest.approx(1)
-        assert scores.max() <= 1 + 1e-12
-        equal = {place for place in range(len(some)) if scores[place] > 1 - 1e-9}
-        # Others only if they differ in the order of unordered arguments (tuples alone may know less).
-        assert number in equal
-        if "subtree" in weights:
-            assert {_sorted(some[place]) for place in equal} == {_sorted(tree)}
-
-
-def _sorted(tree: Tree) -> str:
-    below = children(tree)
-
-    def form(node: int) -> tuple[str, Any]:
-        if tree.labels[node].startswith("U!"):
-            return tree.labels[node], sorted(("", form(child)) for child in below[node])
-        return tree.labels[node], [(tree.edges[child], form(child)) for child in below[node]]
-
-    return repr(form(0))
-
-
-@pytest.mark.slow
-@given(st.integers(0, 10_000))
-@settings(max_examples=40, deadline=None)
-def test_the_order_of_unordered_arguments_changes_nothing(seed: int) -> None:
-    some = operator_trees(12, seed)
-    system = Tangent()
-    view = system.view(read(some))
-    rng = random.Random(seed)
-    for tree in some[:3]:
-        assert system.trees(shuffled(tree, rng), view).max() == pytest.approx(1)
-    mixed = [shuffled(tree, rng) for tree in some]
-    index, other = (Dice.of(pairs(nodes(forest.pack(each))), len(some)) for each in (some, mixed))
-    for one, two in zip(some, mixed, strict=True):
-        scores = index.score(pairs(nodes(forest.pack([one]))))
-        np.testing.assert_allclose(other.score(pairs(nodes(forest.pack([two])))), scores)
-
-
-def test_renamed_variables_keep_the_score_of_wildcards() -> None:
-    some = operator_trees(40, seed=6)
-    names = {"V!x": "V!a", "V!y": "V!b", "V!z": "V!c"}
-    view = Tangent().view(read(some))
-    assert isinstance(view, TupleIndex)
-    assert view.variables is not None
-    for tree in some:
-        renamed = Tree(tuple(names.get(label, label) for label in tree.labels), tree.parents, tree.edges)
-        one, two = (view.variables.score(pairs(wildcards(nodes(forest.pack([t]))))) for t in (tree, renamed))
-        assert one.tolist() == two.tolist()
 
 
 LATEX = {

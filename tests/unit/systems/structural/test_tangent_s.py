@@ -1,9 +1,7 @@
-"""Tangent-S: the three values by hand and by a plain implementation, the combination of both trees, the ranking."""
+"""Tangent-S: the three values by hand, the combination of both trees, the ranking."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,12 +13,10 @@ from structural_tools import encode, formula_corpus, formula_topics
 
 from harness.collections.corpus import Corpus, Document
 from harness.formulas.trees import forest
-from harness.formulas.trees.tree import Tree, children, parse_tangent
-from harness.systems.structural.alignments import fits, similarities
+from harness.formulas.trees.tree import parse_tangent
+from harness.systems.structural.alignments import similarities
 from harness.systems.structural.tangent import Dice, nodes, pairs
 from harness.systems.structural.tangent_s import TangentS, learn
-
-Values = tuple[float, float, float]
 
 
 def values(query: str, candidate: str, kind: str) -> list[float]:
@@ -33,79 +29,6 @@ def values(query: str, candidate: str, kind: str) -> list[float]:
 @pytest.mark.parametrize(("kind", "query", "candidate", "expected"), table("systems/alignments"))
 def test_values_by_hand(kind: str, query: str, candidate: str, expected: str) -> None:
     assert values(query, candidate, kind) == pytest.approx([float(Fraction(each)) for each in expected.split()])
-
-
-def plain(query: Tree, candidate: Tree, kind: str) -> Values:
-    """The definition without matrices, one alignment after the other and none left out for its size."""
-    mine, other = children(query), children(candidate)
-    asked, labels = query.labels, candidate.labels
-
-    def aligned(i: int, j: int) -> list[tuple[int, int]]:
-        out = [(i, j)] if fits(asked[i], labels[j]) else []
-        if kind == "opt" and asked[i] == labels[j] and asked[i].startswith("U!"):
-            left = [(aligned(a, b), a, b) for a in mine[i] for b in other[j]]
-            while left:
-                best = max(left, key=lambda each: (len(each[0]), equal(each[0]), -each[1], -each[2]))
-                out += best[0]
-                left = [each for each in left if each[1] != best[1] and each[2] != best[2]]
-            return out
-        edges = {candidate.edges[b]: b for b in other[j]}
-        for a in mine[i]:
-            if query.edges[a] in edges:
-                out += aligned(a, edges[query.edges[a]])
-        return out
-
-    def equal(some: list[tuple[int, int]], variables: bool = False) -> int:
-        return sum(asked[i] == labels[j] and (variables or asked[i][0] != "V") for i, j in some)
-
-    def unified(some: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-        often = Counter((asked[i], labels[j]) for i, j in some if asked[i][0] == "V")
-        partner: dict[str, str] = {}
-        for a, b in sorted(often, key=lambda names: (often[names], names[0] == names[1], *names), reverse=True):
-            if a not in partner and b not in partner.values():
-                partner[a] = b
-        return ((i, j) for i, j in some if asked[i][0] != "V" or partner.get(asked[i]) == labels[j])
-
-    best, seen = (0.0, 0.0, 0.0), set[tuple[int, int]]()
-    for i in range(len(query)):
-        for j in range(len(candidate)):
-            if (i, j) in seen or not fits(asked[i], labels[j]):
-                continue
-            paired = list(unified(aligned(i, j)))
-            seen.update(paired)
-            found = {a for a, _ in paired}
-            edges = sum(query.parents[a] in found for a in found)
-            share, size = len(paired) / len(query), len(query)
-            of_edges = (edges or 0.5) / (size - 1) if size > 1 else 1.0
-            subtree = 2 * share * of_edges / (share + of_edges)
-            best = max(best, (subtree, len(paired) / len(candidate), equal(paired, variables=True) / size))
-    return best
-
-
-@pytest.mark.parametrize("kind", ["opt", "slt"])
-def test_values_are_those_of_the_plain_definition(kind: str) -> None:
-    rng = np.random.default_rng(7)
-    labels = ("V!x", "V!y", "V!z", "V!sin", "N!1", "N!2", "U!plus", "U!times", "O!minus", "T!if", "T!or")
-
-    def random_tree() -> Tree:
-        size = int(rng.integers(1, 13))
-        below: list[list[int]] = [[] for _ in range(size)]
-        for node in range(1, size):
-            below[int(rng.choice([n for n in range(node) if len(below[n]) < 4]))].append(node)
-
-        def text(node: int) -> str:
-            edges = "0123" if kind == "opt" else rng.permutation(list("nabw")).tolist()
-            parts = "".join(f",{edge}{text(child)}" for edge, child in zip(edges, below[node], strict=False))
-            return f"[{labels[int(rng.integers(len(labels)))]}{parts}]"
-
-        return parse_tangent(text(0))
-
-    queries, candidates = [[random_tree() for _ in range(number)] for number in (25, 60)]
-    trees = forest.pack(candidates)
-    for query in queries:
-        chosen = np.sort(rng.choice(60, 30, replace=False))
-        expected = [plain(query, candidates[n], kind) for n in chosen]
-        assert similarities(query, trees, chosen, kind) == pytest.approx(np.array(expected))
 
 
 def test_candidates_are_found_by_plain_dice() -> None:

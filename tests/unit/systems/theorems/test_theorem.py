@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-import random
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from lexical_tools import found, message, rows_corpus, topics_of
 
 from harness.collections.corpora import load_corpus
@@ -222,42 +218,3 @@ def test_damaged_mentions_in_the_store_are_counted_anew(tmp_path: Path, capsys: 
     (kept / "mentions.npy").write_bytes(b"damaged")
     assert mentions_of(corpus, "signature").tolist() == before
     assert capsys.readouterr().err == f"{kept}: damaged: 'mentions.npy' differs from what was written; rebuilding it\n"
-
-
-PART = st.sampled_from(["Set", "Ring", "open", "add", "mul_comm", "x"])
-NAME = st.lists(PART, min_size=1, max_size=3).map(".".join)
-SIGNATURE = st.lists(NAME, max_size=5).map(" ".join)
-LIBRARIES = st.dictionaries(NAME, SIGNATURE, min_size=1, max_size=8)
-
-
-@given(LIBRARIES)
-def test_mentions_are_those_of_the_plain_definition(library: dict[str, str]) -> None:
-    """Looked up afresh for each identifier, and counted one signature at a time."""
-
-    def meaning(identifier: str, name: str) -> str | None:
-        outer = name.split(".")[:-1]
-        spellings = [".".join([*outer[:depth], identifier]) for depth in range(len(outer), -1, -1)]
-        return next((spelling for spelling in spellings if spelling in library), None)
-
-    def mentioned(by: str) -> set[str | None]:
-        return {meaning(word, by) for word in library[by].split() if len(word) > 1} - {by}
-
-    expected = [sum(name in mentioned(other) for other in library) for name in library]
-    assert mentions(list(library.items())).tolist() == expected
-
-
-@pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(LIBRARIES, NAME, st.floats(0, 2), st.randoms())
-def test_neither_the_order_of_the_corpus_nor_the_scale_of_weights_with_k1_0_matters(
-    library_: dict[str, str], query: str, prior: float, rng: random.Random
-) -> None:
-    rows = [{"name": name, "signature": signature, "doc": "set"} for name, signature in library_.items()]
-    shuffled = rng.sample(rows, len(rows))
-    view = WORDS | {"whole": True}
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
-        first = search(Path(one), rows, query + " set", view=view, prior=prior, k1=0)
-        second = search(
-            Path(two), shuffled, query + " set", view=view, prior=prior, k1=0, fields=dict.fromkeys(FIELDS, 3)
-        )
-    assert first == pytest.approx(second, rel=1e-6)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_tables import literals
 from llm_server import Server, serving
 from refusals import refuses
 
@@ -19,8 +20,7 @@ from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.collections.readers import lean
 from harness.data.run_writers import run_text
-from harness.data.topics import Topic, Topics
-from harness.data.trec import Run
+from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.experiments.task import task
 from harness.sources.checkout import Checkout
@@ -188,46 +188,6 @@ def test_queries_are_augmented_without_proofs(server: Server, tmp_path: Path) ->
 # ---- the system -----------------------------------------------------------------------------------------------------
 
 
-class Seen:
-    """A system that keeps what it is asked."""
-
-    texts: dict[str, str]
-    topics: Topics
-
-    def __call__(self, request: Request) -> Run:
-        Seen.texts = {document.id: f"{document.title}{document.body}" for document in request.corpus_for("seen")}
-        Seen.topics = request.topics
-        return load_system("bm25")(request)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("view", "document", "query"),
-    [
-        ("formal", "theorem Nat.exists_prime_above (n : ℕ) : ∃ p : ℕ, n < p ∧ p.Prime", "theorem q : {}"),
-        ("informal", "Nat exists prime above: A statement of nat exists prime above.", "Query: It holds that {}"),
-        (
-            "formal+informal",
-            "theorem Nat.exists_prime_above (n : ℕ) : ∃ p : ℕ, n < p ∧ p.Prime \n "
-            "Nat exists prime above:A statement of nat exists prime above.",
-            "theorem q : {} \n Query:It holds that {}",
-        ),
-    ],
-)
-def test_documents_and_queries_have_one_form(
-    endpoint: str, server: Server, kept: Path, tmp_path: Path, view: str, document: str, query: str
-) -> None:
-    seen = {"_target_": f"{__name__}.Seen"}
-    asked = load_collection("mini-theorems").topics()
-    produced(pipeline(endpoint, kept, view=view, system=seen), tmp_path)
-    assert Seen.texts["Nat.exists_prime_above"] == document
-    first = next(iter(asked))
-    assert next(iter(Seen.topics)).title == query.format(first.title, first.title)
-    produced(pipeline(endpoint, kept, view=view, augment=False, system=seen), tmp_path)
-    assert [topic.title for topic in Seen.topics] == [topic.title for topic in asked]
-    assert server.bodies == []
-
-
 def test_kinds_that_no_declaration_is_of_are_one_line(endpoint: str, kept: Path, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"key 'kinds': no document is of kind 'theorm'; did you mean 'theorem'\?"):
         produced(pipeline(endpoint, kept, kinds=["theorm"], augment=False, system="bm25"), tmp_path)
@@ -263,14 +223,6 @@ def test_the_answers_in_the_repository_make_the_same_run_without_a_network(
     assert plain != runs[0]
 
 
-@pytest.mark.slow
-def test_a_missing_answer_is_one_line_with_the_command(endpoint: str, kept: Path, tmp_path: Path) -> None:
-    lost = sorted(kept.rglob("chat/*/*.json"))[0]
-    lost.unlink()
-    said = r"1 of (91|40) answers are not in .*: the same command with system\.mode=live"
-    refuses(said, lambda: produced(pipeline(endpoint, kept), tmp_path))
-
-
 def test_a_run_is_known_by_the_answers_it_is_made_of(endpoint: str, kept: Path) -> None:
     before = pipeline(endpoint, kept).reads()
     assert pipeline(endpoint, kept).reads() == before
@@ -298,20 +250,7 @@ def test_a_dry_run_says_what_it_would_take_and_asks_nobody(
     assert server.bodies == []
 
 
-@pytest.mark.parametrize(
-    ("settings", "fault"),
-    [
-        ({"view": "informall"}, "key 'view'.*informall"),
-        ({"mode": "offline"}, "key 'mode'.*offline"),
-        ({"llm": "openai"}, "llm 'openai' is unknown"),
-        ({"query": ["tags"]}, "key 'query'"),
-        ({"kinds": "theorem"}, "key 'kinds' is 'theorem', expected a list"),
-        ({"columns": {"formal": "x"}}, "key 'formal' is unknown"),
-        ({"cache": {"source": "tora"}}, "key 'path' is missing"),
-        ({"system": "bm52"}, "bm25"),
-        ({"budget": -1.0}, "key 'budget'"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "fault"), literals("systems/theorem_faults"))
 def test_faults_of_its_configuration(settings: dict[str, object], fault: str) -> None:
     with pytest.raises(HarnessError, match=fault) as caught:
         load_system("theorem-pipeline", **settings)
