@@ -141,7 +141,8 @@ def table(years: Iterable[int], mirror: Path) -> list[tuple[str, ...]]:
             kind: [(pair.latex, tree) for pair in official if (tree := truth(pair, kind)) is not None]
             for kind in PARSERS
         }
-        markups, seconds = {}, 0.0
+        markups: dict[str, latexml.Markup] = {}
+        seconds = 0.0
         if not latexml.missing():  # which makes both trees at once
             markups, seconds = converted(latex for some in pairs.values() for latex, _ in some)
         for kind, (name, read) in PARSERS.items():

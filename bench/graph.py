@@ -269,7 +269,7 @@ def main() -> None:
     print(f"\n{described(asked.graphs)}; {threads}; {machine(('torch', 'torch_geometric'))}")
     if asked.json:
         work = f"a training step of {asked.graphs} graphs, {threads}"
-        save(asked.json, [Ratio(work, *(row["cpu"] for row in found), PEER)], ("torch",))
+        save(asked.json, [Ratio(work, found[0]["cpu"], found[1]["cpu"], PEER)], ("torch",))
 
 
 if __name__ == "__main__":
