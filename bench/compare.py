@@ -11,7 +11,6 @@ alternate within each round; CPU seconds are medians over the rounds. `--every N
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.scoring import files
-from bench.table import Ratio, compared, in_turn, machine, save, show
+from bench.table import Ratio, compared, in_turn, machine, options, save, show
 from harness.collections.load import load_collection
 from harness.data.trec import read_run
 from harness.scoring.compare import Comparison, compare
@@ -113,10 +112,8 @@ def measure(rounds: int, every: int) -> tuple[list[tuple[str, ...]], Ratio]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser = options(__doc__, rounds=5)
     parser.add_argument("--json", type=Path, help="file for the ratio")
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--every", type=int, default=1, help="take one pair of so many")
     chosen = parser.parse_args()
     rows, ratio = measure(chosen.rounds, chosen.every)

@@ -27,15 +27,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from bench.table import Clock, machine, show, side_alone
+from bench.table import Clock, machine, options, show, side_alone
 from harness.collections.corpus import Corpus
+from harness.data.columns import Ids, Index
 from harness.data.topics import Topic
 from harness.systems.dense import ann, chroma
 from harness.systems.dense.maxsim import Floats32, Vectors
@@ -48,12 +48,14 @@ from harness.systems.ranking import Ranker, positions_by_id, top
 K1, B = 1.2, 0.75
 DEPTHS = (10, 1000)
 KINDS = {"short": 5, "long": 60}  # words of a query
+SEARCHES = [(kind, depth) for kind in KINDS for depth in DEPTHS]
 WORDS = 500_000  # of the language
 LENGTH = (60, 0.6)  # median of a document's words, and sigma of its logarithm
 VIEW: Mapping[str, Any] = {"name": "whitespace", "lower": False}
 FIELDS = {"body": 1}
 NEAREST, CANDIDATES, CLUSTERS, DIMENSIONS = 1000, 2000, 500, 128
 Queries = Mapping[str, Sequence[str]]
+Found = TypeVar("Found")
 Answer = Callable[[Queries, int], dict[str, list[str]]]
 
 
@@ -83,25 +85,29 @@ def corpus_of(folder: Path) -> Corpus:
     return Corpus("words", "Words", "CC0", folder / "corpus.jsonl", (("id", "id"), ("body", "body")))
 
 
-@dataclass(frozen=True)
-class Side:
-    """A side in its own process.
-
-    Attributes
-    ----------
-    make : makes the index, in a folder.
-    open : opens it as a later run does.
-    size : bytes on disk.
-    """
+class Side(NamedTuple):
+    """A side in its own process: what makes its index, what opens it as a later run does, and the index's folder."""
 
     make: Callable[[], object]
     open: Callable[[], Answer]
-    size: Callable[[], int]
+    folder: Path
+
+
+def timed(work: Callable[[], Found]) -> tuple[float, Found]:
+    """CPU seconds of some work, and what it returns."""
+    begin = Clock.now()
+    found = work()
+    return Clock.now().cpu - begin.cpu, found
 
 
 def bytes_of(folder: Path) -> int:
     """Bytes of the files in a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def named(ids: Ids, rows: Index) -> list[str]:
+    """The ids of documents."""
+    return [doc.decode() for doc in ids[rows].tolist()]
 
 
 def bm25(corpus: Corpus, variant: str) -> Answer:
@@ -112,7 +118,7 @@ def bm25(corpus: Corpus, variant: str) -> Answer:
     def answer(queries: Queries, depth: int) -> dict[str, list[str]]:
         ranker = Ranker(index.ids, depth)
         topics = (Topic(name, " ".join(words)) for name, words in queries.items())
-        return {topic.id: list(ranker.named(*made.best(index, topic, ranker))) for topic in topics}
+        return {topic.id: named(index.ids, made.best(index, topic, ranker)[0]) for topic in topics}
 
     return answer
 
@@ -120,7 +126,7 @@ def bm25(corpus: Corpus, variant: str) -> Answer:
 def side_harness(corpus: Corpus, own: Path) -> Side:
     """System bm25."""
     make = partial(bm25, corpus, "robertson")
-    return Side(make, make, lambda: bytes_of(own / "store"))
+    return Side(make, make, own / "store")
 
 
 def side_pisa(corpus: Corpus, own: Path) -> Side:
@@ -138,16 +144,12 @@ def side_pisa(corpus: Corpus, own: Path) -> Side:
         def answer(queries: Queries, depth: int) -> dict[str, list[str]]:
             counted = [{word: list(words).count(word) for word in words} for words in queries.values()]
             found = pisa_engine.search(index, counted, [depth] * len(counted))
-            seconds.append(statistics.median(each.seconds for each in found))
             best = (top(each.rows, each.scores, place, depth)[0] for each in found)
-            return {
-                name: [doc.decode() for doc in index.ids[rows].tolist()]
-                for name, rows in zip(queries, best, strict=True)
-            }
+            return {name: named(index.ids, rows) for name, rows in zip(queries, best, strict=True)}
 
         return answer
 
-    return Side(make, opened, lambda: bytes_of(folder))
+    return Side(make, opened, folder)
 
 
 def side_anserini(corpus: Corpus, own: Path) -> Side:
@@ -167,7 +169,7 @@ def side_anserini(corpus: Corpus, own: Path) -> Side:
 
         return answer
 
-    return Side(make, opened, lambda: bytes_of(folder))
+    return Side(make, opened, folder)
 
 
 SIDES = {
@@ -175,7 +177,6 @@ SIDES = {
     "PISA": (side_pisa, "robertson"),
     "Anserini": (side_anserini, "lucene"),
 }  # with the variant whose rankings a side should have
-seconds: list[float] = []  # medians of PISA's own seconds of a query, of one search after the other
 
 
 def run_side(name: str, folder: Path) -> None:
@@ -185,25 +186,18 @@ def run_side(name: str, folder: Path) -> None:
         os.environ["HARNESS_CACHE"] = own
         side = SIDES[name][0](corpus_of(folder), Path(own))
         took: dict[str, float] = {}
-        begin = Clock.now()
-        side.make()
-        took["index"] = Clock.now().cpu - begin.cpu
+        took["index"], _ = timed(side.make)
         (folder / f"{name}.indexed").touch()
-        begin = Clock.now()
-        answer = side.open()
-        took["open"], took["bytes"] = Clock.now().cpu - begin.cpu, side.size()
-        for kind, queries in asked.items():
-            for depth in DEPTHS:
-                begin = Clock.now()
-                found = answer(queries, depth)
-                took[f"{kind} {depth}"] = Clock.now().cpu - begin.cpu
-                write(folder / f"{name} {SIDES[name][1]} {kind} {depth}.json", found)
+        took["open"], answer = timed(side.open)
+        took["bytes"] = bytes_of(side.folder)
+        for kind, depth in SEARCHES:
+            took[f"{kind} {depth}"], found = timed(partial(answer, asked[kind], depth))
+            write(folder / f"{name} {SIDES[name][1]} {kind} {depth}.json", found)
         if name == "harness" and not (folder / "harness lucene long 10.json").exists():
             answer = bm25(corpus_of(folder), "lucene")
-            for kind, queries in asked.items():
-                for depth in DEPTHS:
-                    write(folder / f"harness lucene {kind} {depth}.json", answer(queries, depth))
-    print(json.dumps({**took, "seconds": seconds}))
+            for kind, depth in SEARCHES:
+                write(folder / f"harness lucene {kind} {depth}.json", answer(asked[kind], depth))
+    print(json.dumps(took))
 
 
 def write(path: Path, found: Mapping[str, list[str]]) -> None:
@@ -229,31 +223,15 @@ def words_table(folder: Path, sides: Sequence[str], queries: int, rounds: int) -
             printed, peaks = side_alone("bench.engines", name, folder)
             took[name].append({**printed, "peak of index": peaks[0], "peak of search": peaks[1]})
             print(f"round {number + 1}: {name}", file=sys.stderr)
-    searches = [f"{kind} {depth}" for kind in KINDS for depth in DEPTHS]
-    head = ["side", "index, CPU s", "open, CPU s", "MB on disk", "peak of index, MiB", "peak of search, MiB"]
-    yield (
-        *head,
-        *(f"{search}: queries per CPU s" for search in searches),
-        *(f"{search}: agreement" for search in searches),
-    )
+    head = ("side", "index, CPU s", "open, CPU s", "MB on disk", "peak of index, MiB", "peak of search, MiB")
+    yield (*head, *(f"{kind} {depth}: {of}" for of in ("queries per CPU s", "agreement") for kind, depth in SEARCHES))
     for name in sides:
-        middle = {key: statistics.median(each[key] for each in took[name]) for key in took[name][0] if key != "seconds"}
+        middle = {key: statistics.median(each[key] for each in took[name]) for key in took[name][0]}
         row = [name, f"{middle['index']:.1f}", f"{middle['open']:.2f}", f"{middle['bytes'] / 1e6:.0f}"]
         row += [f"{middle[f'peak of {what}'] / 2**20:.0f}" for what in ("index", "search")]
-        row += [f"{queries / middle[search]:,.0f}" for search in searches]
+        row += [f"{queries / middle[f'{kind} {depth}']:,.0f}" for kind, depth in SEARCHES]
         known = (folder / f"harness {SIDES[name][1]} short 10.json").exists()
-        row += [f"{agreement(folder, name, *split(search)):.4f}" if known else "-" for search in searches]
-        yield tuple(row)
-        if name == "PISA":
-            own = (statistics.median(each["seconds"][n] for each in took[name]) for n in range(len(searches)))
-            times = ", ".join(f"{search} {1000 * value:.2f} ms" for search, value in zip(searches, own, strict=True))
-            print(f"PISA's median time of a query, without its process: {times}", file=sys.stderr)
-
-
-def split(search: str) -> tuple[str, int]:
-    """The kind of the queries and the depth of a search."""
-    kind, _, depth = search.partition(" ")
-    return kind, int(depth)
+        yield (*row, *(f"{agreement(folder, name, *search):.4f}" if known else "-" for search in SEARCHES))
 
 
 # ---- vectors -----------------------------------------------------------------------------------------------------
@@ -288,6 +266,12 @@ def opened(name: str, vectors: Vectors, folder: Path, stack: ExitStack) -> Near:
     return stack.enter_context(chroma.opened(folder, vectors))
 
 
+def ask(index: Near, queries: Floats32) -> None:
+    """Asks an index for the neighbours of each query, one by one."""
+    for query in queries:
+        index.documents(query[None], NEAREST, CANDIDATES)
+
+
 def vectors_table(count: int, rounds: int) -> Iterator[tuple[str, ...]]:
     """Rows of the table of vectors."""
     vectors, queries = drawn(count)
@@ -297,17 +281,14 @@ def vectors_table(count: int, rounds: int) -> Iterator[tuple[str, ...]]:
         for name, rows in took.items():
             with tempfile.TemporaryDirectory() as at, ExitStack() as stack:
                 folder = Path(at)
-                begin = Clock.now()
-                built(name, vectors, folder)
-                made = Clock.now().cpu - begin.cpu
+                made, _ = timed(partial(built, name, vectors, folder))
                 index = opened(name, vectors, folder, stack)
                 index.documents(queries[:1], NEAREST, CANDIDATES)
-                begin = Clock.now()
-                for query in queries:
-                    index.documents(query[None], NEAREST, CANDIDATES)
-                each = (Clock.now().cpu - begin.cpu) / len(queries)
+                each, _ = timed(partial(ask, index, queries))
                 found = nearest(queries, [vectors], k=NEAREST, indexes=[index], ef=CANDIDATES)
-                rows.append((made, bytes_of(folder) / 1e6, 1000 * each, float(recall(found, exact).mean())))
+                rows.append(
+                    (made, bytes_of(folder) / 1e6, 1000 * each / len(queries), float(recall(found, exact).mean()))
+                )
             print(f"round {number + 1}: {name}", file=sys.stderr)
     yield "side", "build, CPU s", "MB on disk", "CPU ms per query", "recall of the first 1,000"
     for name, rows in took.items():
@@ -317,12 +298,10 @@ def vectors_table(count: int, rounds: int) -> Iterator[tuple[str, ...]]:
 
 def main() -> None:
     """Prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser = options(__doc__, rounds=3)
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--vectors", type=int, default=0, help="compare searches of so many vectors, not of words")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)

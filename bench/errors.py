@@ -18,7 +18,6 @@ correlations of topics, measures and runs:
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -26,6 +25,7 @@ import numpy.typing as npt
 from scipy import special
 
 from bench.leak import TEAMS, file_of
+from bench.table import options, show
 from harness.collections.files import local
 from harness.data.trec import read_run
 from harness.experiments.task import task
@@ -193,17 +193,13 @@ def tables(matrix: Floats, trials: int) -> Iterator[tuple[str, list[list[str]]]]
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--trials", type=int, default=400)
-    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     asked = parser.parse_args()
     for title, rows in tables(score_matrix(), asked.trials):
         print(f"## {title}\n" if asked.markdown else title)
-        for at, row in enumerate(rows):
-            print(f"| {' | '.join(row)} |" if asked.markdown else "  ".join(row), flush=True)
-            if asked.markdown and not at:
-                print("|" + "---|" * len(row))
-        print()
+        show(rows, asked.markdown)
+        print(flush=True)
 
 
 if __name__ == "__main__":

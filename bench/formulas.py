@@ -9,21 +9,19 @@ LaTeXML (as installed here, without its cache) is left out where it is not insta
 
 from __future__ import annotations
 
-import argparse
 import csv
 import io
 import os
 import re
-import resource
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest import mock
 
-from bench.table import machine, show
+from bench.table import Clock, machine, options, show
 from harness.errors import HarnessError
 from harness.formulas.mathml import latexml
 from harness.formulas.mathml.read import SOURCE, read_content, read_presentation
@@ -37,7 +35,6 @@ ARCHIVE = "github.com/jpfyoder/pt-arqmath/0d63b1776a4da96d7200b8d5e86b4b15f1777e
 YEARS = (2020, 2021, 2022)
 _FILES = {"latex": "latex", "opt": "content", "slt": "presentation"}
 _MARKED = re.compile(r"<(?:\w+:)?merror\b")
-KINDS = ("SLT", "OPT")
 TIMES = 20  # a year is read in some hundredths of a second
 
 
@@ -76,19 +73,12 @@ def official_pairs(mirror: Path, year: int) -> list[Pair]:
     return [Pair(year, key, *[parts[kind][key] for kind in ("latex", "presentation", "content")]) for key in keys]
 
 
-@dataclass(frozen=True)
-class Parser:
-    """A way from LaTeX to trees, and the official trees it is measured against."""
-
-    name: str
-    kind: str  # SLT or OPT
-    read: Callable[[str], ParsedFormula]
-
-
-PARSERS = [
-    Parser("layout parser", "SLT", layout.read_latex),
-    Parser("operator parser", "OPT", operators.read_latex),
-]
+# Official trees -> our way from LaTeX to them.
+PARSERS: Mapping[str, tuple[str, Callable[[str], ParsedFormula]]] = {
+    "SLT": ("layout parser", layout.read_latex),
+    "OPT": ("operator parser", operators.read_latex),
+}
+Truths = list[tuple[str, Tree]]  # LaTeX with its official tree
 
 
 def official_tree(pair: Pair, kind: str) -> ParsedFormula:
@@ -110,45 +100,24 @@ def truth(pair: Pair, kind: str) -> Tree | None:
     return None if reading.reason else reading.tree
 
 
-@dataclass(frozen=True)
-class Result:
-    """One way on the pairs of a year.
-
-    Attributes
-    ----------
-    identical, distinct : shares of identical trees over all pairs, and over distinct LaTeX.
-    f1 : mean tuple F1.
-    seconds, number : CPU seconds and formulas converted in them.
-    failed : pairs with a part that was not read.
-    """
-
-    identical: float
-    distinct: float
-    f1: float
-    seconds: float
-    number: int
-    failed: int
-
-
-def result(readings: list[ParsedFormula], pairs: list[tuple[str, Tree]], seconds: float, number: int) -> Result:
-    """Readings against the official trees."""
+def cells(readings: list[ParsedFormula], pairs: Truths, seconds: float, number: int) -> tuple[str, ...]:
+    """Readings against the official trees; `number` formulas were converted in so many CPU seconds."""
     same = [reading.tree == tree for reading, (_, tree) in zip(readings, pairs, strict=True)]
     f1 = [tuple_f1(reading.tree, tree) for reading, (_, tree) in zip(readings, pairs, strict=True)]
     distinct = {latex: each for (latex, _), each in zip(pairs, same, strict=True)}
-    failures = sum(bool(reading.reason) for reading in readings)
-    n = len(pairs)
-    return Result(sum(same) / n, sum(distinct.values()) / len(distinct), sum(f1) / n, seconds, number, failures)
+    shares = f"{sum(same) / len(pairs):.1%}", f"{sum(distinct.values()) / len(distinct):.1%}"
+    failed = sum(bool(reading.reason) for reading in readings)
+    return (*shares, f"{sum(f1) / len(pairs):.3f}", str(failed), f"{seconds:.3g}", f"{number / seconds:,.0f}")
 
 
-def measure(parser: Parser, pairs: list[tuple[str, Tree]]) -> Result:
+def measured(read: Callable[[str], ParsedFormula], pairs: Truths) -> tuple[str, ...]:
     """One of our own ways: the best of `TIMES`."""
     best = float("inf")
-    readings: list[ParsedFormula] = []
     for _ in range(TIMES):
         start = time.process_time()
-        readings = [parser.read(latex) for latex, _ in pairs]
+        readings = [read(latex) for latex, _ in pairs]
         best = min(best, time.process_time() - start)
-    return result(readings, pairs, best, len(pairs))
+    return cells(readings, pairs, best, len(pairs))
 
 
 def converted(latex: Iterable[str]) -> tuple[dict[str, latexml.Markup], float]:
@@ -156,10 +125,9 @@ def converted(latex: Iterable[str]) -> tuple[dict[str, latexml.Markup], float]:
     distinct = list(dict.fromkeys(latex))
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, HARNESS_CACHE=folder):
         latexml.version()  # asks a process, once
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        begin = Clock.now()
         found = dict(zip(distinct, latexml.convert(distinct), strict=True))
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return found, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return found, Clock.now().cpu - begin.cpu
 
 
 def table(years: Iterable[int], mirror: Path) -> list[tuple[str, ...]]:
@@ -170,36 +138,26 @@ def table(years: Iterable[int], mirror: Path) -> list[tuple[str, ...]]:
     for year in years:
         official = official_pairs(mirror, year)
         pairs = {
-            kind: [(pair.latex, tree) for pair in official if (tree := truth(pair, kind)) is not None] for kind in KINDS
+            kind: [(pair.latex, tree) for pair in official if (tree := truth(pair, kind)) is not None]
+            for kind in PARSERS
         }
-        faithful = {} if latexml.missing() else dict([_faithful(pairs)])
-        for kind in KINDS:
-            rows = [(each.name, measure(each, pairs[kind])) for each in PARSERS if each.kind == kind]
-            rows += [(name, found[kind]) for name, found in faithful.items()]
-            for name, each in rows:
-                shown = (f"{each.identical:.1%}", f"{each.distinct:.1%}", f"{each.f1:.3f}", str(each.failed))
-                speed = (f"{each.seconds:.3g}", f"{each.number / each.seconds:,.0f}")
-                out.append((kind, name, str(year), f"{len(pairs[kind]):,}", *shown, *speed))
+        markups: dict[str, latexml.Markup] = {}
+        seconds = 0.0
+        if not latexml.missing():  # which makes both trees at once
+            markups, seconds = converted(latex for some in pairs.values() for latex, _ in some)
+        for kind, (name, read) in PARSERS.items():
+            some = pairs[kind]
+            rows = {name: measured(read, some)}
+            if markups:
+                readings = [latexml.read_latexml(markups[latex], kind.lower()) for latex, _ in some]
+                rows[f"LaTeXML {latexml.version()}"] = cells(readings, some, seconds, len(markups))
+            out += [(kind, name, str(year), f"{len(some):,}", *row) for name, row in rows.items()]
     return out
-
-
-def _faithful(pairs: dict[str, list[tuple[str, Tree]]]) -> tuple[str, dict[str, Result]]:
-    """LaTeXML, which makes both trees at once."""
-    markups, seconds = converted(latex for some in pairs.values() for latex, _ in some)
-    found = {
-        kind: result(
-            [latexml.read_latexml(markups[latex], kind.lower()) for latex, _ in some], some, seconds, len(markups)
-        )
-        for kind, some in pairs.items()
-    }
-    return f"LaTeXML {latexml.version()}", found
 
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
-    arguments = parser.parse_args()
+    arguments = options(__doc__).parse_args()
     show(table(YEARS[1:], Path(os.environ.get("HARNESS_MIRROR", "."))), arguments.markdown)
     print(f"CPU time, the least of {TIMES} (LaTeXML: each LaTeX once, both trees at once, with its start);")
     print(machine())

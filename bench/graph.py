@@ -1,4 +1,4 @@
-"""A training step of the relational encoder: time and peak memory, ours beside PyTorch Geometric's convolutions.
+"""A training step of the relational encoder: time and peak memory, ours beside PyTorch Geometric's convolution.
 
 The graphs are synthetic. Their sizes are quantiles of a log-normal distribution with the mean and the median that the
 thesis gives for its graphs (156 and 101 nodes). Formulas (8.7 a graph) and sentences (6.6), as its section 3.5.1
@@ -18,7 +18,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -27,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bench.table import Ratio, machine, save, show
+from bench.table import Ratio, machine, options, save, show
 from harness.store.cost import own_peak
 from harness.systems.dense.training.loop import seeded
 from harness.systems.mathamr.encoder import loss
@@ -46,8 +45,7 @@ FORMULAS, SENTENCES = 8.7, 6.6  # a graph: section 3.5.1
 CONTENT_RELATIONS = 262
 SETTINGS = GraphEncoderSettings(reserved=False)  # 2 (262 + 4) = 532 relations, 64 bases
 SEED = 7
-VARIANTS = ("ours", "FastRGCNConv", "RGCNConv")
-ON_GPU = ("ours", "ours, bf16", "FastRGCNConv", "RGCNConv")
+PEER = "FastRGCNConv"  # the faster convolution of PyTorch Geometric
 
 
 def sizes(graphs: int) -> list[int]:
@@ -110,15 +108,15 @@ def batch(graphs: int) -> Batch:
 
 
 class Peer(nn.Module):
-    """A convolution of PyTorch Geometric in the place of ours, with the same parameters."""
+    """PyTorch Geometric's convolution in the place of ours, with the same parameters."""
 
-    def __init__(self, name: str, ours: RelationalConv) -> None:
+    def __init__(self, ours: RelationalConv) -> None:
         super().__init__()
-        from torch_geometric import nn as peers
+        from torch_geometric.nn import FastRGCNConv
 
         bases, dim_in, dim_out = ours.weight.shape
         relations = len(ours.comp)
-        self.conv = getattr(peers, name)(dim_in, dim_out, relations, num_bases=bases, aggr="mean")
+        self.conv = FastRGCNConv(dim_in, dim_out, relations, num_bases=bases, aggr="mean")
         self.conv.load_state_dict(ours.state_dict())
 
     def forward(self, x: Tensor, groups: EdgePlan, edge_vectors: Tensor | None) -> Tensor:
@@ -136,7 +134,7 @@ def model(variant: str, device: str) -> GraphEncoder:
     encoder = GraphEncoder(SETTINGS)
     if not variant.startswith("ours"):
         for layer in encoder.layers:
-            layer.conv = Peer(variant, layer.conv)  # type: ignore[arg-type]
+            layer.conv = Peer(layer.conv)  # type: ignore[arg-type]
     return encoder.to(device)
 
 
@@ -205,14 +203,11 @@ def described(graphs: int) -> str:
     )
 
 
-def rows_of(graphs: int, device: str, threads: int, variants: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-    """Returns what `measure` found of each variant, in a process of its own."""
-    found = []
-    for variant, number in variants:
-        arguments = ["--only", variant, "--graphs", str(graphs), "--device", device, "--steps", str(number)]
-        command = [sys.executable, "-m", "bench.graph", *arguments, "--threads", str(threads)]
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        found.append(json.loads(done.stdout))
+def alone(variant: str, graphs: int, threads: int, steps: int) -> dict[str, Any]:
+    """Returns what `measure` finds of a variant in a process of its own."""
+    arguments = ["--only", variant, "--graphs", str(graphs), "--threads", str(threads), "--steps", str(steps)]
+    done = subprocess.run([sys.executable, "-m", "bench.graph", *arguments], check=True, stdout=subprocess.PIPE)
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
@@ -250,24 +245,20 @@ def epoch(pairs: int, size: int, device: str) -> dict[str, float]:
 
 def main() -> None:
     """Measure."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__)
     parser.add_argument("--graphs", type=int, default=32, help="graphs of a batch, half of them queries (default: 32)")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--steps", type=int, default=20, help="measured steps after a first one (default: 20)")
-    parser.add_argument("--peer-steps", type=int, default=3, help="the same of RGCNConv and FastRGCNConv (default: 3)")
+    parser.add_argument("--peer-steps", type=int, default=3, help="the same of FastRGCNConv (default: 3)")
     parser.add_argument("--threads", type=int, default=2, help="of the CPU (default: 2)")
-    parser.add_argument("--without", nargs="*", default=[], help="variants that are left out")
-    parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--only", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     if asked.only:
-        print(json.dumps(measure(asked.only, asked.graphs, asked.device, asked.steps)))
+        print(json.dumps(measure(asked.only, asked.graphs, "cpu", asked.steps)))
         return
-    variants = [v for v in (ON_GPU if asked.device == "cuda" else VARIANTS) if v not in asked.without]
-    steps = [(v, asked.steps if v.startswith("ours") else asked.peer_steps) for v in variants]
-    found = rows_of(asked.graphs, asked.device, asked.threads, steps)
+    steps = {"ours": asked.steps, PEER: asked.peer_steps}
+    found = [alone(variant, asked.graphs, asked.threads, number) for variant, number in steps.items()]
     rows = [("convolution", "step, s: wall", "CPU", "peak memory, MB", "loss of the first step", "CPU over ours")]
     for row in found:
         seconds = f"{row['wall']:.4g}", f"{row['cpu']:.4g}"
@@ -278,8 +269,7 @@ def main() -> None:
     print(f"\n{described(asked.graphs)}; {threads}; {machine(('torch', 'torch_geometric'))}")
     if asked.json:
         work = f"a training step of {asked.graphs} graphs, {threads}"
-        peers = [row for row in found[1:] if row["variant"] == "FastRGCNConv"]
-        save(asked.json, [Ratio(work, found[0]["cpu"], each["cpu"], each["variant"]) for each in peers], ("torch",))
+        save(asked.json, [Ratio(work, found[0]["cpu"], found[1]["cpu"], PEER)], ("torch",))
 
 
 if __name__ == "__main__":

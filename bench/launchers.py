@@ -9,17 +9,15 @@ that joblib takes longer for cells that do not wait.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import yaml
 
-from bench.table import show
+from bench.table import Clock, options, show
 from harness.systems.hardware import cores
 
 CELLS = 30
@@ -59,17 +57,14 @@ def measured(wait: float, words: tuple[str, ...]) -> tuple[float, float]:
         (here / "conf/experiment/equal.yaml").write_text(yaml.safe_dump(experiment, sort_keys=False))
         command = [str(Path(sys.executable).with_name("harness")), "run", "experiment=equal", "formats=[json]", *words]
         settings = {**os.environ, "HARNESS_CACHE": str(here / "cache"), "HARNESS_OFFLINE": "1"}
-        before, begin = os.times(), time.perf_counter()
+        begin = Clock.now()
         subprocess.run(command, cwd=here, env=settings, check=True, capture_output=True)
-        seconds, after = time.perf_counter() - begin, os.times()
-    used = after.children_user + after.children_system - before.children_user - before.children_system
-    return seconds, used
+        return Clock.now().since(begin)
 
 
 def main() -> None:
     """Prints the table, and the load of the machine before and after."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
+    parser = options(__doc__)
     parser.add_argument("--seconds", type=float, default=10.0, help="work of a cell")
     given = parser.parse_args()
     load = os.getloadavg()[0]

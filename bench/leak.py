@@ -24,7 +24,6 @@ What honest teams lose: Kendall's tau of the shown with the exact ranking of eig
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
 import statistics
@@ -35,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import kendalltau
 
+from bench.table import options, show
 from harness.collections.files import local
 from harness.data.trec import Run, read_run
 from harness.experiments.task import Task, task
@@ -406,12 +406,16 @@ def file_of(path: str) -> Resource:
     return found
 
 
+def shown(rows: Sequence[Sequence[str]], markdown: bool) -> None:
+    """Prints a table with minus signs."""
+    show([[re.sub(r"-(?=[0-9])", "\N{MINUS SIGN}", cell) for cell in row] for row in rows], markdown)
+
+
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--seeds", type=int, default=11)
     parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     asked = parser.parse_args()
     fetch_resources([file_of(path) for path in TEAMS])
     bench = task("arqmath-1-task1", measures=list(MEASURES))
@@ -424,27 +428,18 @@ def main() -> None:
     perfect = world.scores(ranked(world.gain))[:, 0].mean() - start
     print(f"start {start:.3f}, perfect order of the candidates +{perfect:.3f}, n = {len(world.topics)} topics\n")
 
-    def row(*cells: str) -> None:
-        line = re.sub(r"-(?=[0-9])", "\N{MINUS SIGN}", " | ".join(cells))
-        print(f"| {line} |" if asked.markdown else line, flush=True)
-
-    def head(*cells: str) -> None:
-        row(*cells)
-        if asked.markdown:
-            print("|" + "---|" * len(cells))
-
     def cell(mean: float, error: float, decimals: int) -> str:
         return f"{mean:.{decimals}f}" + (f" \N{PLUS-MINUS SIGN} {error:.{decimals}f}" if error else "")
 
     print("Judgments told beyond guessing by 20 / 100 / 1,000 submissions, with standard errors\n")
-    head("defence", *QUESTIONS)
+    rows = [["defence", *QUESTIONS]]
     for defence in DEFENCES:
         found = [[told(world, defence, each, n, asked.trials) for n in SUBMISSIONS] for each in QUESTIONS.values()]
-        row(defence.name, *(" / ".join(cell(*pair, 2 - n) for n, pair in enumerate(each)) for each in found))
+        rows.append([defence.name, *(" / ".join(cell(*pair, 2 - n) for n, pair in enumerate(each)) for each in found)])
+    shown(rows, asked.markdown)
     print("\nGain in nDCG' of the best attack, and Kendall's tau of eight real teams\n")
-    columns = [f"{n:,} submissions: public | held out" for n in SUBMISSIONS]
-    best_of = f"best attack at {SUBMISSIONS[-1]:,}"
-    head("defence", *" | ".join(columns).split(" | "), best_of, "tau shown", "tau at the end")
+    columns = [part for n in SUBMISSIONS for part in (f"{n:,} submissions: public", "held out")]
+    rows = [["defence", *columns, f"best attack at {SUBMISSIONS[-1]:,}", "tau shown", "tau at the end"]]
     teams = [bench.scorer(read_run(local(file_of(path)), name=str(n))).column("nDCG") for n, path in enumerate(TEAMS)]
     for defence in DEFENCES:
         by_attack = {
@@ -459,7 +454,8 @@ def main() -> None:
             }
             best = max(medians, key=lambda name: medians[name][0])
             cells += [f"{each:+.3f}" for each in medians[best]]
-        row(defence.name, *cells, best, *(f"{each:.2f}" for each in tau(world, defence, teams, 400)))
+        rows.append([defence.name, *cells, best, *(f"{each:.2f}" for each in tau(world, defence, teams, 400))])
+    shown(rows, asked.markdown)
 
 
 if __name__ == "__main__":

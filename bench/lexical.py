@@ -93,7 +93,7 @@ def side_harness(documents: Path, folder: Path) -> Answer:
     def answer(queries: Mapping[str, str], depth: int) -> Rankings:
         ranker = Ranker(index.ids, depth)
         best = {name: system.best(index, Topic(name, words), ranker) for name, words in queries.items()}
-        return {name: list(ranker.named(*found)) for name, found in best.items()}
+        return {name: [doc.decode() for doc in index.ids[rows].tolist()] for name, (rows, _) in best.items()}
 
     return answer
 

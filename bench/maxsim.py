@@ -9,19 +9,18 @@ tables; `--markdown` for bench/results, `--documents N` for fewer. `on_device` i
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from bench.table import machine, show
+from bench.table import machine, options, show
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors, scores_many
 from harness.systems.dense.ragged import blocks, padded
 from harness.systems.dense.search import VectorQuery
@@ -114,22 +113,13 @@ def on_torch(vectors: Vectors) -> Answer:
     return answer
 
 
-@dataclass(frozen=True)
-class Side:
-    """One row of a table."""
-
-    name: str
-    make: Callable[[Vectors], Answer]
-    queries: int = QUERIES
-
-
-SIDES = (
-    Side("one product and maximum.reduceat, NumPy", reduceat, 4),
-    Side("engine, one query at a time", lambda v: engine(v, batch=1)),
-    Side("engine, 64 queries", engine),
-    Side("engine, 64 queries, kept in float16", lambda v: engine(replace(v, values=v.values.astype(np.float16)))),
-    Side("engine in PyTorch, 64 queries", on_torch),
-)
+SIDES: Mapping[str, Callable[[Vectors], Answer]] = {
+    "one product and maximum.reduceat, NumPy": reduceat,
+    "engine, one query at a time": lambda v: engine(v, batch=1),
+    "engine, 64 queries": engine,
+    "engine, 64 queries, kept in float16": lambda v: engine(replace(v, values=v.values.astype(np.float16))),
+    "engine in PyTorch, 64 queries": on_torch,
+}
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, float]:
@@ -143,21 +133,19 @@ def timed(work: Callable[[], Any]) -> tuple[float, float]:
     return statistics.median(wall for wall, _ in seconds), statistics.median(cpu for _, cpu in seconds)
 
 
-def first(scores: npt.NDArray[Any], k: int = 10) -> set[int]:
-    """The first documents by scores, or those given."""
-    ranked = scores if scores.dtype.kind == "i" else np.argsort(-scores, kind="stable")
-    return set(ranked[:k].tolist())
+def first(scores: Scores, k: int = 10) -> set[int]:
+    """The first documents by scores."""
+    return set(np.argsort(-scores, kind="stable")[:k].tolist())
 
 
-def agreement(found: Sequence[npt.NDArray[Any]], exact: Sequence[Scores]) -> tuple[str, str]:
+def agreement(found: Sequence[Scores], exact: Sequence[Scores]) -> tuple[str, str]:
     """The largest error of a score, and the mean share of the first ten in common."""
     pairs = list(zip(found, exact, strict=False))
-    errors = [np.abs(a - b).max() for a, b in pairs if a.dtype.kind == "f"]
     shares = [len(first(a) & first(b)) / 10 for a, b in pairs]
-    return f"{max(errors):.1e}" if errors else "-", f"{statistics.mean(shares):.3f}"
+    return f"{max(np.abs(a - b).max() for a, b in pairs):.1e}", f"{statistics.mean(shares):.3f}"
 
 
-def table(vectors: Vectors, queries: Sequence[VectorQuery], sides: Sequence[Side]) -> Iterator[tuple[str, ...]]:
+def table(vectors: Vectors, queries: Sequence[VectorQuery]) -> Iterator[tuple[str, ...]]:
     """Rows of the table; the first side is what the others are compared with."""
     import torch
 
@@ -165,12 +153,12 @@ def table(vectors: Vectors, queries: Sequence[VectorQuery], sides: Sequence[Side
     exact = [reference(query, vectors) for query in queries[:ASKED]]
     base = 0.0
     torch.set_num_threads(1)
-    for side in sides:
-        answer, asked = side.make(vectors), queries[: side.queries]
+    for side, make in SIDES.items():
+        answer, asked = make(vectors), queries if base else queries[:4]
         wall, cpu = timed(lambda answer=answer, asked=asked: answer(asked))  # type: ignore[misc]
         base = base or cpu / len(asked)
         rates = f"{len(asked) / cpu:,.1f}", f"{len(asked) / wall:,.1f}", f"{base * len(asked) / cpu:,.1f}"
-        yield (side.name, *rates, *agreement(answer(asked), exact))
+        yield (side, *rates, *agreement(answer(asked), exact))
 
 
 # ---- on a GPU ---------------------------------------------------------------------------------------------------
@@ -246,13 +234,12 @@ def main() -> None:
     if os.environ.get("OPENBLAS_NUM_THREADS") != "1":  # is read when NumPy is loaded
         single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         os.execve(sys.executable, [sys.executable, "-m", "bench.maxsim", *sys.argv[1:]], os.environ | single)  # noqa: S606
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
+    parser = options(__doc__)
     parser.add_argument("--documents", type=int, default=34_000)
     arguments = parser.parse_args()
     for ragged in (False, True):
         vectors = documents(arguments.documents, ragged)
-        show(list(table(vectors, questions(vectors, QUERIES), SIDES)), arguments.markdown)
+        show(list(table(vectors, questions(vectors, QUERIES))), arguments.markdown)
         spread = np.diff(vectors.start)
         told = f"{spread.min()} to {spread.max()} vectors, {spread.mean():.1f} on average"
         print(f"\n{len(vectors):,} documents of {told}\n")

@@ -24,7 +24,7 @@ KEPT = 0.8  # of the committed ratio; on a busy machine ratios of medians differ
 SCRIPTS: Mapping[str, Sequence[str]] = {
     "compare": ("--every", "10", "--rounds", "3"),
     "dense": ("--only", "search", "--vectors", "100000", "--rounds", "3", "--threads", "1"),
-    "graph": ("--steps", "5", "--peer-steps", "1", "--threads", "1", "--without", "RGCNConv"),
+    "graph": ("--steps", "5", "--peer-steps", "1", "--threads", "1"),
     "scale": ("--most", "1000000"),
     "scoring": (),
     "startup": ("--rounds", "3"),

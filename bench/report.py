@@ -9,14 +9,13 @@ imports what is needed and does not count; of the others, the least seconds of e
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
 import subprocess
 import sys
 
-from bench.table import ROOT, machine, show
+from bench.table import ROOT, machine, options, show
 
 CODE = """
 import json, sys, tempfile, time
@@ -55,10 +54,7 @@ def measured() -> tuple[dict[str, float], dict[str, int]]:
 
 def main() -> None:
     """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    parser.add_argument("--rounds", type=int, default=5)
-    chosen = parser.parse_args()
+    chosen = options(__doc__, rounds=5).parse_args()
     found = [measured() for _ in range(chosen.rounds)]
     seconds = {part: statistics.median(spent[part] for spent, _ in found) for part in found[0][0]}
     seconds["all"] = statistics.median(sum(spent.values()) for spent, _ in found)

@@ -14,21 +14,20 @@ differently end the program.
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from bench.scoring import MEASURES, quick_read
-from bench.table import Ratio, save
+from bench.table import ROOT, Ratio, machine, options, save, show
 from harness.io.kernels import VARIABLE
+from harness.store.cost import own_peak
 
 SIZES = [
     (1_000, 1_000),
@@ -42,7 +41,6 @@ SIZES = [
     (100_000, 10_000_000),
 ]
 DOCUMENTS = 3_000_000
-Row = dict[str, Any]
 
 
 def files(folder: Path, topics: int, lines: int) -> tuple[Path, Path]:
@@ -104,73 +102,60 @@ def alone(side: str, run: Path, qrels: Path) -> tuple[list[float], list[float], 
     """One side in a process of its own: seconds, means, and the peak of its memory in MiB."""
     command = [sys.executable, "-m", "bench.scale", "--side", side, "--files", str(run), str(qrels)]
     kernels = {VARIABLE: "off" if side == "without kernels" else "on"}
-    root = Path(__file__).parent.parent
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root, env=os.environ | kernels)
-    seconds, means, peak = done.stdout.splitlines()[-3:]
-    return [float(s) for s in seconds.split()], [float(m) for m in means.split()], float(peak)
+    done = subprocess.run(command, capture_output=True, check=True, cwd=ROOT, env=os.environ | kernels)
+    seconds, means, peak = json.loads(done.stdout)
+    return seconds, means, peak
 
 
-def table(most: int, file: Path | None) -> None:
-    """Measure all sizes, print a Markdown table, and write the numbers to a file if one is given."""
-    rows = []
-    print("| topics | lines | MiB | side | judgments, s | read, s | score, s | ties, s | all, µs a topic | peak, MiB |")
-    print("|" + "---|" * 10)
-    for topics, lines in (size for size in SIZES if size[1] <= most):
-        with tempfile.TemporaryDirectory() as folder:
-            run, qrels = files(Path(folder), topics, lines)
-            size = run.stat().st_size / 2**20
-            wanted: list[float] = []
-            for side in SIDES:
-                seconds, means, peak = alone(side, run, qrels)
-                wanted = wanted or means
-                rows.append(
-                    {
-                        "topics": topics,
-                        "lines": lines,
-                        "side": side,
-                        "s": [round(s, 4) for s in seconds],
-                        "peak_mib": round(peak),
-                    }
-                )
-                if not np.allclose(means, wanted, atol=1e-9, rtol=0):
-                    sys.exit(f"{topics} topics, {lines} lines: {side} has {means}, the harness {wanted}")
-                shown = " | ".join(f"{s:.2f}" for s in seconds) + (" | " if len(seconds) == 3 else "")
-                each = sum(seconds) / topics * 1e6
-                print(
-                    f"| {topics:,} | {lines:,} | {size:.0f} | {side} | {shown} | {each:,.0f} | {peak:,.0f} |",
-                    flush=True,
-                )
-    print(f"\nCPU seconds; Python {platform.python_version()}, {platform.machine()}")
-    if file is not None:
-        save(file, ratios(rows), ("pytrec-eval-terrier",))
-
-
-def ratios(rows: Sequence[Row]) -> Iterator[Ratio]:
-    """The ratios of the harness to each other side, both without the bounds of ties."""
-    for row in rows:
-        ours = next(each for each in rows if (each["topics"], each["lines"]) == (row["topics"], row["lines"]))
-        if row is not ours:
-            work = f"read, check and score {row['lines']:,} lines of {row['topics']:,} topics, beside {row['side']}"
-            yield Ratio(work, sum(ours["s"][:3]), sum(row["s"][:3]), row["side"])
+def measured(topics: int, lines: int) -> tuple[list[tuple[str, ...]], list[Ratio]]:
+    """Rows of the table for a size; ratios of the harness to the other sides, without the bounds of ties."""
+    rows, ratios = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        run, qrels = files(Path(folder), topics, lines)
+        size = f"{run.stat().st_size / 2**20:.0f}"
+        found = {side: alone(side, run, qrels) for side in SIDES}
+    ours, wanted, _ = found["mathir-harness"]
+    for side, (seconds, means, peak) in found.items():
+        if not np.allclose(means, wanted, atol=1e-9, rtol=0):
+            sys.exit(f"{topics} topics, {lines} lines: {side} has {means}, the harness {wanted}")
+        shown = [*(f"{s:.2f}" for s in seconds), ""][:4]
+        rows.append(
+            (f"{topics:,}", f"{lines:,}", size, side, *shown, f"{sum(seconds) / topics * 1e6:,.0f}", f"{peak:,.0f}")
+        )
+        if seconds is not ours:
+            work = f"read, check and score {lines:,} lines of {topics:,} topics, beside {side}"
+            ratios.append(Ratio(work, sum(ours[:3]), sum(seconds[:3]), side))
+    return rows, ratios
 
 
 def main() -> None:
     """Print the table, or (as a process of its own) what one side needs."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--most", type=int, default=10_000_000, help="lines of the largest file")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    parser.add_argument("--json", type=Path, help="write the ratios to this file")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--files", nargs=2, type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    if chosen.side is None:
-        table(chosen.most, chosen.json)
+    if chosen.side is not None:
+        print(json.dumps([*SIDES[chosen.side](*chosen.files), own_peak() / 2**20]))
         return
-    seconds, means = SIDES[chosen.side](*chosen.files)
-    print(*seconds)
-    print(*(repr(mean) for mean in means))
-    # Not getrusage: its maximum is inherited from the process that started this one.
-    status = Path("/proc/self/status").read_text()
-    print(next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM")))
+    found = [measured(*size) for size in SIZES if size[1] <= chosen.most]
+    head = (
+        "topics",
+        "lines",
+        "MiB",
+        "side",
+        "judgments, s",
+        "read, s",
+        "score, s",
+        "ties, s",
+        "all, µs a topic",
+        "peak, MiB",
+    )
+    show([head, *(row for rows, _ in found for row in rows)], chosen.markdown)
+    print(f"\nCPU seconds; {machine(['pytrec-eval-terrier'])}")
+    if chosen.json:
+        save(chosen.json, [ratio for _, ratios in found for ratio in ratios], ["pytrec-eval-terrier"])
 
 
 if __name__ == "__main__":

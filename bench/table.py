@@ -8,6 +8,7 @@ ratio depends on, the size of the input above all.
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import json
 import os
@@ -24,6 +25,15 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
+
+
+def options(about: str, rounds: int = 0) -> argparse.ArgumentParser:
+    """Returns the parser of a script with its docstring as help, `--markdown`, and `--rounds` if it has rounds."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
+    if rounds:
+        parser.add_argument("--rounds", type=int, default=rounds)
+    return parser
 
 
 @dataclass(frozen=True)

@@ -84,9 +84,9 @@ def step(device: str, sizes: Sizes, folder: Path) -> Iterator[Line]:
     """A training step of the relational encoder, beside PyTorch Geometric's faster convolution."""
     from bench import graph
 
-    work, peer = f"training step of {sizes.graphs} graphs", "FastRGCNConv"
+    work, peer = f"training step of {sizes.graphs} graphs", graph.PEER
     milliseconds: dict[str, float] = {}
-    for variant in (graph.ON_GPU if device == "cuda" else graph.VARIANTS)[:-1]:  # without RGCNConv, the slower one
+    for variant in ("ours", "ours, bf16", peer) if device == "cuda" else ("ours", peer):
         if variant == peer and not find_spec("torch_geometric"):
             yield Line("step", f"{work}, {variant}", note="left out: torch_geometric is not installed")
             continue

@@ -19,7 +19,6 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from bench.site import CHROMIUM
 from harness.cli.main import app
 from harness.labs.lab import Lab, new_lab
 from harness.labs.roster import BASELINE, add_team
@@ -27,6 +26,7 @@ from harness.labs.submit import Offer, submit_run
 from harness.sources import catalogue
 from harness.sources.fetch import fetch_resources
 
+CHROMIUM = "/usr/bin/chromium"
 WHEN = datetime(2020, 8, 19, 14, 54, tzinfo=UTC)  # of the repository's commit
 TEAMS = {
     "psu-task1-auto-both-A.tsv": ("PSU", "A"),
