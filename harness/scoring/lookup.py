@@ -46,9 +46,8 @@ class JudgmentTable:
         ----------
         of_run : int64, shape (topics of the run,). Index of each into the judgments' topics, or -1.
         """
-        asked, known = self._answers.get(run, (None, None))
-        if known is not None and np.array_equal(asked, of_run):
-            return known
+        if (before := self._answers.get(run)) is not None and np.array_equal(before[0], of_run):
+            return before[1]
         key, doc = run.key, as_words(run.doc)
         topic = of_run[run.topic]
         mine = _widen(self._doc, max(doc.shape[1], self._doc.shape[1]))
