@@ -1,4 +1,4 @@
-"""Lookup of judgments by topic and document, in an open hash table."""
+"""Lookup of judgments by topic and document, in an open hash table; `lookup.c` has a kernel with equal results."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import numpy as np
 from harness.data.columns import Index, Words
 from harness.data.columns import words_of_strings as as_words
 from harness.data.trec import Qrels, Run
+from harness.io.kernels import kernel
 
 STRETCH = 1 << 18  # results looked up at a time, to limit memory
 
@@ -43,9 +44,14 @@ class JudgmentTable:
         of_run : int64, shape (topics of the run,). Index of each into the judgments' topics, or -1.
         """
         key, doc = run.key, as_words(run.doc)
+        out = np.empty(len(run), dtype=np.int64)
+        if compiled := kernel("harness_lookup"):
+            of_row = np.ascontiguousarray(run.topic, dtype=np.int32)
+            results = key, doc, doc.shape[1], of_row, np.ascontiguousarray(of_run, dtype=np.int64), len(run)
+            compiled(*results, self._slots, self._bits, self._doc, self._doc.shape[1], self._topic, out)
+            return out
         topic = of_run[run.topic]
         mine = _widen(self._doc, max(doc.shape[1], self._doc.shape[1]))
-        out = np.empty(len(run), dtype=np.int64)
         for at in range(0, len(run), STRETCH):
             part = slice(at, at + STRETCH)
             out[part] = self._find(key[part], _widen(doc[part], mine.shape[1]), topic[part], mine)
