@@ -266,8 +266,8 @@ def nearest(
                 None if out is None else np.array([out(n) for n in part.tolist()]),
             )
         ]
-    passes = (slice(begin, begin + TOGETHER) for begin in range(0, len(queries), TOGETHER))
-    return [hits for part in passes for hits in _by_exact_scores(queries[part], among[part], chosen, place, k)]
+    some = (slice(begin, begin + TOGETHER) for begin in range(0, len(queries), TOGETHER))
+    return [hits for each in some for hits in _by_exact_scores(queries[each], among[each], chosen, place, k)]
 
 
 def _by_exact_scores(
