@@ -1,13 +1,13 @@
 """Lexical systems side by side: BM25 of the harness, bm25s, Anserini (Lucene) and tantivy on the same tokens.
 
-200,000 declarations of Mathlib, taken apart once by the view `declarations`; every side gets the same file of tokens
-with blanks between them, splits it at the blanks, and answers the same queries, one by one: all of them with its
-first 10 documents, then 500 with its first 1,000. k1 = 1.2, b = .75 everywhere. Every side runs in a process of its
-own with one thread (Java compiles in others), by turns in five rounds, Anserini in the first only; the medians are
-reported. Ratios are of CPU seconds, which other work on the machine changes least. Memory is the most that a side and
-its children held at one time, the interpreter included and Java's heap as large as Java likes; the start of Java
-counts for both index and search. Prints one table; `--markdown` for bench/results, `--json FILE` writes the numbers
-too, `--documents N` for fewer.
+200,000 declarations of Mathlib, taken apart once by the view `declarations`; every side gets the same tokens with
+blanks between them in a file (the harness in JSON lines, which is what it reads), splits them at the blanks, and
+answers the same queries, one by one: all of them with its first 10 documents, then 500 with its first 1,000. k1 =
+1.2, b = .75 everywhere. Every side runs in a process of its own with one thread (Java compiles in others), by turns
+in five rounds, Anserini in the first only; the medians are reported. Ratios are of CPU seconds, which other work on
+the machine changes least. Memory is the most that a side and its children held at one time, the interpreter included
+and Java's heap as large as Java likes; the start of Java counts for both index and search. Prints one table;
+`--markdown` for bench/results, `--json FILE` writes the numbers too, `--documents N` for fewer.
 
 Needs `pip install 'mathir-harness[bench]'` and `pip install --no-deps pyserini==1.6.0`.
 """
@@ -38,6 +38,7 @@ from harness.systems.lexical.system import BM25
 from harness.systems.ranking import Ranker
 
 FIELDS = ("title", "body", "tags")
+CORPUS = "corpus.jsonl"  # the documents for the harness
 K1, B = 1.2, 0.75
 TOP, DEEP = 10, 1000  # documents of a query
 DEEP_QUERIES = 500
@@ -48,14 +49,15 @@ Rankings = dict[str, list[str]]
 
 
 def prepare(folder: Path, documents: int) -> tuple[int, int]:
-    """Write the tokens of documents and queries, one a line: id, tab, tokens; how many of each."""
+    """Write the tokens of documents (also as JSON) and queries, one a line: id, tab, tokens; how many of each."""
     tokenise = text.view("declarations")
-    with (folder / "documents.tsv").open("w", encoding="utf-8") as stream:
+    with (folder / "documents.tsv").open("w", encoding="utf-8") as stream, (folder / CORPUS).open("w") as corpus:
         written = 0
         for document in islice(load_corpus("mathlib-decls"), documents):
             written += 1
             words = tokenise(" ".join((document.title, document.body, *document.tags)))
             stream.write(f"{document.id}\t{' '.join(words)}\n")
+            corpus.write(json.dumps({"id": document.id, "body": " ".join(words)}) + "\n")
     queries = 0
     with (folder / "queries.tsv").open("w", encoding="utf-8") as stream:
         for name in ("mathlib-qr", "mathlib-names"):
@@ -82,9 +84,7 @@ Answer = Callable[[Mapping[str, str], int], Rankings]
 def side_harness(documents: Path, folder: Path) -> Answer:
     """System bm25, its store empty before."""
     os.environ["HARNESS_CACHE"] = str(folder)
-    path = folder / "corpus.jsonl"
-    with path.open("w") as stream:
-        stream.writelines(json.dumps({"id": name, "body": words}) + "\n" for name, words in read(documents))
+    path = documents.with_name(CORPUS)
     corpus = Corpus("tokens", "Tokens", "Apache-2.0", path, (("id", "id"), ("body", "body")))
     view = {"name": "whitespace", "lower": False}
     system = BM25(view=view, query={"title": 1}, document={"body": 1}, k1=K1, b=B)

@@ -111,12 +111,14 @@ def padded_text(data: bytes, begin: int = 0, line: int = 0) -> TextBlock:
 
 
 def pieces(data: bytes, size: int = BLOCK) -> Iterator[TextBlock]:
-    """Yields a file's text in blocks of whole lines, without byte order mark; only the last block is copied."""
+    """Yields a file's text in blocks of whole lines, without byte order mark; only its end is copied."""
     view = np.frombuffer(data, dtype=np.uint8)
     begin, line = len(BOM) if data.startswith(BOM) else 0, 0
     while begin < len(data):
         stop = data.find(b"\n", min(begin + size, len(data) - 1)) + 1 or len(data)
-        if stop + PADDING > len(data):  # includes a short rest, so that only one block is copied
+        if stop + PADDING > len(data):  # a large last block leaves its last lines to one that is copied
+            stop = data.rfind(b"\n", begin, len(data) - PADDING) + 1 if stop - begin > CACHED else 0
+        if not stop:
             yield padded_text(data, begin, line)
             return
         piece = TextBlock(data, view[begin : stop + PADDING], stop - begin, begin, line)

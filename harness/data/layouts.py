@@ -154,7 +154,7 @@ def without_comments(data: bytes) -> bytes:
     b'\\n1 0 d1 2\\n'
     """
     body = data.removeprefix(BOM)
-    if not body.startswith(b"#") and b"\n#" not in body:
+    if b"#" not in body or (not body.startswith(b"#") and b"\n#" not in body):  # one byte is found much faster than two
         return data
     return _COMMENT.sub(b"", body)
 

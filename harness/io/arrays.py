@@ -129,10 +129,7 @@ class Texts:
         width = max(self.width, 1)
         with ArrayFile(self._path, f"S{width}") as column, content.open("rb") as stream:
             for begin in range(0, len(lengths), PIECE):
-                some = lengths[begin : begin + PIECE]
-                out = np.zeros((len(some), width), np.uint8)
-                out[np.arange(width) < some[:, None]] = np.fromfile(stream, np.uint8, int(some.sum()))
-                column.add(out.reshape(-1).view(column.kind))
+                column.add([stream.read(length) for length in lengths[begin : begin + PIECE].tolist()])
 
 
 def mapped(path: Path) -> Array:

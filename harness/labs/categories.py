@@ -46,7 +46,7 @@ def topic_slices(topics: Iterable[str], known: Mapping[str, Topic]) -> dict[str,
     --------
     >>> known = {n: Topic(n, "", attributes={"level": level}) for n, level in (("1", "high"), ("2", "low"))}
     >>> topic_slices(known, known)
-    {'level': {'high': ['1'], 'low': ['2']}}
+    {'level': {'low': ['2'], 'high': ['1']}}
     """
     out: dict[str, dict[str, list[str]]] = {}
     for name in topics:

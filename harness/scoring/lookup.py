@@ -1,4 +1,4 @@
-"""Lookup of judgments by topic and document, in an open hash table."""
+"""Lookup of judgments by topic and document, in an open hash table; `lookup.c` has a kernel with equal results."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from harness.data.columns import Index, Words
 from harness.data.columns import words_of_strings as as_words
 from harness.data.trec import Qrels, Run
+from harness.io.kernels import kernel
 
 STRETCH = 1 << 18  # results looked up at a time, to limit memory
 
@@ -33,6 +34,15 @@ class JudgmentTable:
         # Scores, bounds of ties and rankings of a run are asked for in turn.
         self._answers: WeakKeyDictionary[Run, tuple[Index, Index]] = WeakKeyDictionary()
 
+    def __getstate__(self) -> dict[str, object]:
+        """Returns the attributes without the answers, which are weak."""
+        return {name: value for name, value in self.__dict__.items() if name != "_answers"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        """Begins without answers."""
+        self.__dict__.update(state)
+        self._answers = WeakKeyDictionary()
+
     def _place(self, key: Words) -> Index:
         return (key >> np.uint64(64 - self._bits)).astype(np.int64)
 
@@ -48,15 +58,24 @@ class JudgmentTable:
         """
         if (before := self._answers.get(run)) is not None and np.array_equal(before[0], of_run):
             return before[1]
+        out = self._looked_up(run, of_run)
+        out.setflags(write=False)
+        self._answers[run] = of_run, out
+        return out
+
+    def _looked_up(self, run: Run, of_run: Index) -> Index:
         key, doc = run.key, as_words(run.doc)
+        out = np.empty(len(run), dtype=np.int64)
+        if compiled := kernel("harness_lookup"):
+            of_row = np.ascontiguousarray(run.topic, dtype=np.int32)
+            results = key, doc, doc.shape[1], of_row, np.ascontiguousarray(of_run, dtype=np.int64), len(run)
+            compiled(*results, self._slots, self._bits, self._doc, self._doc.shape[1], self._topic, out)
+            return out
         topic = of_run[run.topic]
         mine = _widen(self._doc, max(doc.shape[1], self._doc.shape[1]))
-        out = np.empty(len(run), dtype=np.int64)
         for at in range(0, len(run), STRETCH):
             part = slice(at, at + STRETCH)
             out[part] = self._find(key[part], _widen(doc[part], mine.shape[1]), topic[part], mine)
-        out.setflags(write=False)
-        self._answers[run] = of_run, out
         return out
 
     def _find(self, key: Words, doc: Words, topic: Index, mine: Words) -> Index:

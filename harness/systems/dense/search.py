@@ -7,7 +7,7 @@ therefore tie, and a run does not depend on the processor or on how queries are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Protocol
@@ -266,8 +266,20 @@ def nearest(
                 None if out is None else np.array([out(n) for n in part.tolist()]),
             )
         ]
-    pairs = zip(queries, among, strict=True)
-    return [Hits.best(pool, chosen.exact(query, pool), place, k) for query, pool in pairs]
+    some = (slice(begin, begin + TOGETHER) for begin in range(0, len(queries), TOGETHER))
+    return [hits for each in some for hits in _by_exact_scores(queries[each], among[each], chosen, place, k)]
+
+
+def _by_exact_scores(
+    queries: Floats32, among: Sequence[Rows], parts: DocumentParts, place: Rows, k: int
+) -> Iterator[Hits]:
+    """Yields the top k of each query's candidates by float64 scores, which are computed document by document."""
+    rows, sizes = np.concatenate(among), [pool.size for pool in among]
+    order = np.argsort(rows)
+    scores = np.empty(rows.size)
+    scores[order] = parts.exact(queries, np.repeat(np.arange(len(among)), sizes)[order], rows[order])
+    for pool, own in zip(among, np.split(scores, np.cumsum(sizes)[:-1]), strict=True):
+        yield Hits.best(pool, own, place, k)
 
 
 def _without_excluded(out: Callable[[int], Bools] | None, among: list[Rows]) -> list[Rows]:
@@ -303,7 +315,7 @@ def _candidates(
             floor[query] = max(floor[query], last - 2 * wrong[query])
             good = np.flatnonzero(own >= floor[query])
             if good.size > 2 * k + BLOCK:  # bounds the memory if many documents have nearly equal scores
-                exact = parts.exact(queries[query], mine[good])
+                exact = parts.exact(queries[[query]], np.zeros(good.size, np.int64), mine[good])
                 good = good[Hits.best(np.arange(good.size), exact, place[mine[good]], k).rows]
             docs[query], scores[query] = mine[good], own[good]
         asked = np.repeat(np.arange(len(queries), dtype=np.uint16), [mine.size for mine in docs])

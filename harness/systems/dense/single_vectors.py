@@ -89,12 +89,15 @@ class DocumentParts:
             np.maximum(out, products, out=out)
         return out
 
-    def exact(self, query: Floats32, rows: Rows) -> Floats64:
-        """Returns float64 scores of one query, shape (rows,), independent of batching and processor."""
+    def exact(self, queries: Floats32, asked: Rows, rows: Rows) -> Floats64:
+        """Returns float64 scores of queries `asked` with documents `rows`, shape (rows,), the same on every processor.
+
+        It is fastest where documents ascend, so that each is read from memory once.
+        """
         out = np.full(rows.size, 0.0 if self.combine == "sum" else -np.inf)
         for part, weight in zip(self.vectors, self.weights, strict=True):
             there = np.flatnonzero(part.document[rows] >= 0)
-            scores = weight * _products(query, part, part.document[rows[there]])
+            scores = weight * _products(queries, asked[there], part, part.document[rows[there]])
             out[there] = out[there] + scores if self.combine == "sum" else np.maximum(out[there], scores)
         return out
 
@@ -209,19 +212,21 @@ def _raise_kernel_fault(code: int) -> None:
         raise ValueError("rows of vectors are outside their array")
 
 
-def _products(query: Floats32, part: Vectors, rows: Rows) -> Floats64:
-    """Returns inner products with some rows of the vectors in float64, summed in the same order on each machine."""
+def _products(queries: Floats32, asked: Rows, part: Vectors, rows: Rows) -> Floats64:
+    """Returns inner products of pairs of a query and a row in float64, summed in the same order on each machine."""
     out = np.empty(rows.size)
-    wide = np.ascontiguousarray(query, np.float64)
+    wide = np.ascontiguousarray(queries, np.float64)
     compiled = kernel("harness_dense_exact") if _fit(part) else None
     if compiled is not None:
         values = np.asarray(part.values)
         shape = int(values.dtype == np.float16), len(values), part.dimensions
-        _raise_kernel_fault(compiled(values, *shape, np.ascontiguousarray(rows, np.int64), rows.size, wide, out))
+        pairs = np.ascontiguousarray(rows, np.int64), np.ascontiguousarray(asked, np.int64), rows.size
+        _raise_kernel_fault(compiled(values, *shape, *pairs, wide, len(wide), out))
         return out
     for begin in range(0, rows.size, STEP):
+        some = slice(begin, begin + STEP)
         # Not a matrix product, whose order of summation depends on the block and the library.
-        out[begin : begin + STEP] = (part.take(rows[begin : begin + STEP]) * wide).sum(axis=1)
+        out[some] = (part.take(rows[some]) * wide[asked[some]]).sum(axis=1)
     return out
 
 

@@ -1,7 +1,7 @@
 /* Inner products of queries with documents' single vectors, for harness/systems/dense/singles.py.
 
    harness_dense_scan   float32 scores of many documents; keeps those that reach the floor of their query.
-   harness_dense_exact  float64 scores of one query with some documents, summed in NumPy's order.
+   harness_dense_exact  float64 scores of pairs of a query and a document, summed in NumPy's order.
    harness_dense_widen  rows of float16 vectors as float32.
 
    Values are float32 (half = 0) or float16 (half = 1). Rows come from Python and are checked against `total`. */
@@ -75,11 +75,12 @@ static double pairwise(const float *x, const double *q, int64_t n)
     return pairwise(x, q, half) + pairwise(x + half, q + half, n - half);
 }
 
-/* query: double [dims]; out: double [count]. */
+/* rows, asked: document and query of each pair [count]; wanted: double [queries][dims]; out: double [count]. */
 EXPORT int64_t harness_dense_exact(const void *values, int64_t half, int64_t total, int64_t dims, const int64_t *rows,
-                                   int64_t count, const double *query, double *out)
+                                   const int64_t *asked, int64_t count, const double *wanted, int64_t queries,
+                                   double *out)
 {
-    if (outside(rows, count, total)) return NO_ROW;
+    if (outside(rows, count, total) || outside(asked, count, queries)) return NO_ROW;
     float *wide = half ? malloc(sizeof(float) * (size_t)(dims ? dims : 1)) : NULL;
     if (half && !wide) return NO_MEMORY;
     int64_t bytes = dims * (half ? 2 : 4), last = 0;
@@ -88,12 +89,12 @@ EXPORT int64_t harness_dense_exact(const void *values, int64_t half, int64_t tot
         /* Documents lie apart: those that follow are fetched while this one is multiplied. */
         for (; last < count && last <= i + AHEAD; last++)
             for (int64_t at = 0; at < bytes; at += 64)
-                __builtin_prefetch((const char *)values + rows[last] * bytes + at);
+                __builtin_prefetch((const char *)values + rows[last] * bytes + at, 0, 2);
         if (half)
             harness_dense_widen(values, total, dims, rows + i, 1, wide);
         else
             x = (const float *)values + rows[i] * dims;
-        out[i] = 0.0 + pairwise(x, query, dims); /* never -0 */
+        out[i] = 0.0 + pairwise(x, wanted + asked[i] * dims, dims); /* never -0 */
     }
     free(wide);
     return 0;

@@ -1,4 +1,4 @@
-/* The top documents of a query over weighted postings, for harness/systems/lexical/postings.py.
+/* Counts of words, and the top documents of a query over weighted postings, for harness/systems/lexical/postings.py.
 
    Documents are scored range by range, so that the sums stay in the cache. Once k documents are known, lists whose upper
    bounds together cannot reach the k-th score are left out (MaxScore: Turtle and Flood 1995), and only documents of the
@@ -254,4 +254,31 @@ EXPORT int64_t harness_best(const int32_t *doc, const double *weight, int64_t en
     }
     if (s.found > k) select_best(best, s.found, k);
     return s.found < k ? s.found : k;
+}
+
+/* Counts the words of some documents. Returns the number of entries, or -1 if a token is no word.
+
+   start     where each document's tokens begin in `token`, and the end, shape (documents + 1,)
+   df        zeros, shape (words,); the result: the number of documents with each word
+   room      shape (2, words), overwritten
+   doc, tf   the result: entries by word, then document; room for all tokens */
+EXPORT int64_t harness_counts(const int64_t *start, int64_t documents, const int32_t *token, int64_t words, int64_t *df,
+                              int64_t *room, int32_t *doc, int32_t *tf) {
+    int64_t *next = room, *last = room + words, entries = 0;
+    memset(room, -1, 2 * sizeof *room * (size_t)words);
+    for (int64_t d = 0; d < documents; d++)
+        for (int64_t at = start[d]; at < start[d + 1]; at++) {
+            int64_t word = token[at];
+            if (word < 0 || word >= words) return -1;
+            df[word] += last[word] != d;
+            last[word] = d;
+        }
+    for (int64_t word = 0; word < words; entries += df[word++]) next[word] = entries, last[word] = -1;
+    for (int64_t d = 0; d < documents; d++)
+        for (int64_t at = start[d]; at < start[d + 1]; at++) {
+            int64_t word = token[at];
+            if (last[word] != d) last[word] = d, doc[next[word]] = (int32_t)d, tf[next[word]++] = 0;
+            tf[next[word] - 1]++;
+        }
+    return entries;
 }

@@ -24,7 +24,7 @@ from harness.systems.lexical.numbering import Numbers, Offsets, spread
 from harness.systems.lexical.tokens import CorpusTokens, packed, unpacked
 from harness.systems.ranking import Best, Scored, top
 
-_MOST = 1 << 21  # tokens counted at a time; sorting more of them is slower
+_MOST = 1 << 21  # tokens counted, or entries merged, at a time; more are slower to sort, and need memory
 BYTES = 80  # bytes of memory that counting, or weighting, takes for a token or an entry
 _WIDTH = 8192  # documents whose sums the kernel has at a time
 Block = tuple[int, Offsets, Numbers]
@@ -122,18 +122,17 @@ def count(
     HarnessError
         No words remain.
     """
-    most = (memory.limit() if limit is None else limit) // BYTES
+    most = min((memory.limit() if limit is None else limit) // BYTES, _MOST)
     documents, words = len(tokens.ids), len(tokens.words)
     lengths = np.zeros(documents, np.int64)
     often, df = np.zeros(words, np.int64), np.zeros(words, np.int64)
     with BlockFiles(folder / "blocks", words, (np.int32, np.int32)) as blocks:
-        for first, start, token in token_sequences(tokens, weights, min(most, _MOST)):
+        for first, start, token in token_sequences(tokens, weights, most):
             lengths[first : first + len(start) - 1] = np.diff(start)
-            word, doc, tf = _counted(start, token)
-            here = np.bincount(word, minlength=0)
+            here, doc, tf = _counted(start, token, words)
             some = np.flatnonzero(here)
-            df[some] += here[some]
-            often[: len(here)] += np.bincount(word, tf, len(here)).astype(np.int64)
+            df += here
+            often += np.bincount(token, minlength=words)
             blocks.add(some.astype(np.uint64), here[some], doc + np.int32(first), tf)
         keep = (often >= min_count) if min_count > 1 else np.ones(words, bool)
         if max_share < 1:
@@ -155,15 +154,25 @@ def count(
     packed(folder / "words.npy", (word for word, stay in zip(tokens.words, keep.tolist(), strict=True) if stay))
 
 
-def _counted(start: Offsets, token: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Counts each word in each document; returns word, document and count, sorted by word, then document."""
+def _counted(start: Offsets, token: Numbers, words: int) -> tuple[Offsets, Numbers, Numbers]:
+    """Counts each word in each document of a block.
+
+    Returns
+    -------
+    The number of documents with each word, shape (words,); document and count of each entry, by word, then document.
+    """
     documents = len(start) - 1
+    if compiled := kernel("harness_counts"):
+        df, doc, tf = np.zeros(words, np.int64), np.empty(len(token), np.int32), np.empty(len(token), np.int32)
+        entries = compiled(start, documents, token, words, df, np.empty((2, words), np.int64), doc, tf)
+        if entries >= 0:
+            return df, doc[:entries], tf[:entries]
     key = token.astype(np.int64) * documents + np.repeat(np.arange(documents), np.diff(start))
     key.sort()
     first = np.flatnonzero(np.concatenate((np.ones(min(len(key), 1), bool), key[1:] != key[:-1])))
-    tf = np.diff(first, append=len(key))
-    word, doc = np.divmod(key[first], documents)
-    return word.astype(np.int32), doc.astype(np.int32), tf.astype(np.int32)
+    word, place = np.divmod(key[first], documents)
+    often = np.diff(first, append=len(key))
+    return np.bincount(word, minlength=words), place.astype(np.int32), often.astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,10 +33,14 @@ _MOST = 1 << 17  # entries weighted at a time; more of them leave the cache
 Part = tuple[Offsets, Numbers, Numbers]  # word, document and count of some entries
 
 
+def _some_words(start: Offsets, limit: int | None) -> Iterator[tuple[int, int]]:
+    """Yields ranges of words whose entries are weighted at a time."""
+    return ranges(start, min((memory.limit() if limit is None else limit) // BYTES, _MOST))
+
+
 def _parts(counts: WordCounts, limit: int | None) -> Iterator[Part]:
     """Yields all entries, some words at a time."""
-    most = min((memory.limit() if limit is None else limit) // BYTES, _MOST)
-    return (counts.read(first, last) for first, last in ranges(counts.start, most))
+    return (counts.read(first, last) for first, last in _some_words(counts.start, limit))
 
 
 class _Weights:
@@ -150,10 +154,9 @@ def bm25f(
         mean = max(float(counts.lengths.mean()), 1e-9)
         norms[name] = 1 - b[name] + b[name] * counts.lengths / mean
     together = np.sum([counts.start for counts in fields.values()], axis=0)
-    most = (memory.limit() if limit is None else limit) // BYTES
     df = np.zeros(len(together) - 1, np.int64)
     with ArrayFile(folder / "doc.npy", np.int32) as docs, _Weights(folder, len(df)) as added:
-        for first, last in ranges(together, most):
+        for first, last in _some_words(together, limit):
             keys, parts = [], []
             for name, weight in weights.items():
                 word, doc, tf = fields[name].read(first, last)

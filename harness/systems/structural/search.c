@@ -1,6 +1,7 @@
 /* Formula search: the NumPy code of index.py, tree.py and paths.py, range by range and candidate by candidate. Additions
  * are made in the same order, so that the results are the same. */
 
+#include <float.h>
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -251,10 +252,16 @@ static int64_t *queried(Query *query, const Steps *tree, const Index *index, Mem
 
 /* ---- candidates ---- */
 
+#define RANGE 4096 /* trees of a block of postings, see index.py: their sums stay in the processor's cache */
+#define OFTEN 15
+
+typedef double Pair __attribute__((vector_size(16), may_alias));
+typedef int64_t Bits __attribute__((vector_size(16)));
+
 /* A list of postings: those of a path, with the weight of the path and its occurrences in the query. Its blocks and
  * postings begin at `block` and `at`, which move. */
 typedef struct {
-	double value;
+	double value, each[OFTEN + 1]; /* of an occurrence; of so many in a tree */
 	int64_t count, number, block, block_end, at, end;
 } List;
 
@@ -293,19 +300,18 @@ static double largest(double *values, int64_t length, int64_t k) {
 	return values[wanted];
 }
 
-#define RANGE 4096 /* trees of a block of postings, see index.py: their sums stay in the processor's cache */
-#define OFTEN 15
-
 /* Keeps the best `limit` of some trees in their order; of those that tie for the last place, the first. */
 static int64_t best(int64_t *found, double *dice, double *room, int64_t length, int64_t limit, double *threshold) {
 	memcpy(room, dice, (size_t)length * sizeof *room);
 	*threshold = largest(room, length, limit);
 	int64_t equal = limit, taken = 0;
 	for (int64_t i = 0; i < length; i++) equal -= dice[i] > *threshold;
-	for (int64_t i = 0; i < length; i++) {
-		if (dice[i] < *threshold || (dice[i] == *threshold && equal-- <= 0)) continue;
+	for (int64_t i = 0; i < length; i++) { /* without branches, which would be guessed wrong */
+		const int tie = dice[i] == *threshold, kept = (dice[i] > *threshold) | (tie & (equal > 0));
+		equal -= tie;
 		found[taken] = found[i];
-		dice[taken++] = dice[i];
+		dice[taken] = dice[i];
+		taken += kept;
 	}
 	return taken;
 }
@@ -320,30 +326,30 @@ static int64_t best(int64_t *found, double *dice, double *room, int64_t length, 
 static int64_t counted_lists(const Index *index, const Lists *lists, double asked, int64_t limit, int64_t *found_,
                              double *dice_, Memory *memory) {
 	const float own = (float)asked; /* NumPy adds the weights in float32 */
-	const int64_t trees = index->trees, most = smaller(trees, 2 * limit + RANGE);
+	const int64_t trees = index->trees, most = 2 * limit + RANGE + 1;
 	double *dice = some(memory, most, sizeof *dice), *room = some(memory, most, sizeof *room);
 	int64_t *found = some(memory, most, sizeof *found), length = 0;
 	double *left = some(memory, lists->number + 1, sizeof *left), threshold = -1;
-	double total[RANGE] = {0}, each[OFTEN + 1];
-	union {
-		uint8_t tree[RANGE];
-		uint64_t word[RANGE / 8];
-	} seen = {{0}};
+	_Alignas(Pair) double total[RANGE] = {0};
 	for (int64_t i = lists->number - 1; i >= 0; i--)
 		left[i] = left[i + 1] + lists->of[i].value * (double)lists->of[i].count;
 	for (int64_t number = 0; number * RANGE < trees; number++) {
 		int any = 0;
+		/* The least sum that can reach the threshold: a tree weighs no less than what it shares. */
+		const double alone = threshold * asked / (1 - threshold), light = threshold * (asked + index->least),
+		             least = alone > light ? alone : light;
 		for (int64_t i = 0; i < lists->number; i++) {
 			List *list = lists->of + i;
 			if (list->block == list->block_end || index->range[list->block] != number) continue;
 			const int64_t length_ = index->size[list->block++] + 1, count = list->count;
 			const uint16_t *its = index->posting + list->at;
-			const double value = list->value;
+			const double *each = list->each;
 			list->at += length_;
 			if (list->at > list->end) failed(memory, DAMAGED);
 			/* A little above the bound, for what rounding may take from it. */
-			const int closed = left[i] * (1 + 1e-6) < threshold * (asked + index->least);
+			const int closed = left[i] * (1 + 1e-6) < least;
 			if (closed && !any) continue;
+			any |= !closed;
 			if (count > OFTEN) { /* the only lists whose postings need the table */
 				const int64_t before = list->at - length_;
 				int64_t next = first_from(index->frequent, index->frequents, before);
@@ -352,45 +358,35 @@ static int64_t counted_lists(const Index *index, const Lists *lists, double aske
 					int64_t often = its[n] & OFTEN;
 					while (next < index->frequents && index->frequent[next] < before + n) next++;
 					if (next < index->frequents && index->frequent[next] == before + n) often = index->frequency[next];
-					if (closed && *sum <= 0) continue;
-					*sum += value * (double)smaller(often, count);
-					seen.tree[its[n] >> 4] = 1;
+					if (!closed || *sum > 0) *sum += list->value * (double)smaller(often, count);
 				}
-				any |= !closed;
-				continue;
-			}
-			for (int64_t times = 0; times <= OFTEN; times++) each[times] = value * (double)smaller(times, count);
-			if (closed) {
+			} else if (closed) { /* each[0] is 0 */
 				for (int64_t n = 0; n < length_; n++) {
 					double *sum = total + (its[n] >> 4);
-					*sum += *sum > 0 ? each[its[n] & OFTEN] : 0;
+					*sum += each[its[n] & OFTEN & -(*sum > 0)];
 				}
-			} else {
-				any = 1;
-				for (int64_t n = 0; n < length_; n++) {
-					total[its[n] >> 4] += each[its[n] & OFTEN];
-					seen.tree[its[n] >> 4] = 1;
-				}
-			}
+			} else
+				for (int64_t n = 0; n < length_; n++) total[its[n] >> 4] += each[its[n] & OFTEN];
 		}
 		if (!any) continue;
 		const int64_t first = number * RANGE;
-		/* What does not reach the threshold even with the least weight; most trees, whose weight is then not read. */
-		const double low = threshold * (asked + index->least) * (1 - 1e-6);
+		/* Most trees do not reach the threshold with any weight, which is then not read; trees of no list have 0. */
+		const double low = least * (1 - 1e-6) < DBL_MIN ? DBL_MIN : least * (1 - 1e-6);
 		int64_t likely = 0;
-		for (int64_t word = 0; word < RANGE / 8; word++) {
-			for (uint64_t bits = seen.word[word]; bits; bits &= bits - 1) {
-				const int64_t tree = word * 8 + (__builtin_ctzll(bits) >> 3);
-				const double sum = total[tree];
-				total[tree] = 0;
-				if (sum < low) continue;
-				if (first + tree >= trees) failed(memory, DAMAGED);
-				__builtin_prefetch(index->weight + first + tree);
-				found[length + likely] = first + tree;
-				dice[length + likely++] = sum;
+		for (int64_t eight = 0; eight < RANGE; eight += 8) {
+			Pair *its = (Pair *)(total + eight);
+			const Bits reached = (its[0] >= low) | (its[1] >= low) | (its[2] >= low) | (its[3] >= low);
+			if (reached[0] | reached[1]) {
+				__builtin_prefetch(index->weight + first + eight);
+				for (int64_t tree = eight; tree < eight + 8; tree++) {
+					found[length + likely] = first + tree;
+					dice[length + likely] = total[tree];
+					likely += total[tree] >= low;
+				}
 			}
-			seen.word[word] = 0;
+			its[0] = its[1] = its[2] = its[3] = (Pair){0};
 		}
+		if (likely && found[length + likely - 1] >= trees) failed(memory, DAMAGED);
 		const int64_t before = length;
 		for (int64_t i = before; i < before + likely; i++) {
 			const double its = dice[i] / (double)(own + index->weight[found[i]]);
@@ -585,6 +581,7 @@ static int64_t candidates(const Query *query, const Index *index, const int64_t 
 		List list = {.value = query->value[i], .count = query->shorts.count[i], .number = i, .block_end = index->blocks[path],
 		             .end = index->end[path]};
 		if (path) list.block = index->blocks[path - 1], list.at = index->end[path - 1];
+		for (int64_t times = 0; times <= OFTEN; times++) list.each[times] = list.value * (double)smaller(times, list.count);
 		if (list.at < 0 || list.at > list.end || list.end > index->posting_length || list.block < 0 ||
 		    list.block > list.block_end || list.block_end > index->range_length)
 			failed(memory, DAMAGED);

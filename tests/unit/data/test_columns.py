@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
 
+from harness.data import columns
 from harness.data.columns import (
     BLOCK,
     PADDING,
@@ -238,9 +239,12 @@ def test_blocks_of_a_large_text_at_the_default_size() -> None:
     assert found == [(number, row.encode().split()) for number, row in enumerate(rows, 1) if row]
 
 
-def test_blocks_hold_whole_lines_and_count_their_ends() -> None:
+@pytest.mark.parametrize("copied", [8, columns.CACHED])
+def test_blocks_hold_whole_lines_and_count_their_ends(monkeypatch: pytest.MonkeyPatch, copied: int) -> None:
+    monkeypatch.setattr(columns, "CACHED", copied)
     data = b"a b\nc d\n" * 50 + b"end"
     sources = list(pieces(data, 10))
+    assert list(pieces(data, 1000))[-1].size == (35 if copied == 8 else len(data)), "the end of a large block is copied"
     found = [split(source) for source in sources]
     assert len(found) > 20
     assert b"".join(source.cut(0, source.size) for source in sources) == data

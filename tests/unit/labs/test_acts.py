@@ -309,14 +309,14 @@ def test_the_final_ranking(
         submit_run(lab, Offer(path, team), now=BEFORE)
     place = str(lab.folder)
     with pytest.raises(HarnessError, match="has not ended; end it with 'harness lab reveal'"):
-        leaderboard([place], final=True)
-    leaderboard([place], formats="json")
+        leaderboard(places=[place], final=True)
+    leaderboard(places=[place], formats="json")
     assert _first(capsys) == "A / mine"
     with pytest.raises(HarnessError, match=r"the deadline, 2026-09-01T00:00:00\+00:00, is not over"):
         reveal(lab, now=BEFORE)
     organiser_commands.reveal(lab.folder)
     seed = capsys.readouterr().out.split()[5]
-    leaderboard([place], formats="json", final=True)
+    leaderboard(places=[place], formats="json", final=True)
     assert _first(capsys) == "B / mine"
     assert (lab.folder / "final" / "report.json").is_file()
     organiser_commands.topics(lab.folder)
@@ -324,7 +324,7 @@ def test_the_final_ranking(
     assert said.startswith(f"seed: {seed}; its SHA-256 is that in the journal: ")
     assert f"held out (4): {' '.join(sorted(held))}" in said
     with pytest.raises(HarnessError, match="--final: only labs have an end"):
-        leaderboard([str(tmp_path / "A")], final=True)
+        leaderboard(places=[str(tmp_path / "A")], final=True)
 
 
 def test_no_team_chooses_its_final_run_by_the_final_ranking(
@@ -342,7 +342,7 @@ def test_no_team_chooses_its_final_run_by_the_final_ranking(
         choose_primary(lab, "A", "a")
 
     def ranked() -> list[str]:
-        leaderboard([str(lab.folder)], as_json=True, final=True)
+        leaderboard(places=[str(lab.folder)], as_json=True, final=True)
         return sorted(each["name"] for each in json.loads(capsys.readouterr().out)[0]["ranked"])
 
     assert ranked() == ["A / b", "B / a", "DPRL / b"]

@@ -64,13 +64,13 @@ def test_a_lab_that_changed_has_no_leaderboard(
     before = files(lab.folder)
     edited(lab, "# measures:", "measures: [AP] #")
     with pytest.raises(HarnessError, match="lab: measures changed since the first submission"):
-        leaderboard([str(lab.folder)])
+        leaderboard(places=[str(lab.folder)])
     edited(lab, "measures: [AP] #", "# measures:")
     collection(conf, tmp_path / "data", judgments(seed=2))
     with pytest.raises(HarnessError, match="lab: judgments changed since the first submission"):
-        leaderboard([str(lab.folder)])
+        leaderboard(places=[str(lab.folder)])
     assert files(lab.folder) == before
     collection(conf, tmp_path / "data", judgments())
-    leaderboard([str(lab.folder)], formats="json", resamples=10)
+    leaderboard(places=[str(lab.folder)], formats="json", resamples=10)
     assert len(submissions(lab)) == 2
     assert "T1 / mine" in capsys.readouterr().out

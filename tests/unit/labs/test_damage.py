@@ -278,7 +278,7 @@ def test_a_journal_without_means(make_lab: Make, tmp_path: Path, settings: dict[
     path.write_bytes(b"".join(lines))
     for reads in (
         lambda: submit_run(lab, Offer(run_file(tmp_path / "r", 3), "A", "b")),
-        lambda: leaderboard([str(lab.folder)], as_json=True),
+        lambda: leaderboard(places=[str(lab.folder)], as_json=True),
     ):
         with pytest.raises(HarnessError, match=r"journal\.jsonl: damaged: A / a has no mean of "):
             reads()

@@ -236,7 +236,7 @@ def test_pseudonyms(make_lab: Make, tmp_path: Path, capsys: pytest.CaptureFixtur
     path.write_text(f"{path.read_text()}baseline: {name} / one\n")
     for year, shown in (("2099", f"{name} / one (baseline)"), ("2020", "DPRL / one (baseline)")):
         path.write_text(path.read_text().replace("2026-09", f"{year}-09").replace("2099-09", f"{year}-09"))
-        leaderboard([str(lab.folder)], formats="json", resamples=10)
+        leaderboard(places=[str(lab.folder)], formats="json", resamples=10)
         assert shown in capsys.readouterr().out
     (lab.folder / "private" / ".names.json").write_text("[]")
     with pytest.raises(HarnessError, match=r"\.names\.json: damaged: expected pseudonyms and names"):

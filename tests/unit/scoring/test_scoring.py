@@ -15,7 +15,7 @@ from harness.data import columns, trec
 from harness.data.columns import Ids, Index, Words
 from harness.data.trec import Qrels
 from harness.errors import HarnessError
-from harness.scoring import lookup
+from harness.io.kernels import VARIABLE
 from harness.scoring.scorer import Scorer, score_run
 
 
@@ -186,27 +186,17 @@ def _last_key(topics: Sequence[str], topic: Index, doc: Ids) -> Words:
     return np.full(len(topic), 2**64 - 1, dtype=np.uint64)
 
 
-def _same_slot(self: object, key: Words) -> Index:
-    return np.zeros(len(key), dtype=np.int64)
-
-
-def _last_slots(self: lookup.JudgmentTable, key: Words) -> Index:
-    """Slots at the end of the table, so that probing runs over its edge."""
-    return ((1 << self._bits) - 1 - (key & np.uint64(1))).astype(np.int64)
-
-
 @pytest.mark.parametrize(
     ("where", "name", "collide"),
     [
         (columns, "hashes", _same_hash),
-        (lookup.JudgmentTable, "_place", _same_slot),
-        (lookup.JudgmentTable, "_place", _last_slots),
         (trec, "pair_hashes", _one_key),
         (trec, "pair_hashes", _last_key),
     ],
 )
+@pytest.mark.parametrize("kernels", ["on", "off"])
 def test_colliding_hashes_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, where: object, name: str, collide: object
+    monkeypatch: pytest.MonkeyPatch, kernels: str, where: object, name: str, collide: object
 ) -> None:
     rng = random.Random(7)
     topics = ("1", "2", "a-topic-of-more-than-one-word")
@@ -215,6 +205,7 @@ def test_colliding_hashes_change_nothing(
     rankings = {topic: [(doc, rng.random()) for doc in rng.sample(pool, 60)] for topic in topics}
     wanted = score_run(run_of(rankings), Qrels.from_dict("e", judged), PLAIN)
     monkeypatch.setattr(where, name, collide)
+    monkeypatch.setenv(VARIABLE, kernels)
     found = score_run(run_of(rankings), Qrels.from_dict("e", judged), PLAIN)
     np.testing.assert_array_equal(found.values, wanted.values)
     assert found.counts == wanted.counts

@@ -173,9 +173,9 @@ def test_the_leaderboard_of_a_server_is_read_without_a_token(capsys: pytest.Capt
     from harness.cli.leaderboard import leaderboard
 
     runs = [str(path) for path in sorted((data_root() / "runs/mini/mini-task1").glob("*.run"))]
-    leaderboard(runs, "mini-task1", resamples=10, as_json=True)
+    leaderboard(places=runs, collection="mini-task1", resamples=10, as_json=True)
     (document,) = json.loads(capsys.readouterr().out)
-    leaderboard(runs, "mini-task1", resamples=10)
+    leaderboard(places=runs, collection="mini-task1", resamples=10)
     printed = capsys.readouterr().out
     with answering((200, document), (200, document), (404, {"errors": ["the leaderboard is not built yet"]})) as (
         server, seen,
@@ -187,7 +187,7 @@ def test_the_leaderboard_of_a_server_is_read_without_a_token(capsys: pytest.Capt
         assert [path for path, *_ in seen] == ["/lab/api/v1/leaderboard"] * 2
         assert all("authorization" not in headers for _, headers, _ in seen)
         with pytest.raises(HarnessError, match="is not built yet"):
-            leaderboard([server])
+            leaderboard(places=[server])
         refused: tuple[tuple[dict[str, Any], str], ...] = (
             ({"main": "AP"}, f"--main: the lab of {server} says this for its runs; leave it out"),
             ({"final": True}, f"--final: the lab of {server} says this"),

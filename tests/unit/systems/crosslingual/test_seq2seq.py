@@ -234,6 +234,25 @@ def test_a_tokenizer_of_sentencepiece(tmp_path: Path, generated: list[tuple[dict
     assert not any(code in out for code in translator.languages.values())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_the_search_may_be_the_models_own(
+    kind: str, tmp_path: Path, generated: list[tuple[dict[str, Any], Any]]
+) -> None:
+    folder = tiny.save(tmp_path / kind, kind, generation={"num_beams": 3, "max_length": 12})
+    given = {"model": str(folder), "device": "cpu", "beams": None, "length": None, "overlong": "cut"}
+    typed(KINDS[kind], given, "key 'translator'").translate(TEXTS[:2], "hrv", "eng")
+    typed(KINDS[kind], {**given, "beams": 2, "length": 9}, "key 'translator'").translate(TEXTS[:2], "hrv", "eng")
+    assert [(call["num_beams"], call["max_length"]) for call, _ in generated] == [(3, 12), (2, 9)]
+    tiny.save(tmp_path / "new", kind, generation={"num_beams": 3, "max_new_tokens": 7})
+    typed(KINDS[kind], {**given, "model": str(tmp_path / "new")}, "key 'translator'").translate(["w1"], "hrv", "eng")
+    assert generated[-1][0]["max_length"] == 8
+    tiny.save(tmp_path / "none", kind, generation={"max_length": None, "max_new_tokens": None})
+    translator = typed(KINDS[kind], {**given, "model": str(tmp_path / "none")}, "key 'translator'")
+    with pytest.raises(HarnessError, match=r"generation_config.json has no max_length; set the key 'length'$"):
+        translator.translate(["w1"], "hrv", "eng")
+
+
 @pytest.mark.parametrize("clean_up", [None, True, False])
 def test_blanks_before_punctuation(
     make: Callable[..., Seq2Seq], clean_up: bool | None, monkeypatch: pytest.MonkeyPatch

@@ -76,6 +76,14 @@ def scores(found: Run, topic: str, documents: Sequence[Mapping[str, str]]) -> np
 # ---- runs -------------------------------------------------------------------------------------------------------
 
 
+def test_scores_are_cosines(tmp_path: Path, folder: Path) -> None:
+    documents = rows()
+    found = run(corpus_of(tmp_path, documents), tmp_path, folder)
+    expected = by_hand(folder, documents, ["body"])
+    for at, topic in enumerate(TOPICS):
+        np.testing.assert_allclose(scores(found, topic.id, documents), expected[at], atol=1e-5)
+
+
 def test_compubert_reads_the_folder_that_a_person_brings(tmp_path: Path) -> None:
     """Bodies alone, compared by the cosine, although the model does not normalise its vectors."""
     from sentence_transformers import SentenceTransformer

@@ -130,6 +130,12 @@ def test_an_index_that_finds_all_is_exact(corpus: Vectors, strategy: str) -> Non
         assert len(set(a.rows.tolist()) & set(b.rows.tolist())) == 20
 
 
+def test_colbert(corpus: Vectors) -> None:
+    asked = queries([3, 8] * 40)  # more than one pass
+    for query, hits in zip(asked, search_vectors(asked, corpus, "colbert", k=10), strict=True):
+        agree(hits, reference(query.values, corpus), corpus, 10)
+
+
 def test_colbert_approximate_scores_only_owners(corpus: Vectors) -> None:
     class Few(Everything):
         def vectors(self, queries: maxsim.Floats32, k: int, ef: int) -> Rows:

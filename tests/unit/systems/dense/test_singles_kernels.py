@@ -79,10 +79,12 @@ def test_search(seed: int, count: int, dimensions: int, kind: str, queries: int,
 def test_exact_scores(seed: int, count: int, dimensions: int, kind: str, combine: str) -> None:
     generator = np.random.default_rng(seed)
     parts = DocumentParts((vectors(generator, count, dimensions, kind),), (float(generator.choice([1, 0.3])),), combine)
-    (query,) = asked(generator, 1, dimensions)
-    rows = generator.integers(count, size=int(generator.integers(0, 50)))
-    compiled, plain = both(lambda: parts.exact(query, rows).tobytes())
+    wanted = asked(generator, 3, dimensions)
+    rows, query = generator.integers((count, 3), size=(int(generator.integers(0, 50)), 2)).T
+    compiled, plain = both(lambda: parts.exact(wanted, query, rows).tobytes())
     assert compiled == plain
+    alone = [parts.exact(wanted[[n]], np.zeros(1, np.int64), row[None]) for n, row in zip(query, rows, strict=True)]
+    assert b"".join(score.tobytes() for score in alone) == plain, "a score does not depend on the others"
 
 
 @settings(deadline=None, max_examples=examples(80))
@@ -93,7 +95,7 @@ def test_a_scan_keeps_what_reaches_the_floor(seed: int, count: int, dimensions: 
     held, wanted = vectors(generator, count, dimensions, kind), asked(generator, queries, dimensions)
     parts = DocumentParts((held,), (1.0,), "sum")
     rows, wrong = parts.some(), parts.wrong(wanted)
-    exact = np.array([parts.exact(query, rows) for query in wanted])
+    exact = np.array([parts.exact(wanted, np.full(rows.size, n), rows) for n in range(len(wanted))])
     floor = np.array([generator.choice([-np.inf, np.median(row) if row.size else 0]) for row in exact], np.float32)
     query, found, scores = Scan(parts, wanted, max(1, rows.size))(rows, floor)
     at = np.searchsorted(rows, found)
@@ -120,7 +122,9 @@ def test_rows_outside_the_array_are_refused() -> None:
     parts = DocumentParts((held,), (1.0,), "sum")
     query = np.ones((1, 4), np.float32)
     with pytest.raises(ValueError, match="outside"):
-        parts.exact(query[0], np.array([0, 1]))
+        parts.exact(query, np.zeros(2, np.int64), np.array([0, 1]))
+    with pytest.raises(ValueError, match="outside"):
+        parts.exact(query, np.ones(1, np.int64), np.array([0]))
     able = kernel("harness_dense_able")
     if able is not None and able():
         with pytest.raises(ValueError, match="outside"):

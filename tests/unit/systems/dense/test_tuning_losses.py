@@ -1,11 +1,13 @@
-"""Losses of fine-tuning: values by hand."""
+"""Losses of fine-tuning: values by hand, and those of sentence-transformers."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
+from tuning_tools import sentence_transformer
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra sentences)")
 
@@ -56,3 +58,21 @@ def test_same_questions_duplicates_and_known_answers_are_excluded() -> None:
     out = losses.excluded(query, document, frozenset({(4, 13), (0, 10), (3, 13)}))
     expected = {(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (4, 3)}
     assert {(int(i), int(j)) for i, j in np.argwhere(out)} == expected
+
+
+@pytest.mark.slow
+def test_losses_are_those_of_sentence_transformers(tmp_path: Path) -> None:
+    st = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+    model = st.SentenceTransformer(str(sentence_transformer(tmp_path / "model", dropout=0.0)), device="cpu")
+    queries, documents = ["integral of x", "the group ism", "primeal"], ["integralic", "groupoid y", "prime number"]
+    theirs = MultipleNegativesRankingLoss(model)
+    features = [model.preprocess(side) for side in (queries, documents)]
+    expected = theirs(features, torch.zeros(3)).item()
+    vectors = [torch.tensor(model.encode(side)) for side in (queries, documents)]
+    none = torch.zeros(3, 3, dtype=torch.bool)
+    assert losses.multiple_negatives_ranking(vectors[0], vectors[1], none).item() == pytest.approx(expected, abs=1e-5)
+    logits, labels = torch.randn(7), torch.rand(7)
+    expected = torch.nn.BCEWithLogitsLoss()(logits, labels).item()  # what its BinaryCrossEntropyLoss takes
+    assert losses.binary_cross_entropy(logits, labels).item() == pytest.approx(expected)

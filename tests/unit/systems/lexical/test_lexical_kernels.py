@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -148,6 +149,35 @@ def test_bounds_are_the_largest_weights(variant: str, tmp_path: Path) -> None:
     index = Postings.load(tmp_path / "p", counts)
     lists = [index.weight[a:z].tolist() for a, z in pairwise(index.start)]
     assert index.most.tolist() == [max(each) for each in lists]
+
+
+@pytest.mark.parametrize("words", [1, 5, 400])
+def test_counts_of_words(words: int) -> None:
+    rng = np.random.default_rng(words)
+    start = np.concatenate(([0], np.cumsum(rng.integers(0, 9, 50))))
+    token = rng.integers(0, words, start[-1]).astype(np.int32)
+    fast, plain = both(lambda: [(each.tolist(), each.dtype) for each in postings._counted(start, token, words)])
+    assert fast == plain
+    counted = Counter((word, doc) for doc in range(50) for word in token[start[doc] : start[doc + 1]].tolist())
+    (df, _), (docs, _), (tfs, _) = fast
+    assert list(zip(np.repeat(np.arange(words), df).tolist(), docs, tfs, strict=True)) == [
+        (word, doc, count) for (word, doc), count in sorted(counted.items())
+    ]
+
+
+@pytest.mark.parametrize("token", [-1, 3])
+def test_numbers_that_are_no_words_are_left_to_numpy(token: int) -> None:
+    """Of a damaged file: the kernel would write beyond its arrays."""
+    damaged = np.array([0, token], np.int32)
+
+    def outcome() -> object:
+        try:
+            return len(postings._counted(np.array([0, 2]), damaged, 3)[0])
+        except ValueError:
+            return "refused"
+
+    fast, plain = both(outcome)
+    assert fast == plain != 3
 
 
 # ---- tokens -----------------------------------------------------------------------------------------------------

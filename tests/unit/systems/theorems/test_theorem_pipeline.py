@@ -20,7 +20,8 @@ from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.collections.readers import lean
 from harness.data.run_writers import run_text
-from harness.data.topics import Topic
+from harness.data.topics import Topic, Topics
+from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.task import task
 from harness.sources.checkout import Checkout
@@ -186,6 +187,46 @@ def test_queries_are_augmented_without_proofs(server: Server, tmp_path: Path) ->
 
 
 # ---- the system -----------------------------------------------------------------------------------------------------
+
+
+class Seen:
+    """A system that keeps what it is asked."""
+
+    texts: dict[str, str]
+    topics: Topics
+
+    def __call__(self, request: Request) -> Run:
+        Seen.texts = {document.id: f"{document.title}{document.body}" for document in request.corpus_for("seen")}
+        Seen.topics = request.topics
+        return load_system("bm25")(request)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("view", "document", "query"),
+    [
+        ("formal", "theorem Nat.exists_prime_above (n : ℕ) : ∃ p : ℕ, n < p ∧ p.Prime", "theorem q : {}"),
+        ("informal", "Nat exists prime above: A statement of nat exists prime above.", "Query: It holds that {}"),
+        (
+            "formal+informal",
+            "theorem Nat.exists_prime_above (n : ℕ) : ∃ p : ℕ, n < p ∧ p.Prime \n "
+            "Nat exists prime above:A statement of nat exists prime above.",
+            "theorem q : {} \n Query:It holds that {}",
+        ),
+    ],
+)
+def test_documents_and_queries_have_one_form(
+    endpoint: str, server: Server, kept: Path, tmp_path: Path, view: str, document: str, query: str
+) -> None:
+    seen = {"_target_": f"{__name__}.Seen"}
+    asked = load_collection("mini-theorems").topics()
+    produced(pipeline(endpoint, kept, view=view, system=seen), tmp_path)
+    assert Seen.texts["Nat.exists_prime_above"] == document
+    first = next(iter(asked))
+    assert next(iter(Seen.topics)).title == query.format(first.title, first.title)
+    produced(pipeline(endpoint, kept, view=view, augment=False, system=seen), tmp_path)
+    assert [topic.title for topic in Seen.topics] == [topic.title for topic in asked]
+    assert server.bodies == []
 
 
 def test_kinds_that_no_declaration_is_of_are_one_line(endpoint: str, kept: Path, tmp_path: Path) -> None:
