@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -236,29 +234,6 @@ def test_the_checkout_of_the_configuration(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("HARNESS_MATHLIB", str(copied))
     assert corpus.state() == "here"
     assert sum(1 for _ in corpus) == 46
-
-
-def test_the_comparison_of_the_documentation(
-    conf: Callable[[str, str, str], Path],
-    capsys: pytest.CaptureFixture[str],
-    copied: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (copied / "Mini").rename(copied / "Mathlib")
-    monkeypatch.setenv("HARNESS_MATHLIB", str(copied))
-    rows = [("with_braces", "lemma"), ("Product.Alike.map_mul", "theorem"), ("elsewhere", "def")]
-    lines = (json.dumps({"name": name, "kind": kind, "module": "Mathlib.A", "doc": ""}) for name, kind in rows)
-    (tmp_path / "decls.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    about = f"name: decls\ntitle: x\nlicence: x\nfile: {{file: {tmp_path / 'decls.jsonl'}}}\nfields: {{name: id}}\n"
-    conf("corpus", "decls", f"{about}keep: [kind, module]\n")
-    text = (Path(__file__).parents[3] / "docs" / "lean.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    exec(block.replace("mathlib-decls", "decls"), {})  # noqa: S102  (the documentation is ours)
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "here 46 of them comparable 27 there 3 in both 2"
-    assert said[2] == "only there [('def', 1)]"
-    assert said[-1] == "elsewhere Mathlib.A"
 
 
 def test_faults_of_the_configuration() -> None:

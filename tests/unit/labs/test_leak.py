@@ -145,7 +145,7 @@ def test_a_refund_takes_back_no_answer(conf: Conf, tmp_path: Path, capsys: pytes
     act(lab, Refunded, "A", "a")
     got = submit_run(lab, Offer(run_file(tmp_path / "r", 2), "A", "b"))
     assert (got.made, receipt(lab, got).remark.partition("Budget")[2]) == (1, " spent: 2 of 1 submissions.")
-    leaderboard_([str(lab.folder)])
+    leaderboard_(places=[str(lab.folder)])
     said = " ".join(capsys.readouterr().out.split())
     assert "Budget spent: at most 2 of 1 submissions by one team, 2 by all." in said
 
@@ -182,12 +182,12 @@ def test_a_lab_without_feedback(mini: Lab, tmp_path: Path, capsys: pytest.Captur
         assert said.remark == "The judgments are private: no score is shown before the end."
         assert set(got.submission.means) == set(lab.measures) and all(map(math.isnan, got.submission.means.values()))
     assert lab_faults(lab) == []
-    leaderboard_([str(lab.folder)], as_json=True)
+    leaderboard_(places=[str(lab.folder)], as_json=True)
     (board,) = json.loads(capsys.readouterr().out)
     assert (board["ranked"], [each["name"] for each in board["others"]]) == ([], ["A / shuffle", "B / overlap"])
     assert {mean["value"] for each in board["others"] for mean in each["means"]} == {None}
     reveal(lab)
-    leaderboard_([str(lab.folder)], as_json=True, final=True)
+    leaderboard_(places=[str(lab.folder)], as_json=True, final=True)
     (board,) = json.loads(capsys.readouterr().out)
     exact = {f"{each.team} / {each.label}": scores_of(lab, each) for each in submissions(lab)}
     assert [each["name"] for each in board["ranked"]] == ["B / overlap", "A / shuffle"]
@@ -216,12 +216,12 @@ def test_a_lab_of_before_there_was_noise(
     assert (got.standing, set(got.submission.means)) == (None, set(old.measures))
     assert all(map(math.isnan, got.submission.means.values()))
     assert lab_faults(old) == []
-    leaderboard_([str(old.folder)], as_json=True)
+    leaderboard_(places=[str(old.folder)], as_json=True)
     first, second = json.loads(capsys.readouterr().out)[0]["ranked"]
     assert {mean["measure"]: mean["value"] for mean in first["means"]} == before
     assert {mean["value"] for mean in second["means"]} == {None}
     assert reveal(old) == ""
-    leaderboard_([str(old.folder)], as_json=True, final=True)
+    leaderboard_(places=[str(old.folder)], as_json=True, final=True)
     assert len(json.loads(capsys.readouterr().out)[0]["ranked"]) == 2
 
 
