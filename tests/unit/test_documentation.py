@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -393,6 +395,15 @@ def test_the_list_of_pages_names_them_by_their_titles() -> None:
         assert (ROOT / "docs" / target).read_text(encoding="utf-8").startswith(f"# {name}\n"), target
 
 
+TITLES = {
+    "crossmath": "CrossMath",
+    "mathamr-plus": "MathAMR+",
+    "mathlib4": "A Semantic Search Engine for Mathlib4",
+    "mirmu-msm": "MIRMU and MSM at ARQMath 2022",
+    "saber-math": "SABER-Math",
+}
+
+
 def test_links_of_the_site() -> None:
     pages = {"docs/a.md": "a.md", "README.md": "index.md"}
     text = "`x` [b](a.md#c) and `[d](e)`, [`f`](../README.md)\n- item\n\n```\n[g](h)\n```\n"
@@ -411,5 +422,16 @@ def test_what_pages_say_of_a_report_at_small_scale_is_what_it_says(paper: str) -
     (values,) = re.findall(r"(\d+) of \d+ printed numbers have such a value", text)
     (factor,) = re.findall(r"measured over the geometric mean: ([\d.]+)\.\n", text)
     assert f"[{values}](reports/small-scale/{paper}/report.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    counted = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
+    assert f"../reports/small-scale/{paper}/report.md) | {values} |" in counted
     page = (ROOT / "docs/cost.md").read_text(encoding="utf-8")
     assert re.search(rf"small-scale/{paper}/report.md#what-it-took\) \| {re.escape(factor)} \|", page)
+
+
+def test_the_verdicts_that_the_page_on_reproduction_counts_are_those_of_the_tables() -> None:
+    page = (ROOT / "docs/reproduction.md").read_text(encoding="utf-8")
+    for paper, recorded in json.loads((ROOT / "docs/papers.json").read_text(encoding="utf-8")).items():
+        verdicts = Counter(cell[8] for _, cells in recorded["tables"] for cell in cells)
+        (row,) = re.findall(rf"^\| {re.escape(TITLES[paper])} \| {verdicts.total()}\b.*", page, re.MULTILINE)
+        said = {kind: f"{count} {'need a resource' if kind == 'needs' else kind}" for kind, count in verdicts.items()}
+        assert all(f"{part} " in f"{row} ".replace(",", " ") for part in said.values()), (paper, row)
