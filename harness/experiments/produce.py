@@ -15,7 +15,7 @@ from harness.data.trec import Qrels, Run, parse_run
 from harness.errors import HarnessError, counted_text, several
 from harness.experiments import fingerprint
 from harness.experiments.fingerprint import Plan
-from harness.experiments.task import Task, judged_pool, present, training_judgments
+from harness.experiments.task import Task, corpus_ids, judged_pool, present, training_judgments
 from harness.io.arguments import checked_arguments
 from harness.io.files import check_writable, sha256, write_all
 from harness.io.names import NAME_RULE, file_name, is_tag
@@ -165,6 +165,7 @@ def make(
     if not work.named and (replaced := _replaced(work, path)):
         _check_same_system(work, path)
         say(replaced)
+    _check_known(run, built, task, say)
     # The run is parsed before anything is written, so that an invalid run never replaces a valid one.
     content = guarded(f"system {built.name}", lambda: run_text(replace(run, name=name), format=layout))
     read_back = parse_run(content.encode(), str(path), format=layout)
@@ -181,6 +182,20 @@ def make(
     write_all({path: content, sidecar.sidecar_path(path): side})
     # Not read from the file, which another process may have replaced meanwhile.
     return Produced(read_back, path, key, reused=False, basis=work.basis)
+
+
+def _check_known(run: Run, built: BuiltSystem, task: Task, say: Say) -> None:
+    """Raises HarnessError for topics of another task; tells how many documents the corpus lacks."""
+    if others := set(run.topics) - task.topics.ids():
+        raise HarnessError(
+            f"system {built.name}: topic {min(others)!r} of its run is not among the collection's topics"
+        )
+    if task.corpus is None or fingerprint.is_ours(built):
+        return
+    docs = {doc.decode() for doc in run.doc.tolist()}
+    if unknown := docs - set(corpus_ids(task.corpus)):
+        lacking = f"{len(unknown):,} of the {len(docs):,} documents of its run, such as {min(unknown)!r}"
+        say(f"warning: system {built.name}: corpus {task.corpus.name} lacks {lacking}")
 
 
 def planned(

@@ -60,7 +60,8 @@ def test_a_run_is_written_and_read_back(tmp_path: Path, mini: Collection) -> Non
     assert made.run.name == "recorder"
     assert len(made.run) == len(mini.topics())
     assert system.given == [Request(mini.topics(), bed.corpus, tmp_path / "workspace" / "recorder")]
-    assert said == ["running recorder on mini-task1"]
+    lacking = "corpus mini-answers lacks 1 of the 1 documents of its run, such as 'd1'"
+    assert said == ["running recorder on mini-task1", f"warning: system recorder: {lacking}"]
     assert {path.name for path in made.path.parent.iterdir()} == {"recorder.run", "recorder.ir-metadata.yml"}
 
 
@@ -268,6 +269,12 @@ def test_other_runs_that_are_replaced(tmp_path: Path, mini: Collection) -> None:
         "made with _target_=harness.systems.baselines.Overlap",
         "made with corpus=mini-answers, rerank=false",
     ]
+
+
+def test_a_run_with_a_topic_of_another_task_is_not_kept(tmp_path: Path, mini: Collection) -> None:
+    fault = message(lambda: make(lambda _: Run.from_dict("x", {"Q.9": {"d1": 1.0}}), task(mini), runs=tmp_path))
+    assert fault == "system <lambda>: topic 'Q.9' of its run is not among the collection's topics"
+    assert not list(tmp_path.rglob("*.run"))
 
 
 @pytest.mark.slow
