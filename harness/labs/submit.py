@@ -208,6 +208,8 @@ def submit_run(lab: Lab, offer: Offer, *, bench: Task | None = None, now: dateti
             submissions = from_events(journal.events, lab.folder)
             break
     submission = next(each for each in submissions if (each.name, each.version) == (details.name, version))
+    if version > 1:
+        notes.append(f"replaces version {version - 1} of {details.label}; --label NAME submits a run of its own")
     said = protection(lab, width_of(lab, scores.select(public))) if lab.private else ""
     return _receipt(lab, submission, scores, bench, submissions, notes, said)
 
