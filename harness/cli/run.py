@@ -24,6 +24,7 @@ from harness.experiments.fingerprint import Plan
 from harness.experiments.produce import Produced, make
 from harness.experiments.sweep import (
     ScoredPart,
+    adaptive_sampler,
     best_of,
     failure_lines,
     is_minimized,
@@ -252,7 +253,7 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
         files = {name: checksum for point in done for name, checksum in point.files.items()}
         lowest = is_minimized(folder)
         made = provenance(files)
-        page = sweep_report(points, "Sweep", made, tuned, lowest, searched_values(folder))
+        page = sweep_report(points, "Sweep", made, tuned, lowest, searched_values(folder), adaptive_sampler(folder))
         print_line(page.headline)
         print_line(f"report: {first_page(page.write(folder / 'report', formats, log_line))}")
         if tuned:
