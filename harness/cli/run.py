@@ -79,19 +79,29 @@ def check_run_settings(settings: RunSettings, sweeping: bool) -> None:
         if not getattr(settings, group):
             known = suggestion("", config.names(group))
             raise HarnessError(f"run: key {group!r} is missing; name one with {group}=NAME ({known})")
-    for word, does in (("only", "restricts"), ("scale", "is that of"), ("dry", "is for")):
+    words = {"only": "key 'only' restricts", "scale": "key 'scale' is that of", "dry": "--dry-run (dry=true) is for"}
+    for word, does in words.items():
         if getattr(settings, word) not in (None, False) and not settings.experiment:
-            raise HarnessError(f"run: key {word!r} {does} an experiment; name one with experiment=NAME")
+            raise HarnessError(f"run: {does} an experiment; name one with experiment=NAME")
     if settings.tune and not sweeping:
         raise HarnessError("run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME")
     if settings.tune:
-        reported = topic_marks(name_of(settings.collection), settings.edition)
-        for name in settings.tune:
-            if same := shared(reported, topic_marks(name)):
-                raise HarnessError(
-                    f"run: key 'tune': {name} judges {in_words(same)}, which is to be reported "
-                    f"({counted_text(len(same), 'such topic')}); tune on other topics"
-                )
+        check_tune(name_of(settings.collection), settings.edition, settings.tune)
+
+
+def check_tune(collection: str, edition: str | None, tune: Sequence[str]) -> None:
+    """Raises HarnessError if a collection of `tune` is unknown, or judges topics that are reported."""
+    reported = topic_marks(collection, edition)
+    for name in tune:
+        try:
+            chosen = topic_marks(name)
+        except HarnessError as error:
+            raise HarnessError(f"run: key 'tune': {error}") from None
+        if same := shared(reported, chosen):
+            raise HarnessError(
+                f"run: key 'tune': {name} judges {in_words(same)}, which is to be reported "
+                f"({counted_text(len(same), 'such topic')}); tune on other topics"
+            )
 
 
 def check_needs(settings: RunSettings) -> None:

@@ -115,7 +115,8 @@ def sweep_report(
     # The values belong to the tuning collections; the title names the reported one.
     scored = f" of {systems}" if tuned_on and systems else "" if tuned_on else subject
     scored += f", {len(failed)} more failed" if failed else ""
-    headline = f"{counted_text(len(done), 'configuration')}{scored}: "
+    repeated = f" in {len(searched_values)} points" if len(searched_values) > len(points) else ""
+    headline = f"{counted_text(len(done), 'configuration')}{scored}{repeated}: "
     if comparable:
         first = value_of(ranked[0], first_label(ranked[0]))
         headline += f"{'' if unranked else f'{chosen} '}{first_label(ranked[0])} "

@@ -43,6 +43,10 @@ def test_a_sweep_names_its_system_and_collection() -> None:
         report.headline
         == "2 configurations of bm25 on mini-task1: best nDCG 0.7000 with k=2, chosen on the same topics"
     )
+    repeated = sweep_report(
+        [point(0.5, k="1"), point(0.7, k="2")], "S", provenance({}), searched_values=[0.5, 0.7, 0.5]
+    )
+    assert repeated.headline.startswith("2 configurations of bm25 on mini-task1 in 3 points: best ")
     both = report_of(point(0.5), point(0.7, system="tfidf"), point(0.6, collection="other"))
     assert both.title == "Sweep of bm25, tfidf on mini-task1, other"
     many = report_of(*(point(0.5, system=f"s{n}") for n in range(4)))
