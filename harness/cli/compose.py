@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _FLAGS = {"--dry-run": "dry=true", "--json": "json=true"}
 _MULTIRUN = {"-m", "--multirun"}
 _MOVING = re.compile(r"hydra[./]output|hydra\.(sweep|run)(\..*)?|hydra\.job\.chdir")
+_OF_SEARCH = re.compile(  # how Hydra refuses a setting of a search where its own sweeper is used
+    r"Key '(.*?)' not in 'BasicSweeperConf'|BasicSweeper\b.* keyword argument '(.*?)'|'hydra/sweeper/(\w+)'\. No match"
+)
 _PASSING = ("hydra/launcher", "hydra.launcher", "hydra/callbacks", "hydra.callbacks")
 
 
@@ -87,6 +90,11 @@ def run_with_hydra(command: str, arguments: Sequence[str]) -> None:
         if multirun:
             from harness.experiments.sweep_progress import planned_points, show_points
 
+            if command == "run":
+                try:
+                    _check_all_points(arguments)
+                except HarnessError as error:
+                    raise _JobStoppedError(error) from None
             total, lowest = planned_points(sweep, arguments)
             with (
                 show_points(_sweep_folder(arguments, kept), total, lowest=lowest) if command == "run" else nullcontext()
@@ -192,6 +200,11 @@ def _in_one_line(command: str) -> Iterator[None]:
             said += f"; expected KEY=VALUE, such as {GROUPS[command][0]}=NAME"
         if said.endswith("requires --multirun"):
             said += "; add -m"
+        if "INTERVAL_SWEEP" in said:
+            said = "interval() needs hydra/sweeper=optuna; without it, list values, such as system.b=0.2,0.4"
+        if key := _OF_SEARCH.search(said):
+            name = next(filter(None, key.groups()))
+            said = f"hydra.sweeper.{name}: the default sweeper has no such key; a search needs hydra/sweeper=optuna"
         if said.startswith("Ambiguous value"):
             said += "; for a sweep over values add -m, put a list in [], quote a text that contains a comma"
         raise HarnessError(f"{command}: {said}") from error
@@ -220,6 +233,19 @@ def _check_sweep(command: str, arguments: Sequence[str], sweep: Mapping[str, Any
         if _MOVING.fullmatch(key):
             said = "folders are set by output=FOLDER (reports and sweeps) and runs=FOLDER; leave it out"
             raise HarnessError(f"{command}: {key}: {said}")
+
+
+def _check_all_points(arguments: Sequence[str]) -> None:
+    """Raises HarnessError, before the first point of a sweep, for what would stop all of them."""
+    from harness.cli.run import check_tune
+
+    given = _given(arguments)
+    if given.get("dry") is True:
+        said = "'harness show NAME' lists what sweep=NAME varies"
+        raise HarnessError(f"run: --dry-run (dry=true) is for an experiment, and this is a sweep; {said}")
+    collection, edition, tune = (given.get(key) for key in ("collection", "edition", "tune"))
+    if isinstance(collection, str) and isinstance(edition, str | None) and isinstance(tune, list):
+        check_tune(collection, edition, [str(name) for name in tune])
 
 
 def _words_of_sweep(command: str, overrides: Sequence[str], sweep: Mapping[str, Any]) -> tuple[list[str], list[str]]:

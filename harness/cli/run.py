@@ -24,6 +24,7 @@ from harness.experiments.fingerprint import Plan
 from harness.experiments.produce import Produced, make
 from harness.experiments.sweep import (
     ScoredPart,
+    adaptive_sampler,
     best_of,
     failure_lines,
     is_minimized,
@@ -78,19 +79,29 @@ def check_run_settings(settings: RunSettings, sweeping: bool) -> None:
         if not getattr(settings, group):
             known = suggestion("", config.names(group))
             raise HarnessError(f"run: key {group!r} is missing; name one with {group}=NAME ({known})")
-    for word, does in (("only", "restricts"), ("scale", "is that of"), ("dry", "is for")):
+    words = {"only": "key 'only' restricts", "scale": "key 'scale' is that of", "dry": "--dry-run (dry=true) is for"}
+    for word, does in words.items():
         if getattr(settings, word) not in (None, False) and not settings.experiment:
-            raise HarnessError(f"run: key {word!r} {does} an experiment; name one with experiment=NAME")
+            raise HarnessError(f"run: {does} an experiment; name one with experiment=NAME")
     if settings.tune and not sweeping:
         raise HarnessError("run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME")
     if settings.tune:
-        reported = topic_marks(name_of(settings.collection), settings.edition)
-        for name in settings.tune:
-            if same := shared(reported, topic_marks(name)):
-                raise HarnessError(
-                    f"run: key 'tune': {name} judges {in_words(same)}, which is to be reported "
-                    f"({counted_text(len(same), 'such topic')}); tune on other topics"
-                )
+        check_tune(name_of(settings.collection), settings.edition, settings.tune)
+
+
+def check_tune(collection: str, edition: str | None, tune: Sequence[str]) -> None:
+    """Raises HarnessError if a collection of `tune` is unknown, or judges topics that are reported."""
+    reported = topic_marks(collection, edition)
+    for name in tune:
+        try:
+            chosen = topic_marks(name)
+        except HarnessError as error:
+            raise HarnessError(f"run: key 'tune': {error}") from None
+        if same := shared(reported, chosen):
+            raise HarnessError(
+                f"run: key 'tune': {name} judges {in_words(same)}, which is to be reported "
+                f"({counted_text(len(same), 'such topic')}); tune on other topics"
+            )
 
 
 def check_needs(settings: RunSettings) -> None:
@@ -252,7 +263,7 @@ def summarise(folder: Path, formats: Sequence[str]) -> None:
         files = {name: checksum for point in done for name, checksum in point.files.items()}
         lowest = is_minimized(folder)
         made = provenance(files)
-        page = sweep_report(points, "Sweep", made, tuned, lowest, searched_values(folder))
+        page = sweep_report(points, "Sweep", made, tuned, lowest, searched_values(folder), adaptive_sampler(folder))
         print_line(page.headline)
         print_line(f"report: {first_page(page.write(folder / 'report', formats, log_line))}")
         if tuned:

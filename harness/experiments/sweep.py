@@ -23,6 +23,7 @@ from harness.store.artefacts import key
 from harness.systems.resources import RESOURCES
 
 RESULTS = "optimization_results.yaml"  # of a search, in the folder of its points
+_BLIND = ("RandomSampler", "GridSampler", "QMCSampler", "BruteForceSampler")  # look at no values of earlier points
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,16 @@ def _search(folder: Path) -> dict[str, Any]:
 def is_minimized(folder: Path) -> bool:
     """Returns whether the points of a sweep are those of a search for the lowest value."""
     return _search(folder).get("direction") == "minimize"
+
+
+def adaptive_sampler(folder: Path) -> str:
+    """Returns the sampler that proposes points of a search by the values of earlier ones; empty if none does.
+
+    A search whose results name no sampler counts as such, with an unknown sampler.
+    """
+    search = _search(folder)
+    name = str(search.get("sampler", "an unknown sampler"))
+    return "" if not search or name in _BLIND else name
 
 
 def searched_values(folder: Path) -> list[float | None]:

@@ -69,6 +69,7 @@ class _Shown:
 
     def __init__(self, total: int | None, lowest: bool) -> None:
         self.total, self.choose = total, min if lowest else max
+        self.word = "lowest" if lowest else "best"
         self.count, self.begin = 0, clock()
         self.best: dict[str, float] = {}
 
@@ -88,7 +89,7 @@ class _Shown:
             where = str(point["scored_on"])
             self.best[where] = self.choose(value, self.best.get(where, value))
             # Means on different topics or judgments are not compared.
-            best = f" (best {self.best[where]:.3f})" if len(self.best) == 1 else ""
+            best = f" ({self.word} {self.best[where]:.3f})" if len(self.best) == 1 else ""
             said = f"{point['label']} {value:.3f}{best}"
         left = (self.total or self.count) - self.count
         time = f", {in_time((clock() - self.begin) / self.count * left)} left" if left > 0 else ""

@@ -77,6 +77,7 @@ _SYMBOLS = {
     "worse": r"\blacktriangledown",
     "nominally-better": r"\vartriangle",
     "nominally-worse": r"\triangledown",
+    "lowest": r"\downarrow",
     "chosen": r"\ddagger",
     "exact": r"\checkmark",
     "close": r"\approx",

@@ -35,6 +35,7 @@ MARKS: Mapping[str, Mark] = MappingProxyType(
         "worse": Mark("▼", "worse, significant after correction"),
         "nominally-better": Mark("△", "better, significant only without correction"),
         "nominally-worse": Mark("▽", "worse, significant only without correction"),
+        "lowest": Mark("↓", "lowest, which was searched for"),
         "chosen": Mark("‡", "chosen on the evaluation set"),
         "exact": Mark("✓", "equals the published value in all printed digits"),
         "close": Mark("≈", "close to the published value"),

@@ -12,16 +12,17 @@ _TOP, _BOTTOM, _SIDE = 40.0, 300.0, 70.0
 
 
 def parallel_coordinates(
-    axes: Sequence[str], points: Sequence[tuple[Sequence[str], float]], label: str, title: str
+    axes: Sequence[str], points: Sequence[tuple[Sequence[str], float]], label: str, title: str, word: str = "best"
 ) -> str:
     """Draws a line for each point through its value on each axis; the last axis has the result, `label`.
 
     Axes whose values are all numbers are linear; values of others are at equal distances, in order of occurrence. The
-    best quarter of the points is in colour, the first point, which is the best, in another one with a diamond.
+    first point, which is the best, is orange with a diamond, the rest of the best quarter blue, the others grey.
 
     Parameters
     ----------
     points : values on the axes, and the result; in order, the best first.
+    word : what the first point is called.
 
     Raises
     ------
@@ -55,7 +56,7 @@ def parallel_coordinates(
         lines += element("path", hint, d=f"M{'L'.join(at)}", class_=class_, fill="none")
     lines += diamond(xs[-1], heights[-1][0], 6.0, "f1")
     best = ", ".join(f"{axis}={value}" for axis, value in zip(axes, points[0][0], strict=True))
-    said = f"{len(points)} points; best {label} {points[0][1]:.4f} with {best}"
+    said = f"{len(points)} points; {word} {label} {points[0][1]:.4f} with {best}"
     return svg_document(_BOTTOM + 16, title, said, lines + body)
 
 

@@ -34,6 +34,7 @@ def sweep_report(
     tuned_on: Sequence[str] | None = None,
     lowest: bool = False,
     searched_values: Sequence[float | None] = (),
+    sampler: str = "",
 ) -> Report:
     """Builds the report of every configuration tried, the best first; with one swept number, a curve.
 
@@ -44,6 +45,7 @@ def sweep_report(
     tuned_on : the collections that the points were scored on, if another one is to be reported.
     lowest : whether the search was for the lowest value.
     searched_values : means in the order of a search, as `harness.experiments.sweep.searched_values` returns them.
+    sampler : what proposed points by the values of earlier ones (`harness.experiments.sweep.adaptive_sampler`).
     """
     done = [point for point in points if point.means]
     failed = [point for point in points if point.error]
@@ -56,14 +58,17 @@ def sweep_report(
     comparable = same_topics(done)
     unranked = len(done) == 1 or not comparable
     best = {
-        label: math.nan if unranked or lowest or _is_coverage(label) else highest(value_of(p, label) for p in done)
+        label: math.nan if unranked or _is_coverage(label) else highest(value_of(p, label) for p in done)
         for label in labels
     }
+    chosen = "lowest" if lowest else "best"
+    if lowest:  # of the measure that was searched, where the values differ
+        best = {labels[0]: math.nan if math.isnan(best[labels[0]]) else value_of(ranked[0], labels[0])}
     rows = []
     for point in ranked:
         values = [(value_of(point, label), label) for label in labels]
         cells = [
-            number_cell(value, 4, ("best",) if equal(value, best[label]) else ())
+            number_cell(value, 4, (chosen,) if equal(value, best.get(label, math.nan)) else ())
             if label in (point.means or {})
             else Cell("")
             for value, label in values
@@ -71,7 +76,6 @@ def sweep_report(
         rows.append((*(Cell(rounded(point.overrides.get(name, ""))) for name in names), *cells))
     columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
     tried = f"{counted_text(len(points), 'configuration')} tried, {len(failed)} failed; n = {_topics(done)} topics"
-    chosen = "lowest" if lowest else "best"
     note = (
         f"{tried} of {', '.join(tuned_on)}, which are not reported. The {chosen} is run on the reported topics."
         if tuned_on
@@ -96,7 +100,7 @@ def sweep_report(
     lines = () if unranked else _lead_sentence(ranked, names, lowest)
     lines += tuple(dict.fromkeys(line for point in done for line in point.said))
     sections = [Section("Configurations", (*((Prose(lines),) if lines else ()), *blocks, table))]
-    claim = None if unranked else search_claim(ranked, lowest)
+    claim = None if unranked else search_claim(ranked, lowest, sampler, searched=bool(searched_values))
     if claim is not None:
         sections.append(price_section(claim, lambda point: _setting(point, names), tuned_on or ()))
     if failed:
@@ -111,7 +115,8 @@ def sweep_report(
     # The values belong to the tuning collections; the title names the reported one.
     scored = f" of {systems}" if tuned_on and systems else "" if tuned_on else subject
     scored += f", {len(failed)} more failed" if failed else ""
-    headline = f"{counted_text(len(done), 'configuration')}{scored}: "
+    repeated = f" in {len(searched_values)} points" if len(searched_values) > len(points) else ""
+    headline = f"{counted_text(len(done), 'configuration')}{scored}{repeated}: "
     if comparable:
         first = value_of(ranked[0], first_label(ranked[0]))
         headline += f"{'' if unranked else f'{chosen} '}{first_label(ranked[0])} "

@@ -45,9 +45,12 @@ def many_key_figures(
     if len(names) >= 3:
         ordered = sorted(points, key=lambda point: value_of(point, label), reverse=not lowest)
         lines = [([rounded(p.overrides.get(n, "")) for n in names], value_of(p, label)) for p in ordered]
-        title = f"{label} of all configurations: each line is one, the {word} quarter in colour, a diamond the {word}"
+        title = (
+            f"{label} of all configurations, a line for each: orange with a diamond the {word}, blue the rest of the "
+            f"{word} quarter, grey the others"
+        )
         axes = [name.removeprefix("system.") for name in names]
-        out.append(Figure(f"parallel{after}", title, parallel_coordinates(axes, lines, label, title)))
+        out.append(Figure(f"parallel{after}", title, parallel_coordinates(axes, lines, label, title, word)))
     return out
 
 

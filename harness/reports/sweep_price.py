@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -51,6 +52,9 @@ class SearchClaim:
     default : the point with the system's default setting; None if it was not tried.
     tried : number of points that the best was chosen from, beside the default.
     test : None without the default, or if it is the best itself.
+    sampler : what proposed points by the values of earlier ones on these topics; empty if nothing did.
+    searched : whether a sampler proposed the points, which cannot be added to.
+    untried : key -> the default value, of the keys of the system of which no point has it.
     """
 
     label: str
@@ -60,15 +64,26 @@ class SearchClaim:
     default: SweepPoint | None
     tried: int
     test: DefaultTest | None
+    sampler: str = ""
+    searched: bool = False
+    untried: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def word(self) -> str:
+        """What the point that was chosen is called."""
+        return "lowest" if self.lowest else "best"
 
 
-def search_claim(ranked: Sequence[SweepPoint], lowest: bool = False) -> SearchClaim | None:
+def search_claim(
+    ranked: Sequence[SweepPoint], lowest: bool = False, sampler: str = "", *, searched: bool = False
+) -> SearchClaim | None:
     """Returns what the best point may claim; None if no key of a system is swept, or points keep no values by topic.
 
     Parameters
     ----------
     ranked : the points that were computed, best first, on the same topics; those that differ in nothing but resources
         of the computation count as tried all the same.
+    sampler, searched : as of `SearchClaim`.
     """
     first, label = ranked[0], first_label(ranked[0])
     shape = {name: len(values) for name, values in first.values.items()}
@@ -91,7 +106,9 @@ def search_claim(ranked: Sequence[SweepPoint], lowest: bool = False) -> SearchCl
     if default is not None and default is not first:
         apart = table[:, 0] - table[:, points.index(default)]
         test = _test(apart, strata, groups, tried)
-    return SearchClaim(label, lowest, first, price, default, tried, test)
+    off = [found for point in points if (found := _off_default(point)) is not None]
+    untried = {key: value for key, value in off[0].items() if all(key in each for each in off)} if off else {}
+    return SearchClaim(label, lowest, first, price, default, tried, test, sampler, searched, untried)
 
 
 def _is_mean(label: str) -> bool:
@@ -136,15 +153,22 @@ def _test(apart: Floats, strata: Index, groups: Sequence[int] | None, family: in
 
 def _is_default(point: SweepPoint, best: SweepPoint) -> bool:
     """Returns whether a point has the default value of each key of the best point's system, and else its settings."""
+    mine, others = (
+        {key: value for key, value in each.overrides.items() if not key.startswith(f"{SYSTEM}.")}
+        for each in (point, best)
+    )
+    return mine == others and _off_default(point) == {}
+
+
+def _off_default(point: SweepPoint) -> dict[str, object] | None:
+    """Returns key of the system -> its default, of the keys that have another value; None for an unknown system."""
     name = point.overrides.get(SYSTEM, "")
-    others = {key: value for key, value in point.overrides.items() if not key.startswith(f"{SYSTEM}.")}
-    if others != {key: value for key, value in best.overrides.items() if not key.startswith(f"{SYSTEM}.")}:
-        return False
     if name not in config.names(SYSTEM):
-        return False
+        return None
     from hydra.core.override_parser.overrides_parser import OverridesParser  # a sweep has imported it
 
     given, _ = config.load(SYSTEM, name)
+    off: dict[str, object] = {}
     for key, text in point.overrides.items():
         if not key.startswith(f"{SYSTEM}."):
             continue
@@ -152,8 +176,8 @@ def _is_default(point: SweepPoint, best: SweepPoint) -> bool:
         for part in key.split(".")[1:]:
             value = value.get(part) if isinstance(value, dict) else None
         if value != OverridesParser.create().parse_override(f"{key}={text}").value():
-            return False
-    return True
+            off[key] = value
+    return off
 
 
 def claim_words(claim: SearchClaim) -> str:
@@ -161,8 +185,10 @@ def claim_words(claim: SearchClaim) -> str:
     if claim.default is claim.best:
         return "it is the default setting"
     if claim.default is None:
-        return "not compared with the default setting, which was not tried"
+        return f"not compared with the default setting, which was not tried{_how_to_compare(claim)}"
     corrected = f"after correction for {counted_text(claim.tried, 'other setting')}"
+    if claim.sampler:
+        corrected += f" as if chosen beforehand, but {claim.sampler} learns from values on these topics"
     if claim.test is None or claim.test.p is None:
         return "its test against the default setting is undefined"
     p = shown_p(claim.test.p).text
@@ -170,6 +196,22 @@ def claim_words(claim: SearchClaim) -> str:
     if claim.test.p < ALPHA:
         return f"{'lower' if claim.lowest else 'better'} than the default setting ({p} {corrected})"
     return f"not shown to be {'lower' if claim.lowest else 'better'} than the default setting ({p} {corrected})"
+
+
+def _how_to_compare(claim: SearchClaim) -> str:
+    if not claim.untried:
+        return ""
+    if claim.searched:
+        without = ", ".join(claim.untried)
+        return (
+            f": 'harness run' without {without} makes its run, and 'harness compare' tests the two, without a "
+            "correction for the search"
+        )
+    return f": add {' and '.join(f'{_value_word(value)} to {key}' for key, value in claim.untried.items())}"
+
+
+def _value_word(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def price_section(claim: SearchClaim, setting: Callable[[SweepPoint], str], tuned_on: Sequence[str] = ()) -> Section:
@@ -181,12 +223,13 @@ def price_section(claim: SearchClaim, setting: Callable[[SweepPoint], str], tune
     tuned_on : the collections of the points, if another one is reported.
     """
     rows, price = [], claim.price
+    among = " among these points" if claim.sampler else ""
     if price is not None:
         rows += [
-            (f"{claim.label} of the best, {setting(claim.best)}", number_cell(price.value, 4)),
-            ("on topics that it was not chosen on", number_cell(price.cross_validated, 4)),
-            ("optimism", number_cell(price.optimism, 4)),
-            ("share of these choices that are the best", number_cell(price.chosen_again, 2)),
+            (f"{claim.label} of the {claim.word}, {setting(claim.best)}", number_cell(price.value, 4)),
+            (f"on topics that it was not chosen on{among}", number_cell(price.cross_validated, 4)),
+            (f"optimism{among}", number_cell(price.optimism, 4)),
+            (f"share of these choices that are the {claim.word}", number_cell(price.chosen_again, 2)),
         ]
     if claim.test is not None and claim.default is not None:
         rows += [
@@ -194,24 +237,39 @@ def price_section(claim: SearchClaim, setting: Callable[[SweepPoint], str], tune
             ("95% interval, not corrected", Cell(f"{claim.test.low:+.4f} to {claim.test.high:+.4f}")),
             (f"p, corrected for {counted_text(claim.tried, 'other setting')}", shown_p(claim.test.p)),
         ]
-    notes = (
-        "Not chosen on: topics in five folds, the best of four scored on the fifth, over 20 divisions (Varma and "
-        "Simon, 2006). The test: paired t-test, Bonferroni for every other setting that was tried.",
-    )
+    notes = [
+        f"Not chosen on: topics in five folds, the {claim.word} of four scored on the fifth, over 20 divisions (Varma "
+        "and Simon, 2006). The test: paired t-test, Bonferroni for every other setting that was tried.",
+    ]
+    if claim.sampler:
+        notes.append(
+            f"{claim.sampler} learns from the values of earlier points on all these topics. Neither the "
+            "cross-validation, which is of the choice among the points, nor the correction covers that."
+        )
     table = Table(
         "price",
         "Price of the search",
         (Column("of the search"), Column("value", kind="number")),
         tuple((Cell(name), cell) for name, cell in rows),
-        notes,
+        tuple(notes),
         row_headers=1,
     )
     where = f" on {', '.join(tuned_on)}" if tuned_on else ""
-    said = [f"What may be claimed{where}: the best is {claim_words(claim).removeprefix('it is ')}."]
+    said = [f"What may be claimed{where}: the {claim.word} is {claim_words(claim).removeprefix('it is ')}."]
     if price is not None:
+        of = f"{claim.label} on {price.topics} topics{where}"
+        chosen = f"had the lowest of {price.settings} values of {of}" if claim.lowest else ""
+        chosen = chosen or f"was the best of {price.settings} by {of}"
+        checked = (
+            f"{claim.sampler}, which proposed the settings, learns from values on all these topics, so it is optimistic"
+            if claim.sampler
+            else "chosen and scored on different topics, by nested cross-validation, it has "
+            f"{price.cross_validated:.4f}"
+        )
+        said.append(f'For a paper: "The setting {chosen} ({price.value:.4f}); {checked}."')
+    if claim.sampler and not tuned_on:
         said.append(
-            f'For a paper: "The setting was the best of {price.settings} by {claim.label} on {price.topics} topics'
-            f"{where} ({price.value:.4f}); chosen and scored on different topics, by nested cross-validation, it has "
-            f'{price.cross_validated:.4f}."'
+            "For a value on topics that neither the sampler nor the choice has seen, search on other collections with "
+            "tune=[COLLECTION]."
         )
     return Section("Price of the search", (Prose(tuple(said)), *((table,) if rows else ())))

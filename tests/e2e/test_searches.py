@@ -56,6 +56,7 @@ def test_each_sampler_has_a_seed_and_minimizes_on_request(place: Place, sampler:
     printed = place.good("run", "-m", "sweep=least", *search, *minimize, "seed=4")
     found = results(place)
     assert found["direction"] == "minimize"
+    assert found["sampler"].lower() == f"{sampler}sampler"
     assert found["best_value"] == min(trial["value"] for trial in found["trials"])
     assert f"3 configurations of bm25 on mini-task1: lowest nDCG′ {found['best_value']:.4f} with b=" in printed
     place.good("run", "-m", "sweep=least", *search, *minimize, "hydra.sweeper.sampler.seed=4")

@@ -267,10 +267,28 @@ def test_tuning_and_reporting_use_different_topics(place: Place) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("tune=[mini-tas1]", "key 'tune': collection 'mini-tas1' is unknown; did you mean 'mini-task1'"),
+        ("--dry-run", "--dry-run (dry=true) is for an experiment, and this is a sweep; 'harness show NAME' lists"),
+        ("system.b=interval(0,1)", "interval() needs hydra/sweeper=optuna"),
+        ("hydra.sweeper.direction=minimize", "hydra.sweeper.direction: the default sweeper has no such key; a search"),
+        ("+hydra.sweeper.n_trials=3", "hydra.sweeper.n_trials: the default sweeper has no such key; a search"),
+        ("hydra/sweeper/sampler=random", "hydra.sweeper.sampler: the default sweeper has no such key; a search"),
+    ],
+)
+def test_what_stops_all_points_is_said_once_before_the_first(place: Place, words: str, line: str) -> None:
+    done = place.run("run", "-m", *MINI, "system=bm25", "system.k1=1,2", words)
+    assert (done.code, done.err.startswith(f"harness: run: {line}"), done.err.count("\n")) == (2, True, 1)
+    assert not runs(place)
+
+
+@pytest.mark.slow
 def test_tuning_on_the_reported_topics_is_refused(place: Place) -> None:
     done = place.run("run", "-m", *MINI, "tune=[mini-task1]", "system=bm25", "system.k1=1,2")
     assert done.code == 2
-    assert "key 'tune': mini-task1 judges topic 'M.1', which is to be reported (" in done.err
+    assert done.err.startswith("harness: run: key 'tune': mini-task1 judges topic 'M.1', which is to be reported (")
     assert not runs(place)
     done = place.run("run", *MINI, "tune=[other]", "system=bm25")
     assert done.err == "harness: run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME\n"

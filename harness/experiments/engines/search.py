@@ -94,7 +94,8 @@ class Optuna(OptunaSweeper):
         nothing = {"params": None, "value": None}
         best = choose(done, key=lambda each: float(each["value"])) if done else nothing
         results = {"name": "optuna", "best_params": best["params"], "best_value": best["value"]}
-        write_atomic(folder / RESULTS, OmegaConf.to_yaml({**results, "direction": self._direction, "trials": trials}))
+        results |= {"direction": self._direction, "sampler": type(self.sweeper.sampler).__name__, "trials": trials}
+        write_atomic(folder / RESULTS, OmegaConf.to_yaml(results))
 
 
 def _order(trial: Mapping[str, Any]) -> list[tuple[float, str]]:

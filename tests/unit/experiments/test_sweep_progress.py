@@ -21,18 +21,18 @@ def point(k1: str, value: float | None, scored_on: str = "t") -> SweepPoint:
 def test_a_line_for_each_point(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], lowest: bool, bests: tuple[str, ...]
 ) -> None:
-    failed = SweepPoint({"system": "bm25", "system.k1": "x"}, error="no number")
+    failed, word = SweepPoint({"system": "bm25", "system.k1": "x"}, error="no number"), "lowest" if lowest else "best"
     with show_points(tmp_path, 5, lowest=lowest):
         for each in (point("0.5", 0.5), failed, point("1.0488135", 0.4), point("2", None), point("3", 0.7)):
             note_point(tmp_path, each, {"system.k1"})
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition(", ")[0] for line in lines] == [f"point {number} of 5" for number in range(1, 6)]
     assert [line.split(", ")[1] for line in lines] == [
-        f"k1=0.5: nDCG′ 0.500 (best {bests[0]})",
+        f"k1=0.5: nDCG′ 0.500 ({word} {bests[0]})",
         "k1=x: failed",
-        f"k1=1.049: nDCG′ 0.400 (best {bests[1]})",
+        f"k1=1.049: nDCG′ 0.400 ({word} {bests[1]})",
         "k1=2: nDCG′ undefined",
-        f"k1=3: nDCG′ 0.700 (best {bests[2]})",
+        f"k1=3: nDCG′ 0.700 ({word} {bests[2]})",
     ]
     assert all(line.endswith(" left") for line in lines[:-1])
     assert not lines[-1].endswith(" left")

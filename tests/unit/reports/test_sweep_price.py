@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ from scipy import stats
 from harness.data.trec import Run
 from harness.experiments.evaluate import compare, evaluate
 from harness.experiments.produce import Produced
-from harness.experiments.sweep import ScoredPart, SweepPoint, read_points, scored_point, write_point
+from harness.experiments.sweep import ScoredPart, SweepPoint, adaptive_sampler, read_points, scored_point, write_point
 from harness.experiments.task import task
-from harness.render.model import Prose, Section
+from harness.render.model import Prose, Section, Table
 from harness.reports.pair_tests import methods_text
 from harness.reports.sweep import sweep_report
 from harness.reports.sweep_price import claim_words, search_claim
@@ -79,11 +80,53 @@ def test_what_cannot_be_claimed_is_said() -> None:
     assert first is not None and (first.test, claim_words(first)) == (None, "it is the default setting")
     other = search_claim([point(0.1, k1="2"), point(0.0, k1="3")])
     assert other is not None
-    assert claim_words(other) == "not compared with the default setting, which was not tried"
+    assert claim_words(other) == "not compared with the default setting, which was not tried: add 1.2 to system.k1"
+    sampled = search_claim([point(0.1, **{**DEFAULT, "k1": "2"}), point(0.0, k1="3", b="0.4")], searched=True)
+    assert sampled is not None
+    said = ": 'harness run' without system.k1 makes its run, and 'harness compare' tests the two, without a correction"
+    assert said in claim_words(sampled)
     # A key that is not named has its default.
     named = search_claim([point(0.1, k1="2"), point(0.0, k1="1.2")])
     assert named is not None and named.default is not None
     assert section(equal, ("mini-task1",)) is not None
+
+
+@pytest.mark.parametrize("lowest", [False, True])
+@pytest.mark.parametrize("sampler", ["", "TPESampler"])
+def test_the_sentence_for_a_paper_claims_what_was_done(sampler: str, lowest: bool) -> None:
+    """Points that were proposed from all topics are not cross-validated, and the lowest is not called the best."""
+    points = [point(-0.2, k1="2", b="0.4"), point(0.0, **DEFAULT), point(0.1, k1="3", b="0.4")]
+    page = sweep_report(points, "Sweep", provenance({}), None, lowest, (0.3, 0.5, 0.6), sampler)
+    found = next(each for each in page.sections if each.title == "Price of the search")
+    prose, table = found.blocks
+    assert isinstance(prose, Prose) and isinstance(table, Table)
+    paper = prose.paragraphs[1]
+    assert ("by nested cross-validation" in paper, "TPESampler, which proposed" in paper) == (
+        not sampler,
+        bool(sampler),
+    )
+    assert any("tune=[COLLECTION]" in line for line in prose.paragraphs) == bool(sampler)
+    said = "as if chosen beforehand, but TPESampler learns from values on these topics"
+    assert (said in page.headline, said in prose.paragraphs[0]) == (bool(sampler), bool(sampler))
+    assert any("nor the correction covers that" in note for note in table.notes) == bool(sampler)
+    assert ('"The setting had the lowest of 3 values of nDCG on' in paper) == lowest
+    words = " ".join([page.headline, *prose.paragraphs, *table.notes, *(row[0].text for row in table.rows)])
+    assert not re.search(rf"\b{'best|better' if lowest else 'lowest|lower'}\b", words)
+
+
+@pytest.mark.parametrize(
+    ("results", "sampler"),
+    [
+        (None, ""),
+        ("sampler: RandomSampler\n", ""),
+        ("sampler: NSGAIISampler\n", "NSGAIISampler"),
+        ("name: ax\n", "an unknown sampler"),
+    ],
+)
+def test_samplers_that_learn_are_known_from_the_results(tmp_path: Path, results: str | None, sampler: str) -> None:
+    if results is not None:
+        (tmp_path / "optimization_results.yaml").write_text(results)
+    assert adaptive_sampler(tmp_path) == sampler
 
 
 def test_points_without_values_have_no_price() -> None:

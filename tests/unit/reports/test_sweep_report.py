@@ -43,6 +43,10 @@ def test_a_sweep_names_its_system_and_collection() -> None:
         report.headline
         == "2 configurations of bm25 on mini-task1: best nDCG 0.7000 with k=2, chosen on the same topics"
     )
+    repeated = sweep_report(
+        [point(0.5, k="1"), point(0.7, k="2")], "S", provenance({}), searched_values=[0.5, 0.7, 0.5]
+    )
+    assert repeated.headline.startswith("2 configurations of bm25 on mini-task1 in 3 points: best ")
     both = report_of(point(0.5), point(0.7, system="tfidf"), point(0.6, collection="other"))
     assert both.title == "Sweep of bm25, tfidf on mini-task1, other"
     many = report_of(*(point(0.5, system=f"s{n}") for n in range(4)))
@@ -215,7 +219,7 @@ def test_the_lowest_value_is_first_if_it_was_searched() -> None:
     )
     (table,) = (table for table in report.tables() if table.id == "points")
     assert [row[0].text for row in table.rows] == ["1", "2", "3"]
-    assert {cell.marks for row in table.rows for cell in row} == {()}
+    assert [[cell.marks for cell in row] for row in table.rows] == [[(), ("lowest",), ()], [()] * 3, [()] * 3]
     assert (best_of(points, lowest=True).overrides["system.k"], best_of(points).overrides["system.k"]) == ("1", "2")
 
 
@@ -233,6 +237,7 @@ def test_a_grid_of_two_numbers_has_a_heat_map_and_the_shares_of_its_keys() -> No
     third = curves(report_of(*grid, *(point(x, k1="1", b="0", c=str(c)) for c, x in ((1, 0.2), (2, 0.9)))))
     assert third["parallel"].svg.count("<path") == 10 + 1  # a line for each point, and the diamond of the best
     assert "best nDCG 0.9000 with b=0, c=2, k1=1" in third["parallel"].svg
+    assert "orange with a diamond the best, blue the rest of the best quarter" in third["parallel"].caption
     assert third["heat-map-b-k1"].caption.endswith(", the best over all values of the other keys")
 
 
