@@ -83,7 +83,9 @@ def _named(runs: Sequence[Run], names: Sequence[str], paths: Sequence[Path | Non
             id(run): Path(path.stem).stem if path.suffix in (".gz", ".xz", ".zst") else path.stem for run, path in files
         }
         if twice := [stem for stem, times in Counter(stems.values()).items() if times > 1]:
-            raise HarnessError(f"{twice[0]}: two run files share this name and a tag; rename one of them")
+            path = next(path for run, path in files if stems[id(run)] == twice[0])
+            said = f"rename one of them, or name one, as NEW={path}"
+            raise HarnessError(f"{twice[0]}: two run files share this name and a tag; {said}")
         runs = [replace(run, name=stems.get(id(run), run.name)) for run in runs]
     check_names(runs)
     return list(runs)

@@ -63,9 +63,8 @@ def order_table(evaluation: Evaluation, bounds: UnjudgedBounds, comparison: Comp
     attained = f"Bounds are attained by an assignment in {', '.join(tight)}. " if tight else ""
     wide = "Of other measures, no" if tight else "No"
     notes = [f"{attained}{wide} difference is outside of its bounds; the true ones may be narrower. Means, not tests."]
-    notes += (
-        ["open: the sign depends on the unjudged documents."] if "open" in {each.order for each in differences} else []
-    )
+    if any(each.order == "open" for each in differences):
+        notes.append("open: the sign depends on the unjudged documents.")
     return Table("orders", "Differences by what unjudged documents may be", columns, rows, tuple(notes), row_headers=3)
 
 
