@@ -150,6 +150,16 @@ def encoded(lines: Sequence[str]) -> bytes:
     return text.encode()
 
 
+def run_text(name: str) -> str:
+    """Returns what messages call a run; one that nobody named is `run` already."""
+    return "run" if name == "run" else f"run {name}"
+
+
+def judgments_text(edition: str) -> str:
+    """Returns what messages call judgments; `given` are those without a name."""
+    return "judgments" if edition == "given" else f"judgments {edition}"
+
+
 def checked(what: str, make: Callable[[], T]) -> T:
     """Calls `make`; converts its errors for invalid values to a HarnessError that begins with `what`."""
     try:

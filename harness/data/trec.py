@@ -23,7 +23,9 @@ from harness.data.frames import (
     flat,
     frame,
     import_library,
+    judgments_text,
     numeric,
+    run_text,
 )
 from harness.data.judgment_forms import judgment_table
 from harness.data.layouts import FORMATS, JUDGMENTS, read_columns, run_format, without_comments
@@ -124,7 +126,7 @@ class Run:
     @staticmethod
     def from_frame(name: str, table: DataFrame) -> Run:
         """Returns a run from columns `query_id`, `doc_id`, `score` and optionally `context`; validated like a file."""
-        what = _run_text(name)
+        what = run_text(name)
         names = ["query_id", "doc_id", "score", *(["context"] if "context" in getattr(table, "columns", ()) else [])]
         columns = columns_of(table, names, what)
         topics, docs, scores, *context = columns
@@ -232,7 +234,7 @@ class Qrels:
     @staticmethod
     def from_dict(edition: str, judgments: Mapping[str, Mapping[str, float]]) -> Qrels:
         """Returns judgments from topic -> document -> grade; validated like a file."""
-        return Qrels.from_rows(edition, checked(_judgments_text(edition), lambda: list(flat(judgments, "grades"))))
+        return Qrels.from_rows(edition, checked(judgments_text(edition), lambda: list(flat(judgments, "grades"))))
 
     def frame(self) -> DataFrame:
         """Returns `query_id`, `doc_id`, `relevance` (the grade, a float), in the order of the file."""
@@ -241,7 +243,7 @@ class Qrels:
     @staticmethod
     def from_frame(edition: str, table: DataFrame) -> Qrels:
         """Returns judgments from the columns `query_id`, `doc_id` and `relevance`; validated like a file."""
-        columns = columns_of(table, ("query_id", "doc_id", "relevance"), _judgments_text(edition))
+        columns = columns_of(table, ("query_id", "doc_id", "relevance"), judgments_text(edition))
         return Qrels.from_rows(edition, list(zip(*columns, strict=True)))
 
     def to_ranx(self) -> ranx.Qrels:
@@ -263,14 +265,14 @@ class Qrels:
     @staticmethod
     def from_judgments(edition: str, judgments: Iterable[Judgment]) -> Qrels:
         """Returns judgments from objects with `query_id`, `doc_id` and `relevance`."""
-        what = _judgments_text(edition)
+        what = judgments_text(edition)
         rows = checked(what, lambda: [(each.query_id, each.doc_id, each.relevance) for each in judgments])
         return Qrels.from_rows(edition, rows)
 
     @staticmethod
     def from_rows(edition: str, rows: Sequence[tuple[object, object, float]]) -> Qrels:
         """Returns judgments from (topic, document, grade); validated like a file."""
-        what = _judgments_text(edition)
+        what = judgments_text(edition)
         checked(what, lambda: check_ids(row[:2] for row in rows))
         graded = checked(what, lambda: numeric(rows, "grade"))
         lines = [f"{topic}\t0\t{doc}\t{grade!r}" for topic, doc, grade in graded]
@@ -290,18 +292,9 @@ def _decoded_ids(ids: Ids) -> list[str]:
 def _run_of_rows(name: str, rows: Callable[[], Iterable[tuple[object, object, float]]]) -> Run:
     def make() -> Run:
         columns: list[Any] = list(zip(*numeric(rows(), "score"), strict=True))
-        return run_from_columns(name, *columns, path=_run_text(name))
+        return run_from_columns(name, *columns, path=run_text(name))
 
-    return checked(_run_text(name), make)
-
-
-def _run_text(name: str) -> str:
-    """Returns what messages call a run; one that nobody named is `run` already."""
-    return "run" if name == "run" else f"run {name}"
-
-
-def _judgments_text(edition: str) -> str:
-    return "judgments" if edition == "given" else f"judgments {edition}"
+    return checked(run_text(name), make)
 
 
 def run_from_columns(

@@ -119,7 +119,7 @@ def test_dictionaries_are_named_by_topic_and_document(given: dict[str, Any], fau
 
 
 def test_runs_in_a_list_and_measures_in_a_text() -> None:
-    assert message(lambda: h.evaluate({"q": {"d": 1}}, ["a.run", "b.run"])).endswith("one by one: *runs")  # type: ignore[call-overload]
+    assert message(lambda: h.evaluate({"q": {"d": 1}}, ["a.run", "b.run"])).endswith("one by one: *runs")
     found = h.evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}}, measures="nDCG,AP")
     assert found.scores[0].measures == h.task("mini-task1", measures="nDCG,AP").scorer.measures == ("nDCG", "AP")
 
