@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from harness.cli.hydra_flags import other_plugins, print_hydra_help, read_flags, show_instead
-from harness.cli.overrides import ALONE, GROUPS, check_alone, checked_overrides, gist, is_literal, is_plain
+from harness.cli.overrides import ALONE, FLAGS, GROUPS, check_alone, checked_overrides, gist, is_literal, is_plain
 from harness.cli.settings import NOT_GIVEN, fixed, import_from_here, sweep_folder, sweep_overrides
 from harness.errors import HarnessError, SystemRaisedError
 from harness.experiments import engines, trackers
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 
-_FLAGS = {"--dry-run": "dry=true", "--json": "json=true"}
 _MULTIRUN = {"-m", "--multirun"}
 _MOVING = re.compile(r"hydra[./]output|hydra\.(sweep|run)(\..*)?|hydra\.job\.chdir")
 _OF_SEARCH = re.compile(  # how Hydra refuses a setting of a search where its own sweeper is used
@@ -50,7 +49,7 @@ def run_with_hydra(command: str, arguments: Sequence[str]) -> None:
     HarnessError
         A configuration, an override or what it names is wrong.
     """
-    arguments = [_FLAGS.get(word, word) for word in arguments]
+    arguments = [FLAGS.get(word, word) for word in arguments]
     arguments = sorted(arguments, key=lambda argument: argument not in _MULTIRUN)  # so are they shown
     check_alone(command)
     given = read_flags(command, arguments)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.complete import of
-from harness.cli.options import to_path
+from harness.cli.options import MaybeLevel, to_path
 from harness.cli.organiser_commands import VARIABLE, add_to
 from harness.cli.plugin_commands import TASKS, HelpGroup, in_panel
 from harness.cli.scoring_options import find_readers, labelled
@@ -104,7 +104,7 @@ def new(
     per_topic: Annotated[
         bool | None, typer.Option("--per-topic/--no-per-topic", help="Whether to show values per topic.")
     ] = None,
-    alpha: Annotated[float | None, typer.Option(help="Level of significance; default: 0.05.")] = None,
+    alpha: MaybeLevel = None,
     correction: Annotated[
         str | None, typer.Option(help="Correction of tests: holm (default), bonferroni, none.")
     ] = None,

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.options import Formats, to_report_folder
+from harness.cli.options import Formats, MaybeLevel, to_report_folder
 from harness.cli.plugin_commands import TASKS, in_panel
 from harness.cli.score import ScoreCommand
 from harness.cli.scoring_options import (
     ScoringOptions,
+    check_one_collection,
     evaluate_options,
     find_readers,
     log_private_judgments,
@@ -54,7 +55,7 @@ def leaderboard(
     ] = None,
     main: Annotated[str | None, typer.Option(help="Measure that ranks and is tested; default: the first.")] = None,
     baseline: Annotated[str | None, typer.Option("--baseline", "-b", help="Run to mark as the baseline.")] = None,
-    alpha: Annotated[float | None, typer.Option(help="Level of significance; default: 0.05.")] = None,
+    alpha: MaybeLevel = None,
     resamples: Annotated[int, typer.Option(help="Bootstrap resamples for the intervals of ranks.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the resamples.")] = 0,
     output: Annotated[
@@ -90,6 +91,7 @@ def leaderboard(
 
     note, asked = asked.note, replace(asked, json=as_json, redact=redact)
     chosen = chosen_formats(formats)
+    check_one_collection(asked, "leaderboard")
     labs, others, address = _places(places or (), server)
     options = ("collection", "qrels", "topics", "edition", "protocol", "format", "measures", "keys", "corpus")
     given = {f"--{name}": getattr(asked, name) for name in options}
@@ -249,9 +251,8 @@ def _print(board: Leaderboard) -> None:
         name = f"{each.name}{' (baseline)' if each.baseline else ''}"
         rows.append([name, *(text(column.value(each)) for column in columns)])
     if board.floor:
-        floor = {board.protocol.label(mean.measure): mean.value for mean in board.floor}
-        means = (floor.get(column.name) for column in columns)
-        rows.append(["random floor", *("" if mean is None else f"{mean:.{board.decimals}f}" for mean in means)])
+        floor = {board.protocol.label(mean.measure): text(mean) for mean in board.floor if mean.value is not None}
+        rows.append(["random floor", *(floor.get(column.name, "") for column in columns)])
     out_table(rows)
     if board.others:
         print_line("rank -: not the team's primary run, or post-hoc; neither ranked nor tested")

@@ -28,7 +28,6 @@ from harness.papers.plan import (
     total_lines,
     totals_json,
 )
-from harness.papers.report.estimates import amount
 from harness.papers.step_runner import Making, StepOutcome, carry_out, finished, results_of, spent_dollars
 from harness.papers.steps import RunStep, Selection, paper_steps
 
@@ -70,11 +69,11 @@ def print_plans(plans: Sequence[PaperPlan], *, several: bool, as_json: bool) -> 
         print_line(json.dumps({"papers": documents, **totals_json(totals)} if several else documents[0], indent=1))
         return
     for each in plans:
-        for line in plan_lines(each, amount):
+        for line in plan_lines(each):
             print_line(line)
     if several:
         print_line(f"all papers: {counted_text(sum(len(each.steps) for each in plans), 'step')}")
-        for line in total_lines(totals, amount):
+        for line in total_lines(totals):
             print_line(line)
 
 

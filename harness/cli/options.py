@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -23,6 +23,17 @@ def to_path(text: str) -> Path:
     if not text:
         raise typer.BadParameter("'' names no file or folder")
     return Path(text)
+
+
+def to_level(text: str | float) -> float:
+    """Parses a level of significance."""
+    try:
+        level = float(text)
+    except ValueError:
+        raise HarnessError(f"--alpha: {text!r} is not a number") from None
+    if not 0.0 < level < 1.0:
+        raise HarnessError(f"--alpha: {level:g} is not between 0 and 1")
+    return level
 
 
 def to_report_folder(text: str) -> Path:
@@ -43,15 +54,18 @@ Runs = Annotated[
         metavar="[NAME=]FILE",
     ),
 ]
-CollectionName = Annotated[
-    str | None,
-    typer.Option(
-        "--collection",
-        "-c",
-        autocompletion=of("collection"),
-        help="Collection; see 'harness list collections'. Several, for score and compare: A,B or A/EDITION,B.",
-    ),
-]
+_LEVEL: Mapping[str, Any] = {"parser": to_level, "metavar": "FLOAT"}
+Level = Annotated[float, typer.Option("--alpha", help="Level of significance.", **_LEVEL)]
+MaybeLevel = Annotated[float | None, typer.Option("--alpha", help="Level of significance; default: 0.05.", **_LEVEL)]
+
+
+def _collection(more: str = "") -> Any:  # noqa: ANN401  (typer's own type says nothing more)
+    said = f"Collection; see 'harness list collections'.{more}"
+    return typer.Option("--collection", "-c", autocompletion=of("collection"), help=said)
+
+
+CollectionName = Annotated[str | None, _collection()]
+CollectionNames = Annotated[str | None, _collection(" Several: A,B or A/EDITION,B.")]
 Judgments = Annotated[
     Path | None,
     typer.Option("--qrels", parser=to_path, metavar="FILE", help="Judgments (TREC) in place of a collection."),

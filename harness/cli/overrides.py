@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from harness.cli.key_descriptions import settings_of
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, one_of, suggestion
 from harness.experiments.experiment import load_experiment
 from harness.experiments.overrides import OVERRIDE, system_keys
 from harness.io import config
@@ -19,6 +19,7 @@ from harness.systems.keys import unlisted
 
 GROUPS = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol", "sweep", "experiment")}
 
+FLAGS = {"--dry-run": "dry=true", "--json": "json=true"}
 ALONE = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol")}  # set no keys but their own
 
 _PLAIN = re.compile(r"[a-z_]+=([A-Za-z][\w-]*)", re.ASCII)
@@ -96,6 +97,10 @@ def checked_overrides(
     chosen: dict[str, list[str]] = {}
     overrides = [match for argument in arguments if (match := OVERRIDE.fullmatch(argument))]
     for argument in arguments:
+        if meant := [f"{group}={argument}" for group in groups if argument in config.names(group)]:
+            raise HarnessError(f"{command}: {argument}: expected KEY=VALUE; did you mean {one_of(meant)}?")
+        if (flag := f"--{argument.replace('_', '-')}") in FLAGS:
+            raise HarnessError(f"{command}: {argument}: expected KEY=VALUE; did you mean {flag}?")
         if argument.startswith("~") and not argument.startswith("~hydra"):
             raise HarnessError(f"{command}: {argument}: no key of {primary} can be removed")
     for group, value in ((match["key"], match["value"]) for match in overrides):

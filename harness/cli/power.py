@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.scoring_options import ScoringOptions, evaluate_options, with_scoring_options
+from harness.cli.options import Level
+from harness.cli.scoring_options import ScoringOptions, check_one_collection, evaluate_options, with_scoring_options
 from harness.cli.tables import print_table
 from harness.errors import HarnessError
 from harness.io.console import print_line
@@ -19,7 +20,7 @@ def power(
     asked: ScoringOptions,
     differences: Annotated[str, typer.Option(help="Mean differences to find.")] = "0.01,0.02,0.05",
     family: Annotated[int, typer.Option(min=1, help="Number of tests to correct for (Bonferroni).")] = 1,
-    alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
+    alpha: Level = 0.05,
     probability: Annotated[float, typer.Option("--power", help="Probability of finding the difference.")] = 0.8,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
 ) -> None:
@@ -33,6 +34,7 @@ def power(
         wanted = [float(part) for part in differences.split(",")]
     except ValueError:
         raise HarnessError(f"--differences: {differences!r}; expected numbers such as 0.01,0.02,0.05") from None
+    check_one_collection(asked, "organise power")
     evaluation = evaluate_options(asked)
     if evaluation.task.collection.clusters() is not None:
         name, by = evaluation.task.collection.name, evaluation.task.collection.cluster

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand
 
-from harness.cli.options import Unjudged
+from harness.cli.options import Level, Unjudged
 from harness.cli.plugin_commands import RUNS, in_panel
 from harness.cli.scoring_options import (
     ScoringOptions,
+    check_one_collection,
     evaluate_on_collections,
     evaluate_options,
     exists,
@@ -55,7 +56,7 @@ class ScoreCommand(TyperCommand):
 
 
 @in_panel(RUNS, cls=ScoreCommand)
-@with_scoring_options()
+@with_scoring_options(several=True)
 @with_written_files("latex_tests")
 def score(
     asked: ScoringOptions,
@@ -65,7 +66,7 @@ def score(
 ) -> None:
     """Score run files of any system."""
     written.check(report_only=asked.redact, joint=len(asked.collections) > 1)
-    _check_unjudged(asked, unjudged, per_topic or asked.json)
+    _check_unjudged(asked, unjudged, {"--per-topic": per_topic})
     if len(asked.collections) > 1:
         if per_topic:
             raise HarnessError("--per-topic: goes with one collection; --json has the values of all")
@@ -94,7 +95,7 @@ def score(
 
 
 @in_panel(RUNS, cls=ScoreCommand)
-@with_scoring_options()
+@with_scoring_options(several=True)
 @with_written_files()
 def compare(
     asked: ScoringOptions,
@@ -103,7 +104,7 @@ def compare(
     ] = None,
     *,
     written: WrittenFiles,
-    alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
+    alpha: Level = 0.05,
     family: Annotated[int | None, typer.Option(help="Number of tests to correct for; default: the tests made.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the randomization test.")] = 0,
     correction: Annotated[
@@ -143,7 +144,7 @@ def compare(
     from harness.experiments import evaluate as workflow
 
     written.check(report_only=asked.redact or reproduction, joint=len(asked.collections) > 1)
-    _check_unjudged(asked, unjudged, reproduction or asked.json)
+    _check_unjudged(asked, unjudged, {"--reproduction": reproduction})
     if equivalence is not None and non_inferiority is not None:
         raise HarnessError("--equivalence and --non-inferiority: say one of them")
     if reproduction and (equivalence or non_inferiority or correction != "bonferroni"):
@@ -198,6 +199,7 @@ def _reproduce(
     from harness.reports.reproduction import effects_table, orders_table, reproduction_headline, reproduction_report
     from harness.scoring.reproduction import to_json
 
+    check_one_collection(asked, "compare --reproduction")
     if len(asked.runs) != 2:
         raise HarnessError(f"--reproduction: {len(asked.runs)} runs; expected two, ORIGINAL NEW")
     if None in baselines and baselines != (None, None):
@@ -268,7 +270,7 @@ def _finish_jointly(
 
     if not asked.json:
         for table in means():
-            print_table(table)
+            print_table(replace(table, notes=table.notes[:1]))  # the tests are described below theirs
             print_line("")
         if comparison is not None:
             _print_tests(comparison, label)
@@ -301,14 +303,14 @@ def _finish_redacted(asked: ScoringOptions, evaluation: Evaluation, written: Wri
     print_line(redacted.left_out)
 
 
-def _check_unjudged(asked: ScoringOptions, unjudged: bool, other: bool) -> None:
+def _check_unjudged(asked: ScoringOptions, unjudged: bool, others: dict[str, bool]) -> None:
     """Refuses --unjudged where it has no table, and for participants, to whom bounds would tell what is judged."""
     if unjudged and asked.redact:
         raise HarnessError("--unjudged: not allowed with --redact, since bounds tell which documents are judged")
     if unjudged and len(asked.collections) > 1:
         raise HarnessError("--unjudged: goes with one collection")
-    if unjudged and other:
-        raise HarnessError("--unjudged: prints tables; leave out --json, --per-topic, --reproduction")
+    if unjudged and (given := [name for name, value in {"--json": asked.json, **others}.items() if value]):
+        raise HarnessError(f"--unjudged: prints tables; leave out {', '.join(given)}")
 
 
 def _bounds(evaluation: Evaluation, unjudged: bool) -> UnjudgedBounds | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.options import (
     AsJson,
     CollectionName,
+    CollectionNames,
     CorpusName,
     Edition,
     Format,
@@ -99,16 +100,19 @@ def _options(
     )
 
 
-def with_scoring_options(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_scoring_options(*without: str, several: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Returns a decorator of a command, which takes `ScoringOptions` first, that adds their options to its own.
 
     Parameters
     ----------
     without : options that the command does not have.
+    several : whether it takes several collections.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         shared = {name: each for name, each in parameters_of(_options).items() if name not in without}
+        if several:
+            shared["collection"] = shared["collection"].replace(annotation=CollectionNames)
         _, *own = parameters_of(function).values()
         first = [each for name, each in shared.items() if name not in ("as_json", "redact", "quiet")]
         last = [each for each in shared.values() if each not in first]
@@ -142,8 +146,6 @@ def evaluate_options(asked: ScoringOptions) -> Evaluation:
     from harness.io import config
     from harness.store.sidecar import made_on, sidecar_path
 
-    if len(asked.collections) > 1:
-        raise HarnessError("--collection: several collections are for score and compare; name one here")
     names, paths = labelled(asked.runs)
     this_task = _task(asked)
     evaluation = evaluate_runs(this_task, *paths, names=names, format=asked.format, lines=asked.lines)
@@ -163,6 +165,13 @@ def evaluate_options(asked: ScoringOptions) -> Evaluation:
             if unjudged := scores.counts["topics without judgments"]:
                 asked.note(f"{scores.run}: {counted_text(unjudged, 'topic')} without judgments, not counted")
     return evaluation
+
+
+def check_one_collection(asked: ScoringOptions, command: str) -> None:
+    """Raises HarnessError if several collections are named."""
+    if len(asked.collections) > 1:
+        said = f"'compare -c {','.join(asked.collections)}' tests over several"
+        raise HarnessError(f"{command}: takes one collection; {said}")
 
 
 def evaluate_on_collections(asked: ScoringOptions) -> JointEvaluation:

@@ -37,10 +37,11 @@ def _maybe_folder(key: str, value: object) -> str | None:
 
 
 def _checked_formats(key: str, value: object) -> tuple[str, ...]:
-    from harness.render.write import FORMATS
+    from harness.render.write import FORMATS, check_pdf
 
     if not isinstance(value, list | tuple) or not value or not all(name in FORMATS for name in value):
         raise HarnessError(f"key {key!r} is {value!r}, expected a list of {', '.join(FORMATS)}")
+    check_pdf(value, f"key {key!r}")
     return tuple(value)
 
 

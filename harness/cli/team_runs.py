@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.leaderboard import LAB, read_lab_with_readers
-from harness.cli.options import CollectionName, Edition, Format, Keys, Measures, Output, ProtocolName, Quiet, to_path
+from harness.cli.options import (
+    CollectionName,
+    Edition,
+    Format,
+    Keys,
+    Level,
+    Measures,
+    Output,
+    ProtocolName,
+    Quiet,
+    to_path,
+)
 from harness.cli.plugin_commands import TASKS, HelpGroup
 from harness.cli.power import power
 from harness.cli.scoring_options import find_readers, labelled, measure_list, note_unless
@@ -146,7 +157,7 @@ def analyse(
     ] = None,
     primary: Primary = None,
     primary_depth: PrimaryDepth = None,
-    alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
+    alpha: Level = 0.05,
     output: Output = None,
     quiet: Quiet = False,
 ) -> None:

@@ -147,12 +147,13 @@ def chosen_formats(formats: str) -> Sequence[str]:
     >>> chosen_formats("md, csv"), chosen_formats("")
     (['md', 'csv'], ('html', 'md', 'tex', 'json', 'csv'))
     """
-    from harness.render.write import DEFAULT, FORMATS
+    from harness.render.write import DEFAULT, FORMATS, check_pdf
 
     chosen = [name.strip() for name in formats.split(",") if name.strip()]
     for name in chosen:
         if name not in FORMATS:
             raise HarnessError(f"--formats: {name!r} is unknown; {suggestion(name, FORMATS)}")
+    check_pdf(chosen, "--formats pdf")
     return chosen or DEFAULT
 
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.data import topic_files
+from harness.data.frames import checked, flat, numeric
 from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import FormatError, HarnessError
@@ -54,7 +55,7 @@ def judgments(reader: str) -> Callable[[bytes, str, str], Qrels]:
             grades = _grades(function(data, path, edition), what)
             if not any(grades.values()):
                 raise HarnessError(f"{what}: gave no judgments")
-            rows = [(topic, doc, float(grade)) for topic, docs in grades.items() for doc, grade in docs.items()]
+            rows = checked(what, lambda: numeric(flat(grades, "grades"), "grade"))
             try:
                 return Qrels.from_rows(edition, rows)  # checks ids and grades
             except FormatError as error:

@@ -5,10 +5,11 @@ Optional libraries are imported only here, on demand.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from harness.errors import HarnessError, suggestion
@@ -90,9 +91,43 @@ def import_library(name: str, extra: str) -> Any:  # noqa: ANN401  (a module)
         raise HarnessError(f"{name} is not installed; install it with: pip install 'mathir-harness[{extra}]'") from None
 
 
-def flat(rows: Mapping[str, Mapping[str, float]]) -> Iterator[tuple[str, str, float]]:
-    """Yields topic -> document -> value as rows."""
-    return ((topic, doc, value) for topic, docs in rows.items() for doc, value in docs.items())
+def flat(rows: Mapping[str, Mapping[str, float]], values: str) -> Iterator[tuple[str, str, float]]:
+    """Yields topic -> document -> value as rows; raises TypeError for what is no such mapping, which has `values`."""
+    if not isinstance(rows, Mapping):
+        raise TypeError(f"expected a mapping of topics to documents, got {_kind_of(rows)}")
+    for topic, docs in rows.items():
+        if not isinstance(docs, Mapping):
+            raise TypeError(f"topic {topic!r}: expected a mapping of documents to {values}, got {_kind_of(docs)}")
+        yield from ((topic, doc, value) for doc, value in docs.items())
+
+
+def _kind_of(value: object) -> str:
+    if isinstance(value, Real):
+        return "a number"
+    return "None" if value is None else "text" if isinstance(value, str) else f"a {type(value).__name__}"
+
+
+def numeric(rows: Iterable[tuple[Any, Any, Any]], value: str) -> list[tuple[Any, Any, float]]:
+    """Returns rows of topic, document and `value` (what it is called) as a float.
+
+    Raises
+    ------
+    ValueError
+        There are no rows, or a value is not a finite number.
+    """
+    out = []
+    for topic, doc, given in rows:
+        try:
+            number = float(given)
+        except (TypeError, ValueError, OverflowError):
+            where = f"topic {topic!r}, document {doc!r}"
+            raise ValueError(f"{where}: {value} {given!r:.60} is not a number") from None
+        if not math.isfinite(number):
+            raise ValueError(f"topic {topic!r}, document {doc!r}: {value} {number} is not a finite number")
+        out.append((topic, doc, number))
+    if not out:
+        raise ValueError("no results" if value == "score" else "no judgments")
+    return out
 
 
 def check_ids(columns: Iterable[Iterable[object]]) -> None:
@@ -113,6 +148,16 @@ def encoded(lines: Sequence[str]) -> bytes:
     if text.startswith("#") or "\n#" in text:
         raise ValueError("a topic id begins with '#', which begins a comment in files of runs and judgments")
     return text.encode()
+
+
+def run_text(name: str) -> str:
+    """Returns what messages call a run; one that nobody named is `run` already."""
+    return "run" if name == "run" else f"run {name}"
+
+
+def judgments_text(edition: str) -> str:
+    """Returns what messages call judgments; `given` are those without a name."""
+    return "judgments" if edition == "given" else f"judgments {edition}"
 
 
 def checked(what: str, make: Callable[[], T]) -> T:

@@ -23,6 +23,9 @@ from harness.data.frames import (
     flat,
     frame,
     import_library,
+    judgments_text,
+    numeric,
+    run_text,
 )
 from harness.data.judgment_forms import judgment_table
 from harness.data.layouts import FORMATS, JUDGMENTS, read_columns, run_format, without_comments
@@ -105,8 +108,8 @@ class Run:
 
     @staticmethod
     def from_dict(name: str, rankings: Mapping[str, Mapping[str, float]]) -> Run:
-        """Returns a run from topic -> document -> score, validated like a file (errors name the row as a line)."""
-        return _run_of_rows(name, lambda: flat(rankings))
+        """Returns a run from topic -> document -> score, validated like a file."""
+        return _run_of_rows(name, lambda: flat(rankings, "scores"))
 
     def rank(self) -> Index:
         """Returns the rank of each line in its topic, from 1: by score, equal scores in the order of the file."""
@@ -123,10 +126,16 @@ class Run:
     @staticmethod
     def from_frame(name: str, table: DataFrame) -> Run:
         """Returns a run from columns `query_id`, `doc_id`, `score` and optionally `context`; validated like a file."""
-        what = f"run {name}"
+        what = run_text(name)
         names = ["query_id", "doc_id", "score", *(["context"] if "context" in getattr(table, "columns", ()) else [])]
         columns = columns_of(table, names, what)
-        return checked(what, lambda: run_from_columns(name, *columns, path=what))
+        topics, docs, scores, *context = columns
+
+        def make() -> Run:
+            rows = numeric(zip(topics, docs, scores, strict=True), "score")
+            return run_from_columns(name, topics, docs, [score for *_, score in rows], *context, path=what)
+
+        return checked(what, make)
 
     def to_ranx(self) -> ranx.Run:
         """Returns the run as an object of ranx. Needs `pip install 'mathir-harness[ranx]'`."""
@@ -225,7 +234,7 @@ class Qrels:
     @staticmethod
     def from_dict(edition: str, judgments: Mapping[str, Mapping[str, float]]) -> Qrels:
         """Returns judgments from topic -> document -> grade; validated like a file."""
-        return Qrels.from_rows(edition, checked(f"judgments {edition}", lambda: list(flat(judgments))))
+        return Qrels.from_rows(edition, checked(judgments_text(edition), lambda: list(flat(judgments, "grades"))))
 
     def frame(self) -> DataFrame:
         """Returns `query_id`, `doc_id`, `relevance` (the grade, a float), in the order of the file."""
@@ -234,7 +243,7 @@ class Qrels:
     @staticmethod
     def from_frame(edition: str, table: DataFrame) -> Qrels:
         """Returns judgments from the columns `query_id`, `doc_id` and `relevance`; validated like a file."""
-        columns = columns_of(table, ("query_id", "doc_id", "relevance"), f"judgments {edition}")
+        columns = columns_of(table, ("query_id", "doc_id", "relevance"), judgments_text(edition))
         return Qrels.from_rows(edition, list(zip(*columns, strict=True)))
 
     def to_ranx(self) -> ranx.Qrels:
@@ -256,16 +265,17 @@ class Qrels:
     @staticmethod
     def from_judgments(edition: str, judgments: Iterable[Judgment]) -> Qrels:
         """Returns judgments from objects with `query_id`, `doc_id` and `relevance`."""
-        what = f"judgments {edition}"
+        what = judgments_text(edition)
         rows = checked(what, lambda: [(each.query_id, each.doc_id, each.relevance) for each in judgments])
         return Qrels.from_rows(edition, rows)
 
     @staticmethod
     def from_rows(edition: str, rows: Sequence[tuple[object, object, float]]) -> Qrels:
         """Returns judgments from (topic, document, grade); validated like a file."""
-        what = f"judgments {edition}"
+        what = judgments_text(edition)
         checked(what, lambda: check_ids(row[:2] for row in rows))
-        lines = checked(what, lambda: [f"{topic}\t0\t{doc}\t{float(grade)!r}" for topic, doc, grade in rows])
+        graded = checked(what, lambda: numeric(rows, "grade"))
+        lines = [f"{topic}\t0\t{doc}\t{grade!r}" for topic, doc, grade in graded]
         data = checked(what, lambda: encoded(lines))
         return _qrels_of(data, JUDGMENTS, what, edition, sha256(data))
 
@@ -281,10 +291,10 @@ def _decoded_ids(ids: Ids) -> list[str]:
 
 def _run_of_rows(name: str, rows: Callable[[], Iterable[tuple[object, object, float]]]) -> Run:
     def make() -> Run:
-        columns: list[Any] = list(zip(*rows(), strict=True)) or [(), (), ()]
-        return run_from_columns(name, *columns, path=f"run {name}")
+        columns: list[Any] = list(zip(*numeric(rows(), "score"), strict=True))
+        return run_from_columns(name, *columns, path=run_text(name))
 
-    return checked(f"run {name}", make)
+    return checked(run_text(name), make)
 
 
 def run_from_columns(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 from harness.collections.collection import Collection
 from harness.collections.load import local_collection
 from harness.data.trec import Qrels, Run, read_run
-from harness.errors import FormatError, HarnessError, InputFault, counted_text, several
+from harness.errors import FormatError, HarnessError, InputFault, counted_text
 from harness.experiments.evaluation import Evaluation as Evaluation  # noqa: PLC0414  (for who imports it from here)
 from harness.experiments.joint import JointEvaluation, by_collection, checked_parts, compare_jointly
 from harness.experiments.task import Task
@@ -28,6 +28,7 @@ from harness.scoring.measures import distributions, parse_measures, without_diag
 from harness.scoring.protocol import Protocol
 from harness.scoring.remarks import not_judged
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
+from harness.scoring.spellings import measure_names
 from harness.store.provenance import Provenance, provenance
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ def _named(runs: Sequence[Run], names: Sequence[str], paths: Sequence[Path | Non
             id(run): Path(path.stem).stem if path.suffix in (".gz", ".xz", ".zst") else path.stem for run, path in files
         }
         if twice := [stem for stem, times in Counter(stems.values()).items() if times > 1]:
-            raise HarnessError(f"{twice[0]}: two run files share this name and a tag; rename one of them")
+            path = next(path for run, path in files if stems[id(run)] == twice[0])
+            said = f"rename one of them, or name one, as NEW={path}"
+            raise HarnessError(f"{twice[0]}: two run files share this name and a tag; {said}")
         runs = [replace(run, name=stems.get(id(run), run.name)) for run in runs]
     check_names(runs)
     return list(runs)
@@ -165,14 +168,14 @@ def evaluate(
     if not runs:
         raise HarnessError("evaluate: expected at least one run")
     if isinstance(task, list | tuple):
-        if several(measures) or protocol is not None:
+        if measure_names(measures) or protocol is not None:
             raise HarnessError("evaluate: measures and protocol belong to the tasks; say them where they are made")
         if strange := [each for each in task if not isinstance(each, Task)]:
             raise HarnessError(f"evaluate: {strange[0]!r} is no task; several collections are a list of tasks")
         return _evaluate_jointly(task, runs, names, format, lines)
     if not isinstance(task, Task):
         task = make_task(_judged_by(task), measures=measures, protocol=protocol)
-    elif several(measures) or protocol is not None:
+    elif measure_names(measures) or protocol is not None:
         raise HarnessError("evaluate: measures and protocol belong to the task; say them where it is made")
     labels = list(names) or [""] * len(runs)
     if len(labels) != len(runs):
@@ -259,6 +262,8 @@ def _run_of(
         run = replace(given, name=label) if label else given
     elif isinstance(given, Mapping):
         run = Run.from_dict(label or default, given)
+    elif isinstance(given, list | tuple):
+        raise HarnessError(f"evaluate: argument 'runs' is {repr(given)[:60]}; pass the runs one by one: *runs")
     else:
         run = Run.from_frame(label or default, _frame(given, "argument 'runs'", "Run"))
     if known is not None and (unknown := [topic for topic in run.topics if topic not in known]):
@@ -330,7 +335,7 @@ def compare(
              a        b   n  difference  significant_bonferroni
     0  overlap  shuffle  42       0.618                    True
     """
-    asked = [str(measure) for measure in parse_measures(several(measures))]
+    asked = [str(measure) for measure in parse_measures(measure_names(measures))]
     test_runs = partial(
         stats.compare,
         alpha=alpha,

@@ -153,7 +153,7 @@ def checked_parts(parts: Mapping[str, Evaluation]) -> JointEvaluation:
             both = f"{first.protocol.name} and {scores.protocol.name}"
             raise HarnessError(
                 f"collections {first.collection} and {scores.collection} are scored by protocols {both}, which differ; "
-                "name one for all, such as trec_eval"
+                "name one for all: --protocol trec_eval, in Python protocol='trec_eval'"
             )
     runs = dict.fromkeys(scores.run for part in parts.values() for scores in part.scores)
     return JointEvaluation(parts, tuple(runs), tuple(measures))

@@ -14,12 +14,13 @@ from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topics
 from harness.data.trec import Qrels
-from harness.errors import HarnessError, counted_text, gather, several
+from harness.errors import HarnessError, counted_text, gather
 from harness.io.arguments import checked_arguments
 from harness.io.files import sha256
 from harness.scoring.coverage import Coverage, restrict_judgments
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scorer import Scorer
+from harness.scoring.spellings import measure_names
 from harness.store import artefacts, code
 
 
@@ -93,7 +94,7 @@ def task(
     ids_are_keys = ids_are_keys or (corpus is not None and corpus.ids_are_keys)
     if deduplicate and keys is None and not ids_are_keys:
         keys = collection.keys() if own is None else own
-    wanted = several(measures) or None
+    wanted = measure_names(measures) or None
     try:
         scorer = collection.scorer(edition, chosen, measures=wanted, keys=keys, ids_are_keys=ids_are_keys)
     except HarnessError as error:  # together with the faults of the topics

@@ -9,12 +9,11 @@ from typing import Any, Literal
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.io import config
-from harness.papers.rates import NOTHING, Range, data
+from harness.papers.rates import NOTHING, UNKNOWN, Range, data
 from harness.sources import catalogue
 from harness.store.llm import load_endpoint
 from harness.systems.states import by_hand, missing_answers, module_lines, needed_models
 
-UNKNOWN = "not known"
 State = Literal["here", "fetch", "by hand"]
 
 

@@ -11,9 +11,9 @@ from harness.papers.estimate import EstimatedCalls, calls_of
 from harness.papers.experiment_runs import has_number, rows_to_bring, substituted
 from harness.papers.groups import TableGroup
 from harness.papers.map import row_labels
-from harness.papers.needs import UNKNOWN, Needed, needed_by, too_much_for_small_scale
+from harness.papers.needs import Needed, needed_by, too_much_for_small_scale
 from harness.papers.paper import Paper
-from harness.papers.rates import NOTHING, Range, data
+from harness.papers.rates import NOTHING, UNKNOWN, Range, amount, data, prices, size_text
 from harness.papers.steps import EVERYTHING, NothingToMakeError, PlannedRun, PrintedRow, RunStep, Selection, paper_steps
 from harness.papers.work import NO_GPU, single_steps, together
 from harness.papers.work import WorkStep as Work
@@ -68,7 +68,7 @@ class Total:
     hours : of one core.
     unknown, gpu : pieces of work whose time is not known, and those that a GPU may do, in unknown hours.
     disk : MB.
-    price : dollars; None if the price of a call is not known.
+    price : dollars of calls; None if the price of a call is not known.
     """
 
     hours: Range = NOTHING
@@ -77,6 +77,11 @@ class Total:
     disk: Range = NOTHING
     price: Range | None = NOTHING
     calls: int = 0
+
+    @property
+    def dollars(self) -> Range | None:
+        """Dollars of the known hours of one core, and of the calls; None if the price of a call is not known."""
+        return None if self.price is None else self.hours.times(prices().cpu.dollars) + self.price
 
     def __add__(self, other: Total) -> Total:
         price = None if self.price is None or other.price is None else self.price + other.price
@@ -283,8 +288,8 @@ def _new_calls(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> I
 # ---- how it is printed ------------------------------------------------------------------------------------------
 
 
-def plan_lines(plan: PaperPlan, amount: Callable[[Range | None], str]) -> Iterator[str]:
-    """Yields the plan as lines of text; `amount` formats ranges."""
+def plan_lines(plan: PaperPlan) -> Iterator[str]:
+    """Yields the plan as lines of text."""
     states: tuple[State, ...] = ("made", "to make", "left out")
     counts = ", ".join(f"{len(plan.in_state(state))} {state}" for state in states)
     yield f"{plan.paper.key}: {counted_text(len(plan.steps), 'step')}, {counts}"
@@ -292,27 +297,30 @@ def plan_lines(plan: PaperPlan, amount: Callable[[Range | None], str]) -> Iterat
     titles = {"here": "here", "fetch": "can be fetched", "by hand": "by hand"}
     for state, title in titles.items():
         for need in (need for need in plan.needs if need.state == state):
-            size = "" if need.megabytes is None or not need.megabytes.high else f", {amount(need.megabytes)} MB"
+            size = "" if need.megabytes is None or not need.megabytes.high else f", {size_text(need.megabytes)}"
             where = "" if state == "here" else f": {need.where}"
-            yield f"{'fetched first' if need in fetched else title:14} {need.name} ({need.licence}{size}){where}"
+            said = "fetched first" if need in fetched else title
+            yield f"{said:14} {need.name} (licence: {need.licence}{size}){where}"
     for number, each in enumerate(plan.steps, 1):
-        said = each.why if each.state == "left out" else _work_text(each, amount) if each.state == "to make" else ""
+        said = each.why if each.state == "left out" else _work_text(each) if each.state == "to make" else ""
         yield f"{number:4} {each.state:9} {each.step.title}{f': {said}' if said else ''}"
         if rows := _rows_text(each.step.rows):
             yield f"               for {rows}"
     for why in dict.fromkeys(plan.rowless.values()):
         yield f"     no command  {_rows_text([row for row, each in plan.rowless.items() if each == why])}: {why}"
-    yield from total_lines(plan.totals, amount)
+    yield from total_lines(plan.totals)
     if plan.budget is not None:
         left = max(plan.budget - plan.spent, 0.0)
         yield f"budget {plan.budget:g} dollars, {plan.spent:.2f} spent by earlier calls, {left:.2f} left"
 
 
-def total_lines(totals: Mapping[str, Total], amount: Callable[[Range | None], str]) -> Iterator[str]:
-    """Yields a line for each total; the last two only if something is left out."""
-    for title, each in totals.items():
-        if title == "to make" or totals["left out"] != Total():
-            yield f"{title}: {_total_text(each, amount)}"
+def total_lines(totals: Mapping[str, Total]) -> Iterator[str]:
+    """Yields a line for each total; the last two only if something is left out, the sum only if it is another."""
+    texts = {title: _total_text(each) for title, each in totals.items()}
+    yield f"to make: {texts['to make']}"
+    if totals["left out"] != Total():
+        others = list(dict.fromkeys((texts["left out"], texts["with what is left out"])))
+        yield from (f"{title}: {text}" for title, text in zip(_TOTALS[1:], others, strict=False))
 
 
 def _rows_text(rows: Sequence[PrintedRow]) -> str:
@@ -322,21 +330,24 @@ def _rows_text(rows: Sequence[PrintedRow]) -> str:
     return "; ".join(f"{table}: {'; '.join(match)}" if table else "; ".join(match) for table, match in by_table.items())
 
 
-def _work_text(each: PlannedStep, amount: Callable[[Range | None], str]) -> str:
+def _work_text(each: PlannedStep) -> str:
     words = [f"{amount(each.hours)} hours of one core"] if each.hours.high else []
     words += [f"time not known of {', '.join(each.unknown)}"] if each.unknown else []
-    words += [f"{amount(each.disk)} MB of disk"] if each.disk.high else []
+    words += [f"{size_text(each.disk)} of disk"] if each.disk.high else []
     words += [f"{call.calls:,} calls of {call.endpoint}, {amount(call.price)} dollars" for call in each.calls]
     return "; ".join(words)
 
 
-def _total_text(sums: Total, amount: Callable[[Range | None], str]) -> str:
+def _total_text(sums: Total) -> str:
     words = [f"{amount(sums.hours)} hours of one core"]
     words += [f"without {counted_text(sums.unknown, 'piece')} of work whose time is not known"] if sums.unknown else []
     words += ["hours of a GPU not known"] if sums.gpu else []
-    words += [f"{amount(sums.disk)} MB of disk"]
+    words += [f"{size_text(sums.disk) if sums.disk.high else '0 MB'} of disk"]
     price = "dollars not known" if sums.price is None else f"{amount(sums.price)} dollars"
-    return ", ".join([*words, *([f"{sums.calls:,} calls, {price}"] if sums.calls else [])])
+    words += [f"{sums.calls:,} calls, {price}"] if sums.calls else []
+    if sums.dollars is not None and sums.hours.high:
+        words.append(f"{'in all ' * bool(sums.calls)}{amount(sums.dollars)} dollars")
+    return ", ".join(words)
 
 
 def plan_json(plan: PaperPlan) -> dict[str, Any]:
@@ -379,7 +390,8 @@ def totals_json(totals: Mapping[str, Total]) -> dict[str, Any]:
             "pieces of work whose time is not known": each.unknown,
             "hours of one GPU": None if each.gpu else asdict(NOTHING),
             "disk, MB": asdict(each.disk),
-            "dollars": None if each.price is None else asdict(each.price),
+            "dollars": None if each.dollars is None else asdict(each.dollars),
+            "dollars of calls": None if each.price is None else asdict(each.price),
             "calls": each.calls,
         }
         for title, each in totals.items()

@@ -40,6 +40,7 @@ class Range:
         return Range(self.low * other.low, self.high * other.high)
 
 
+UNKNOWN = "not known"
 NOTHING = Range(0, 0)
 
 
@@ -151,6 +152,44 @@ class Data:
     corpora: Mapping[str, CorpusCounts]
     prompts: Mapping[str, Prompt]
     printed: Mapping[str, Words]
+
+
+def amount(bounds: Range | None) -> str:
+    """Returns a range with two digits.
+
+    Examples
+    --------
+    >>> amount(Range(3.06, 1234)), amount(Range(0, 0.16)), amount(Range(0, 0.004)), amount(Range(7, 7)), amount(None)
+    ('3.1 to 1,200', 'at most 0.16', 'under 0.01', '7', 'not known')
+    """
+    if bounds is None:
+        return UNKNOWN
+    if bounds.high == 0:
+        return "0"
+    if bounds.high < 0.01:
+        return "under 0.01"
+    low, high = _rounded(bounds.low), _rounded(bounds.high)
+    return high if low == high else f"at most {high}" if bounds.low < 0.01 else f"{low} to {high}"
+
+
+def _rounded(value: float) -> str:
+    if value >= 99.5:  # two digits of what is below
+        digits = len(f"{value:.0f}") - 2
+        return f"{round(value, -digits):,.0f}"
+    return f"{value:.2g}"
+
+
+def size_text(bounds: Range | None) -> str:
+    """Returns a range of MB in the unit that fits.
+
+    Examples
+    --------
+    >>> size_text(Range(710, 1420)), size_text(Range(0.2, 0.2)), size_text(None)
+    ('0.71 to 1.4 GB', '0.2 MB', 'not known')
+    """
+    if bounds is None or not bounds.high:
+        return UNKNOWN if bounds is None else "none"
+    return f"{amount(bounds.times(1e-3))} GB" if bounds.high >= 1000 else f"{amount(bounds)} MB"
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,7 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io import config
 from harness.papers.groups import TableGroup, topic_and_judgment_counts
-from harness.papers.needs import UNKNOWN
-from harness.papers.rates import NOTHING, ModelRates, Range, data
+from harness.papers.rates import NOTHING, UNKNOWN, ModelRates, Range, data
 from harness.papers.steps import PlannedRun
 from harness.systems.build import system_class
 from harness.systems.states import nested_configurations

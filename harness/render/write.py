@@ -155,8 +155,8 @@ class Report(Content):
         ------
         HarnessError
             A format is unknown, a value cannot be drawn, a file of the same name was not written by the harness, or the
-            folder cannot be written. If only the library for PDF
-            is missing, everything else has been written.
+            folder cannot be written. If only the library for PDF is missing, the other formats have been written; if
+            there are none, or the report has no figure for PDF alone, nothing is.
         """
         drawn = draw(self, Path(folder), several(formats))
         drawn.write()
@@ -214,12 +214,13 @@ def draw(report: Content, folder: Path, formats: Iterable[str] = DEFAULT) -> Dra
     Raises
     ------
     HarnessError
-        A format is unknown, or a value cannot be drawn.
+        A format is unknown, a value cannot be drawn, or PDF alone is asked for without Typst or a figure.
     """
     wanted = list(dict.fromkeys(formats))
     for name in wanted:
         if name not in FORMATS:
             raise HarnessError(f"report format {name!r} is unknown; {suggestion(name, FORMATS)}")
+    check_pdf(wanted, f"{folder}: nothing was written")
     files: dict[Path, bytes | str] = {}
     shown: dict[str, Path] = {}
     fault = ""
@@ -246,13 +247,24 @@ def draw(report: Content, folder: Path, formats: Iterable[str] = DEFAULT) -> Dra
             files |= {folder / "figures" / f"{figure.id}.pdf": render_pdf(figure.svg, figure.id) for figure in figures}
             shown["pdf"] = folder / "figures"
         else:
-            fault = f"{folder}: figures were written as SVG only; for PDF, {INSTALL}"
+            fault = f"{folder}: no PDF was written: Typst is not installed: {INSTALL}; the other formats were"
     for name, (file, renderer) in _DOCUMENTS.items():
         if name in wanted:
             given = {"csv": True} if name == "html" and "csv" in wanted else {}
             files[folder / file] = __getattr__(renderer)(report, **given)
             shown[name] = folder / file
+    if wanted == ["pdf"] and not files:
+        raise HarnessError(f"{folder}: nothing was written: the report has no figure, and PDF has figures only")
     return Drawn(folder, wanted, files, {name: shown[name] for name in wanted if name in shown}, fault)
+
+
+def check_pdf(formats: Iterable[str], what: str) -> None:
+    """Raises HarnessError, which begins with `what`, if PDF is the only format and Typst is not installed."""
+    if {*formats} == {"pdf"}:
+        from harness.render.pdf import INSTALL, can_render
+
+        if not can_render():
+            raise HarnessError(f"{what}: Typst, which writes PDF, is not installed: {INSTALL}")
 
 
 def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:

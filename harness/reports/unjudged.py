@@ -53,7 +53,7 @@ def order_table(evaluation: Evaluation, bounds: UnjudgedBounds, comparison: Comp
         (
             *(Cell(text) for text in (each.a, each.b, label(each.measure))),
             *(number_cell(end, 4) for end in (each.low, each.difference, each.high)),
-            Cell({"a": f"{each.a} is above", "b": f"{each.b} is above", "open": "open"}[each.order]),
+            Cell({"a": f"{each.a} is above", "b": f"{each.b} is above"}.get(each.order, each.order)),
         )
         for each in differences
     )
@@ -62,8 +62,10 @@ def order_table(evaluation: Evaluation, bounds: UnjudgedBounds, comparison: Comp
     tight = dict.fromkeys(label(each.measure) for each in differences if each.tight)
     attained = f"Bounds are attained by an assignment in {', '.join(tight)}. " if tight else ""
     wide = "Of other measures, no" if tight else "No"
-    note = f"{attained}{wide} difference is outside of its bounds; the true ones may be narrower. Means, not tests."
-    return Table("orders", "Differences by what unjudged documents may be", columns, rows, (note,), row_headers=3)
+    notes = [f"{attained}{wide} difference is outside of its bounds; the true ones may be narrower. Means, not tests."]
+    if any(each.order == "open" for each in differences):
+        notes.append("open: the sign depends on the unjudged documents.")
+    return Table("orders", "Differences by what unjudged documents may be", columns, rows, tuple(notes), row_headers=3)
 
 
 def unjudged_section(evaluation: Evaluation, comparison: Comparison | None = None) -> Section:

@@ -307,8 +307,8 @@ def parse_measure(text: str) -> Measure:
     cut = re.search("@[0-9]{1,9}$", text)
     if cut and said.startswith("did you mean") and said.count("'") == 2:
         said = said.replace("'?", f"{cut[0]}'?")
-    missing = f", and {library.MISSING}" if library.missing() else ""
-    raise HarnessError(f"measure {given!r} is unknown{missing}; {said}")
+    missing = f"{' ' if said.endswith('?') else '; '}{library.MISSING}" if library.missing() else ""
+    raise HarnessError(f"measure {given!r} is unknown; {said}{missing}")
 
 
 def _expanded(text: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 # Other names of measures, in lower case -> ours; a cut follows after `_`, `.` or `@`. Our measures say theirs of
 # themselves (`Measure.names`); these are of ir_measures.
@@ -110,6 +111,11 @@ def instead(text: str) -> str:
     if re.match("(all_)?prefs|qrels_jg", stem):
         return "judgments are grades here, not preferences; use Bpref"
     return _INSTEAD.get(stem, "")
+
+
+def measure_names(given: Iterable[str]) -> tuple[str, ...]:
+    """Returns the names of a list, or of a text as `split_measures` does."""
+    return split_measures(given) or (given,) if isinstance(given, str) else tuple(given)
 
 
 def split_measures(text: str) -> tuple[str, ...]:

@@ -73,7 +73,9 @@ class BoundedDifference:
 
     @property
     def order(self) -> str:
-        """The conclusion that stands for every assignment: `a`, `b` or `open`."""
+        """The conclusion that stands for every assignment: `a`, `b` or `equal`; else `open`."""
+        if max(abs(self.low), abs(self.high)) <= TOLERANCE:
+            return "equal"
         return "a" if self.low > TOLERANCE else "b" if self.high < -TOLERANCE else "open"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,8 @@ def test_a_folder_of_runs(place: Place) -> None:
     assert lines[4].startswith("random floor")
     assert lines[5].startswith("mini-task1, edition official, protocol arqmath-task1 (judgments af3f6c658246)")
     assert lines[-1] == "report: reports/leaderboard/index.html"
+    counts = place.good("leaderboard", "runs", "-c", "mini-task1", "--measures", "nDCG,RelRet", "-o", "counts")
+    assert re.fullmatch(r"random floor +0\.\d{4} +\d+", next(line for line in counts.splitlines() if "random" in line))
     folder = place.here / "reports" / "leaderboard"
     data = json.loads((folder / "report.json").read_text(encoding="utf-8"))["data"]["leaderboards"]
     (board,) = (leaderboard_from_json(each) for each in data)

@@ -435,8 +435,10 @@ def test_several_collections_are_a_table_with_all_topics(place: Place) -> None:
     runs = ("one.txt", "two.txt")
     shown = place.good("score", *runs, *given)
     assert shown.splitlines()[1].split() == ["run", *NAMES, "all", "topics"]
+    said = " ".join(place.good("compare", *runs, *given, "-b", "one").split())
     found = json.loads(place.good("compare", *runs, *given, "--json"))
     assert list(found["evaluations"]) == list(NAMES)
+    assert said.count(found["comparison"]["correction"]) == 1
     assert (len(found["comparison"]["rows"]), found["heterogeneity"][0]["topics"]) == (
         1,
         {"mini-task1": 42, "mini-theorems": 40},
@@ -449,7 +451,14 @@ def test_several_collections_are_a_table_with_all_topics(place: Place) -> None:
         (("--per-topic",), "--per-topic: goes with one collection; --json has the values of all"),
     ):
         assert refused(place, "score", *runs, *given, *option) == [said]
-    assert refused(place, "organise", "power", *runs, *given)[0].startswith("--collection: several collections are for")
+    several = f"takes one collection; 'compare -c {','.join(NAMES)}' tests over several"
+    for command in (("leaderboard",), ("organise", "power")):
+        assert refused(place, *command, *runs, *given) == [f"{' '.join(command)}: {several}"]
+        assert "for score and compare" not in " ".join(place.good(*command, "--help").split())
+    other = "name one for all: --protocol trec_eval, in Python protocol='trec_eval'"
+    assert refused(place, "score", *runs, *given[:2])[0].endswith(other)
+    assert refused(place, "score", "a.run", "a.run", *MINI)[0].endswith("name one, as NEW=a.run")
+    assert refused(place, "compare", *runs, *given, "--alpha", "5") == ["--alpha: 5 is not between 0 and 1"]
 
 
 # Unjudged documents
@@ -464,13 +473,19 @@ def test_bounds_of_unjudged_documents(place: Place) -> None:
     added = [line.split() for line in shown.removeprefix(plain).splitlines()]
     # One result of one of 42 topics may be relevant.
     assert ["x", "P@2", "0.0119", "0.0119", "0.0238"] in added
+    assert "open: the sign depends on the unjudged documents." in shown
+    pair = ("a=a.run", "b=a.run", *MINI, "--measures", "P@2")
+    same = place.good("compare", *pair, "--protocol", "trec_eval", "--unjudged")
+    assert " equal\n" in same
+    assert "open:" not in same
     assert "Unjudged documents" in (place.here / "out" / "report.md").read_text()
     for option, said in (
         (("--redact",), "--unjudged: not allowed with --redact, since bounds tell which documents are judged"),
         (
             ("--json",),
-            "--unjudged: prints tables; leave out --json, --per-topic, --reproduction",
+            "--unjudged: prints tables; leave out --json",
         ),
+        (("--per-topic",), "--unjudged: prints tables; leave out --per-topic"),
         (
             (),
             "unjudged: protocol arqmath-task1 scores judged documents only, so that nothing is open; "

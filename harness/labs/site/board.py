@@ -167,11 +167,11 @@ def runs_listing(field: LabView) -> Listing:
 
 def _floor(field: LabView, heads: Sequence[Head]) -> ListingLine:
     """Returns the row of the random floor, which stands beside primary runs."""
-    means = {field.label(mean.measure): mean.value for mean in field.board.floor}
+    means = {field.label(mean.measure): mean for mean in field.board.floor if mean.value is not None}
     items = [Item("random floor")]
     for head in heads[1:]:
-        value = means.get(head.title)
-        items.append(Item("") if value is None else Item(f"{value:.{field.board.decimals}f}", value))
+        mean = means.get(head.title)
+        items.append(Item("") if mean is None else _mean_item(mean, field.board, math.inf))
     return ListingLine(tuple(items), {"runs": ("primary",), "kind": (), "resource": ()})
 
 

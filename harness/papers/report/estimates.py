@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.papers.estimate import EstimatedCalls, GroupEstimate, order, united
-from harness.papers.needs import UNKNOWN
-from harness.papers.rates import SPREAD, Range, data, prices
+from harness.papers.rates import SPREAD, UNKNOWN, Range, amount, data, prices, size_text
 from harness.render.model import Cell, Column, Prose, Section, Table
 
 NOTES = (
@@ -28,50 +27,12 @@ def cost_section(groups: Sequence[GroupEstimate], key: str, cores: int = 1) -> S
     return Section("Cost of the missing numbers", (Prose((*NOTES, money)), *shown, Prose(("Order:", *steps))))
 
 
-def amount(bounds: Range | None) -> str:
-    """Returns a range with two digits.
-
-    Examples
-    --------
-    >>> amount(Range(3.06, 1234)), amount(Range(0, 0.16)), amount(Range(0, 0.004)), amount(Range(7, 7)), amount(None)
-    ('3.1 to 1,200', 'at most 0.16', 'under 0.01', '7', 'not known')
-    """
-    if bounds is None:
-        return UNKNOWN
-    if bounds.high == 0:
-        return "0"
-    if bounds.high < 0.01:
-        return "under 0.01"
-    low, high = _rounded(bounds.low), _rounded(bounds.high)
-    return high if low == high else f"at most {high}" if bounds.low < 0.01 else f"{low} to {high}"
-
-
-def _rounded(value: float) -> str:
-    if value >= 99.5:  # two digits of what is below
-        digits = len(f"{value:.0f}") - 2
-        return f"{round(value, -digits):,.0f}"
-    return f"{value:.2g}"
-
-
 def _whole_range(bounds: Range | None) -> str:
     """Returns a range of counts with all digits."""
     if bounds is None:
         return UNKNOWN
     low, high = f"{bounds.low:,.0f}", f"{bounds.high:,.0f}"
     return high if low == high else f"{low} to {high}"
-
-
-def _size_text(bounds: Range | None) -> str:
-    """Returns a range of MB in the unit that fits.
-
-    Examples
-    --------
-    >>> _size_text(Range(710, 1420)), _size_text(Range(0.2, 0.2)), _size_text(None)
-    ('0.71 to 1.4 GB', '0.2 MB', 'not known')
-    """
-    if bounds is None or not bounds.high:
-        return UNKNOWN if bounds is None else "none"
-    return f"{amount(bounds.times(1e-3))} GB" if bounds.high >= 1000 else f"{amount(bounds)} MB"
 
 
 def _table_names(estimate: GroupEstimate) -> str:
@@ -94,8 +55,8 @@ def _totals_table(groups: Sequence[GroupEstimate], cores: int) -> Table:
             hours,
             *([amount(each.hours.times(1 / cores))] if cores > 1 else []),
             UNKNOWN,
-            _size_text(each.disk),
-            f"at least {_size_text(memory)}" if memory else UNKNOWN,
+            size_text(each.disk),
+            f"at least {size_text(memory)}" if memory else UNKNOWN,
             price,
             amount(each.dollars),
             ", ".join(each.unknown) or "nothing",
@@ -117,7 +78,7 @@ def _resources_table(groups: Sequence[GroupEstimate]) -> Table:
             needed[item.name] = item
             users.setdefault(item.name, []).extend(each.group.tables)
     rows = tuple(
-        tuple(map(Cell, (item.name, item.where, item.licence, _size_text(item.megabytes), ", ".join(users[name]))))
+        tuple(map(Cell, (item.name, item.where, item.licence, size_text(item.megabytes), ", ".join(users[name]))))
         for name, item in needed.items()
     )
     columns = tuple(map(Column, ("resource", "where, or command", "licence", "size", "tables")))

@@ -168,8 +168,8 @@ def test_wrong_topics(theirs: Callable[..., Collection], body: str, fault: str) 
     [
         ("return 5", "gave int, expected a harness.data.trec.Qrels, or topic -> document -> grade"),
         ("return {}", "gave no judgments"),
-        ("return {'T1': {'a': float('inf')}}", "grade 'inf' is not a finite number"),
-        ("return {'T1': {'a': 'x'}}", "ValueError: could not convert string to float: 'x'"),
+        ("return {'T1': {'a': float('inf')}}", "topic 'T1', document 'a': grade inf is not a finite number"),
+        ("return {'T1': {'a': 'x'}}", "topic 'T1', document 'a': grade 'x' is not a number"),
     ],
 )
 def test_wrong_judgments(theirs: Callable[..., Collection], body: str, fault: str) -> None:

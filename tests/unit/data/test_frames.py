@@ -19,6 +19,9 @@ SCORES = st.floats(allow_nan=False, allow_infinity=False, width=64)
 RANKINGS = st.dictionaries(IDS, st.dictionaries(IDS, SCORES, min_size=1, max_size=6), min_size=1, max_size=4)
 
 
+KINDS = (("run", "score", "results"), ("judgments", "grade", "judgments"))
+
+
 def message(call: object) -> str:
     with pytest.raises(h.HarnessError) as caught:
         call()  # type: ignore[operator]
@@ -75,7 +78,10 @@ def test_judgments_come_back_and_numbers_become_ids() -> None:
         ({"query_id": ["1", "1"], "doc_id": ["a", "b"], "score": [1, math.nan]}, "'score' has no value in row 1"),
         ({"query_id": ["1"], "doc_id": ["a b"], "score": [1]}, "run r: an id is empty or holds blanks"),
         ({"query_id": ["1", "1"], "doc_id": ["a", "a"], "score": [1, 2]}, "document 'a' of topic '1' is on line 1"),
-        ({"query_id": ["1"], "doc_id": ["a"], "score": [math.inf]}, "run r:1: score"),
+        (
+            {"query_id": ["1"], "doc_id": ["a"], "score": [math.inf]},
+            "'1', document 'a': score inf is not a finite number",
+        ),
     ],
 )
 def test_what_is_no_run_is_refused(columns: dict[str, list[object]], fault: str) -> None:
@@ -90,9 +96,32 @@ def test_ids_of_a_dictionary_cannot_be_columns_or_lines(rankings: dict[str, dict
     assert message(lambda: h.Run.from_dict("mine", rankings)) == "run mine: an id is empty or holds blanks"
 
 
-def test_scores_of_a_dictionary_are_numbers() -> None:
-    scores: Any = {"a": {"b": "high"}}
-    assert message(lambda: h.Run.from_dict("mine", scores)).startswith("run mine: could not convert string to float")
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"q1": ["d1", "d2"]}, "topic 'q1': expected a mapping of documents to VALUEs, got a list"),
+        ({"q1": {"d1": 1}, "q2": None}, "topic 'q2': expected a mapping of documents to VALUEs, got None"),
+        ({"q1": "d1"}, "topic 'q1': expected a mapping of documents to VALUEs, got text"),
+        ({"q1": {"d1": "x"}}, "topic 'q1', document 'd1': VALUE 'x' is not a number"),
+        ({"q1": {"d1": {"a": 1}}}, "topic 'q1', document 'd1': VALUE {'a': 1} is not a number"),
+        ({"q1": {"d1": math.nan}}, "topic 'q1', document 'd1': VALUE nan is not a finite number"),
+        ({}, "no NOTHING"),
+        ({"q1": {}}, "no NOTHING"),
+    ],
+)
+def test_dictionaries_are_named_by_topic_and_document(given: dict[str, Any], fault: str) -> None:
+    right = {"q1": {"d1": 1}}
+    said = {name: fault.replace("VALUE", value).replace("NOTHING", no) for name, value, no in KINDS}
+    assert message(lambda: h.evaluate(right, given)) == f"run: {said['run']}"
+    assert message(lambda: h.Run.from_dict("mine", given)) == f"run mine: {said['run']}"
+    assert message(lambda: h.evaluate(given, right)) == f"judgments: {said['judgments']}"
+    assert message(lambda: h.Qrels.from_dict("e", given)) == f"judgments e: {said['judgments']}"
+
+
+def test_runs_in_a_list_and_measures_in_a_text() -> None:
+    assert message(lambda: h.evaluate({"q": {"d": 1}}, ["a.run", "b.run"])).endswith("one by one: *runs")
+    found = h.evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}}, measures="nDCG,AP")
+    assert found.scores[0].measures == h.task("mini-task1", measures="nDCG,AP").scorer.measures == ("nDCG", "AP")
 
 
 def test_pytrec_eval_and_grades_that_are_not_whole() -> None:

@@ -125,11 +125,11 @@ def test_what_cannot_be_written() -> None:
 
 def test_dictionaries_are_checked_as_files_are() -> None:
     assert message(lambda: Run.from_dict("r", {"1": {"a": 1.0, "b": np.nan}})) == (
-        "run r:2: score 'nan' is not a finite number"
+        "run r: topic '1', document 'b': score nan is not a finite number"
     )
-    assert message(lambda: Run.from_dict("r", {})) == "run r: empty file, expected at least one line"
+    assert message(lambda: Run.from_dict("r", {})) == "run r: no results"
     assert message(lambda: Qrels.from_dict("e", {"1": {"a": np.inf}})) == (
-        "judgments e:1: grade 'inf' is not a finite number"
+        "judgments e: topic '1', document 'a': grade inf is not a finite number"
     )
     said = "a topic id begins with '#', which begins a comment in files of runs and judgments"
     assert message(lambda: Qrels.from_dict("e", {"#1": {"a": 1}})) == f"judgments e: {said}"

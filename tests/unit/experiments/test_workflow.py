@@ -49,7 +49,7 @@ def test_runs_that_share_a_tag_are_named_by_their_files(tmp_path: Path) -> None:
 
 def test_runs_that_share_tag_and_file_name_are_refused(tmp_path: Path) -> None:
     paths = [put(tmp_path, "x/run.txt", "same"), put(tmp_path, "y/run.tsv", "same")]
-    expected = "run: two run files share this name and a tag; rename one of them"
+    expected = f"run: two run files share this name and a tag; rename one of them, or name one, as NEW={paths[0]}"
     assert message(lambda: read_runs(paths)) == expected
     assert message(lambda: read_runs([paths[0], paths[0]])) == expected
 

@@ -16,8 +16,8 @@ from harness.papers.estimate import EstimatedCalls, GroupEstimate, estimates, or
 from harness.papers.groups import TableGroup, table_groups
 from harness.papers.paper import load_paper, paper_names
 from harness.papers.plan import plan_paper
-from harness.papers.rates import Measured, Range, data
-from harness.papers.report.estimates import amount, cost_section
+from harness.papers.rates import Measured, Range, amount, data
+from harness.papers.report.estimates import cost_section
 from harness.papers.steps import PlannedRun
 from harness.papers.work import WorkStep, work_steps
 from harness.render.model import Prose, Table

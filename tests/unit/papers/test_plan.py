@@ -28,7 +28,6 @@ from harness.papers.plan import (
     total_lines,
 )
 from harness.papers.rates import NOTHING, Range
-from harness.papers.report.estimates import amount
 from harness.papers.steps import HERE, NothingToMakeError, PrintedRow, RunStep, Selection, paper_steps
 from harness.papers.work import WorkStep as Work
 
@@ -120,20 +119,24 @@ def test_a_total_by_hand() -> None:
     found = total([PlannedStep(step, "to make", work=(one, two)), PlannedStep(step, "to make", work=(one,))], [need])
     assert (found.hours, found.unknown, found.disk) == (Range(2, 4), 1, Range(25, 45))
     assert (found.price, found.calls, found.gpu) == (NOTHING, 0, 3)
-    lines = list(total_lines({"to make": found, "left out": Total()}, amount))
+    lines = list(total_lines({"to make": found, "left out": Total()}))
     assert lines == [
         "to make: 2 to 4 hours of one core, without 1 piece of work whose time is not known, hours of a GPU not known, "
-        "25 to 45 MB of disk"
+        "25 to 45 MB of disk, 0.082 to 0.16 dollars"
     ]
-    assert list(total_lines({"to make": Total(), "left out": Total()}, amount)) == [
+    assert list(total_lines({"to make": Total(), "left out": Total()})) == [
         "to make: 0 hours of one core, 0 MB of disk"
     ]
+    rest = replace(found, disk=Range(2500, 3500), price=Range(1, 1), calls=7)
+    both = {"to make": Total(), "left out": rest, "with what is left out": rest}
+    assert [line.partition(":")[0] for line in total_lines(both)] == ["to make", "left out"]
+    assert list(total_lines(both))[1].endswith("2.5 to 3.5 GB of disk, 7 calls, 1 dollars, in all 1.1 to 1.2 dollars")
 
 
 def test_text_and_json_say_the_same(own: Callable[..., Paper]) -> None:
     found = plan_paper(own({**SINGLE, **BOTH, **ABSENT, **FAILS}), made=lambda step: step.title.startswith("bm25"))
     content = json.loads(json.dumps(plan_json(found)))
-    lines = list(plan_lines(found, amount))
+    lines = list(plan_lines(found))
     assert lines[0] == "own: 7 steps, 1 made, 5 to make, 1 left out"
     numbered = [line.split(maxsplit=1)[1] for line in lines if line[:4].strip().isdigit()]
     assert len(numbered) == len(content["steps"]) == 7
@@ -160,8 +163,8 @@ def test_only_what_a_step_to_make_needs_is_fetched_first(own: Callable[..., Pape
     absent = replace(paper.available, corpus="arqmath-posts") if paper.available else None  # by hand: nothing to make
     found = plan_paper(replace(paper, available=absent))
     assert (found.in_state("to make"), found.fetchable) == ((), ())
-    (line,) = (line for line in plan_lines(found, amount) if "nothing-to-find (" in line)
-    assert line.startswith("can be fetched nobody/nothing-to-find (not known): Hugging Face hub")
+    (line,) = (line for line in plan_lines(found) if "nothing-to-find (" in line)
+    assert line.startswith("can be fetched nobody/nothing-to-find (licence: not known): Hugging Face hub")
 
 
 def test_rows_of_one_command_are_one_step() -> None:

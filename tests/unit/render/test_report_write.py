@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from process_tools import same_paths
 
+from harness.cli.settings import RunSettings, checked
+from harness.cli.written_files import chosen_formats
 from harness.errors import HarnessError
 from harness.render.figures import dot_interval
 from harness.render.pdf import render_drawing
@@ -96,14 +98,22 @@ def test_without_typst_one_line_says_so_and_the_rest_is_written(
     said: list[str] = []
     asked = ("html", "tex", "pdf")
     assert list(example().write(tmp_path / "a", asked, said.append)) == ["html", "tex"]
-    line = "{}: figures were written as SVG only; for PDF, pip install 'mathir-harness[pdf]'"
+    line = "{}: no PDF was written: Typst is not installed: pip install 'mathir-harness[pdf]'; the other formats were"
     assert said == [line.format(tmp_path / "a")]
     with pytest.raises(HarnessError) as raised:
         example().write(tmp_path / "b", asked)
     assert raised.value.lines == (line.format(tmp_path / "b"),)
     assert files(tmp_path / "a") == files(tmp_path / "b")
     assert files(tmp_path / "a") == {"index.html", "report.tex", "tables/means.tex", "figures/dots.svg"}
-    Report("T", "H", ()).write(tmp_path / "c", ("pdf",))  # nothing to draw, nothing to say
+    for write in (lambda: example().write(tmp_path / "c", ["pdf"]), lambda: chosen_formats("pdf")):
+        with pytest.raises(HarnessError, match="Typst, which writes PDF, is not installed: pip install"):
+            write()
+    with pytest.raises(HarnessError, match="key 'formats': Typst"):
+        checked(RunSettings, {"formats": ["pdf"]}, "run")
+    assert not (tmp_path / "c").exists()
+    monkeypatch.setattr("harness.render.pdf.can_render", lambda: True)
+    with pytest.raises(HarnessError, match="c: nothing was written: the report has no figure"):
+        Report("T", "H", ()).write(tmp_path / "c", ("pdf",))
 
 
 def test_a_pdf_that_is_not_drawn_again_is_removed(tmp_path: Path) -> None:

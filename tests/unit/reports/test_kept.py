@@ -91,7 +91,7 @@ def test_no_record_is_left_beside_a_report_without_its_figures_as_pdf(
     said: list[str] = []
     write_changed(report, tmp_path, ("md", "pdf"), said.append)
     assert len(said) == 1
-    assert "for PDF, " in said[0]
+    assert "no PDF was written" in said[0]
     assert not (tmp_path / RECORD).exists()
     write_changed(report, tmp_path, ("md",))
     assert json.loads((tmp_path / RECORD).read_text())["formats"] == {"md": "report.md"}

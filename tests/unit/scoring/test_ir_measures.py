@@ -267,11 +267,11 @@ def test_names_that_are_refused(text: str, message: str) -> None:
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ir_measures", None)
-    get = "and ir_measures is not installed (pip install 'mathir-harness[measures]')"
+    get = "ir_measures is not installed (pip install 'mathir-harness[measures]')"
     for text, near in (("ERR@20", "RR@20"), ("AP(rel=2)", "AP"), ("nDGC", "nDCG")):
         with pytest.raises(HarnessError) as caught:
             parse_measure(text)
-        assert str(caught.value) == f"measure {text!r} is unknown, {get}; did you mean {near!r}?"
+        assert str(caught.value) == f"measure {text!r} is unknown; did you mean {near!r}? {get}"
     assert str(parse_measure("nDCG@10")) == "nDCG@10"
 
 

@@ -106,7 +106,7 @@ def test_equal_runs_have_no_order_and_a_topic_that_may_begin_to_count_has_no_bou
         for name, relevant in (("a", (4, 5, 3)), ("b", (3, 3, 6)))
     ]
     (same,) = UnjudgedBounds(scorer, runs, [scorer(run) for run in runs]).differences([("a", "b")])
-    assert same.order == "open"
+    assert same.order == "equal"
     assert [same.low, same.high] == pytest.approx([0.0, 0.0])
     run = Run.from_dict("r", {"s": {"a": 1.0}, "t": {"x": 1.0}})
     skipping = Protocol("p", ("AP",), no_relevant="skip")
