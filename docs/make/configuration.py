@@ -142,7 +142,6 @@ def entry(group: str, name: str) -> str:
     """Returns what `harness show` says of an entry of a group, as Markdown without its heading."""
     made = configuration_facts(group, name)
     facts = {key: value for key, value in made["facts"].items() if key not in ("name", "title", "group")}
-    facts["file"] = facts["file"].removeprefix(f"{ROOT}/")
     title = "" if group == "papers" else made["facts"].get("title", "")  # that of the page
     lines = [plain(title), ""]
     if group == "systems" and facts["state"] in ("ready", "needs"):  # of the machine that makes the page
@@ -176,7 +175,7 @@ def entry(group: str, name: str) -> str:
         if read_settings(name):
             lines += [f"[The settings of each system, in the paper and here](settings-{name}.md)", ""]
         lines += papers.section(name)
-    return "\n".join(lines)
+    return "\n".join(lines).replace(f"{ROOT}/", "")  # the paths of the repository
 
 
 def _fact(key: str, value: str) -> str:
