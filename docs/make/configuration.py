@@ -16,6 +16,7 @@ from harness.cli.facts import configuration_facts
 from harness.cli.key_descriptions import file_comments
 from harness.io import config
 from harness.papers.compared_settings import read_settings
+from harness.papers.paper import paper_names
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = {
@@ -51,6 +52,8 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "reference/configuration.md", overview()
     for group in entries.GROUPS:
         rows, folder = entries.rows(group), entries.GROUPS[group].folder
+        if group == "papers":  # `all` and `demo` are words of the command, no papers
+            rows = [row for row in rows if row["name"] in paper_names()]
         if group in OWN_PAGES:
             yield f"{OWN_PAGES[group]}/index.md", _index(group, rows)
             for row in rows:
@@ -113,8 +116,9 @@ def _index(group: str, rows: Sequence[Mapping[str, str]]) -> str:
         return "\n".join([*lines, table(["name", "title", "published numbers"], shown), ""])
     if group != "systems":
         shown = [[f"[{row['name']}]({row['name']}.md)", plain(row.get("title", ""))] for row in rows]
-        link = f"[Every key of such a file](../keys.md#{entries.GROUPS[group].folder})."
-        return "\n".join([*lines, link, "", table(["name", "title"], shown), ""])
+        folder, says = entries.GROUPS[group].folder, entries.GROUPS[group].says
+        about = f"What `conf/{folder}/` has: {says}. [Every key that such a file may have](../keys.md#{folder})."
+        return "\n".join([*lines, about, "", table(["name", "title"], shown), ""])
     families: dict[str, list[list[str]]] = {}
     for row in rows:
         mapping, _ = config.load("system", row["name"])

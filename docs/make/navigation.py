@@ -19,7 +19,7 @@ def on_config(config: Mapping[str, Any]) -> None:
         {"Measurements": _names(pages, "results/*.md")},
         {"Reports": _names(pages, "reports/*/report.md")},
     ]
-    (groups,) = (entry["Groups"] for entry in sections["Reference"] if "Groups" in entry)
+    (groups,) = (entry["Configurations"] for entry in sections["Reference"] if "Configurations" in entry)
     for at, name in enumerate(groups):
         if name.endswith("/index.md"):
             title = name.split("/")[1].capitalize()

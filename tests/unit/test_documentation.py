@@ -413,3 +413,12 @@ def test_what_pages_say_of_a_report_at_small_scale_is_what_it_says(paper: str) -
     assert f"[{values}](reports/small-scale/{paper}/report.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
     page = (ROOT / "docs/cost.md").read_text(encoding="utf-8")
     assert re.search(rf"small-scale/{paper}/report.md#what-it-took\) \| {re.escape(factor)} \|", page)
+
+
+@pytest.mark.parametrize("group", ["collections", "corpora", "papers"])
+def test_pages_name_no_folder_of_the_machine_that_makes_them(group: str) -> None:
+    names = paper_names() if group == "papers" else config.names(entries.GROUPS[group].folder)
+    text = "\n".join(configuration.entry(group, name) for name in names)
+    assert str(ROOT) not in text
+    assert str(Path.home()) + "/" not in text
+    assert group != "collections" or "qrels/mini-task1.txt" in text
