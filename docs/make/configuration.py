@@ -154,7 +154,7 @@ def entry(group: str, name: str) -> str:
         facts |= {each["key"]: each["value"] for each in made["settings"] if each["key"] in ("url", "code")}
     lines += [table(["fact", "value"], [[key, _fact(key, value)] for key, value in facts.items()]), ""]
     if made["settings"] and group != "papers":
-        rows = [[code(each["key"]), code(each["value"]), plain(each["says"])] for each in made["settings"]]
+        rows = [[code(each["key"]), _setting(each), plain(each["says"])] for each in made["settings"]]
         lines += [table(["setting", "value", "meaning"], rows), ""]
         cut = any(re.fullmatch(r"`\d+ entr(y|ies)`", value) for _, value, _ in rows)
         if cut and group not in ("systems", "papers", "sources"):
@@ -180,6 +180,12 @@ def entry(group: str, name: str) -> str:
             lines += [f"[The settings of each system, in the paper and here](settings-{name}.md)", ""]
         lines += papers.section(name)
     return "\n".join(lines).replace(f"{ROOT}/", "")  # the paths of the repository
+
+
+def _setting(each: Mapping[str, str]) -> str:
+    """Returns a setting's value as code, but notes as text."""
+    notes = yaml.safe_load(each["value"]) if each["key"] == "notes" else None
+    return plain(" ".join(notes)) if isinstance(notes, list) else code(each["value"])
 
 
 def _fact(key: str, value: str) -> str:
