@@ -39,3 +39,17 @@ if (location.protocol === "file:") {
     }
   };
 }
+// The theme searches each word of a query as the beginning of words. Words of one or two letters are whole words here, and
+// words that say nothing are left out, unless the query has no others.
+{
+  const common = new Set(["a", "an", "and", "for", "how", "in", "my", "of", "the", "this", "to", "which", "without"]);
+  const bare = (word) => word.replace(/\*$/, "");
+  const post = Worker.prototype.postMessage;
+  Worker.prototype.postMessage = function (message, ...others) {
+    if (message?.type !== 2 || typeof message.data !== "string") return post.call(this, message, ...others);
+    const words = message.data.trim().split(/\s+/);
+    const kept = words.filter((word) => !common.has(bare(word).toLowerCase()));
+    const said = (kept.length ? kept : words).map((word) => (/^[a-z]{1,2}\*$/i.test(word) ? bare(word) : word));
+    return post.call(this, { ...message, data: said.join(" ") }, ...others);
+  };
+}

@@ -16,6 +16,7 @@ from harness.cli.facts import configuration_facts
 from harness.cli.key_descriptions import file_comments
 from harness.io import config
 from harness.papers.compared_settings import read_settings
+from harness.papers.paper import paper_names
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = {
@@ -51,6 +52,8 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "reference/configuration.md", overview()
     for group in entries.GROUPS:
         rows, folder = entries.rows(group), entries.GROUPS[group].folder
+        if group == "papers":  # `all` and `demo` are words of the command, no papers
+            rows = [row for row in rows if row["name"] in paper_names()]
         if group in OWN_PAGES:
             yield f"{OWN_PAGES[group]}/index.md", _index(group, rows)
             for row in rows:
@@ -113,8 +116,9 @@ def _index(group: str, rows: Sequence[Mapping[str, str]]) -> str:
         return "\n".join([*lines, table(["name", "title", "published numbers"], shown), ""])
     if group != "systems":
         shown = [[f"[{row['name']}]({row['name']}.md)", plain(row.get("title", ""))] for row in rows]
-        link = f"[Every key of such a file](../keys.md#{entries.GROUPS[group].folder})."
-        return "\n".join([*lines, link, "", table(["name", "title"], shown), ""])
+        folder, says = entries.GROUPS[group].folder, entries.GROUPS[group].says
+        about = f"What `conf/{folder}/` has: {says}. [Every key that such a file may have](../keys.md#{folder})."
+        return "\n".join([*lines, about, "", table(["name", "title"], shown), ""])
     families: dict[str, list[list[str]]] = {}
     for row in rows:
         mapping, _ = config.load("system", row["name"])
@@ -142,7 +146,6 @@ def entry(group: str, name: str) -> str:
     """Returns what `harness show` says of an entry of a group, as Markdown without its heading."""
     made = configuration_facts(group, name)
     facts = {key: value for key, value in made["facts"].items() if key not in ("name", "title", "group")}
-    facts["file"] = facts["file"].removeprefix(f"{ROOT}/")
     title = "" if group == "papers" else made["facts"].get("title", "")  # that of the page
     lines = [plain(title), ""]
     if group == "systems" and facts["state"] in ("ready", "needs"):  # of the machine that makes the page
@@ -151,7 +154,7 @@ def entry(group: str, name: str) -> str:
         facts |= {each["key"]: each["value"] for each in made["settings"] if each["key"] in ("url", "code")}
     lines += [table(["fact", "value"], [[key, _fact(key, value)] for key, value in facts.items()]), ""]
     if made["settings"] and group != "papers":
-        rows = [[code(each["key"]), code(each["value"]), plain(each["says"])] for each in made["settings"]]
+        rows = [[code(each["key"]), _setting(each), plain(each["says"])] for each in made["settings"]]
         lines += [table(["setting", "value", "meaning"], rows), ""]
         cut = any(re.fullmatch(r"`\d+ entr(y|ies)`", value) for _, value, _ in rows)
         if cut and group not in ("systems", "papers", "sources"):
@@ -176,7 +179,13 @@ def entry(group: str, name: str) -> str:
         if read_settings(name):
             lines += [f"[The settings of each system, in the paper and here](settings-{name}.md)", ""]
         lines += papers.section(name)
-    return "\n".join(lines)
+    return "\n".join(lines).replace(f"{ROOT}/", "")  # the paths of the repository
+
+
+def _setting(each: Mapping[str, str]) -> str:
+    """Returns a setting's value as code, but notes as text."""
+    notes = yaml.safe_load(each["value"]) if each["key"] == "notes" else None
+    return plain(" ".join(notes)) if isinstance(notes, list) else code(each["value"])
 
 
 def _fact(key: str, value: str) -> str:

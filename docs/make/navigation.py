@@ -1,4 +1,4 @@
-"""Hook of MkDocs: puts the generated pages of systems, papers, results and reports into the navigation."""
+"""Hooks of MkDocs: generated pages of systems, papers, results and reports in the navigation; a mended search."""
 
 from __future__ import annotations
 
@@ -19,11 +19,24 @@ def on_config(config: Mapping[str, Any]) -> None:
         {"Measurements": _names(pages, "results/*.md")},
         {"Reports": _names(pages, "reports/*/report.md")},
     ]
-    (groups,) = (entry["Groups"] for entry in sections["Reference"] if "Groups" in entry)
+    (groups,) = (entry["Configurations"] for entry in sections["Reference"] if "Configurations" in entry)
     for at, name in enumerate(groups):
         if name.endswith("/index.md"):
             title = name.split("/")[1].capitalize()
             groups[at] = {title: [name, *(each for each in _names(pages, f"{name[:-8]}*.md") if each != name)]}
+
+
+def on_post_build(config: Mapping[str, Any]) -> None:
+    """Mends the theme's search, lunr, which takes different nodes of its tree of words for equal.
+
+    A node is known by its labels and the numbers of their nodes, one after the other: label 2 of node 34 and label 23
+    of node 4 are the same text. Words that are not in the index are found then, and a query of a digit fails.
+    """
+    (worker,) = Path(config["site_dir"]).glob("assets/javascripts/workers/search.*.min.js")
+    text = worker.read_text(encoding="utf-8")
+    if text.count("e=e+s+o.id}") != 1:
+        raise SystemExit(f"{worker}: is another version of the search; look whether its nodes are told apart")
+    worker.write_text(text.replace("e=e+s+o.id}", 'e=e+s+o.id+";"}'), encoding="utf-8")
 
 
 def families(index: str) -> list[dict[str, list[str]]]:

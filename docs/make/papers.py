@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -47,9 +48,12 @@ def section(name: str) -> Iterator[str]:
     made = json.loads(RECORD.read_text(encoding="utf-8")).get(name)
     if made is None:
         return
-    if (RECORD.parents[1] / f"reports/small-scale/{name}/report.md").is_file():
+    small = RECORD.parents[1] / f"reports/small-scale/{name}/report.md"
+    if small.is_file():
+        has = re.search(r"\d+ of \d+ printed numbers have such a value", small.read_text(encoding="utf-8"))
         yield from (
-            f"[The report](../reports/{name}/report.md) of what is public and small stands beside these tables.",
+            f"[The report at small scale](../reports/{name}/report.md) has values from what is public and small"
+            f"{f': {has[0]}' if has else ''}.",
             "",
         )
     if (RECORD.parents[1] / f"reports/reference/{name}/report.md").is_file():

@@ -435,3 +435,12 @@ def test_the_verdicts_that_the_page_on_reproduction_counts_are_those_of_the_tabl
         (row,) = re.findall(rf"^\| {re.escape(TITLES[paper])} \| {verdicts.total()}\b.*", page, re.MULTILINE)
         said = {kind: f"{count} {'need a resource' if kind == 'needs' else kind}" for kind, count in verdicts.items()}
         assert all(f"{part} " in f"{row} ".replace(",", " ") for part in said.values()), (paper, row)
+
+
+@pytest.mark.parametrize("group", ["collections", "corpora", "papers"])
+def test_pages_name_no_folder_of_the_machine_that_makes_them(group: str) -> None:
+    names = paper_names() if group == "papers" else config.names(entries.GROUPS[group].folder)
+    text = "\n".join(configuration.entry(group, name) for name in names)
+    assert str(ROOT) not in text
+    assert str(Path.home()) + "/" not in text
+    assert group != "collections" or "qrels/mini-task1.txt" in text
