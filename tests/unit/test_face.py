@@ -115,7 +115,7 @@ def test_a_run_of_topics_that_the_collection_lacks_is_refused_as_its_file_is() -
         (("mini-task1", {}), r"mini-task1: a collection and no file; evaluate h\.task\('mini-task1'\)"),
         (("no.txt", {}), r"no\.txt: "),
         ((3, {}), "argument 'task' is 3, expected Task or Qrels, a path, a mapping or a frame"),
-        (({"q": {"d": 1}}, [1]), r"argument 'runs' is \[1\], expected Run, a path, a mapping or a frame"),
+        (({"q": {"d": 1}}, [1]), r"argument 'runs' is \[1\]; pass the runs one by one"),
         (({"q": {"d": 1}},), "expected at least one run"),
         (({"q": {"d": 1}}, {"q": {"d": "high"}}), "high"),
     ],
