@@ -66,12 +66,13 @@ def sweep_report(
         best = {labels[0]: math.nan if math.isnan(best[labels[0]]) else value_of(ranked[0], labels[0])}
     rows = []
     for point in ranked:
-        values = [(value_of(point, label), label) for label in labels]
         cells = [
-            number_cell(value, 4, (chosen,) if equal(value, best.get(label, math.nan)) else ())
+            number_cell(
+                value := value_of(point, label), 4, (chosen,) if equal(value, best.get(label, math.nan)) else ()
+            )
             if label in (point.means or {})
             else Cell("")
-            for value, label in values
+            for label in labels
         ]
         rows.append((*(Cell(rounded(point.overrides.get(name, ""))) for name in names), *cells))
     columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
