@@ -77,15 +77,7 @@ def sweep_report(
         rows.append((*(Cell(rounded(point.overrides.get(name, ""))) for name in names), *cells))
     columns = (*(Column(name) for name in names), *(Column(label, kind="number") for label in labels))
     tried = f"{counted_text(len(points), 'configuration')} tried, {len(failed)} failed; n = {_topics(done)} topics"
-    note = (
-        f"{tried} of {', '.join(tuned_on)}, which are not reported. The {chosen} is run on the reported topics."
-        if tuned_on
-        else f"{tried}. The {chosen} of them was chosen on these topics themselves: its value is optimistic and says "
-        "nothing about other topics."
-    )
-    if not comparable:
-        note = f"{tried}. {_NOT_COMPARABLE}"
-    notes = (note, *_blank(done, labels))
+    notes = (f"{tried}{_how_chosen(chosen, tuned_on, comparable=comparable)}", *_blank(done, labels))
     table = Table("points", "Configurations", columns, tuple(rows), notes, row_headers=len(names))
     blocks: list[Block] = []
     firsts = list(dict.fromkeys(map(first_label, done)))
@@ -129,6 +121,18 @@ def sweep_report(
     else:
         headline += f"{', '.join(firsts)} on different topics, judgments or protocols, so none is the best"
     return Report(f"{title}{subject}", headline, tuple(sections))
+
+
+def _how_chosen(chosen: str, tuned_on: Sequence[str] | None, *, comparable: bool) -> str:
+    """Returns the end of a note: on which topics the best or the lowest configuration was chosen."""
+    if not comparable:
+        return f". {_NOT_COMPARABLE}"
+    if tuned_on:
+        return f" of {', '.join(tuned_on)}, which are not reported. The {chosen} is run on the reported topics."
+    return (
+        f". The {chosen} of them was chosen on these topics themselves: its value is optimistic and says nothing about "
+        "other topics."
+    )
 
 
 def _lead_sentence(ranked: Sequence[SweepPoint], names: Sequence[str], lowest: bool) -> tuple[str, ...]:
