@@ -160,7 +160,7 @@ def printed_differences(key: str) -> Iterator[tuple[str, str, list[float]]]:
 
 def tables(matrix: Floats, trials: int) -> Iterator[tuple[str, list[list[str]]]]:
     """Yields the title and the rows of each table."""
-    rows = [["true difference", "", "none", "Bonferroni", "Holm", "maxT"]]
+    rows = [["true difference", "share of searches", "none", "Bonferroni", "Holm", "maxT"]]
     for shift in SHIFTS:
         found = families(matrix, trials, shift)
         rows.append([f"{shift:g}", "familywise error", *(f"{100 * error:.1f} %" for error, _ in found.values())])
