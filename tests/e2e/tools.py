@@ -21,6 +21,7 @@ CODE = str(Path(harness.__file__).parents[1])
 AT_START = ("PYTHON", "LC_", "LANG", "LD_")  # settings that are read when Python starts
 PROGRAM = Path(sys.executable).with_name("harness")
 CONF = data_root() / "conf"
+QRELS = data_root() / "qrels" / "mini-task1.txt"
 TOPICS = ("M.1", "M.2")
 
 
@@ -125,6 +126,14 @@ class Place:
         assert done.code == 0, done.err
         return done.out
 
+    def refused(self, *arguments: str, environment: Mapping[str, str] | None = None) -> list[str]:
+        """The faults with which a command ends that prints nothing else and leaves all files as they were."""
+        before = self.files()
+        done = self.run(*arguments, environment=environment)
+        assert (done.code, done.out) == (2, ""), done
+        assert self.files() == before
+        return [line.removeprefix("harness: ") for line in done.err.splitlines()]
+
     def write(self, path: str, content: str | bytes) -> Path:
         """A file below the folder."""
         assert not Path(path).is_absolute(), path
@@ -132,6 +141,15 @@ class Place:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content.encode() if isinstance(content, str) else content)
         return target
+
+    def lay(self, files: Mapping[str, str | bytes]) -> None:
+        """Some files below the folder."""
+        for path, content in files.items():
+            self.write(path, content)
+
+    def runs(self, folder: str = "runs") -> dict[str, bytes]:
+        """The run files below a folder."""
+        return {name: content for name, content in self.files(folder).items() if name.endswith(".run")}
 
     def files(self, *folders: str) -> dict[str, bytes]:
         """All files below the folder (or some of its folders), hidden ones too, with their contents."""
