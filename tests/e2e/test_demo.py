@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,22 +14,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def dry(target: str, **environment: str) -> list[str]:
+def dry(target: str) -> list[str]:
     """The commands that `make` would run in a folder where nothing was made yet."""
     if shutil.which("make") is None:
         pytest.skip("make is not installed")
     # MAKEFLAGS: these tests themselves may run below `make test`.
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MFLAGS"))}
-    done = subprocess.run(
-        ["make", "--no-print-directory", "-n", target, "VENV=none", "PYTHON=python3"],
-        cwd=ROOT,
-        env=inherited | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return [line.strip() for line in done.stdout.splitlines()]
+    command = ["make", "--no-print-directory", "-n", target, "VENV=none", "PYTHON=python3"]
+    said = subprocess.check_output(command, cwd=ROOT, env=inherited, text=True)
+    return [line.strip() for line in said.splitlines()]
 
 
 def test_the_readme_begins_with_demo_and_test() -> None:
@@ -64,29 +58,20 @@ def test_test_installs_and_leaves_out_what_is_slow_and_the_others_run_the_rest()
 
 
 def test_check_and_ci() -> None:
-    assert [command.removeprefix("none/bin/") for command in dry("check")[-3:]] == [
-        "ruff check .",
-        "ruff format --check .",
-        "mypy",
-    ]
+    commands = [command.removeprefix("none/bin/") for command in dry("check")]
+    assert commands[-3:] == ["ruff check .", "ruff format --check .", "mypy"]
     ci = ROOT / ".ci" / "run"
     assert os.access(ci, os.X_OK)
     assert ci.read_text().rstrip().endswith("make check\nmake test-all")
 
 
 def test_the_lock_names_every_dependency() -> None:
-    import tomllib
-
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [
-        *project["dependencies"],
-        *project["optional-dependencies"]["test"],
-        *project["optional-dependencies"]["dev"],
-    ]
-    names = {re.split(r"[\[><=!~ ]", line, maxsplit=1)[0] for line in wanted} - {"mathir-harness"}
+    extras = project["optional-dependencies"]
+    names = {
+        re.split(r"[\[><=!~ ]", line, maxsplit=1)[0]
+        for line in (*project["dependencies"], *extras["test"], *extras["dev"])
+    }
     locked = {line.partition("==")[0] for line in (ROOT / "requirements.lock").read_text().splitlines()}
-
-    def same(name: str) -> str:
-        return re.sub(r"[-_.]+", "-", name).lower()
-
-    assert {same(name) for name in names} <= {same(name) for name in locked}
+    wanted, found = ({re.sub(r"[-_.]+", "-", name).lower() for name in some} for some in (names, locked))
+    assert wanted - {"mathir-harness"} <= found

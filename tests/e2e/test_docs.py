@@ -31,10 +31,7 @@ SLOW = {
     *("fingerprints-and-store", "organise-pool", "private-judgments", "runs", "saber"),
     *("scoring", "significance", "site", "sweeps", "take-part", "README"),
 }
-HEAVY = {
-    *("compare-systems", "lab", "late-and-sparse", "neural", "own-collection-and-system", "reproduce"),
-    "theorems",
-}
+HEAVY = {*("compare-systems", "lab", "late-and-sparse", "neural", "own-collection-and-system", "reproduce"), "theorems"}
 OTHERS = ("mteb",)  # modules that need not be installed
 IMAGES = ("mathir-harness", "harness-lab")  # whose containers take the arguments of `harness`
 

@@ -116,7 +116,10 @@ def test_the_configuration_is_right_before_it_is_broken(place: Place) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("old", "new", "fault"), [*refusals("collections"), (COLLECTION, "# nothing yet\n", "{MINE}:1: expected keys and values")])
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [*refusals("collections"), (COLLECTION, "# nothing yet\n", "{MINE}:1: expected keys and values")],
+)
 def test_collections(place: Place, old: str, new: str, fault: str) -> None:
     assert old in COLLECTION
     place.write("conf/collection/mine.yaml", COLLECTION.replace(old, new))
