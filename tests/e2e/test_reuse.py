@@ -183,11 +183,7 @@ ROWS: tuple[tuple[str, tuple[str, ...], Change], ...] = (
     ("a file or variable whose name its code computes, without `reads()`", BLIND_RUN, set_variable(AB="2")),
     ("the version of an installed library", MINE_RUN, upgrade("app_lib")),
     ("the version of a library that this one requires", MINE_RUN, upgrade("base_lib")),
-    (
-        "files of an installed library, at the same version",
-        MINE_RUN,
-        write("../site-packages/app_lib/__init__.py", "import base_lib\nX = 2\n"),
-    ),
+    ("files of an installed library, at the same version", MINE_RUN, write(LIBRARY, "import base_lib\nX = 2\n")),
     ("the project is moved to another folder", MINE_RUN, move),
 )
 
