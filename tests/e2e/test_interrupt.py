@@ -90,10 +90,10 @@ def watched() -> str:
 def start(
     place: Place, at: int, *arguments: str, before: Callable[[], object] = listening, session: bool = False
 ) -> subprocess.Popen[str]:
-    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
         [sys.executable, "-c", watched(), str(at), *arguments], cwd=place.here, env=place.environment, text=True,
-        preexec_fn=before, start_new_session=session, **streams,  # noqa: PLW1509  (no threads here)
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=before, start_new_session=session,  # noqa: PLW1509  (no threads here)
     )  # fmt: skip
 
 

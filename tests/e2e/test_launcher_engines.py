@@ -218,7 +218,8 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     if importlib.util.find_spec("hydra_plugins.hydra_submitit_launcher") is None:
         pytest.skip("hydra-submitit-launcher is not installed: pip install 'mathir-harness[slurm]'")
     if request.param == "submitit_slurm":
-        return request.getfixturevalue("slurm_engine")
+        made: Engine = request.getfixturevalue("slurm_engine")
+        return made
     if not slurm.missing() and "equal" not in request.node.name:
         pytest.skip("shares its code with submitit_slurm")
     return Engine("submitit_local")

@@ -65,7 +65,7 @@ def _changes(node: ast.AST) -> list[Callable[[], None]]:
     match node:
         case ast.Compare(ops=ops):
             swaps = ((at, _SWAPPED.get(type(operator))) for at, operator in enumerate(ops))
-            return [partial(ops.__setitem__, at, swapped()) for at, swapped in swaps if swapped]  # type: ignore[arg-type]
+            return [partial(ops.__setitem__, at, swapped()) for at, swapped in swaps if swapped]
         case ast.BinOp(op=operator) | ast.BoolOp(op=operator) | ast.AugAssign(op=operator):
             swapped = _SWAPPED.get(type(operator))
             return [partial(setattr, node, "op", swapped())] if swapped else []
