@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 
@@ -56,21 +55,12 @@ def scipy_loop(scores: Sequence[Scores], pairs: Pairs) -> list[float]:
     from scipy import stats
 
     values = {score.run: score.column(MEASURE) for score in scores}
-    return [
-        float(
-            stats.permutation_test(
-                (values[a] - values[b],),
-                lambda sample, axis: np.abs(np.mean(sample, axis=axis)),
-                permutation_type="samples",
-                alternative="greater",
-                vectorized=True,
-                n_resamples=PERMUTATIONS,
-                batch=BATCH,
-                rng=number,
-            ).pvalue
-        )
-        for number, (a, b) in enumerate(pairs)
-    ]
+    how = {"permutation_type": "samples", "alternative": "greater", "vectorized": True, "batch": BATCH}
+    found = []
+    for number, (a, b) in enumerate(pairs):
+        sample, mean = (values[a] - values[b],), lambda sample, axis: np.abs(np.mean(sample, axis=axis))
+        found.append(float(stats.permutation_test(sample, mean, n_resamples=PERMUTATIONS, rng=number, **how).pvalue))
+    return found
 
 
 def furthest(found: Comparison, peer: Sequence[float]) -> float:
@@ -94,13 +84,12 @@ def measure(rounds: int, every: int) -> tuple[list[tuple[str, ...]], Ratio]:
         assert all(not np.isnan(score.values).any() for score in scores), "the sides would differ in their topics"
         pairs = list(combinations([score.run for score in scores], 2))[::every]
         ours(scores, pairs[:2]), scipy_loop(scores, pairs[:2])  # imported before the clock starts
-        seconds, results = in_turn(
-            {"harness": partial(ours, scores, pairs), "SciPy": partial(scipy_loop, scores, pairs)}, rounds
-        )
-        for name, spent in seconds.items():
-            sums[name] += spent
-        line = compared(edition, seconds["harness"], seconds["SciPy"], "SciPy")
-        apart = furthest(results["harness"], results["SciPy"])
+        both = partial(ours, scores, pairs), partial(scipy_loop, scores, pairs)
+        spent = in_turn({"harness": both[0], "SciPy": both[1]}, rounds)
+        for name, side in spent.items():
+            sums[name] += side.cpu
+        line = compared(edition, spent["harness"].cpu, spent["SciPy"].cpu, "SciPy")
+        apart = furthest(spent["harness"].result, spent["SciPy"].result)
         sizes = (str(len(scores)), str(len(pairs)), str(len(scores[0].topics)))
         rows.append((*sizes, f"{line.ours:.2f}", f"{line.theirs:.2f}", f"{line.ratio:.1f}", f"{apart:.1f}"))
         count += len(pairs)
@@ -112,8 +101,7 @@ def measure(rounds: int, every: int) -> tuple[list[tuple[str, ...]], Ratio]:
 
 def main() -> None:
     """Print the table."""
-    parser = options(__doc__, rounds=5)
-    parser.add_argument("--json", type=Path, help="file for the ratio")
+    parser = options(__doc__, rounds=5, ratios=True)
     parser.add_argument("--every", type=int, default=1, help="take one pair of so many")
     chosen = parser.parse_args()
     rows, ratio = measure(chosen.rounds, chosen.every)

@@ -20,17 +20,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from bench.table import Ratio, compared, machine, save, show
+from bench.table import ROOT, Ratio, compared, in_turn, machine, options, save, show
 from harness.collections.corpora import load_corpus
+from harness.store.cost import own_peak
 from harness.systems.dense import encoder, engines, models, texts
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 from harness.systems.dense.search import nearest
@@ -124,31 +122,6 @@ def reference(path: Path, queries: Floats32, k: int) -> list[list[int]]:
     return [np.lexsort((-np.arange(len(values)), -row))[:k].tolist() for row in scores]
 
 
-@dataclass
-class Spent:
-    """Seconds of one side, a number for each round, and what it made in the last."""
-
-    wall: list[float] = field(default_factory=list)
-    cpu: list[float] = field(default_factory=list)
-    result: Any = None
-
-    def add(self, work: Callable[[], Any]) -> None:
-        """One round."""
-        wall, cpu = time.perf_counter(), time.process_time()
-        self.result = work()
-        self.wall.append(time.perf_counter() - wall)
-        self.cpu.append(time.process_time() - cpu)
-
-
-def rounds(sides: Mapping[str, Callable[[], Any]], count: int) -> dict[str, Spent]:
-    """The sides one after the other, so many times; every other round from the last to the first."""
-    spent = {name: Spent() for name in sides}
-    for number in range(count):
-        for name in list(sides)[:: -1 if number % 2 else 1]:
-            spent[name].add(sides[name])
-    return spent
-
-
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
     """How many times faster the first side is: the median over the rounds."""
     return f"{statistics.median(b / a for a, b in zip(ours, theirs, strict=True)):.2f}"
@@ -169,7 +142,7 @@ def search_table(path: Path, count: int, ratios: list[Ratio]) -> Iterator[Row]:
         same = {name: agreement(search(queries[:CHECKED], k), exact) for name, search in searches.items()}
         for batch in BATCHES:
             work = {name: partial(search, queries[:batch], k) for name, search in searches.items()}
-            spent = rounds(work, count)
+            spent = in_turn(work, count)
             for name, side in spent.items():
                 wall, cpu = ([batch / each for each in seconds] for seconds in (side.wall, side.cpu))
                 rates = [f"{pick(rate):.1f}" for rate in (wall, cpu) for pick in (statistics.median, max)]
@@ -192,7 +165,7 @@ def agreement(found: Sequence[Rows], exact: Sequence[Sequence[int]]) -> str:
 def peak(name: str, path: Path, k: int) -> float:
     """GiB that a side holds at most, in a process of its own."""
     command = [sys.executable, "-m", "bench.dense", "--side", name, "--file", str(path), "--k", str(k)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent.parent)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     return float(done.stdout.splitlines()[-1])
 
 
@@ -200,9 +173,7 @@ def one_side(name: str, path: Path, k: int) -> None:
     """Search once, and print the peak of this process' memory in GiB, pages of the mapped file among them."""
     search = SIDES[name](path)
     search(unit(np.random.default_rng(SEED + 1), max(BATCHES), np.load(path, mmap_mode="r").shape[1]), k)
-    # Not getrusage: its maximum is inherited from the process that started this one.
-    status = Path("/proc/self/status").read_text()
-    print(next(int(line.split()[1]) / 2**20 for line in status.splitlines() if line.startswith("VmHWM")))
+    print(own_peak() / 2**30)
 
 
 def memory_table(path: Path) -> Iterator[Row]:
@@ -242,15 +213,12 @@ def encoding_table(names: Sequence[str], count: int) -> Iterator[Row]:
         }
         for encode in (loaded.encode, plain.encode):  # what is loaded or compiled at first use does not count
             encode(some[:8])
-        spent = rounds(sides, count)
+        spent = in_turn(sides, count)
         theirs = spent["SentenceTransformer.encode"]
         a, b = (each.result / np.linalg.norm(each.result, axis=1, keepdims=True) for each in spent.values())
         for side, times in spent.items():
-            rates = [
-                f"{len(some) / pick(seconds):.2f}"
-                for seconds in (times.wall, times.cpu)
-                for pick in (statistics.median, min)
-            ]
+            picks = ((pick, seconds) for seconds in (times.wall, times.cpu) for pick in (statistics.median, min))
+            rates = [f"{len(some) / pick(seconds):.2f}" for pick, seconds in picks]
             against = ratio(times.wall, theirs.wall), ratio(times.cpu, theirs.cpu)
             yield (Path(name).name, str(len(some)), side, *rates, *against, f"{(a * b).sum(axis=1).min():.6f}")
 
@@ -260,13 +228,10 @@ def encoding_table(names: Sequence[str], count: int) -> Iterator[Row]:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
+    parser = options(__doc__, rounds=5, ratios=True)
     parser.add_argument("--only", choices=("search", "encoding"), help="one of the two")
-    parser.add_argument("--json", type=Path, help="file for the ratios of the search")
     parser.add_argument("--vectors", type=int, action="append", help="default: 1,000,000; may be given again")
     parser.add_argument("--dimensions", type=int, default=384)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--model", action="append", help="instead of the two; may be given again")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)

@@ -21,12 +21,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from bench.leak import TEAMS, file_of
 from bench.table import options, show
 from harness.collections.files import local
+from harness.data.columns import Floats
 from harness.data.trec import read_run
 from harness.experiments.task import task
 from harness.papers.map import row_labels
@@ -37,7 +37,6 @@ from harness.scoring.scores import values_of
 from harness.scoring.seeds import seed_test
 from harness.sources.fetch import fetch_resources
 
-Floats = npt.NDArray[np.float64]
 MEASURES = ("nDCG", "AP", "P@10", "Bpref")
 ALPHA, FLIPS, MARGIN = 0.05, 1000, 0.02
 SHIFTS = (0.0, 0.05, 0.1)

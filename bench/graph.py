@@ -80,11 +80,7 @@ def graph(rng: np.random.Generator, nodes: int) -> EncodedGraph:
     number = len(kinds)
     virtual = nodes + np.arange(number)
     up = [virtual[: number - 1], np.array([0])]
-    above = [
-        virtual[of_tree // 2],
-        virtual[formulas + of_text],
-        np.full(number, virtual[-1]),
-    ]
+    above = [virtual[of_tree // 2], virtual[formulas + of_text], np.full(number, virtual[-1])]
     kind = np.repeat([0, 1, 2], [len(of_tree), text, number])
     below = np.concatenate((np.arange(text, nodes), np.arange(text), *up))
     small = np.uint16
@@ -140,9 +136,7 @@ def model(variant: str, device: str) -> GraphEncoder:
 
 def peak(device: str) -> int:
     """Bytes in use at most so far."""
-    if device == "cuda":
-        return torch.cuda.max_memory_allocated()
-    return own_peak()
+    return torch.cuda.max_memory_allocated() if device == "cuda" else own_peak()
 
 
 def in_use(device: str) -> int:
@@ -245,12 +239,11 @@ def epoch(pairs: int, size: int, device: str) -> dict[str, float]:
 
 def main() -> None:
     """Measure."""
-    parser = options(__doc__)
+    parser = options(__doc__, ratios=True)
     parser.add_argument("--graphs", type=int, default=32, help="graphs of a batch, half of them queries (default: 32)")
     parser.add_argument("--steps", type=int, default=20, help="measured steps after a first one (default: 20)")
     parser.add_argument("--peer-steps", type=int, default=3, help="the same of FastRGCNConv (default: 3)")
     parser.add_argument("--threads", type=int, default=2, help="of the CPU (default: 2)")
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--only", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)

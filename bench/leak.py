@@ -36,6 +36,7 @@ from scipy.stats import kendalltau
 
 from bench.table import options, show
 from harness.collections.files import local
+from harness.data.columns import Floats, Index
 from harness.data.trec import Run, read_run
 from harness.experiments.task import Task, task
 from harness.labs.draw import drawn, least_width
@@ -62,9 +63,6 @@ TEAMS = (  # runs of participants of 2020
 MEASURES = ("nDCG", "RR", "P@10")
 DEPTH = 20
 SUBMISSIONS = (20, 100, 1000)
-
-Floats = npt.NDArray[np.float64]
-Index = npt.NDArray[np.int64]
 
 
 class World:
@@ -365,12 +363,7 @@ def weigh(chosen: int) -> Question:
     return attack
 
 
-QUESTIONS: Mapping[str, Question] = {
-    "edge": edge,
-    "resubmit": resubmit,
-    "weigh 20": weigh(20),
-    "weigh 77": weigh(77),
-}
+QUESTIONS: Mapping[str, Question] = {"edge": edge, "resubmit": resubmit, "weigh 20": weigh(20), "weigh 77": weigh(77)}
 
 
 def told(world: World, defence: Defence, question: Question, submissions: int, trials: int) -> tuple[float, float]:

@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.table import Clock, Ratio, machine, save, show, side_alone
+from bench.table import Clock, Ratio, machine, options, save, show, side_alone
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
@@ -42,7 +42,6 @@ CORPUS = "corpus.jsonl"  # the documents for the harness
 K1, B = 1.2, 0.75
 TOP, DEEP = 10, 1000  # documents of a query
 DEEP_QUERIES = 500
-ROUNDS = 5
 GOALS = {("bm25s", 0): 1.5, ("tantivy", 1): 1.2, ("tantivy", 2): 2.0}
 ONCE = ("Anserini",)  # sides that take longer than all others together
 Rankings = dict[str, list[str]]
@@ -271,11 +270,8 @@ def ratios(found: Sequence[Row | str], documents: int) -> Iterator[Ratio]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    parser.add_argument("--json", type=Path, help="file for the ratios")
+    parser = options(__doc__, rounds=5, ratios=True)
     parser.add_argument("--documents", type=int, default=200_000)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -11,7 +11,6 @@ Bpref topic by topic; the values are compared before anything is printed.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import platform
@@ -26,13 +25,14 @@ from typing import Any
 
 import numpy as np
 
-from bench.table import Ratio, save, show
+from bench.table import ROOT, Ratio, options, save, show
 from harness.collections.files import local
 from harness.collections.load import load_collection
 from harness.data.trec import Qrels, Run, read_run
 from harness.io.kernels import VARIABLE
 from harness.papers.paper import load_paper
 from harness.sources.fetch import fetch_resources
+from harness.store.cost import own_peak
 
 MEASURES = ("nDCG", "AP", "P@10", "Bpref")
 ROUNDS = 5
@@ -87,6 +87,7 @@ class PytrecEval:
     """pytrec-eval-terrier: trec_eval called from Python."""
 
     name = "pytrec-eval-terrier"
+    read = staticmethod(quick_read)
 
     def __init__(self, qrels: Qrels, collection: str, edition: str) -> None:
         import pytrec_eval
@@ -97,9 +98,6 @@ class PytrecEval:
             qrels.to_dict(), names, relevance_level=2, judged_docs_only_flag=True
         )
 
-    def read(self, path: Path) -> Rankings:
-        return quick_read(path)
-
     def score(self, run: Rankings) -> list[float]:
         topics = self.evaluator.evaluate(run).values()
         return [sum(topic[name] for topic in topics) / self.n for name in ("ndcg", "map", "P_10", "bpref")]
@@ -109,22 +107,15 @@ class IrMeasures:
     """ir_measures, which hands these measures to pytrec_eval."""
 
     name = "ir_measures"
+    read = staticmethod(quick_read)
 
     def __init__(self, qrels: Qrels, collection: str, edition: str) -> None:
         import ir_measures as irm
 
         self.n = len(qrels.topics)
-        wanted = [
-            irm.nDCG(judged_only=True),
-            irm.AP(rel=2, judged_only=True),
-            irm.P(rel=2, judged_only=True) @ 10,
-            irm.Bpref(rel=2),
-        ]
-        self.keys = wanted
-        self.evaluator = irm.evaluator(wanted, qrels.to_dict())
-
-    def read(self, path: Path) -> Rankings:
-        return quick_read(path)
+        grades = {"rel": 2, "judged_only": True}
+        self.keys = [irm.nDCG(judged_only=True), irm.AP(**grades), irm.P(**grades) @ 10, irm.Bpref(rel=2)]
+        self.evaluator = irm.evaluator(self.keys, qrels.to_dict())
 
     def score(self, run: Rankings) -> list[float]:
         totals = dict.fromkeys(self.keys, 0.0)
@@ -209,9 +200,8 @@ def measure() -> dict[str, tuple[float, float]]:
 
 def peak() -> float:
     """MiB of memory that a process needs at most which only scores the 60 runs with the harness."""
-    root = Path(__file__).resolve().parent.parent
     code = "import bench.scoring as b; b.ours_alone()"
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 
@@ -223,9 +213,7 @@ def ours_alone() -> None:
             scorers[collection, edition] = Harness(load_collection(collection).qrels(edition), collection, edition)
         side = scorers[collection, edition]
         side.score(side.read(path))
-    # Not getrusage: its maximum is inherited from the process that started this one.
-    status = Path("/proc/self/status").read_text()
-    print(next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM")))
+    print(own_peak() / 2**20)
 
 
 def ratios(spent: Mapping[str, tuple[float, float]]) -> Iterator[Ratio]:
@@ -241,10 +229,7 @@ def ratios(spent: Mapping[str, tuple[float, float]]) -> Iterator[Ratio]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file")
-    chosen = parser.parse_args()
+    chosen = options(__doc__, ratios=True).parse_args()
     spent = measure()
     base_total = sum(spent[Harness.name])
     base_score = spent[Harness.name][1]
@@ -255,9 +240,8 @@ def main() -> None:
         shown = (f"{base_total / (read + score):.2f}", f"{base_score / score:.2f}")
         rows.append((name, f"{read:.2f}", f"{score:.2f}", f"{read + score:.2f}", *shown))
     show(rows, chosen.markdown)
-    print(
-        f"\n60 runs; CPU seconds, medians of {ROUNDS} rounds; Python {platform.python_version()}, {platform.machine()}"
-    )
+    system = f"Python {platform.python_version()}, {platform.machine()}"
+    print(f"\n60 runs; CPU seconds, medians of {ROUNDS} rounds; {system}")
     print(f"peak memory of the harness alone: {peak():.0f} MiB")
 
 

@@ -10,7 +10,6 @@ data stay. A point of a sweep is the ninth part of what 11 points take longer th
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.table import Ratio, machine, save, show
+from bench.table import ROOT, Ratio, machine, options, save, show
 from harness.collections.files import local
 from harness.collections.load import load_collection
 from harness.io.files import cache_root
@@ -63,7 +62,7 @@ def spent(command: Sequence[str], folder: Path, fresh: bool) -> float:
         shutil.rmtree(folder / name, ignore_errors=True)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HARNESS_CACHE": str(folder / "cache")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    environment["PYTHONPATH"] = str(Path(__file__).parents[1])
+    environment["PYTHONPATH"] = str(ROOT)
     with subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
@@ -115,11 +114,7 @@ def ratios(least: Mapping[str, float]) -> list[Ratio]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--markdown", action="store_true", help="print a Markdown table")
-    parser.add_argument("--json", type=Path, help="write the numbers to this file")
-    chosen = parser.parse_args()
+    chosen = options(__doc__, rounds=5, ratios=True).parse_args()
     found = ratios(measured(chosen.rounds))
     packages = ("hydra-core", "typer", "ir-measures")
     if chosen.json is not None:

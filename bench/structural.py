@@ -14,7 +14,6 @@ the same way on the LaTeX, from the text to the saved index, and answer the same
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import random
@@ -30,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.table import Clock, Ratio, compared, in_turn, machine, save, show
+from bench.table import Clock, Ratio, compared, in_turn, machine, options, save, show
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Document
 from harness.data.topics import Formula
@@ -223,14 +222,14 @@ def side_by_side(wanted: int, folder: Path, ratios: list[Ratio]) -> Iterator[tup
     found: dict[str, list[list[str]]] = {}
     for first in FIRST:
         sides = {name: partial(_answered, answer, asked, first) for name, answer in answers.items()}
-        for side_ in sides.values():
-            side_()  # what is on the disk comes into memory
-        spent, results = in_turn(sides)
-        found = found or results
+        for search in sides.values():
+            search()  # what is on the disk comes into memory
+        spent = in_turn(sides)
+        found = found or {name: side_.result for name, side_ in spent.items()}
         goal = 2.0 if first == TOP else None
-        ratios.append(compared(f"search, first {first:,}, {size}", spent[ours], spent[theirs], theirs, goal))
-        for name, seconds in spent.items():
-            rates[name].append(f"{QUERIES / statistics.median(seconds):.0f}")
+        ratios.append(compared(f"search, first {first:,}, {size}", spent[ours].cpu, spent[theirs].cpu, theirs, goal))
+        for name, side_ in spent.items():
+            rates[name].append(f"{QUERIES / statistics.median(side_.cpu):.0f}")
     for name in SIDES:
         first_ = sum(docs[:1] == [number] for (number, _), docs in zip(asked, found[name], strict=True))
         among = sum(number in docs for (number, _), docs in zip(asked, found[name], strict=True))
@@ -245,10 +244,9 @@ def _answered(answer: Answer, asked: Sequence[tuple[str, str]], first: int) -> l
 
 def main() -> None:
     """Print Markdown tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, ratios=True)
     parser.add_argument("--formulas", type=int, default=1_000_000)
     parser.add_argument("--pya0", type=int, nargs="+", default=[], metavar="FORMULAS", help="side by side on so many")
-    parser.add_argument("--json", type=Path, help="with --pya0, file of the ratios")
     arguments = parser.parse_args()
     if not arguments.pya0:
         trees = real()

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,14 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
 
 
-def options(about: str, rounds: int = 0) -> argparse.ArgumentParser:
-    """Returns the parser of a script with its docstring as help, `--markdown`, and `--rounds` if it has rounds."""
+def options(about: str, rounds: int = 0, *, ratios: bool = False) -> argparse.ArgumentParser:
+    """Returns the parser of a script: its docstring as help, `--markdown`, `--rounds` and `--json` if it has these."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--markdown", action="store_true", help="print Markdown tables")
     if rounds:
         parser.add_argument("--rounds", type=int, default=rounds)
+    if ratios:
+        parser.add_argument("--json", type=Path, help="write the ratios to this file")
     return parser
 
 
@@ -53,19 +55,25 @@ class Ratio:
         return self.theirs / self.ours
 
 
-def in_turn(sides: Mapping[str, Callable[[], Any]], rounds: int = 5) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """Returns CPU seconds of each side in each round, and what each side returned last.
+@dataclass
+class Spent:
+    """Seconds of one side, a number for each round, and what it returned last."""
 
-    The sides run one after the other in every round, in every other round from the last to the first.
-    """
-    seconds: dict[str, list[float]] = {name: [] for name in sides}
-    results: dict[str, Any] = {}
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    result: Any = None
+
+
+def in_turn(sides: Mapping[str, Callable[[], Any]], rounds: int = 5) -> dict[str, Spent]:
+    """Runs the sides one after the other in every round, in every other round from the last to the first."""
+    spent = {name: Spent() for name in sides}
     for number in range(rounds):
         for name in list(sides)[:: -1 if number % 2 else 1]:
-            start = time.process_time()
-            results[name] = sides[name]()
-            seconds[name].append(time.process_time() - start)
-    return seconds, results
+            wall, cpu = time.perf_counter(), time.process_time()
+            spent[name].result = sides[name]()
+            spent[name].wall.append(time.perf_counter() - wall)
+            spent[name].cpu.append(time.process_time() - cpu)
+    return spent
 
 
 def compared(work: str, ours: Sequence[float], theirs: Sequence[float], peer: str, goal: float | None = None) -> Ratio:

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import itertools
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,64 +29,8 @@ settings.register_profile("fuzz", deadline=None, max_examples=2000)
 settings.load_profile("dev")
 
 
-PART = 10  # `--heavy part` runs one in so many tests that are marked `heavy`
-DRAWN_BY = pytest.StashKey[str]()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the option that decides which heavy tests run."""
-    parser.addoption(
-        "--heavy", choices=("all", "part"), default="all", help="all heavy tests, or those that the commit draws"
-    )
-
-
-def _commit() -> str:
-    """Returns the commit that is tested; without git or a repository, as in an sdist, the version."""
-    with suppress(OSError):
-        found = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, check=False
-        )
-        if found.returncode == 0:
-            return f"commit {found.stdout.decode().strip()[:12]}"
-    from harness.version import __version__
-
-    return f"version {__version__}"
-
-
-def drawn(test: str, commit: str) -> bool:
-    """Returns whether a commit draws a heavy test; each commit draws others, and the same ones again and again."""
-    return int(hashlib.sha256(f"{commit} {test}".encode()).hexdigest(), 16) % PART == 0
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Reads the commit once: all processes of xdist must draw the same tests, also if somebody commits meanwhile."""
-    if config.getoption("--heavy") == "part":
-        given: dict[str, str] = getattr(config, "workerinput", {})
-        config.stash[DRAWN_BY] = given["commit"] if "commit" in given else _commit()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:  # noqa: ANN401  (xdist's)
-    """Tells a process of xdist the commit."""
-    if DRAWN_BY in node.config.stash:
-        node.workerinput["commit"] = node.config.stash[DRAWN_BY]
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out the heavy tests that the commit does not draw."""
-    if DRAWN_BY not in config.stash:
-        return
-    commit = config.stash[DRAWN_BY]
-    left_out = [item for item in items if item.get_closest_marker("heavy") and not drawn(item.nodeid, commit)]
-    gone = set(left_out)
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in gone]
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says which heavy tests ran, and prints a line for each missing resource with the number of tests that need it."""
-    if commit := terminalreporter.config.stash.get(DRAWN_BY, None):
-        terminalreporter.write_line(f"heavy tests: one in {PART}, drawn by {commit}; all of them: make test-heavy")
+    """Prints a line for each missing resource with the number of tests that need it."""
     skipped: dict[str, list[str]] = {}
     for report in terminalreporter.stats.get("skipped", []):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -240,81 +181,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 COMMIT = "ab" * 20
-TINY_FILES = {
-    # T3 is the only topic labelled High; U3 has no relevant document.
-    "qrels1.txt": "T1 0 d1 1\nT1 0 d2 0\nT1 0 d3 1\nT2 0 d4 1\nT2 0 d5 0\nT3 0 d6 1\nT3 0 d7 0\n",
-    "qrels2.txt": "U1 0 e1 1\nU1 0 e2 0\nU2 0 e1 0\nU2 0 e2 1\nU3 0 e3 0\n",
-    "topics1.jsonl": '{"id": "T1", "title": "one", "attributes": {"difficulty": "Low"}}\n'
-    '{"id": "T2", "title": "two", "attributes": {"difficulty": "Low"}}\n'
-    '{"id": "T3", "title": "three", "attributes": {"difficulty": "High"}}\n'
-    '{"id": "T4", "title": "not judged"}\n',
-    "topics2.jsonl": '{"id": "U1", "title": "eins"}\n{"id": "U2", "title": "zwei"}\n{"id": "U3", "title": "drei"}\n',
-    "runs/base_1.txt": "T1 Q0 d1 1 3 x\nT1 Q0 d2 2 2 x\nT1 Q0 d3 3 1 x\n"
-    "T2 Q0 d4 1 2 x\nT2 Q0 d5 2 1 x\nT3 Q0 d7 1 2 x\nT3 Q0 d6 2 1 x\n",
-    "runs/short_1.txt": "T1 Q0 d1 1 3 x\nT1 Q0 unjudged 2 2 x\nT1 Q0 d3 3 1 x\nT2 Q0 d4 1 2 x\n",
-    "runs/tied_1.txt": "T1 Q0 d1 1 1 x\nT1 Q0 d2 2 1 x\nT2 Q0 d4 1 2 x\nT3 Q0 d6 2 1 x\n",
-    "runs/base_2.txt": "U1 Q0 e1 1 2 x\nU2 Q0 e2 1 2 x\nU3 Q0 e3 1 2 x\n",
-    "runs/short_2.txt": "U1 Q0 e2 1 2 x\nU1 Q0 e1 2 1 x\nU2 Q0 e2 1 2 x\nU3 Q0 e3 1 2 x\n",
-    "runs/tied_2.txt": "U1 Q0 e1 1 2 x\nU2 Q0 e1 1 2 x\nU2 Q0 e2 2 1 x\nU3 Q0 e3 1 1 x\n",
-}
-TINY_COLLECTION = """
-name: tiny-{n}
-title: Tiny collection {n}
-licence: CC0
-protocol: tiny
-editions:
-  first:
-    title: the only judgments
-    qrels: {{source: tiny, path: qrels{n}.txt}}
-    topics: {topics}
-    judgments: {judgments}
-topics: {{reader: jsonl, source: tiny, path: topics{n}.jsonl}}
-"""
-TINY_CELLS = (
-    ("1", "Main results", "Base", "ours", "c1", "", "p2", "0.50"),  # .5
-    ("1", "Main results", "Base", "ours", "c1", "", "rr", "0.83"),  # 5/6
-    ("1", "Main results", "Short", "ours", "c1", "", "p2", "0.52"),  # .5, T3 missing
-    ("1", "Main results", "Short", "ours", "c1", "", "rr", "0.60"),  # 2/3, T3 missing
-    ("1", "Main results", "Base", "ours", "c2", "", "rr", "0.667"),  # 2/3
-    ("1", "Main results", "Absent", "theirs", "c1", "", "p2", "0.40"),
-    ("1", "Main results", "Base", "ours", "c1", "", "map", "0.70"),
-    ("2", "Cost", "Base", "ours", "c1", "", "seconds", "12"),
-    ("text", "An example", "Tied", "ours", "", "one topic", "rr", "0.5"),
-)
+TINY = Path(__file__).parent / "data" / "tiny"  # T3 is the only topic labelled High; U3 has no relevant document
 TINY_STATES = 'states: {"2": "blocked: times of another machine"}\n'
-TINY_PAPER = """
-key: tiny
-title: A tiny paper
-archive:
-  source: tiny
-  protocol: tiny
-  measures: {p2: P@2, rr: RR}
-  collections:
-    c1: {collection: tiny-1, edition: first, suffix: 1}
-    c2: {collection: tiny-2, edition: first, suffix: 2}
-  runs:
-    - {name: base-run, group: ours, system: Base, path: "runs/base_{suffix}.txt"}
-    - {name: short-run, group: ours, system: Short, path: "runs/short_{suffix}.txt"}
-    - {name: tied-run, group: ours, system: Tied, path: "runs/tied_{suffix}.txt"}
-  identified:
-    - cell: {table: text, system: Tied}
-      run: tied-run
-      collection: c1
-      topic: T1
-      cause: the topic is not printed; T1 fits
-state: "needs an archived run"
-{TINY_STATES}metric_notes: {map: the paper divides by something else}
-""".replace("{TINY_STATES}", TINY_STATES)
-
-
-def _tiny_files(changed: Mapping[str, str]) -> dict[str, str]:
-    files = TINY_FILES | dict(changed)
-    cells = [
-        "paper,table,caption,system,group,collection,task,slice,metric,aggregate,value,std,significant,baseline,note"
-    ]
-    for table, caption, system, group, collection, part, metric, value in TINY_CELLS:
-        cells.append(f"tiny,{table},{caption},{system},{group},{collection},,{part},{metric},single,{value},,,0,")
-    return {"cells.csv": "\n".join(cells) + "\n", **files}
 
 
 @pytest.fixture
@@ -324,20 +192,20 @@ def tiny(conf: Callable[[str, str, str], Path], tmp_path: Path, monkeypatch: pyt
     It takes further lines of the paper's configuration, changed files of the archive (`cells.csv` is the cells), and
     a part of the configuration with what stands in its place.
     """
+    from archive_tools import tarred
 
     def make(
         extra: str = "", files: Mapping[str, str] = MappingProxyType({}), change: tuple[str, str] = ("", "")
     ) -> str:
-        assert not change[0] or TINY_PAPER.count(change[0]) == 1
-        contents = {name: text.encode() for name, text in _tiny_files(files).items()}
+        paper = (TINY / "paper.yaml").read_text(encoding="utf-8")
+        assert not change[0] or paper.count(change[0]) == 1
+        paths = (path for path in (TINY / "archive").rglob("*") if path.is_file())
+        contents = {path.relative_to(TINY / "archive").as_posix(): path.read_bytes() for path in paths}
+        contents |= {name: text.encode() for name, text in files.items()}
         cells = contents.pop("cells.csv")
         archive = tmp_path / "mirror" / "github.com" / "someone" / "runs" / f"{COMMIT}.tar.xz"
         archive.parent.mkdir(parents=True)
-        with tarfile.open(archive, "w:xz") as tar:
-            for name, content in contents.items():
-                member = tarfile.TarInfo(f"runs-{COMMIT}/{name}")
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
+        tarred(archive, {f"runs-{COMMIT}/{name}": content for name, content in contents.items()}, "w:xz")
         monkeypatch.setenv("HARNESS_MIRROR", str(tmp_path / "mirror"))
         monkeypatch.setenv("HARNESS_OFFLINE", "1")
         listed = [
@@ -347,14 +215,14 @@ def tiny(conf: Callable[[str, str, str], Path], tmp_path: Path, monkeypatch: pyt
         head = f"title: Tiny\nrepository: someone/runs\ncommit: {COMMIT}\nlicence: CC0\nfiles:\n"
         conf("source", "tiny", head + "".join(listed))
         conf("protocol", "tiny", "name: tiny\ntitle: Tiny protocol\nmeasures: [P@2, RR]\nprime: true\n")
+        collection = (TINY / "collection.yaml").read_text(encoding="utf-8")
         for n in (1, 2):
             lines = contents[f"qrels{n}.txt"].decode().splitlines()
             topics = len({line.split()[0] for line in lines})
-            conf("collection", f"tiny-{n}", TINY_COLLECTION.format(n=n, topics=topics, judgments=len(lines)))
-        paper = TINY_PAPER.replace(*change) if change[0] else TINY_PAPER
+            conf("collection", f"tiny-{n}", collection.format(n=n, topics=topics, judgments=len(lines)))
         if "cells.csv" in files:
             paper = paper.replace(TINY_STATES, "")  # other cells may lack the table
-        path = conf("paper", "tiny", paper + extra)
+        path = conf("paper", "tiny", (paper.replace(*change) if change[0] else paper) + extra)
         (path.parent / "cells").mkdir()
         (path.parent / "cells" / "tiny.csv").write_bytes(cells)
         return "tiny"

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import shutil
@@ -35,8 +36,8 @@ from typing import Any
 
 from bench.full_size.paths import ROUTES, Marks, Route
 from bench.full_size.tables import Record, as_records, tables
+from bench.table import ROOT, processor
 
-ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "bench" / "results" / "full_size.json"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 MARKS, STEPS = "marks.json", 0.1
@@ -143,23 +144,8 @@ def measured(name: str, scale: Fraction, folder: Path, limits: Limits) -> Record
         path.unlink()
     disk = size_of(out) + size_of(inputs) - before
     shutil.rmtree(out)
-    items = 1
-    for number in sizes.values():
-        items *= number
-    return Record(
-        path=name,
-        scale=str(scale),
-        items=items,
-        sizes=sizes,
-        wall=round(spent.wall, 2),
-        cpu=round(spent.cpu, 2),
-        peak=spent.peak,
-        own=spent.own,
-        disk=disk,
-        stopped=spent.stopped,
-        steps=marks["steps"],
-        notes=marks["notes"],
-    )
+    items, seconds = math.prod(sizes.values()), (round(spent.wall, 2), round(spent.cpu, 2))
+    return Record(name, str(scale), items, sizes, *seconds, spent.peak, spent.own, disk, spent.stopped, **marks)
 
 
 def step(what: str, route: Route, scale: Fraction, folder: Path) -> None:
@@ -186,12 +172,8 @@ def kept(path: Path) -> dict[str, Any]:
 
 def machine() -> str:
     """Returns processor, cores, memory and the version of Python."""
-    model = ""
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{model}, {os.cpu_count()} cores, {memory:.0f} GiB; Python {platform.python_version()}"
+    return f"{processor()}, {os.cpu_count()} cores, {memory:.0f} GiB; Python {platform.python_version()}"
 
 
 def append(path: Path, record: Record) -> None:

@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bench.full_size import made
 from bench.full_size.tables import PART
 
 Sizes = Mapping[str, int]
@@ -91,8 +92,6 @@ def _answers(folder: Path) -> Any:  # noqa: ANN401
 
 
 def _make_posts(folder: Path, sizes: Sizes) -> None:
-    from bench.full_size import made
-
     made.posts(folder / "Posts.xml", sizes["posts"])
 
 
@@ -107,8 +106,6 @@ def read_posts(inputs: Path, out: Path, sizes: Sizes, marks: Marks) -> None:
 
 
 def _make_distinct(folder: Path, sizes: Sizes) -> None:
-    from bench.full_size import made
-
     made.distinct_formulas(folder / "distinct.txt", sizes["distinct formulas"])
 
 
@@ -128,8 +125,6 @@ def convert(inputs: Path, out: Path, sizes: Sizes, marks: Marks) -> None:
 
 
 def _make_formulas(folder: Path, sizes: Sizes) -> None:
-    from bench.full_size import made
-
     distinct = made.formula_lines(folder / "formulas.jsonl", sizes["formulas"])
     (folder / "distinct.json").write_text(json.dumps(distinct))
 
@@ -142,7 +137,6 @@ def _formula_corpus(folder: Path) -> Any:  # noqa: ANN401
 
 
 def _topics() -> Any:  # noqa: ANN401
-    from bench.full_size import made
     from harness.data.topics import Formula, Topic, Topics
 
     drawn = enumerate(made.topics(QUERIES))
@@ -249,7 +243,6 @@ def store_vectors(inputs: Path, out: Path, sizes: Sizes, marks: Marks) -> None:
     """Keeps generated vectors of 128 dimensions, in shards and then as one artifact."""
     import numpy as np
 
-    from bench.full_size import made
     from harness.systems.dense import vectors
     from harness.systems.dense.engines import EncodedTexts
 
@@ -274,8 +267,6 @@ def store_vectors(inputs: Path, out: Path, sizes: Sizes, marks: Marks) -> None:
 
 
 def _make_vectors(folder: Path, sizes: Sizes) -> None:
-    from bench.full_size import made
-
     made.vector_folder(folder / "vectors", sizes["vectors"])
 
 
@@ -283,7 +274,6 @@ def _asked(vectors: Any) -> list[Any]:  # noqa: ANN401
     """Returns 100 queries of 15 vectors, each near to those of a document."""
     import numpy as np
 
-    from bench.full_size import made
     from harness.systems.dense.search import VectorQuery
 
     generator, out = np.random.default_rng(5), []
@@ -402,21 +392,9 @@ ROUTES: Mapping[str, Route] = {
         split={"operator trees": "items", "layout trees": "items"},
     ),
     "parse": Route(
-        "parse sentences (spaCy)",
-        "posts",
-        {"posts": POSTS},
-        ("posts", _make_posts),
-        parse,
-        split={"parse": "items"},
+        "parse sentences (spaCy)", "posts", {"posts": POSTS}, ("posts", _make_posts), parse, split={"parse": "items"}
     ),
-    "graphs": Route(
-        "graph store",
-        "posts",
-        {"posts": POSTS},
-        ("posts", _make_posts),
-        graphs,
-        split={"build": "cores"},
-    ),
+    "graphs": Route("graph store", "posts", {"posts": POSTS}, ("posts", _make_posts), graphs, split={"build": "cores"}),
     "vectors": Route("vector store", "vectors", {"vectors": VECTORS}, ("none", _no_inputs), store_vectors),
     "exact": Route(
         "exact search",
@@ -427,11 +405,7 @@ ROUTES: Mapping[str, Route] = {
         split={"100 queries, MaxSim": "cores"},
     ),
     "approximate": Route(
-        "approximate search",
-        "vectors",
-        {"vectors": VECTORS},
-        ("vectors", _make_vectors),
-        approximate,
+        "approximate search", "vectors", {"vectors": VECTORS}, ("vectors", _make_vectors), approximate
     ),
     "score": Route(
         "score runs",
@@ -442,11 +416,7 @@ ROUTES: Mapping[str, Route] = {
         split={"": "runs"},
     ),
     "leaderboard": Route(
-        "leaderboard",
-        "topics x runs",
-        {"topics": 10_000, "runs": 100},
-        ("lab", _make_lab),
-        command=leaderboard,
+        "leaderboard", "topics x runs", {"topics": 10_000, "runs": 100}, ("lab", _make_lab), command=leaderboard
     ),
     "bm25": Route("BM25", "posts", {"posts": POSTS}, ("posts", _make_posts), bm25),
     "structural": Route(

@@ -100,13 +100,9 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids = sorted({doc for docs in judged.values() for doc in docs})
     rankings: dict[str, dict[str, dict[str, float]]] = {"good": {}, "poor": {}}
     for topic, grades in judged.items():
-        unjudged = [doc for doc in ids if doc not in grades][:10]
-        rankings["good"][topic] = {d: g + n / 100 for n, (d, g) in enumerate(grades.items(), 1)} | dict.fromkeys(
-            unjudged, 0.5
-        )
-        rankings["poor"][topic] = {d: -g - n / 100 for n, (d, g) in enumerate(grades.items(), 1)} | dict.fromkeys(
-            unjudged, -0.5
-        )
+        unjudged = dict.fromkeys([doc for doc in ids if doc not in grades][:10], 0.5)
+        good = {d: g + n / 100 for n, (d, g) in enumerate(grades.items(), 1)} | unjudged
+        rankings["good"][topic], rankings["poor"][topic] = good, {doc: -score for doc, score in good.items()}
     del rankings["poor"]["M.42"]
     runs = [Run.from_dict(name, ranking) for name, ranking in rankings.items()]
     evaluation = evaluate(found, *runs)

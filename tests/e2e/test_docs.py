@@ -31,10 +31,7 @@ SLOW = {
     *("fingerprints-and-store", "organise-pool", "private-judgments", "runs", "saber"),
     *("scoring", "significance", "site", "sweeps", "take-part", "README"),
 }
-HEAVY = {
-    *("compare-systems", "lab", "late-and-sparse", "neural", "own-collection-and-system", "reproduce"),
-    "theorems",
-}
+HEAVY = {*("compare-systems", "lab", "late-and-sparse", "neural", "own-collection-and-system", "reproduce"), "theorems"}
 OTHERS = ("mteb",)  # modules that need not be installed
 IMAGES = ("mathir-harness", "harness-lab")  # whose containers take the arguments of `harness`
 
@@ -93,11 +90,8 @@ def _given_to_us(words: list[str]) -> list[str]:
     """The arguments of `harness` in a command, which may be run by another user or in a container."""
     start = 0
     for at, word in enumerate(words):
-        if (
-            word == "harness"
-            or word.endswith("bin/harness")
-            or (words[0] == "docker" and words[1] == "run" and word in IMAGES)
-        ):
+        in_container = words[:2] == ["docker", "run"] and word in IMAGES
+        if word == "harness" or word.endswith("bin/harness") or in_container:
             start = at + 1
     return words[start:] if start else []
 
@@ -149,14 +143,10 @@ def test_wrong_commands_are_noticed(place: Place) -> None:
     for wrong in (["nosuch"], ["run", "collection=mini-task1", "system.nosuch=1"], ["fetch", "nosuch"]):
         with pytest.raises(AssertionError, match="nosuch"):
             _check_arguments(place, wrong)
+    with pytest.raises(typer.TyperException):
+        _check_arguments(place, ["serve", "x", "--nosuch"])
     with pytest.raises(AssertionError, match="nosuch"):
-        _check_arguments(place, ["score", "a.run", "--collection", "nosuch"])
-    for wrong in (["serve", "x", "--nosuch"], ["serve"], ["lab", "new", "x", "--cap", "many"]):
-        with pytest.raises(typer.TyperException):
-            _check_arguments(place, wrong)
-    for program in ("from harness import task, nosuch", "import nosuch"):
-        with pytest.raises(AssertionError, match="nosuch"):
-            _check_imports(program)
+        _check_imports("from harness import task, nosuch")
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""The example package, installed by pip as people do, with its README followed line by line."""
+"""The example packages, installed by pip as people do, with their READMEs followed line by line."""
 
 from __future__ import annotations
 
@@ -12,51 +12,60 @@ from extension_tools import pip_installed
 from shown_commands import commands_in
 from tools import Place
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "mathir-example"
-README = (EXAMPLE / "README.md").read_text(encoding="utf-8")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLE, PYTERRIER = EXAMPLES / "mathir-example", EXAMPLES / "pyterrier-example"
 RUN = ("run", "collection=example-identities", "corpus=example-identities", "formats=[json]")
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which the package is installed, without a network."""
+def followed(package: Path, library: str, folder: Path) -> Place:
+    """A place in which the package is installed, without a network, and the commands of its README were run."""
     pytest.importorskip("hatchling", reason="hatchling is not installed: pip install -e '.[test]'")
-    pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install -e '.[test]'")
-    return pip_installed(EXAMPLE, tmp_path_factory.mktemp("example"))
-
-
-@pytest.fixture
-def place(site: Path, tmp_path: Path) -> Place:
-    made = Place(tmp_path)
-    made.environment["PYTHONPATH"] = f"{made.environment.get('PYTHONPATH', '')}:{site}"
-    return made
-
-
-@pytest.mark.heavy
-def test_the_readme(place: Place) -> None:
-    commands = commands_in(README)
-    assert len(commands) == README.count("$ harness ") == 4
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    place = Place(folder / "place")
+    site = pip_installed(package, folder)
+    place.environment["PYTHONPATH"] = f"{place.environment.get('PYTHONPATH', '')}:{site}"
+    readme = (package / "README.md").read_text(encoding="utf-8")
+    commands = commands_in(readme)
+    assert len(commands) == readme.count("$ harness ") == 4
     for arguments, expected in commands:
         printed = place.good(*arguments)
         assert expected in ("", printed)
+    return place
 
 
-@pytest.mark.slow
-def test_the_readme_shows_the_files(site: Path) -> None:
+@pytest.mark.parametrize(
+    ("example", "system", "links"), [(EXAMPLE, "example-tfidf", 1), (PYTERRIER, "pt-likelihood", 3)]
+)
+def test_the_readme_shows_the_files(example: Path, system: str, links: int) -> None:
     """What it quotes of them stands there."""
-    shown = dict(re.findall(r"^```(yaml|toml)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL))
+    readme, module = (example / "README.md").read_text(encoding="utf-8"), example.name.replace("-", "_")
+    shown = dict(re.findall(r"^```(yaml|toml)\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL))
     plain = "".join(re.sub(r" +#.*", "", line) + "\n" for line in shown["yaml"].splitlines())
-    assert plain == (EXAMPLE / "mathir_example" / "conf" / "system" / "example-tfidf.yaml").read_text()
-    given = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]["entry-points"]
-    assert tomllib.loads(shown["toml"])["project"]["entry-points"] == given
-    linked = re.findall(r"\]\((mathir_example/[^)]*)\)", README)
-    assert linked
-    assert [path for path in linked if not (site / path).is_file()] == []
+    assert plain == (example / module / "conf" / "system" / f"{system}.yaml").read_text()
+    if "toml" in shown:
+        given = tomllib.loads((example / "pyproject.toml").read_text())["project"]["entry-points"]
+        assert tomllib.loads(shown["toml"])["project"]["entry-points"] == given
+    linked = re.findall(rf"\]\(({module}/[^)]*)\)", readme)
+    assert len(linked) >= links
+    assert [path for path in linked if not (example / path).is_file()] == []
 
 
-@pytest.mark.slow
-def test_its_numbers(place: Place) -> None:
+@pytest.mark.heavy
+def test_pyterrier(tmp_path: Path) -> None:
+    place = followed(PYTERRIER, "pyterrier", tmp_path)
+    runs = place.here / "runs" / "mini-task1"
+    score = place.good("score", str(runs / "pt-likelihood.run"), "--collection", "mini-task1", "--json")
+    assert len(json.loads(score)["scores"][0]["topics"]) == 42
+    lines = (runs / "pt-commands.run").read_text().splitlines()
+    assert {line.split()[0] for line in lines} >= {"M.1", "M.2"}
+    states = {row["name"]: row["state"] for row in json.loads(place.good("list", "--json"))["systems"]}
+    assert (states["pt-likelihood"], states["pt-commands"]) == ("ready", "ready")
+
+
+@pytest.mark.heavy
+def test_numbers(tmp_path: Path) -> None:
     """The measure, from the run file and the file of judgments by hand."""
+    place = followed(EXAMPLE, "sklearn", tmp_path)
     place.good(*RUN, "system=example-tfidf")
     run = place.here / "runs" / "example-identities" / "example-tfidf.run"
     ranked: dict[str, list[str]] = {}

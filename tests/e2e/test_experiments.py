@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
+import re
 import shlex
 import statistics
 from collections import Counter
@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tools import Place
+from tools import CONF, Place, own_collection
 
+from harness.collections.load import load_collection
 from harness.experiments.evaluate import compare, evaluate
 from harness.experiments.task import task
 from harness.systems.hardware import gpu
@@ -37,35 +38,11 @@ MINE: dict[str, Any] = {
 
 def halves(place: Place) -> None:
     """Two collections, each with half of the mini topics."""
-    from harness.collections.load import load_collection
-
     mini = load_collection("mini-task1")
     topics, judged = list(mini.topics()), mini.qrels().to_dict()
     for name, chosen in (("first", topics[:20]), ("second", topics[20:])):
-        rows = [
-            {"id": t.id, "title": t.title, "body": t.body, "tags": list(t.tags), "attributes": dict(t.attributes)}
-            for t in chosen
-        ]
-        place.write(f"conf/{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-        lines = [f"{t.id}\t0\t{doc}\t{grade:g}\n" for t in chosen for doc, grade in judged[t.id].items()]
-        place.write(f"conf/{name}.txt", "".join(lines))
-        mapping = {
-            "name": name,
-            "title": name,
-            "licence": "CC0",
-            "protocol": "arqmath-task1",
-            "notes": ["Made for tests.", f"The {name} half."],
-            "topics": {"reader": "jsonl", "file": f"../{name}.jsonl"},
-            "editions": {
-                "official": {
-                    "title": "x",
-                    "qrels": {"file": f"../{name}.txt"},
-                    "topics": len(chosen),
-                    "judgments": len(lines),
-                }
-            },
-        }
-        place.write(f"conf/collection/{name}.yaml", yaml.safe_dump(mapping))
+        rows = [(t.id, doc, grade) for t in chosen for doc, grade in judged[t.id].items()]
+        own_collection(place, name, chosen, rows, notes=["Made for tests.", f"The {name} half."])
 
 
 def mine(place: Place, **changes: object) -> None:
@@ -74,11 +51,6 @@ def mine(place: Place, **changes: object) -> None:
 
 def records(place: Place, name: str, folder: str = "mini") -> list[dict[str, str]]:
     with (place.here / "reports" / "experiments" / folder / f"{name}.csv").open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def table(place: Place, name: str, folder: str = "mini") -> list[dict[str, str]]:
-    with (place.here / f"reports/experiments/{folder}/tables/{name}.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
@@ -115,7 +87,7 @@ def test_the_embedded_experiment(place: Place) -> None:
             assert float(got[key]) == pytest.approx(getattr(wanted, key))
         assert got["family"] == "10"
     # Each command makes its row's run, under the name that it has there.
-    commands = table(place, "commands")
+    commands = records(place, "tables/commands")
     assert len(commands) == 9
     alone = Place(place.here.parent / "alone")
     for row in (commands[0], next(r for r in commands if r["run"].endswith("tfidf-ltn-rerank=true.run"))):
@@ -182,7 +154,7 @@ def test_a_scale_has_runs_and_a_report_of_its_own(place: Place) -> None:
     said = "Scale here: ten documents a topic (system.depth=10)."
     assert page.count(said) == len(list((place.here / "reports/experiments/mine-here/tables").glob("*.csv")))
     assert said not in (place.here / "reports/experiments/mine/report.md").read_text()
-    costs = {row["condition"]: row for row in table(place, "costs", "mine-here")}
+    costs = {row["condition"]: row for row in records(place, "tables/costs", "mine-here")}
     assert costs["bm25"]["runs"] == "2"
     assert float(costs["bm25"]["a query, ms"]) > 0
     assert costs["bm25"]["parameters"] == "n/a"
@@ -201,16 +173,13 @@ def test_a_scale_has_runs_and_a_report_of_its_own(place: Place) -> None:
         assert printed[0].startswith("experiment mine, scale full: ")
         assert printed[-1].startswith("some resources for the full experiment are missing; use scale=full ")
     assert place.run(*words, "scale=full").err.count("running ") == 0
-    done = place.run(*words, "scale=hear")
-    assert (done.code, done.err) == (
-        2, "harness: run: key 'scale': the experiment has no scale 'hear'; did you mean 'here'?\n",
-    )  # fmt: skip
+    assert place.refused(*words, "scale=hear") == [
+        "run: key 'scale': the experiment has no scale 'hear'; did you mean 'here'?"
+    ]
 
 
 @pytest.mark.slow
 def test_pages_of_topics(place: Place) -> None:
-    from harness.collections.load import load_collection
-
     halves(place)
     one = next(iter(load_collection("mini-task1").topics())).id
     two = {"bm25": MINE["conditions"]["bm25"], "flat": MINE["conditions"]["flat"]}
@@ -259,7 +228,7 @@ def test_cells_that_cannot_be_run(place: Place) -> None:
         "not run: planned, whole and 1 more cells: needs a graph of all the world",
     ]
     assert lacking.out.startswith("4 of 8 runs of experiment mine: best ")
-    lost = table(place, "not-run", "mine")
+    lost = records(place, "tables/not-run", "mine")
     assert [(row["condition"], row["depth"], row["state"]) for row in lost] == [
         (name, depth, "missing resource") for name in ("lacking", "planned") for depth in ("whole", "judged")
     ]
@@ -268,13 +237,9 @@ def test_cells_that_cannot_be_run(place: Place) -> None:
     mine(place, conditions={**conditions, "broken": {"overrides": ["system=broken"]}}, **base)
     failing = place.run("run", "experiment=mine", "formats=[csv,md]")
     assert failing.code == 2
-    assert any(
-        line.startswith("not run: broken, whole and 1 more cells: system ")
-        and line.endswith("ValueError: no such luck")
-        for line in failing.err.splitlines()
-    )
+    assert re.search("^not run: broken, whole and 1 more cells: system .*ValueError: no such luck$", failing.err, re.M)
     assert failing.err.splitlines()[-1] == "harness: experiment mine: 2 of 10 cells failed; see 'not run' above"
-    assert [row["state"] for row in table(place, "not-run", "mine")].count("failed") == 2
+    assert [row["state"] for row in records(place, "tables/not-run", "mine")].count("failed") == 2
     assert len(records(place, "tests", "mine")) == 2 * 1  # overlap, on two depths, by one measure
     conditions = {"lacking": conditions["lacking"]}
     mine(place, conditions=conditions, baseline=None, **base)
@@ -357,3 +322,80 @@ def test_a_report_on_private_judgments_says_that_it_is_not_for_participants(plac
     assert done.code == 0, done.err
     said = [line for line in done.err.splitlines() if line.startswith("warning: club: the edition is private")]
     assert len(said) == 1
+
+
+# ---- faults: told before the first cell is run, a line each, and not left behind ----
+
+SHARED = ["collection=mini-task1", "corpus=mini-answers"]
+
+
+def faults(place: Place, **changes: Any) -> list[str]:  # noqa: ANN401
+    """What is said of an experiment that has faults; nothing of it has been run."""
+    mapping = {"title": "t", "shared": SHARED, "measures": ["nDCG"], **changes}
+    place.write("conf/experiment/mine.yaml", yaml.safe_dump(mapping, sort_keys=False))
+    for words in ((), ("--dry-run",)):
+        done = place.run("run", "experiment=mine", *words)
+        assert done.code == 2, done.err
+        assert "running " not in done.err
+        assert not (place.here / "runs").exists()
+        assert not (place.here / "reports").exists()
+    return [line for line in done.err.splitlines() if line.startswith("harness: ")]
+
+
+@pytest.mark.slow
+def test_what_a_system_would_refuse(place: Place) -> None:
+    """Hours later, when its turn came: a value, a key below another one, a corpus, judgments, posts it trained on."""
+    place.write(
+        "posts.py",
+        "class Posts:\n    def trains_without(self):\n        return {'mini-task2'}\n\n"
+        "    def __call__(self, request):\n        raise ValueError\n",
+    )
+    place.write("conf/system/posts.yaml", "title: P\n_target_: posts.Posts\n")
+    said = faults(
+        place,
+        conditions={
+            "good": {"overrides": ["system=overlap"]},
+            "value": {"overrides": ["system=bm25", "system.k1=-1", "system.name=low"]},
+            "inner": {"overrides": ["system=mathamr-dependency", "system.training.rat=1"]},
+            "corpus": {"overrides": ["system=mathamr-dependency", "system.pairs.mse-page=null"]},
+            "judgments": {"overrides": ["system=bm25", "training=[mini-task9]", "system.name=learnt"]},
+            "posts": {"overrides": ["system=posts"]},
+        },
+    )
+    assert said[0] == "harness: value: run: system: key 'k1' is -1, expected a number from 0 up"
+    assert said[1].startswith("harness: inner: ")
+    assert said[1].endswith("system mathamr-dependency: key 'training.rat' is unknown; did you mean 'rate'?")
+    assert said[2].endswith("key 'pairs': corpus 'mse-page' is unknown; did you mean 'mse-pages'?")
+    assert said[3].startswith("harness: judgments: collection 'mini-task9' is unknown; did you mean ")
+    assert said[4].startswith(
+        "harness: posts: system posts: trains on posts without leaving out those judged in mini-task1; "
+    )
+    assert len(said) == 5
+
+
+@pytest.mark.slow
+def test_settings_are_not_chosen_on_the_reported_topics(place: Place) -> None:
+    """Two sets of one collection's topics are no other topics, whatever their names."""
+    experiment = {
+        "title": "t",
+        "shared": ["corpus=mini-answers", "system=bm25"],
+        "axes": {"language": {"one": ["collection=mini-task1"], "other": ["collection=mini-task1", "system.b=0"]}},
+        "conditions": {"tuned": {"overrides": [], "tune": {"system.k1": [1, 2]}}},
+        "pool": "language",
+        "measures": ["nDCG"],
+    }
+    place.write("conf/experiment/same.yaml", yaml.safe_dump(experiment))
+    done = place.run("run", "experiment=same")
+    said = "settings or seeds of 'one' are chosen on 'other', which has topic 'M.1' (42 such topics)"
+    assert (done.code, said in done.err, (place.here / "runs").exists()) == (2, True, False)
+
+
+@pytest.mark.slow
+def test_names_that_hydra_reads_in_quotes_only(place: Place) -> None:
+    text = (CONF / "experiment/mini.yaml").read_text(encoding="utf-8")
+    for name in ("nan", "17", "été", "a=b"):
+        place.write(f"conf/experiment/{name}.yaml", text)
+        (said,) = place.refused("run", f"experiment={name}", "--dry-run")
+        number = f"experiment={name}: Hydra reads {name} as a number; give the experiment another name"
+        assert said == number or name not in ("nan", "17")
+        assert place.good("run", f'experiment="{name}"', "--dry-run").startswith(f"experiment {name}, scale full: ")

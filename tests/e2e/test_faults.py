@@ -14,18 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def _end_well(faults: str, commands: str) -> None:
     """One case of each fault and command."""
     names = commands.split(",")
-    command = [
-        sys.executable,
-        "-m",
-        "tests.faults",
-        "--seed",
-        "3",
-        "--once",
-        "--faults",
-        faults,
-        "--commands",
-        commands,
-    ]
+    command = [sys.executable, "-m", "tests.faults", "--seed", "3", "--once", "--faults", faults]
+    command += ["--commands", commands]
     command += ["--cases", str(len(names)), "--others", str(len(names))]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,17 +1,23 @@
-"""How-to and explanation pages, which `test_docs` follows: computations by hand are right, pages are short."""
+"""README, guides and notebooks, beside what `test_docs` follows: numbers are right, pages are short and lead on."""
 
 from __future__ import annotations
 
 import ast
 import math
 import re
+import subprocess
+import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pages import DOCS
 from shown_commands import blocks
+
+from harness.io import config
+from harness.systems import states
 
 PAGES = sorted(page for name in ("how-to", "explanation") for page in (DOCS / name).glob("*.md"))
 GUIDES = [*PAGES, *sorted((DOCS / "tutorials").glob("*.md"))]
@@ -47,11 +53,8 @@ def test_computations_by_hand(path: Path) -> None:
 
 def test_there_are_computations_by_hand() -> None:
     pages = {path.stem: path.read_text(encoding="utf-8") for path in (DOCS / "explanation").glob("*.md")}
-    assert {name for name, page in pages.items() if any(hand_computed(page))} >= {
-        "editions-and-coverage",
-        "prime-measures",
-        "ties",
-    }
+    with_them = {name for name, page in pages.items() if any(hand_computed(page))}
+    assert with_them >= {"editions-and-coverage", "prime-measures", "ties"}
     assert all(any(block.kind in ("console", "python") for block in blocks(page)) for page in pages.values())
 
 
@@ -76,3 +79,34 @@ def test_installed_packages_are_extras_of_the_project() -> None:
         page = path.read_text(encoding="utf-8")
         for extras in re.findall(r"mathir-harness\[([\w,-]+)\]", page):
             assert {*extras.split(",")} <= project["optional-dependencies"].keys(), path.name
+
+
+def test_the_readme_is_short_and_names_every_page() -> None:
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    index = (DOCS / "README.md").read_text(encoding="utf-8")
+    pages = {str(path.relative_to(DOCS)) for path in (*DOCS.glob("*.md"), *GUIDES)}
+    assert pages - set(re.findall(r"\]\((\S+\.md)\)", index)) == {"README.md", "home.md"}
+
+
+def test_the_numbers_of_systems() -> None:
+    """Counted from the configurations, so that the numbers do not depend on what is installed here."""
+    kinds: Counter[str] = Counter()
+    for name in config.names("system"):
+        found = list(states.nested_configurations(config.load("system", name)[0]))
+        needs = any(part.get("needs") for part in found) or states.needed_models(found)
+        kinds["listed" if states.registered(found) else "need" if needs else "run"] += 1
+    text = " ".join((DOCS.parent / "README.md").read_text(encoding="utf-8").split())
+    said = re.search(r"configures (\d+) systems: (\d+) run without .*?, (\d+) need some, (\d+) are listed only", text)
+    assert said
+    assert [*map(int, said.groups())] == [kinds.total(), *(kinds[kind] for kind in ("run", "need", "listed"))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted((DOCS.parent / "examples").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_runs(tmp_path: Path, path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "--nbmake", str(path), "-p", "no:cacheprovider", "-c", "/dev/null"]
+    command += ["--rootdir", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout

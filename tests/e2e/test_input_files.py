@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
 import os
 import threading
-from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 from tools import Place, table
@@ -24,13 +21,6 @@ TAGS = (
 )  # fmt: skip
 
 
-def piped(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Makes named pipes, to each of which a thread writes its content once."""
-    for name, content in contents.items():
-        os.mkfifo(folder / name)
-        threading.Thread(target=(folder / name).write_bytes, args=(content,), daemon=True).start()
-
-
 COMMANDS = {
     "score": ("score", "a.pipe", "--qrels", "q.pipe", "--topics", "t.pipe", "--measures", "AP", "-o", "out"),
     "keys": ("score", "a.pipe", "--qrels", "k.pipe", "--keys", "keys.pipe", "--protocol", "arqmath-task2"),
@@ -44,20 +34,16 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_pipes_are_read_as_files_are(command: str, place: Place) -> None:
-    contents = {
-        "a": RUN.format(tag="a").encode(),
-        "b": gzip.compress(RUN.replace("3 {tag}", "1.5 {tag}").format(tag="b").encode()),
-        "q": QRELS.encode(),
-        "q2": QRELS.encode(),
-        "t": TOPICS.encode(),
-        "k": KEYED.encode(),
-        "keys": KEYS.encode(),
-    }
-    for name, content in contents.items():
-        place.write(name, content.decode("latin-1")) if name != "b" else (place.here / "b").write_bytes(content)
+    texts = {"a": RUN.format(tag="a"), "q": QRELS, "q2": QRELS, "t": TOPICS, "k": KEYED, "keys": KEYS}
+    contents = {name: text.encode() for name, text in texts.items()}
+    contents["b"] = gzip.compress(RUN.replace("3 {tag}", "1.5 {tag}").format(tag="b").encode())
+    place.lay(contents)
     files = place.good(*(part.removesuffix(".pipe") for part in COMMANDS[command]))
     used = {part.partition("=")[2] or part for part in COMMANDS[command] if part.endswith(".pipe")}
-    piped(place.here, {name: contents[name.removesuffix(".pipe")] for name in used})
+    for name in used:
+        os.mkfifo(place.here / name)
+        content = contents[name.removesuffix(".pipe")]
+        threading.Thread(target=(place.here / name).write_bytes, args=(content,), daemon=True).start()
     assert place.good(*COMMANDS[command]).replace(".pipe", "") == files
 
 
@@ -73,14 +59,9 @@ def test_tags_are_labels(place: Place) -> None:
     assert "0.8801" in printed
     found = json.loads((place.here / "out/report.json").read_text("utf-8"))["data"]["scores"]
     assert [each["run"] for each in found] == [*TAGS]
-    page = (place.here / "out/index.html").read_text("utf-8")
-    assert "&lt;b&gt;x&lt;/b&gt;" in page
-    assert "<b>x</b>" not in page
-    latex = (place.here / "t.tex").read_text("utf-8")
-    assert r"x\&y" in latex
-    assert r"50\%" in latex
-    with next((place.here / "out").rglob("means.csv")).open(encoding="utf-8", newline="") as stream:
-        assert {row[0] for row in csv.reader(stream)} >= {"intfloat/e5-base", "it's"}
+    page, latex = ((place.here / name).read_text("utf-8") for name in ("out/index.html", "t.tex"))
+    assert "&lt;b&gt;x&lt;/b&gt;" in page and "<b>x</b>" not in page
+    assert r"x\&y" in latex and r"50\%" in latex
     made = {path for path in place.here.parent.rglob("*") if path.is_file()} - before - {place.here / "t.tex"}
     assert all(path.is_relative_to(place.here / "out") or path.is_relative_to(place.cache) for path in made)
 

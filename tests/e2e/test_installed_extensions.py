@@ -49,14 +49,9 @@ def anything(depth: int = 3) -> None:
 POINTS = {
     "conf": {"theirs": "theirs:conf"},
     "commands": {
-        "hello": "theirs.commands:hello",
-        "two": "theirs.commands:app",
-        "alone": "theirs.commands:alone",
-        "number": "theirs.commands:number",
-        "lacking": "theirs.commands:absent",
-        "broken": "theirs.broken:app",
-        "score": "theirs.commands:hello",
-        "both": "theirs.commands:hello",
+        **dict.fromkeys(("hello", "score", "both"), "theirs.commands:hello"),
+        **{"two": "theirs.commands:app", "alone": "theirs.commands:alone", "number": "theirs.commands:number"},
+        **{"lacking": "theirs.commands:absent", "broken": "theirs.broken:app"},
     },
 }
 FILES = {
@@ -101,7 +96,7 @@ def test_a_configuration_of_a_package_is_run(place: Place) -> None:
 
 
 @pytest.mark.slow
-def test_the_help_lists_commands_of_packages(place: Place) -> None:
+def test_commands_of_packages(place: Place) -> None:
     done = place.run("--help")
     rows = [line.split(maxsplit=1) for line in done.out.partition("Added by packages:\n")[2].splitlines()]
     added = {name: said for name, said in rows if said.startswith("Added by")}
@@ -109,10 +104,6 @@ def test_the_help_lists_commands_of_packages(place: Place) -> None:
     assert added == alone | {"both": "Added by others 0.1 and by theirs 0.1."}
     assert done.err == "theirs 0.1: command 'score' is a command of the harness; the package's is ignored\n"
     assert done.code == 0
-
-
-@pytest.mark.slow
-def test_commands_of_packages(place: Place) -> None:
     assert place.good("hello", "you", "--times", "2") == "hello you hello you\n"
     assert place.good("hello", "--", "--help") == "hello --help\n"
     assert place.good("alone", "--depth", "5") == "5\n"
@@ -126,5 +117,4 @@ def test_commands_of_packages(place: Place) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "fault"), literals("commands/extensions"))
 def test_faults_are_one_line(place: Place, tmp_path: Path, arguments: tuple[str, ...], fault: str) -> None:
-    done = place.run(*arguments)
-    assert (done.code, done.out, done.err) == (2, "", f"harness: {fault.replace('SITE', str(tmp_path / 'site'))}\n")
+    assert place.refused(*arguments) == [fault.replace("SITE", str(tmp_path / "site"))]

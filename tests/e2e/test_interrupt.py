@@ -8,13 +8,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from tools import CONF, Place, listening, run_text
+from tools import CONF, Place, alive, listening, run_text, until
 
 LINE = "harness: stopped; what was written is whole\n"
 SCORE = ("score", "good.run", "-c", "mini-task1")
@@ -92,16 +91,10 @@ def start(
     place: Place, at: int, *arguments: str, before: Callable[[], object] = listening, session: bool = False
 ) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", watched(), str(at), *arguments],
-        cwd=place.here,
-        env=place.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=before,  # noqa: PLW1509  (no threads here)
-        start_new_session=session,
-    )
+        [sys.executable, "-c", watched(), str(at), *arguments], cwd=place.here, env=place.environment, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=before, start_new_session=session,  # noqa: PLW1509  (no threads here)
+    )  # fmt: skip
 
 
 def faults(said: str) -> str:
@@ -149,38 +142,22 @@ def test_interrupts_that_are_ignored_stay_so(place: Place) -> None:
 
 def ready(place: Place, process: subprocess.Popen[str], count: int) -> set[int]:
     """Wait until so many processes have come to their work."""
-    deadline = time.monotonic() + 90
     folder = place.here / "ready"
-    while not folder.is_dir() or len(list(folder.iterdir())) < count:
-        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
-        time.sleep(0.02)
+    until(lambda: process.poll() is not None or (folder.is_dir() and len(list(folder.iterdir())) >= count))
+    assert process.poll() is None, process.communicate()
     return {int(path.name) for path in folder.iterdir() if path.name.isdecimal()}
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 @pytest.mark.slow
-def test_a_second_interrupt_ends_what_swallows_the_first(place: Place) -> None:
+@pytest.mark.parametrize("second", [True, False])
+def test_what_swallows_an_interrupt_is_ended_by_the_second_or_left(place: Place, second: bool) -> None:
+    """As a pool does whose killed worker held a lock."""
     process = start(place, -1, *RUN[:3], "system=deaf")
     ready(place, process, 1)
     process.send_signal(signal.SIGINT)
-    ready(place, process, 2)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert (process.returncode, faults(said)) == (130, LINE)
-
-
-@pytest.mark.slow
-def test_what_never_ends_is_left(place: Place) -> None:
-    """As a pool does whose killed worker held a lock: it swallows the interrupt, and nobody sends a second one."""
-    process = start(place, -1, *RUN[:3], "system=deaf")
-    ready(place, process, 1)
-    process.send_signal(signal.SIGINT)
+    if second:
+        ready(place, process, 2)
+        process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert (process.returncode, faults(said)) == (130, LINE)
 
@@ -201,7 +178,4 @@ def test_workers_end_without_a_word(place: Place, kind: str) -> None:
     _, said = process.communicate(timeout=60)
     assert (process.returncode, faults(said)) == (130, LINE)
     assert process.pid not in workers
-    deadline = time.monotonic() + 30
-    while any(map(alive, workers)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not any(map(alive, workers))
+    until(lambda: not any(map(alive, workers)))

@@ -18,23 +18,12 @@ from harness.scoring.protocol import Protocol
 
 WRITTEN = {
     "collection": [
-        "conf/collection/mine.yaml",
-        "conf/collection/mine.topics.jsonl",
-        "conf/collection/mine.qrels",
-        "conf/corpus/mine.yaml",
-        "conf/corpus/mine.jsonl",
+        *(f"conf/collection/mine.{ending}" for ending in ("yaml", "topics.jsonl", "qrels")),
+        *("conf/corpus/mine.yaml", "conf/corpus/mine.jsonl"),
     ],
     "system": ["conf/system/mine.yaml", "mine.py"],
     "protocol": ["conf/protocol/mine.yaml"],
 }
-
-
-def lines(place: Place, *arguments: str) -> list[str]:
-    """What a command says that must fail by a fault of its user's."""
-    done = place.run(*arguments)
-    assert (done.code, done.out) == (2, "")
-    assert "Traceback" not in done.err
-    return [line.removeprefix("harness: ") for line in done.err.splitlines()]
 
 
 def test_the_example_is_sound(place: Place) -> None:
@@ -64,19 +53,19 @@ def test_a_protocol_names_every_key_with_its_meaning(place: Place) -> None:
 def test_nothing_is_overwritten(place: Place, kind: str) -> None:
     last = WRITTEN[kind][-1]
     place.write(last, "precious")
-    assert lines(place, "new", kind, "mine") == [f"{last}: exists already, and is left as it is; choose another name"]
+    assert place.refused("new", kind, "mine") == [f"{last}: exists already, and is left as it is; choose another name"]
     assert place.files() == {last: b"precious"}
     (place.here / last).unlink()
     (place.here / last).symlink_to("nowhere")
-    assert lines(place, "new", kind, "mine") == [f"{last}: exists already, and is left as it is; choose another name"]
+    assert place.refused("new", kind, "mine") == [f"{last}: exists already, and is left as it is; choose another name"]
     (place.here / last).unlink()
     place.good("new", kind, "mine")
-    assert len(lines(place, "new", kind, "mine")) == len(WRITTEN[kind])
+    assert len(place.refused("new", kind, "mine")) == len(WRITTEN[kind])
 
 
 @pytest.mark.parametrize(("arguments", "said"), literals("commands/new"))
 def test_names_that_cannot_be(place: Place, arguments: tuple[str, str], said: str) -> None:
-    (line,) = lines(place, "new", *arguments)
+    (line,) = place.refused("new", *arguments)
     assert said in line
     assert place.files() == {}
 
@@ -86,10 +75,9 @@ def test_missing_files_of_a_collection_come_together(place: Place) -> None:
     place.write("x.run", "T.1 Q0 d01 1 2.0 x\n")
     for name in ("mine.qrels", "mine.topics.jsonl"):
         (place.here / "conf/collection" / name).unlink()
-    found = lines(place, "score", "x.run", "-c", "mine")
-    assert [re.sub(r"^.*/", "", line) for line in found] == [
-        "mine.qrels: no such file",
-        "mine.topics.jsonl: no such file",
+    found = place.refused("score", "x.run", "-c", "mine")
+    assert [line.rpartition("/")[2] for line in found] == [
+        f"mine.{name}: no such file" for name in ("qrels", "topics.jsonl")
     ]
 
 
@@ -98,9 +86,8 @@ def test_a_package_is_installed_and_passes_its_tests(tmp_path: Path) -> None:
     pytest.importorskip("hatchling", reason="hatchling is not installed: pip install -e '.[test]'")
     place = Place(tmp_path)
     assert place.good("new", "package", "my-ir").endswith("next: pip install -e './my-ir[test]'\n")
-    again = place.run("new", "package", "my-ir")
-    fault = "harness: my-ir: exists already, and is left as it is; choose another name\n"
-    assert (again.code, again.err) == (2, fault)
+    fault = "my-ir: exists already, and is left as it is; choose another name"
+    assert place.refused("new", "package", "my-ir") == [fault]
     site = pip_installed(place.here / "my-ir", tmp_path / "installed")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(place.here / "my-ir" / "tests")]
     settings = {**place.environment, "PYTHONPATH": str(site)}

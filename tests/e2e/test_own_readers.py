@@ -45,13 +45,10 @@ RUN = ("run", "collection=theirs", "corpus=theirs", "system=overlap", "formats=[
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     made = Place(tmp_path)
-    made.write("own_readers.py", READERS)
-    made.write("conf/collection/theirs.yaml", COLLECTION)
-    made.write("conf/collection/t.txt", "T1 the sum of integers\nT2 a root\n")
-    made.write("conf/collection/j.txt", "")
     text = "name: theirs\ntitle: Theirs\nlicence: CC0\nreader: own_readers:documents\nfile: {file: d.txt}\n"
-    made.write("conf/corpus/theirs.yaml", text)
-    made.write("conf/corpus/d.txt", "a sum of squares\nb root of two\nc integers\n")
+    made.lay({"own_readers.py": READERS, "conf/collection/theirs.yaml": COLLECTION, "conf/collection/j.txt": ""})
+    made.write("conf/collection/t.txt", "T1 the sum of integers\nT2 a root\n")
+    made.lay({"conf/corpus/theirs.yaml": text, "conf/corpus/d.txt": "a sum of squares\nb root of two\nc integers\n"})
     return made
 
 
@@ -78,19 +75,11 @@ def test_what_reads_imports_them(place: Place) -> None:
 
 @pytest.mark.heavy
 def test_what_looks_does_not(place: Place) -> None:
-    for command in (
-        ("list", "--json"),
-        ("show", "collection", "theirs"),
-        ("show", "corpus", "theirs"),
-        ("doctor",),
-        ("fetch", "--probe", "theirs"),
-        ("--help",),
-    ):
-        place.good(*command)
-        assert not imported(place)
     place.write("mini.run", run_text())
-    place.good("score", "mini.run", "--collection", "mini-task1", "-o", "out")
-    assert not imported(place)
+    looks = ("list --json", "show collection theirs", "show corpus theirs", "doctor", "fetch --probe theirs", "--help")
+    for command in (*looks, "score mini.run --collection mini-task1 -o out"):
+        place.good(*command.split())
+        assert not imported(place)
 
 
 @pytest.mark.slow
@@ -122,11 +111,8 @@ def test_faults_are_one_line(place: Place) -> None:
         done = place.run(*command)
         assert (done.code, done.err) == (2, f"harness: {path}: reader own_readers:topics: {said}\n")
     (place.here / "own_readers.py").unlink()
-    done = place.run("score", run, "--collection", "theirs")
-    wrong = (("j", "judgments"), ("t", "topics"))  # told together
-    lines = [
-        f"harness: {place.here}/conf/collection/{file}.txt: reader own_readers:{reader}: module 'own_readers' is not"
-        " installed\n"
-        for file, reader in wrong
+    lost = "module 'own_readers' is not installed"
+    assert place.refused("score", run, "--collection", "theirs") == [  # told together
+        f"{path.with_stem('j')}: reader own_readers:judgments: {lost}",
+        f"{path}: reader own_readers:topics: {lost}",
     ]
-    assert (done.code, done.err) == (2, "".join(lines))

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import Place, run_text
+from tools import Place, own_collection, run_text
+
+from harness.data.topics import Topic
 
 RUN = ("run", "collection=mini-task1", "corpus=mini-answers", "formats=[json]")
 MINE = """
@@ -75,30 +77,26 @@ def test_a_paper_of_the_current_folder_runs_nothing(place: Place) -> None:
         "conf/paper/theirs.yaml", f"# @package _global_\nkey: theirs\ntitle: T\nhydra: {{callbacks: {callbacks}}}\n"
     )
     for name in ("theirs", "[theirs]", "demo"):
-        done = place.run("reproduce", f"paper={name}")
-        fault = f"harness: {path}: '@package' has no use here; a paper sets no keys but its own\n"
-        assert (done.code, done.err) == (2, fault)
+        fault = f"{path}: '@package' has no use here; a paper sets no keys but its own"
+        assert place.refused("reproduce", f"paper={name}") == [fault]
     path.write_text("defaults: [demo]\nkey: theirs\ntitle: T\n")
-    done = place.run("reproduce", "paper=theirs")
-    fault = f"harness: {path}: key 'defaults' has no use here; a paper is one file\n"
-    assert (done.code, done.err) == (2, fault)
+    said = f"{path}: key 'defaults' has no use here; a paper is one file"
+    assert place.refused("reproduce", "paper=theirs") == [said]
     assert not (place.here / "touched").exists()
 
 
 @pytest.mark.slow
 def test_modules_that_are_not_there(place: Place) -> None:
     place.write("conf/system/mine.yaml", "title: x\n_target_: nowhere.Mine\n")
-    done = place.run(*RUN, "system=mine")
-    place_ = f"module 'nowhere' is neither in the current folder ({place.here}) nor installed"
-    assert (done.code, done.err) == (2, f"harness: run: system: nowhere.Mine cannot be loaded: {place_}\n")
+    lost = f"cannot be loaded: module '{{}}' is neither in the current folder ({place.here}) nor installed"
+    assert place.refused(*RUN, "system=mine") == [f"run: system: nowhere.Mine {lost.format('nowhere')}"]
     place.write("conf/system/mine.yaml", "title: x\n_target_: mine.Mine\n")
     (place.here / "helper.py").unlink()
-    done = place.run(*RUN, "system=mine")
-    assert done.err == f"harness: run: system: mine.Mine cannot be loaded: {place_.replace('nowhere', 'helper')}\n"
+    assert place.refused(*RUN, "system=mine") == [f"run: system: mine.Mine {lost.format('helper')}"]
     place.write("helper.py", "def broken(:\n")
-    done = place.run(*RUN, "system=mine")
-    assert (done.code, done.err.splitlines()[-1]) == (2, "harness: run: system: mine.Mine: SyntaxError: invalid syntax")
-    assert str(place.here / "helper.py") in done.err
+    said = place.refused(*RUN, "system=mine")
+    assert said[-1] == "run: system: mine.Mine: SyntaxError: invalid syntax"
+    assert str(place.here / "helper.py") in "".join(said)
 
 
 def test_what_a_system_raises(place: Place) -> None:
@@ -131,17 +129,8 @@ def test_other_ends(place: Place, name: str, fault: str) -> None:
 
 TRAP = 'open("{here}/sprung", "a").write(__name__ + "\\n")\nraise SystemExit("sprung")\n'
 LOOKING = (
-    "list systems",
-    "show s0",
-    "doctor",
-    "score good.run -c mini-task1",
-    "compare good.run other.run -c mini-task1",
-    "score good.run -c ours",
-    "fetch --probe mini-task1",
-    "fetch ours",
-    "store ls",
-    "--help",
-    "reproduce",
+    *("list systems", "show s0", "doctor", "store ls", "--help", "reproduce", "fetch --probe mini-task1", "fetch ours"),
+    *("score good.run -c ours", "compare good.run other.run -c mini-task1"),
 )
 
 
@@ -158,26 +147,12 @@ def test_commands_that_look_run_nothing(place: Place, module: bool) -> None:
     for number, needs in enumerate(("trap", "trap2.inner", "[trap, yaml, torch]", "./trap.py")):
         text = f"title: x\n_target_: trap.System\nneeds: {needs}\ndemo: true\nview: {{name: latex, formulas: trap.f}}\n"
         place.write(f"conf/system/s{number}.yaml", text)
-    for name in ("good", "other"):
-        place.write(f"{name}.run", run_text(name, docs=("a1007", "a1088")[:: 1 if name == "good" else -1]))
-    editions = "{official: {title: x, qrels: {file: ../../judged.txt}, topics: 2, judgments: 2}}"
-    place.write("judged.txt", "M.1 0 a1007 1\nM.2 0 a1088 1\n")
-    place.write("topics.jsonl", '{"id": "M.1", "title": "x"}\n{"id": "M.2", "title": "y"}\n')
-    place.write(
-        "conf/collection/ours.yaml",
-        f"name: ours\ntitle: x\nlicence: CC0\nprotocol: trec_eval\neditions: {editions}\n"
-        "topics: {reader: jsonl, file: ../../topics.jsonl}\n",
-    )
+    place.lay({"good.run": run_text("good"), "other.run": run_text("other", docs=("a1088", "a1007"))})
+    own_collection(place, "ours", (Topic("M.1", "x"), Topic("M.2", "y")), (("M.1", "a1007", 1), ("M.2", "a1088", 1)))
     program = [sys.executable, "-m", "harness"] if module else [str(place.program)]
     for command in LOOKING[:: 4 if module else 1]:  # they start alike
-        done = subprocess.run(
-            [*program, *command.split()],
-            cwd=place.here,
-            env=place.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words = [*program, *command.split()]
+        done = subprocess.run(words, cwd=place.here, env=place.environment, capture_output=True, text=True, check=False)
         assert (done.returncode, (place.here / "sprung").exists()) == (0, False), (command, done.stderr)
         if command == "list systems":
             assert len(re.findall(r"^s\d +ready +x$", done.stdout, re.MULTILINE)) == 4

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from pathlib import Path
 
 import pytest
@@ -31,19 +29,6 @@ def test_the_demonstration(place: Place) -> None:
     assert [path.name for path in made] == ["mini-task1", "mini-task2", "mini-theorems"]
     for path in made:
         compare(path)
-
-
-@pytest.mark.heavy
-def test_the_commands_of_the_demonstration_make_its_runs(place: Place) -> None:
-    place.good("reproduce", "formats=[json]", "output=made")
-    sections = json.loads((place.here / "made/mini-theorems/report.json").read_text())["sections"]
-    (table,) = (block for section in sections for block in section["blocks"] if block.get("id") == "commands")
-    for _, command in table["rows"]:
-        if command["text"] != "harness reproduce":
-            place.good(*shlex.split(command["text"])[1:], "runs=again", "formats=[json]")
-    made = {path.name: path.read_bytes() for path in (place.here / "again/mini-theorems").glob("*.run")}
-    assert made.keys() == {f"{name}.run" for name in ("shuffle", "overlap", "bm25", "tfidf-ltn", "rrf-bm25-mathlib")}
-    assert all((place.here / "runs/mini-theorems" / name).read_bytes() == run for name, run in made.items())
 
 
 @pytest.mark.heavy

@@ -25,6 +25,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     made = Place(tmp_path_factory.mktemp("guard"))
     made.write("stand-ins/rehearsal.yaml", "made by: mathir-harness 0\n")
     made.good(*RUN, environment={"HARNESS_REHEARSAL": str(made.here / "stand-ins")})
+    assert f"\n  {MARK}: true\n" in (made.here / SIDE).read_text(encoding="utf-8")
     made.write("conf/paper/own.yaml", PAPER)
     made.write("conf/paper/cells/own.csv", ",".join(HEADER) + "\n" + CELL)
     for ending in (".run", ".ir-metadata.yml"):
@@ -33,12 +34,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
         made.write(f"copies/b{ending}", content)
     made.good("lab", "new", "lab", "-c", "mini-task1", "--baseline", REAL)
     return made
-
-
-@pytest.mark.slow
-def test_the_mark_is_in_the_metadata_file(place: Place) -> None:
-    side = (place.here / SIDE).read_text(encoding="utf-8")
-    assert f"\n  {MARK}: true\n" in side
 
 
 @pytest.mark.slow
@@ -73,11 +68,8 @@ def test_it_is_made_again_and_not_reused(place: Place) -> None:
 
 
 def test_a_folder_without_a_rehearsal_is_said(place: Place) -> None:
-    done = place.run(*RUN, environment={"HARNESS_REHEARSAL": str(place.here)})
-    assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        f"harness: HARNESS_REHEARSAL={place.here}: holds no rehearsal; unset it (harness rehearse sets it by itself)\n"
-    )
+    said = f"HARNESS_REHEARSAL={place.here}: holds no rehearsal; unset it (harness rehearse sets it by itself)"
+    assert place.refused(*RUN, environment={"HARNESS_REHEARSAL": str(place.here)}) == [said]
 
 
 @pytest.mark.slow
@@ -91,25 +83,20 @@ def test_links_and_other_forms_of_the_metadata(place: Place) -> None:
     (other / "json.ir-metadata.yml").write_text(json.dumps(yaml.safe_load(side.read_text(encoding="utf-8"))))
     (place.here / "stand-ins" / "bare.run").write_bytes(run.read_bytes())
     for path in ("other/link.run", "other/json.run", "stand-ins/bare.run"):
-        done = place.run("score", path, "-c", "mini-task1")
-        assert (done.code, done.out) == (2, "")
-        assert f"{path}: was made from stand-ins" in done.err
+        assert f"{path}: was made from stand-ins" in place.refused("score", path, "-c", "mini-task1")[0]
 
 
 @pytest.mark.slow
 def test_stand_ins_are_not_brought_and_their_cache_is_not_used(place: Place) -> None:
     """Data and caches in the folder of a rehearsal would make runs that carry no mark."""
     posts = place.write("stand-ins/given/Posts.V1.3.xml", "<posts></posts>")
-    done = place.run("fetch", "arqmath-posts", "--from", str(posts))
-    assert (done.code, done.out) == (2, "")
-    assert (
-        done.err
-        == f"harness: {posts}: is in {place.here}/stand-ins, the folder of a rehearsal, which holds stand-ins only\n"
-    )
+    folder = f"is in {place.here}/stand-ins, the folder of a rehearsal"
+    said = f"{posts}: {folder}, which holds stand-ins only"
+    assert place.refused("fetch", "arqmath-posts", "--from", str(posts)) == [said]
     inside = place.here / "stand-ins" / "cache"
     done = place.run(*RUN, "runs=else", environment={"HARNESS_CACHE": str(inside)})
     assert done.code == 2
-    assert f"{inside}: is in {place.here}/stand-ins, the folder of a rehearsal" in done.err
+    assert f"{inside}: {folder}" in done.err
 
 
 def test_published_runs_count_as_made_outside_only(place: Place) -> None:

@@ -5,21 +5,17 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
-import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
-from sweep_tools import MINI, points, runs
-from tools import Place, run_text
+from tools import MINI, Place, own_collection, own_corpus, points, run_text
 
+from harness.collections.corpora import load_corpus
+from harness.collections.load import load_collection
 from harness.io.files import sha256_file
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
 
 
 def said_of(lines: list[str], pattern: str) -> dict[str, float]:
@@ -29,103 +25,49 @@ def said_of(lines: list[str], pattern: str) -> dict[str, float]:
     return {match[1]: float(match[2]) for match in found if match}
 
 
-def other_collection(place: Place, shift: int = 0) -> None:
+def other_collection(place: Place, **more: object) -> None:
     """A second collection over the mini corpus: some topics in other words, one more judgment each."""
-    from harness.collections.load import load_collection
-
     mini = load_collection("mini-task1")
-    chosen = list(mini.topics())[:8]
-    names = {topic.id: f"X.{number + shift}" for number, topic in enumerate(chosen)}
-    rows = [{"id": names[topic.id], "title": f"Asked anew: {topic.title}", "body": topic.body} for topic in chosen]
-    place.write("conf/x-topics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    names = {topic.id: f"X.{number}" for number, topic in enumerate(list(mini.topics())[:8])}
+    asked = [replace(each, id=names[each.id], title=f"Asked anew: {each.title}") for each in list(mini.topics())[:8]]
     judged = [(names[t], d, g) for t, docs in mini.qrels().to_dict().items() if t in names for d, g in docs.items()]
     judged += [(name, f"more-{name}", 2) for name in names.values()]  # other relevant documents: other topics
-    place.write("conf/x-qrels.txt", "".join(f"{topic}\t0\t{doc}\t{grade:g}\n" for topic, doc, grade in judged))
-    mapping = {
-        "name": "other",
-        "title": "Other",
-        "licence": "CC0",
-        "protocol": "arqmath-task1",
-        "topics": {"reader": "jsonl", "file": "../x-topics.jsonl"},
-        "editions": {
-            "official": {
-                "title": "x",
-                "qrels": {"file": "../x-qrels.txt"},
-                "topics": len({topic for topic, _, _ in judged}),
-                "judgments": len(judged),
-            }
-        },
-    }
-    place.write("conf/collection/other.yaml", yaml.safe_dump(mapping))
+    own_collection(place, "other", asked, judged, **more)
 
 
 def test_a_sweep(place: Place) -> None:
     printed = place.good("run", "-m", *MINI, "system=overlap,shuffle", "formats=[json]").splitlines()
     value = said_of(printed[:2], r"system=(\w+): nDCG′ (\S+) on mini-task1 \(n = 42\)")
     assert set(value) == {"overlap", "shuffle"}
-    said = re.fullmatch(
-        r"2 configurations of overlap, shuffle on mini-task1: best nDCG′ (0\.\d{4}) with system=overlap, "
-        r"chosen on the same topics",
-        printed[2],
-    )
+    head = "2 configurations of overlap, shuffle on mini-task1: best"
+    said = re.fullmatch(rf"{head} nDCG′ (0\.\d{{4}}) with system=overlap, chosen on the same topics", printed[2])
     assert said
     assert float(said[1]) == max(value.values()) == value["overlap"]
-    assert set(runs(place)) == {"runs/mini-task1/overlap.run", "runs/mini-task1/shuffle.run"}
+    assert set(place.runs()) == {"runs/mini-task1/overlap.run", "runs/mini-task1/shuffle.run"}
     assert {path.name for path in place.here.iterdir()} == {"runs", "reports"}
-    found = {str(point["overrides"]["system"]): point for point in points(place)}  # type: ignore[index]
-    assert {name: set(point["files"]) for name, point in found.items()} == {  # type: ignore[call-overload]
-        "overlap": {"runs/mini-task1/overlap.run"},
-        "shuffle": {"runs/mini-task1/shuffle.run"},
-    }
+    for point in points(place):
+        ((name, checksum),) = point["files"].items()
+        assert (name, checksum) == (
+            f"runs/mini-task1/{point['overrides']['system']}.run",
+            sha256_file(place.here / name),
+        )
     scored = place.good("score", "runs/mini-task1/overlap.run", "-c", "mini-task1").splitlines()[1].split()
     assert float(scored[1]) == pytest.approx(value["overlap"], abs=1e-9)
 
 
 @pytest.mark.slow
-def test_no_corpus_is_the_best_if_their_judgments_differ_and_points_of_another_protocol_are_left_out(
-    place: Place,
-) -> None:
-    row = json.dumps({"id": "a1088", "title": "", "body": "limit of a sequence"})
-    place.write("part.jsonl", f"{row}\n")
-    fields = "fields: {id: id, title: title, body: body}"
-    place.write(
-        "conf/corpus/part.yaml", f"name: part\ntitle: P\nlicence: C\nfile: {{file: ../../part.jsonl}}\n{fields}\n"
-    )
-    place.write("conf/protocol/mine.yaml", "name: mine\nmeasures: [P@10]\n")
-    arguments = ("run", "-m", "collection=mini-task1", "corpus=mini-answers,part", "system=shuffle", "protocol=mine")
-    said = place.run(*arguments, "formats=[json]")
-    unlike = "on different topics, judgments or protocols, so none is"
-    assert f"2 configurations of shuffle on mini-task1: P@10 {unlike}" in said.out
-    assert "left out" not in said.err
-    (folder,) = (place.here / "reports" / "sweeps").iterdir()
-    (old,) = (path for path in folder.glob("*.json") if '"part"' in path.read_text())
-    before = old.read_text()
-    place.write("conf/protocol/mine.yaml", "name: mine\nmeasures: [P@10]\nrelevant_from: 3\n")
-    place.good(*arguments, "formats=[json]")
-    (folder / "0.json").write_text(before.replace('"corpus": "part"', '"corpus": "gone"'))
-    os.utime(folder / "0.json", (1, 1))
-    said = place.run(*arguments, "formats=[json]")
-    assert "1 of 3 points are left out because of a change of protocol; run" in said.err
-    said = place.run("run", "-m", *MINI, "system=shuffle", "protocol=mine,trec_eval", "formats=[json]")
-    assert f" {unlike} the best" in said.out
-
-
-@pytest.mark.slow
 def test_the_points_of_a_sweep_are_kept_apart(place: Place) -> None:
+    """By the values that vary in their names; also by those that fit no file name."""
     arguments = ("-m", *MINI, "system=shuffle", "system.seed=1,2", "formats=[json]")
     place.good("run", *arguments)
-    files = runs(place)
+    files = place.runs()
     assert set(files) == {"runs/mini-task1/shuffle-seed=1.run", "runs/mini-task1/shuffle-seed=2.run"}
     assert len({content.replace(b"seed=1", b"seed=2") for content in files.values()}) == 2
-
-
-@pytest.mark.slow
-def test_values_that_fit_no_file_name_are_told_apart_too(place: Place) -> None:
     place.write("a.run", run_text("a"))
     place.write("b.run", run_text("b", docs=("a1088", "a1007")))
     fused = "system.runs=[./a.run,./b.run]"
     place.good("run", "-m", "collection=mini-task1", "system=fusion-rrf", fused, "system.k=1,60", "formats=[json]")
-    names = {Path(name).name for name in runs(place)}
+    names = {Path(name).name for name in place.runs() if name not in files}
     assert len(names) == 2
     assert all(re.fullmatch(r"fusion-rrf-runs=[0-9a-f]{8}-k=(1|60)\.run", name) for name in names)
 
@@ -134,7 +76,7 @@ def test_values_that_fit_no_file_name_are_told_apart_too(place: Place) -> None:
 def test_a_sweep_goes_on_after_points_that_fail(place: Place) -> None:
     done = place.run("run", "-m", *MINI, "system=external,shuffle", "edition=official,all", "formats=[json]")
     assert done.code == 2
-    assert set(runs(place)) == {"runs/mini-task1/shuffle-edition=official.run"}
+    assert set(place.runs()) == {"runs/mini-task1/shuffle-edition=official.run"}
     errors = [line for line in done.err.splitlines() if line.startswith("harness: ")]
     assert len(errors) == 2
     assert errors[0].endswith("run: system: key 'path' is missing") or errors[1].endswith("key 'path' is missing")
@@ -142,14 +84,6 @@ def test_a_sweep_goes_on_after_points_that_fail(place: Place) -> None:
     (report,) = (path for path in place.files("reports") if path.endswith("report/report.json"))
     assert "4 configurations tried, 3 failed" in (place.here / report).read_text()
     assert sum("1 more point:" in line for line in errors) == 1
-
-
-@pytest.mark.slow
-def test_a_point_that_fails_is_named_by_all_that_varies(place: Place) -> None:
-    done = place.run("run", "-m", "collection=mini-task2,mini-theorems", "system=tree", "formats=[json]")
-    assert done.code == 2
-    assert "1 configuration of tree on mini-task2, 1 more failed" in done.out
-    assert "\nharness: collection=mini-theorems, system=tree: the corpus has no formulas" in done.err
 
 
 @pytest.mark.heavy
@@ -166,57 +100,32 @@ def test_points_that_were_computed_are_not_computed_again(place: Place) -> None:
     assert fresh.err.count("running") == 2
 
 
-@pytest.mark.slow
-def test_points_of_other_data_are_not_counted(place: Place) -> None:
-    from harness.collections.corpora import load_corpus
-
-    documents = [document for _, document in zip(range(60), load_corpus("mini-answers"), strict=False)]
-
-    def corpus(bodies: bool) -> None:
-        rows = [{"id": d.id, "title": d.title, "body": d.body if bodies else ""} for d in documents]
-        place.write("part.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-
-    corpus(bodies=True)
-    fields = "fields: {id: id, title: title, body: body}"
-    place.write(
-        "conf/corpus/part.yaml", f"name: part\ntitle: P\nlicence: C\nfile: {{file: ../../part.jsonl}}\n{fields}\n"
-    )
-    arguments = ("run", "-m", "collection=mini-task1", "corpus=part", "system=overlap", "formats=[json,md]")
-    first = place.good(*arguments, "system.depth=5,50").splitlines()
-    corpus(bodies=False)
-    (folder,) = (place.here / "reports" / "sweeps").iterdir()
-    for path in folder.glob("*.json"):  # as if the sweep had then tried other points
-        record = json.loads(path.read_text())
-        record["overrides"]["system.depth"] += "0"
-        path.rename(folder / f"0{path.name}")
-        (folder / f"0{path.name}").write_text(json.dumps(record))
-    second = place.good(*arguments, "system.depth=5,50").splitlines()
-    assert first[-2].startswith("2 configurations") and second[-2].startswith("2 configurations")
-    assert first[-2] != second[-2]
-    report = (folder / "report" / "report.md").read_text()
-    assert "judged and present" in report.partition("|")[0]
-
-
 @pytest.mark.heavy
 def test_points_of_another_protocol_are_not_counted(place: Place) -> None:
-    """Nor those of other values of keys that do not vary; what varies tells points apart, whatever refers to it."""
+    """Nor those of other texts or keys that do not vary; what varies tells points apart, whatever refers to it."""
+    documents = [document for _, document in zip(range(60), load_corpus("mini-answers"), strict=False)]
+    own_corpus(place, "part", documents)
     place.write("conf/protocol/mine.yaml", "name: mine\nmeasures: [P@10]\n")
     system = "title: M\n_target_: harness.systems.baselines.Shuffle\nname: m\nseed: 1\ndepth: ${.seed}\n"
     place.write("conf/system/m.yaml", system)
-    arguments = ("run", "-m", *MINI, "system=m", "system.seed=50,60", "protocol=mine", "formats=[json]")
+    which = ("collection=mini-task1", "corpus=part", "system=m", "protocol=mine", "formats=[json]")
+    arguments = ("run", "-m", *which, "system.seed=50,60")
     assert place.good(*arguments).splitlines()[-2].startswith("2 configurations of m on mini-task1: best P@10 ")
     (folder,) = (place.here / "reports" / "sweeps").iterdir()
-    for change in (("protocol/mine", "measures: [P@5]\n", 2), ("system/m", "depth: 40\n", 2)):
+    for name, old, new in (
+        ("protocol/mine.yaml", "P@10", "P@5"),
+        ("system/m.yaml", "${.seed}", "40"),
+        ("corpus/part.jsonl", documents[0].body[-20:], "another end"),
+    ):
         for path in list(folder.glob("*.json")):  # as if the sweep had tried other points
             record = json.loads(path.read_text())
             record["overrides"]["system.seed"] += "0"
             (folder / f"0{path.name}").write_text(json.dumps(record))
             path.unlink()
-        name, text, count = change
-        before = (place.here / f"conf/{name}.yaml").read_text().splitlines()[:-1]
-        place.write(f"conf/{name}.yaml", "\n".join([*before, text]))
-        best = place.good(*arguments).splitlines()[-2]
-        assert best.startswith(f"{count} configurations of m on mini-task1: best P@5 ")
+        before = (place.here / "conf" / name).read_text()
+        assert json.dumps(old)[1:-1] in before
+        place.write(f"conf/{name}", before.replace(json.dumps(old)[1:-1], new))
+        assert place.good(*arguments).splitlines()[-2].startswith("2 configurations of m on mini-task1: best P@5 ")
 
 
 @pytest.mark.slow
@@ -224,7 +133,7 @@ def test_points_learn_what_varies_from_their_configuration(place: Place) -> None
     """Not from what the process that launches them knows: they may be on another machine."""
     place.write("conf/sweep/both.yaml", "# @package _global_\nhydra: {sweeper: {params: {rerank: 'true,false'}}}\n")
     place.good("run", "sweep=both", *MINI, "system=overlap", "edition=official", "formats=[json]")
-    assert {Path(name).name for name in runs(place)} == {"overlap-rerank=True.run", "overlap-rerank=False.run"}
+    assert {Path(name).name for name in place.runs()} == {"overlap-rerank=True.run", "overlap-rerank=False.run"}
     parallel = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2", "output='other reports'")
     if importlib.util.find_spec("joblib") is not None:
         place.good("run", "-m", *MINI, "system=overlap", "rerank=true,false", "formats=[json]", *parallel)
@@ -232,17 +141,6 @@ def test_points_learn_what_varies_from_their_configuration(place: Place) -> None
         assert (folder / "report" / "report.json").is_file()
         made = {Path(name).name for path in folder.glob("*.json") for name in json.loads(path.read_text())["files"]}
         assert made == {"overlap-rerank=True.run", "overlap-rerank=False.run"}
-
-
-@pytest.mark.slow
-def test_points_that_differ_in_a_switch_are_kept_apart(place: Place) -> None:
-    place.good("run", "-m", *MINI, "system=overlap", "rerank=true,false", "formats=[json]")
-    assert {Path(name).name for name in runs(place)} == {"overlap-rerank=True.run", "overlap-rerank=False.run"}
-    for point in points(place):
-        files = point["files"]
-        assert isinstance(files, dict)
-        for name, checksum in files.items():
-            assert sha256_file(place.here / name) == checksum
 
 
 @pytest.mark.slow
@@ -255,43 +153,15 @@ def test_tuning_and_reporting_use_different_topics(place: Place) -> None:
     best = f"{max(tuned.values()):.4f} with k1={max(tuned, key=lambda k1: tuned[k1])}"
     assert printed[3].startswith(f"3 configurations of bm25: best nDCG′ {best}, tuned on other")
     # The reported topics were ranked by the chosen configuration alone.
-    assert {Path(name).name for name in runs(place) if "mini-task1" in name} == {"bm25-tuned.run"}
+    assert {Path(name).name for name in place.runs() if "mini-task1" in name} == {"bm25-tuned.run"}
     best = max(tuned, key=lambda value: tuned[value])
     alone = Place(place.here.parent / "alone")
     alone.good("run", *MINI, "system=bm25", f"system.k1={best}", "formats=[json]")
     expected = (alone.here / "runs/mini-task1/bm25.run").read_bytes().replace(b"\tbm25\n", b"\tbm25-tuned\n")
-    assert runs(place)["runs/mini-task1/bm25-tuned.run"] == expected
+    assert place.runs()["runs/mini-task1/bm25-tuned.run"] == expected
     report = (place.here / "reports/mini-task1/bm25-tuned/report.md").read_text()
     assert "3 configurations were tried on other (8 topics)" in report
     assert re.search(rf"system\\?\.k1=0?\\?\.?{re.escape(best)[-1]}.* was best there", report)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        ("tune=[mini-tas1]", "key 'tune': collection 'mini-tas1' is unknown; did you mean 'mini-task1'"),
-        ("--dry-run", "--dry-run (dry=true) is for an experiment, and this is a sweep; 'harness show NAME' lists"),
-        ("system.b=interval(0,1)", "interval() needs hydra/sweeper=optuna"),
-        ("hydra.sweeper.direction=minimize", "hydra.sweeper.direction: the default sweeper has no such key; a search"),
-        ("+hydra.sweeper.n_trials=3", "hydra.sweeper.n_trials: the default sweeper has no such key; a search"),
-        ("hydra/sweeper/sampler=random", "hydra.sweeper.sampler: the default sweeper has no such key; a search"),
-    ],
-)
-def test_what_stops_all_points_is_said_once_before_the_first(place: Place, words: str, line: str) -> None:
-    done = place.run("run", "-m", *MINI, "system=bm25", "system.k1=1,2", words)
-    assert (done.code, done.err.startswith(f"harness: run: {line}"), done.err.count("\n")) == (2, True, 1)
-    assert not runs(place)
-
-
-@pytest.mark.slow
-def test_tuning_on_the_reported_topics_is_refused(place: Place) -> None:
-    done = place.run("run", "-m", *MINI, "tune=[mini-task1]", "system=bm25", "system.k1=1,2")
-    assert done.code == 2
-    assert done.err.startswith("harness: run: key 'tune': mini-task1 judges topic 'M.1', which is to be reported (")
-    assert not runs(place)
-    done = place.run("run", *MINI, "tune=[other]", "system=bm25")
-    assert done.err == "harness: run: key 'tune' is for sweeps; add -m and several values of a key, or sweep=NAME\n"
 
 
 @pytest.mark.slow
@@ -300,20 +170,17 @@ def test_tuning_on_another_edition_of_the_reported_collection(place: Place) -> N
     other_collection(place)
     path = place.here / "conf/collection/other.yaml"
     mapping = yaml.safe_load(path.read_text())
-    lines = (place.here / "conf/x-qrels.txt").read_text().splitlines(keepends=True)
-    for edition, topics in (("first", {"X.0", "X.1", "X.2", "X.3"}), ("second", {"X.4", "X.5", "X.6", "X.7"})):
-        place.write(f"conf/{edition}.txt", "".join(line for line in lines if line.split()[0] in topics))
+    lines = (place.here / "conf/collection/other.txt").read_text().splitlines(keepends=True)
+    for edition, topics in (("first", "0123"), ("second", "4567")):
+        place.write(f"conf/{edition}.txt", "".join(line for line in lines if line[2] in topics))
         mapping["editions"][edition] = {"title": edition, "qrels": {"file": f"../{edition}.txt"}}
     path.write_text(yaml.safe_dump(mapping))
     words = ("run", "-m", "collection=other", "corpus=mini-answers", "edition=second", "system=bm25", "system.k1=1,2")
     printed = place.good(*words, "tune=[other/first]", "formats=[json]")
     assert "tuned on other/first" in printed
     assert "1 run on other (edition second, n = 4): " in printed
-    done = place.run(*words, "tune=[other/official]")
-    said = (
-        "key 'tune': other/official judges topic 'X.4', which is to be reported (4 such topics); tune on other topics"
-    )
-    assert (done.code, said in done.err) == (2, True)
+    (said,) = place.refused(*words, "tune=[other/official]")
+    assert "key 'tune': other/official judges topic 'X.4', which is to be reported (4 such topics)" in said
 
 
 @pytest.mark.slow
@@ -328,7 +195,7 @@ def test_training_judgments_come_from_the_command_line(place: Place) -> None:
         done = place.run("run", "collection=mini-task1", f"system={system}", *fused, "formats=[json]")
         assert (done.code, "needs training judgments" in done.err) == (2, True)
         place.good("run", "collection=mini-task1", f"system={system}", *fused, "training=[other]", "formats=[json]")
-        assert f"runs/mini-task1/{system}.run" in runs(place)
+        assert f"runs/mini-task1/{system}.run" in place.runs()
     own = ("run", "collection=mini-task1", "system=fusion-rbc", *fused, "training=[mini-task1]", "formats=[json]")
     assert "training: the judgments contain topic 'M.1' of the task" in place.run(*own).err
 
@@ -337,41 +204,8 @@ def test_training_judgments_come_from_the_command_line(place: Place) -> None:
 def test_a_shipped_sweep(place: Place) -> None:
     shown = place.good("run", "sweep=bm25-k1-b", *MINI, "system=bm25", "formats=[json]").splitlines()
     assert shown[-2].startswith("40 configurations of bm25 on mini-task1: best nDCG′ 0.")
-    assert len(runs(place)) == 40
-    assert "runs/mini-task1/bm25-k1=0.3-b=0.run" in runs(place)
-
-
-@pytest.mark.heavy
-@pytest.mark.skipif(importlib.util.find_spec("joblib") is None, reason="joblib is not installed")
-def test_points_in_parallel(place: Place, tmp_path: Path) -> None:
-    arguments = (*MINI, "system=bm25", "system.k1=0.5,1,1.5,2", "formats=[json]")
-    place.good("run", "-m", *arguments, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
-    one = Place(tmp_path / "one")
-    one.good("run", "-m", *arguments)
-    assert runs(place) == runs(one)
-    assert len(points(place)) == 4
-
-
-@pytest.mark.parametrize(
-    "word",
-    [
-        "hydra.sweep.dir=out",
-        "+hydra.sweep.subdir=x",
-        "hydra.sweep={dir: out}",
-        "hydra.run.dir=out",
-        "hydra.job.chdir=true",
-        "hydra/output=default",
-    ],
-)
-def test_settings_of_hydra_that_would_move_a_part_of_the_output_are_refused(place: Place, word: str) -> None:
-    key = word.lstrip("+").partition("=")[0]
-    line = f"{key}: folders are set by output=FOLDER (reports and sweeps) and runs=FOLDER; leave it out"
-    for command in (("run", "-m", *MINI, "system=shuffle,overlap"), ("run", *MINI, "system=shuffle"), ("reproduce",)):
-        done = place.run(*command, word)
-        assert (done.code, done.err, place.files()) == (2, f"harness: {command[0]}: {line}\n", {})
-    place.write("conf/sweep/moved.yaml", "# @package _global_\nhydra: {sweep: {dir: out}}\n")
-    done = place.run("run", *MINI, "sweep=moved", "system=shuffle,overlap")
-    assert done.err == f"harness: run: {line.replace(key, 'hydra.sweep')}\n"
+    assert len(place.runs()) == 40
+    assert "runs/mini-task1/bm25-k1=0.3-b=0.run" in place.runs()
 
 
 def test_all_of_a_sweep_is_in_the_folder_of_reports(place: Place) -> None:
@@ -397,8 +231,6 @@ def test_a_sweep_over_collections_has_the_measures_of_all(place: Place) -> None:
         scored = place.good("score", run, "--collection", collection, "--measures", measures).splitlines()
         named = dict(zip(scored[0].split()[1:], scored[1].split()[1:], strict=True))
         del rows[collection]["collection"]
-        found = {label.replace("'", "′"): value for label, value in rows[collection].items() if value}
-        assert {label: f"{float(value):.4f}" for label, value in found.items()} == {
-            label: named[label] for label in found
-        }
+        found = {label.replace("'", "′"): f"{float(value):.4f}" for label, value in rows[collection].items() if value}
+        assert found.items() <= named.items()
         assert len(found) == len(measures.split(","))

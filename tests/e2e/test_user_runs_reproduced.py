@@ -47,25 +47,3 @@ def test_a_blocked_row_gets_a_verdict(place: Place) -> None:
     # The list calls what has no value as the report does.
     listed = next(line for line in place.good("list", "papers").splitlines() if line.startswith("own "))
     assert "blocked: nobody has its runs" in listed
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("paper=own", "brought=nowhere"), "key 'brought': nowhere: no such folder"),
-        (("paper=own", "brought=3"), "key 'brought' is 3, expected a folder's name"),
-        (("paper=all", "brought=theirs"), "key 'brought': runs are brought for one paper; name it with paper=NAME"),
-        (("brought=theirs",), "key 'brought': runs are brought for one paper; name it with paper=NAME"),
-        (
-            ("paper=mathlib4", "brought=theirs"),
-            "theirs: no map.yaml; none of 1 files is named after a row of paper mathlib4; "
-            "recognised names have a row and a collection, such as mathlib4/Moogle.run; rename the files, or write",
-        ),
-    ],
-)
-def test_what_is_refused(place: Place, arguments: tuple[str, ...], said: str) -> None:
-    done = place.run("reproduce", *arguments)
-    assert (done.code, done.out) == (2, "")
-    (line,) = done.err.splitlines()
-    assert said in line
-    assert not (place.here / "reports").exists()

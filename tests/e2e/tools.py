@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import forks
+import yaml
 
 import harness
+from harness.collections.corpus import Document
+from harness.data.topics import Topic
 from harness.io.files import data_root
 
 CODE = str(Path(harness.__file__).parents[1])
 AT_START = ("PYTHON", "LC_", "LANG", "LD_")  # settings that are read when Python starts
 PROGRAM = Path(sys.executable).with_name("harness")
 CONF = data_root() / "conf"
+QRELS = data_root() / "qrels" / "mini-task1.txt"
+MINI = ("collection=mini-task1", "corpus=mini-answers")
 TOPICS = ("M.1", "M.2")
+PROGRESS = re.compile(r".*( so far|/s|/s, .* left| in \d+ s)")  # which a slow machine shows
 
 
 @dataclass(frozen=True)
@@ -33,15 +42,10 @@ class Done:
     err: str
 
 
-def run_text(tag: str = "mine", topics: Iterable[str] = TOPICS, docs: Iterable[str] = ("a1007", "a1088", "x")) -> str:
+def run_text(tag: str = "mine", topics: Iterable[str] = TOPICS, docs: Sequence[str] = ("a1007", "a1088", "x")) -> str:
     """A TREC run that ranks the same documents for each topic, first to last."""
-    docs = list(docs)
-    lines = (
-        f"{topic}\tQ0\t{doc}\t{rank}\t{len(docs) - rank + 1}.5\t{tag}\n"
-        for topic in topics
-        for rank, doc in enumerate(docs, 1)
-    )
-    return "".join(lines)
+    ranked = [f"Q0\t{doc}\t{rank}\t{len([*docs]) - rank + 1}.5\t{tag}\n" for rank, doc in enumerate(docs, 1)]
+    return "".join(f"{topic}\t{line}" for topic in topics for line in ranked)
 
 
 def _text(data: bytes) -> str:
@@ -125,6 +129,14 @@ class Place:
         assert done.code == 0, done.err
         return done.out
 
+    def refused(self, *arguments: str, environment: Mapping[str, str] | None = None) -> list[str]:
+        """The faults with which a command ends that prints nothing else and leaves all files as they were."""
+        before = self.files()
+        done = self.run(*arguments, environment=environment)
+        assert (done.code, done.out) == (2, ""), done
+        assert self.files() == before
+        return [line.removeprefix("harness: ") for line in done.err.splitlines() if not PROGRESS.fullmatch(line)]
+
     def write(self, path: str, content: str | bytes) -> Path:
         """A file below the folder."""
         assert not Path(path).is_absolute(), path
@@ -133,11 +145,74 @@ class Place:
         target.write_bytes(content.encode() if isinstance(content, str) else content)
         return target
 
+    def lay(self, files: Mapping[str, str | bytes]) -> None:
+        """Some files below the folder."""
+        for path, content in files.items():
+            self.write(path, content)
+
+    def runs(self, folder: str = "runs") -> dict[str, bytes]:
+        """The run files below a folder."""
+        return {name: content for name, content in self.files(folder).items() if name.endswith(".run")}
+
     def files(self, *folders: str) -> dict[str, bytes]:
         """All files below the folder (or some of its folders), hidden ones too, with their contents."""
         roots = [self.here / folder for folder in folders] or [self.here]
         found = [path for root in roots for path in root.rglob("*") if path.is_file()]
         return {str(path.relative_to(self.here)): path.read_bytes() for path in sorted(found)}
+
+
+def own_collection(
+    place: Place, name: str, topics: Iterable[Topic], judged: Iterable[tuple[str, str, float]], **more: object
+) -> None:
+    """A collection below `conf`: topics, and judgments as (topic, document, grade); `more`: other keys of its file."""
+    rows = [
+        {"id": t.id, "title": t.title, "body": t.body, "tags": [*t.tags], "attributes": {**t.attributes}}
+        for t in topics
+    ]
+    lines = [f"{topic} 0 {doc} {grade:g}\n" for topic, doc, grade in judged]
+    place.write(f"conf/collection/{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    place.write(f"conf/collection/{name}.txt", "".join(lines))
+    counts = {"topics": len({line.split()[0] for line in lines}), "judgments": len(lines)}
+    keys = {"name": name, "title": name, "licence": "CC0", "protocol": "arqmath-task1"}
+    keys |= {"topics": {"reader": "jsonl", "file": f"{name}.jsonl"}}  # type: ignore[dict-item]
+    editions = {"editions": {"official": {"title": "x", "qrels": {"file": f"{name}.txt"}, **counts}}}
+    place.write(f"conf/collection/{name}.yaml", yaml.safe_dump({**keys, **editions, **more}))
+
+
+def own_corpus(place: Place, name: str, documents: Iterable[Document], **more: object) -> None:
+    """A corpus below `conf` of the titles and bodies of documents; `more`: other keys of its file."""
+    rows = [json.dumps({"id": each.id, "title": each.title, "body": each.body}) + "\n" for each in documents]
+    place.write(f"conf/corpus/{name}.jsonl", "".join(rows))
+    fields = {"id": "id", "title": "title", "body": "body"}
+    keys = {"name": name, "title": name, "licence": "CC0", "file": {"file": f"{name}.jsonl"}, "fields": fields}
+    place.write(f"conf/corpus/{name}.yaml", yaml.safe_dump({**keys, **more}))
+
+
+def points(place: Place) -> list[dict[str, Any]]:
+    """The records of the one sweep in the folder."""
+    (folder,) = (place.here / "reports" / "sweeps").iterdir()
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+def alive(process: int) -> bool:
+    """Whether a process runs; one that ended and waits for its parent does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def until(true: Callable[[], object], seconds: float = 90) -> None:
+    """Waits until a condition holds."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def wait_for(path: Path, lines: int) -> None:
+    """Waits until a file has so many lines."""
+    until(lambda: path.exists() and len(path.read_text().splitlines()) >= lines)
 
 
 def table(text: str) -> list[list[str]]:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
+_PAIRS = (
+    *((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)),
+    *((ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.And, ast.Or)),
+)
 _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
+    **{one: other for pair in _PAIRS for one, other in (pair, pair[::-1])},
     ast.FloorDiv: ast.Mult,
-    ast.And: ast.Or,
-    ast.Or: ast.And,
 }
 _UNREAD = ("annotation", "returns", "decorator_list", "type_params")
 
@@ -42,15 +32,18 @@ def places(source: str) -> list[tuple[int, int]]:
 
     Annotations, decorators, docstrings, errors' messages and statements outside functions are left alone.
     """
-    return [(at, variant) for at, node in enumerate(_nodes(ast.parse(source))) for variant in range(_variants(node))]
+    return [
+        (at, variant) for at, node in enumerate(_nodes(ast.parse(source))) for variant in range(len(_changes(node)))
+    ]
 
 
 def change(source: str, at: int, variant: int) -> Change:
     """Makes one of the changes that `places` lists."""
     tree = ast.parse(source)
     node = next(node for number, node in enumerate(_nodes(tree)) if number == at)
-    line = getattr(node, "lineno", 0)
-    says = _apply(node, variant)
+    line, before = getattr(node, "lineno", 0), ast.unparse(node)
+    _changes(node)[variant]()
+    says = f"{before.splitlines()[0]} -> {ast.unparse(node).splitlines()[0]}"
     return Change(line, says, ast.unparse(ast.fix_missing_locations(tree)) + "\n")
 
 
@@ -67,51 +60,33 @@ def _nodes(tree: ast.AST, inside: bool = False) -> Iterator[ast.AST]:
             yield from _nodes(child, inside or isinstance(child, ast.FunctionDef))
 
 
-def _variants(node: ast.AST) -> int:
-    """Counts the changes that are possible at a node."""
+def _changes(node: ast.AST) -> list[Callable[[], None]]:
+    """Lists the changes that are possible at a node; each is made in place."""
     match node:
-        case ast.Compare(ops=operators):
-            return sum(type(operator) in _SWAPPED for operator in operators)
+        case ast.Compare(ops=ops):
+            swaps = ((at, _SWAPPED.get(type(operator))) for at, operator in enumerate(ops))
+            return [partial(ops.__setitem__, at, swapped()) for at, swapped in swaps if swapped]
         case ast.BinOp(op=operator) | ast.BoolOp(op=operator) | ast.AugAssign(op=operator):
-            return int(type(operator) in _SWAPPED)
-        case ast.UnaryOp(op=ast.Not() | ast.USub()):
-            return 1
-        case ast.Constant(value=bool() | int() | float()):
-            return 1
-        case ast.If() | ast.IfExp() | ast.While() | ast.comprehension(ifs=[_, *_]):
-            return 1
-        case ast.Return(value=ast.expr()) | ast.Raise() | ast.Continue() | ast.Break():
-            return 1
-        case ast.Expr(value=ast.Call() | ast.Yield()):
-            return 1
-    return 0
+            swapped = _SWAPPED.get(type(operator))
+            return [partial(setattr, node, "op", swapped())] if swapped else []
+        case ast.UnaryOp(op=ast.USub()):
+            return [partial(setattr, node, "op", ast.UAdd())]
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return [partial(setattr, node, "operand", ast.UnaryOp(ast.Not(), operand))]
+        case ast.Constant(value=bool() | int() | float() as value):
+            return [partial(setattr, node, "value", not value if isinstance(value, bool) else value + 1)]
+        case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
+            return [partial(setattr, node, "test", ast.UnaryOp(ast.Not(), test))]
+        case ast.comprehension(ifs=[_, *_]):
+            return [partial(setattr, node, "ifs", [])]
+        case ast.Return(value=ast.expr()):
+            return [partial(setattr, node, "value", ast.Constant(None))]
+        case ast.Raise() | ast.Continue() | ast.Break() | ast.Expr(value=ast.Call() | ast.Yield()):
+            return [partial(_drop, node)]
+    return []
 
 
-def _apply(node: ast.AST, variant: int) -> str:
-    """Changes a node in place and says what was done."""
-    before = ast.unparse(node)
-    match node:
-        case ast.Compare():
-            at = [n for n, operator in enumerate(node.ops) if type(operator) in _SWAPPED][variant]
-            node.ops[at] = _SWAPPED[type(node.ops[at])]()  # type: ignore[call-overload]
-        case ast.BinOp() | ast.BoolOp() | ast.AugAssign():
-            node.op = _SWAPPED[type(node.op)]()  # type: ignore[assignment]
-        case ast.UnaryOp():
-            node.op = ast.UAdd() if isinstance(node.op, ast.USub) else node.op
-            if isinstance(node.op, ast.Not):
-                node.operand = ast.UnaryOp(ast.Not(), node.operand)
-        case ast.Constant(value=bool()):
-            node.value = not node.value
-        case ast.Constant():
-            node.value = node.value + 1  # type: ignore[operator]
-        case ast.If() | ast.IfExp() | ast.While():
-            node.test = ast.UnaryOp(ast.Not(), node.test)
-        case ast.comprehension():
-            node.ifs = []
-        case ast.Return():
-            node.value = ast.Constant(None)
-        case _:  # a statement that does something: nothing
-            node.__class__ = ast.Pass
-            node.__dict__ = {"lineno": node.lineno, "col_offset": node.col_offset}  # type: ignore[attr-defined]
-            return f"{before.splitlines()[0]} -> pass"
-    return f"{before.splitlines()[0]} -> {ast.unparse(node).splitlines()[0]}"
+def _drop(node: ast.AST) -> None:
+    """Makes a statement that does something do nothing."""
+    node.__class__ = ast.Pass
+    node.__dict__ = {"lineno": node.lineno, "col_offset": node.col_offset}  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from typing import Any
 WORDS = 100
 SPECIAL = {"bert": ("[PAD]", "[UNK]", "[CLS]", "[SEP]"), "roberta": ("<s>", "<pad>", "</s>", "<unk>")}
 LENGTH = 16
+SHAPE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
 
 
 def word_tokenizer(special: Sequence[str], words: Sequence[str], single: str, pair: str = "$A $B", **names: Any) -> Any:  # noqa: ANN401
@@ -51,21 +52,14 @@ def save(
     from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
 
     own = tokenizer(kind)
-    shape = {
-        "vocab_size": WORDS + 4,
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "intermediate_size": 64,
-        "pad_token_id": own.pad_token_id,
-    }
+    shape: dict[str, Any] = SHAPE | {"vocab_size": WORDS + 4, "pad_token_id": own.pad_token_id}
+    model: Any
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
-        model: Any = (
-            BertModel(BertConfig(max_position_embeddings=LENGTH, **shape))
-            if kind == "bert"
-            else RobertaModel(RobertaConfig(max_position_embeddings=LENGTH + 2, **shape))
-        )
+        if kind == "bert":
+            model = BertModel(BertConfig(max_position_embeddings=LENGTH, **shape))
+        else:
+            model = RobertaModel(RobertaConfig(max_position_embeddings=LENGTH + 2, **shape))
     model.save_pretrained(folder)
     own.save_pretrained(folder)
     modes = {"mean": "mean_tokens", "cls": "cls_token", "last": "lasttoken"}
@@ -93,14 +87,11 @@ def save_decoder(folder: Path, side: str) -> Path:
     special, words = ("<unk>", "<s>", "</s>"), [f"w{n}" for n in range(WORDS)]
     names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "</s>", "unk_token": "<unk>"}
     word_tokenizer(special, words, "<s> $A", padding_side=side, **names).save_pretrained(folder)
-    shape: Any = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    shape: Any = SHAPE | {"vocab_size": len(special) + WORDS, "max_position_embeddings": LENGTH}
     ends: Any = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 2}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
-        config = MistralConfig(
-            vocab_size=len(special) + WORDS, num_key_value_heads=2, max_position_embeddings=LENGTH, **shape, **ends
-        )
-        MistralModel(config).save_pretrained(folder)
+        MistralModel(MistralConfig(num_key_value_heads=2, **shape, **ends)).save_pretrained(folder)
     return folder
 
 

@@ -27,6 +27,9 @@ REFUSALS: dict[str, tuple[int, dict[str, Any]]] = {
     "429": (429, {}),
 }
 
+CHANGED: dict[str, dict[str, Any]] = {"wrong model": {"model": "other-2"}, "no choices": {"choices": []}}
+FINISHED = {"cut": "length", "filtered": "content_filter"}
+
 
 def tokens(text: str) -> int:
     """How this endpoint counts: pieces of words, digits and signs."""
@@ -93,11 +96,8 @@ class Server:
             given = tokens(text)
             self.tokens_in, self.tokens_out = self.tokens_in + taken, self.tokens_out + given
             choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-            return {
-                "model": body["model"],
-                "choices": [choice],
-                "usage": {"prompt_tokens": taken, "completion_tokens": given},
-            }
+            usage = {"prompt_tokens": taken, "completion_tokens": given}
+            return {"model": body["model"], "choices": [choice], "usage": usage}
 
 
 def vector(text: str) -> list[float]:
@@ -136,8 +136,12 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
         def act(self, fault: str, body: dict[str, Any], told: str) -> None:
             if fault in REFUSALS:
                 status, about = REFUSALS[fault]
-                self.rest(fault)
-                self.send(status, {"error": {**about, "message": f"refused, with {told}"}}, fault == "429")
+                data = json.dumps({"error": {**about, "message": f"refused, with {told}"}}).encode()
+                if fault == "429":
+                    with server.lock:
+                        server.rest_until = monotonic() + RETRY_AFTER
+                self.start(status, len(data), fault == "429")
+                self.wfile.write(data)
                 return
             if fault == "drip 500":
                 self.start(500, 1000)
@@ -150,14 +154,11 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
                 self.drip(b"HTTP/1.1 200 OK\r\nx-slow: " + b"a" * 1000)
                 return
             reply = server.reply(body)
-            if fault == "wrong model":
-                reply["model"] = "other-2"
+            reply |= CHANGED.get(fault, {})
             if fault == "no usage":
                 del reply["usage"]
-            if fault == "no choices":
-                reply["choices"] = []
-            if fault in ("cut", "filtered"):
-                reply["choices"][0]["finish_reason"] = "length" if fault == "cut" else "content_filter"
+            if fault in FINISHED:
+                reply["choices"][0]["finish_reason"] = FINISHED[fault]
             data = server.written(reply)
             if fault == "broken":
                 data = data[: len(data) // 2]
@@ -176,16 +177,6 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
                 self.wfile.flush()
                 if server.ended.wait(0.05):
                     return
-
-        def rest(self, fault: str) -> None:
-            if fault == "429":
-                with server.lock:
-                    server.rest_until = monotonic() + RETRY_AFTER
-
-        def send(self, status: int, body: dict[str, Any], rest: bool) -> None:
-            data = json.dumps(body).encode()
-            self.start(status, len(data), rest)
-            self.wfile.write(data)
 
         def start(self, status: int, length: int, rest: bool = False) -> None:
             self.send_response(status)

@@ -18,10 +18,7 @@ SINGLE = {"one: overlap": {"system": "overlap"}, "two: bm25": {"system": "bm25"}
 BOTH = {"both": {"system": "fusion-rrf", "set": {"k": 7}, "inputs": list(SINGLE)}}
 HUB = {"hub": {"system": "hub-encoder"}}
 ABSENT = {**HUB, "asked": {"system": "hand-encoder"}}
-FAILS = {
-    "fails": {"system": "failing"},
-    "with it": {"system": "fusion-rrf", "inputs": ["one: overlap", "fails"]},
-}
+FAILS = {"fails": {"system": "failing"}, "with it": {"system": "fusion-rrf", "inputs": ["one: overlap", "fails"]}}
 # A system that does what a file says, and fails if there is none.
 FAILING = """
 import os

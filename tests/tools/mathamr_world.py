@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tuning_tools import OwnData
 
-from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Run
@@ -70,34 +69,16 @@ def rows(questions: int = 12, answers: int = 2) -> list[dict[str, Any]]:
     return [row(f"A{q}.{a}", q, a) for q in range(questions) for a in range(answers)]
 
 
-@dataclass(frozen=True)
-class World:
-    """Writes corpora and collections that the harness then knows by name."""
+class World(OwnData):
+    """Corpora of posts with formulas, and collections that judge some of them."""
 
-    conf: Conf
-    folder: Path
-
-    def corpus(self, name: str, documents: Sequence[dict[str, Any]], fields: str = "", keep: str = "") -> Corpus:
-        path = self.folder / f"{name}.jsonl"
-        path.write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")
-        fields = fields or "{id: id, title: title, body: body, formulas: formulas}"
-        text = f"name: {name}\ntitle: {name}\nlicence: CC0\nfile: {{file: {path}}}\nfields: {fields}\n"
-        self.conf("corpus", name, text + f"keep: {keep or '[question, question_id]'}\n")
-        return load_corpus(name)
+    fields = "{id: id, title: title, body: body, formulas: formulas}"
+    kept = "[question, question_id]"
 
     def collection(self, name: str, judged: Sequence[str], protocol: str = "arqmath-task1") -> None:
         """A collection that judges some documents, the last of them in an edition of its own."""
-        editions = []
-        for number, part in enumerate((judged[:-1], judged[-1:])):
-            path = self.folder / f"{name}-{number}.txt"
-            path.write_text("".join(f"T1\t0\t{doc}\t1\n" for doc in part), encoding="utf-8")
-            entry = f"title: some, qrels: {{file: {path}}}, topics: 1, judgments: {len(part)}"
-            editions.append(f"  e{number}: {{{entry}}}\n")
-        topics = self.folder / f"{name}-topics.jsonl"
-        topics.write_text('{"id": "T1", "title": "one"}\n', encoding="utf-8")
-        head = f"name: {name}\ntitle: {name}\nlicence: CC0\nprotocol: {protocol}\neditions:\n"
-        tail = f"topics: {{reader: jsonl, file: {topics}}}\n"
-        self.conf("collection", name, head + "".join(editions) + tail)
+        parts = ([("T1", doc, 1) for doc in part] for part in (judged[:-1], judged[-1:]))
+        self.editions(name, [{"id": "T1", "title": "one"}], *parts, protocol=protocol)
 
 
 @pytest.fixture

@@ -24,21 +24,11 @@ def save_model(folder: Path, labels: Sequence[str] = ("score",), seed: int = 0, 
     given |= {"single": "<s> $A </s>", "pair": "<s> $A </s> </s> $B </s>"}
     word_tokenizer(SPECIAL["roberta"], words, model_max_length=LENGTH, **given).save_pretrained(folder)
     torch.manual_seed(seed)
-    config = RobertaConfig(
-        vocab_size=4 + WORDS,
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=positions + 2,
-        type_vocab_size=1,
-        initializer_range=0.3,  # so that scores differ by more than rounding
-        id2label=dict(enumerate(labels)),
-        label2id={label: number for number, label in enumerate(labels)},
-        pad_token_id=1,
-        bos_token_id=0,
-        eos_token_id=2,
-    )
+    shape: Any = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    shape |= {"vocab_size": 4 + WORDS, "max_position_embeddings": positions + 2, "type_vocab_size": 1}
+    shape |= {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "id2label": dict(enumerate(labels))}
+    shape |= {"label2id": {label: number for number, label in enumerate(labels)}}
+    config = RobertaConfig(initializer_range=0.3, **shape)  # so that scores differ by more than rounding
     RobertaForSequenceClassification(config).save_pretrained(folder)
     return folder
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from encoder_models import LENGTH, WORDS, tokenizer
+from encoder_models import LENGTH, SHAPE, WORDS, tokenizer
 
 COLBERT_DIMENSIONS = 8
 QUERY, DOCUMENT = 8, LENGTH
@@ -17,8 +17,7 @@ def _bert(words: int, kind: str = "BertModel") -> Any:  # noqa: ANN401
     import torch
     import transformers
 
-    shape: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-    shape |= {"intermediate_size": 64, "max_position_embeddings": LENGTH, "pad_token_id": 0}
+    shape: dict[str, Any] = SHAPE | {"max_position_embeddings": LENGTH, "pad_token_id": 0}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         made = getattr(transformers, kind)(transformers.BertConfig(vocab_size=words, **shape))
@@ -78,9 +77,9 @@ def save_inference_free(folder: Path) -> Path:
     }
     said = {
         "types": structure["query"] | structure["document"],
-        "structure": {role: list(own) for role, own in structure.items()},
-        "parameters": {"default_route": "document", "allow_empty_key": True, "route_mappings": {}},
+        "structure": {r: [*own] for r, own in structure.items()},
     }
+    said |= {"parameters": {"default_route": "document", "allow_empty_key": True, "route_mappings": {}}}
     (folder / "router_config.json").write_text(json.dumps(said))
     listed = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.router.Router"}]
     (folder / "modules.json").write_text(json.dumps(listed))
@@ -108,19 +107,10 @@ def save_colbert(folder: Path) -> Path:
     listed = [{"idx": at, "name": name, "path": path, "type": kind} for at, (name, path, kind) in enumerate(modules)]
     (folder / "modules.json").write_text(json.dumps(listed))
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": LENGTH, "do_lower_case": False}))
-    config: dict[str, Any] = {
-        "model_type": "ColBERT",
-        "prompts": {},
-        "default_prompt_name": None,
-        "similarity_fn_name": "MaxSim",
-        "query_prefix": "[Q] ",
-        "document_prefix": "[D] ",
-        "query_length": QUERY,
-        "document_length": DOCUMENT,
-        "attend_to_expansion_tokens": False,
-        "skiplist_words": ["w0"],
-        "do_query_expansion": True,
-    }
+    config: dict[str, Any] = {"model_type": "ColBERT", "prompts": {}, "default_prompt_name": None}
+    config |= {"similarity_fn_name": "MaxSim", "query_prefix": "[Q] ", "document_prefix": "[D] "}
+    config |= {"query_length": QUERY, "document_length": DOCUMENT, "do_query_expansion": True}
+    config |= {"attend_to_expansion_tokens": False, "skiplist_words": ["w0"]}
     (folder / "config_sentence_transformers.json").write_text(json.dumps(config))
     return folder
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from harness.io.checks import typed
 from harness.systems.crosslingual.seq2seq import MBart, Nllb, Seq2Seq
 
 KINDS: dict[str, type[Seq2Seq]] = {"nllb": Nllb, "mbart": MBart}
@@ -40,19 +44,10 @@ def save(
     config: Any = M2M100Config if kind == "nllb" else MBartConfig
     make: Any = M2M100ForConditionalGeneration if kind == "nllb" else MBartForConditionalGeneration
     shape = {f"{part}_{key}": size for part in ("encoder", "decoder") for key, size in _SIZES.items()}
+    shape |= {"vocab_size": len(tokenizer), "max_position_embeddings": POSITIONS}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = make(
-            config(
-                vocab_size=len(tokenizer),
-                d_model=32,
-                max_position_embeddings=POSITIONS,
-                decoder_start_token_id=2,
-                init_std=0.6,
-                scale_embedding=True,
-                **shape,
-            )
-        )
+        model = make(config(d_model=32, decoder_start_token_id=2, init_std=0.6, scale_embedding=True, **shape))
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     if only:
@@ -119,3 +114,35 @@ def save_with_sentencepiece(folder: Path) -> Path:
         model: Any = MBartForConditionalGeneration(config)
     model.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    base = tmp_path_factory.mktemp("tiny")
+    return {kind: save(base / kind, kind) for kind in KINDS}
+
+
+@pytest.fixture(params=sorted(KINDS))
+def make(request: pytest.FixtureRequest, folders: dict[str, Path]) -> Callable[..., Seq2Seq]:
+    def made(**settings: Any) -> Seq2Seq:  # noqa: ANN401
+        given = {"model": str(folders[request.param]), "device": "cpu", "beams": 1, "length": LENGTH, **settings}
+        return typed(KINDS[request.param], {"overlong": "cut", **given}, "key 'translator'")
+
+    return made
+
+
+@pytest.fixture
+def generated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], Any]]:
+    """What the models' own search was given and gave, call by call."""
+    from transformers import M2M100ForConditionalGeneration, MBartForConditionalGeneration
+
+    calls: list[tuple[dict[str, Any], Any]] = []
+    for cls in (M2M100ForConditionalGeneration, MBartForConditionalGeneration):
+        own: Any = cls.generate
+
+        def generate(self: Any, *, own: Any = own, **given: Any) -> Any:  # noqa: ANN401
+            calls.append((given, out := own(self, **given)))
+            return out
+
+        monkeypatch.setattr(cls, "generate", generate)
+    return calls

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -52,19 +52,10 @@ def threads(questions: int = 16, answers: int = 2, **more: object) -> list[dict[
         subject = SUBJECTS[number % len(SUBJECTS)]
         title, question = words(rng, subject, 4), words(rng, subject, 12)
         for answer in range(answers):
-            out.append(
-                {
-                    "id": f"A{number}.{answer}",
-                    "title": title,
-                    "question": question,
-                    "question_id": f"Q{number}",
-                    "body": words(rng, subject, int(rng.integers(3, 24))),
-                    "tags": f"{subject} common" if number % 8 == 7 else subject,
-                    "accepted": "no" if answer else "yes",
-                    "score": str(60 - 20 * answer),
-                    **more,
-                }
-            )
+            said = {"id": f"A{number}.{answer}", "title": title, "question": question, "question_id": f"Q{number}"}
+            said |= {"body": words(rng, subject, int(rng.integers(3, 24))), "accepted": "no" if answer else "yes"}
+            said |= {"tags": f"{subject} common" if number % 8 == 7 else subject, "score": str(60 - 20 * answer)}
+            out.append(said | more)
     return out
 
 
@@ -77,25 +68,25 @@ Judgments = Sequence[tuple[str, str, int]]  # topic, document, grade
 
 
 @dataclass(frozen=True)
-class Courses:
+class OwnData:
     """Writes corpora and collections that the harness then knows by name."""
 
     conf: Callable[[str, str, str], Path]
     folder: Path
 
-    def corpus(self, name: str, documents: Sequence[dict[str, Any]], keep: str = "") -> Corpus:
+    fields: ClassVar = "{id: id, title: title, body: body, tags: tags}"
+    kept: ClassVar = "[question, question_id, accepted, score]"
+
+    def corpus(self, name: str, documents: Sequence[dict[str, Any]], fields: str = "", keep: str = "") -> Corpus:
         path = self.folder / f"{name}.jsonl"
         path.write_text("".join(json.dumps(document) + "\n" for document in documents), encoding="utf-8")
-        self.conf(
-            "corpus",
-            name,
-            f"name: {name}\ntitle: {name}\nlicence: CC0\nfile: {{file: {path}}}\n"
-            "fields: {id: id, title: title, body: body, tags: tags}\n"
-            f"keep: {keep or '[question, question_id, accepted, score]'}\n",
-        )
+        text = f"name: {name}\ntitle: {name}\nlicence: CC0\nfile: {{file: {path}}}\n"
+        self.conf("corpus", name, f"{text}fields: {fields or self.fields}\nkeep: {keep or self.kept}\n")
         return load_corpus(name)
 
-    def collection(self, name: str, topics: Sequence[dict[str, Any]], *editions: Judgments) -> None:
+    def editions(
+        self, name: str, topics: Sequence[dict[str, Any]], *editions: Judgments, protocol: str = "arqmath-task1"
+    ) -> None:
         """A collection with editions `e0`, `e1` and so on."""
         said = ""
         for number, judgments in enumerate(editions):
@@ -106,7 +97,7 @@ class Courses:
             said += f"  e{number}: {{{entry}}}\n"
         path = self.folder / f"{name}-topics.jsonl"
         path.write_text("".join(json.dumps(entry) + "\n" for entry in topics), encoding="utf-8")
-        head = f"name: {name}\ntitle: {name}\nlicence: CC0\nprotocol: arqmath-task1\neditions:\n{said}"
+        head = f"name: {name}\ntitle: {name}\nlicence: CC0\nprotocol: {protocol}\neditions:\n{said}"
         self.conf("collection", name, head + f"topics: {{reader: jsonl, file: {path}}}\n")
 
 
@@ -118,6 +109,12 @@ def judged(topics: Sequence[dict[str, Any]], documents: Sequence[dict[str, Any]]
             same = asked["tags"][0] in document["tags"].split()
             out.append((asked["id"], document["id"], 3 - int(document["id"][-1]) if same else 0))
     return out
+
+
+class Courses(OwnData):
+    """Corpora of threads, and collections over them."""
+
+    collection = OwnData.editions
 
 
 @pytest.fixture
@@ -181,19 +178,10 @@ def transformer(folder: Path, kind: str = "bert", dropout: float = 0.1, seed: in
     import torch
     from transformers import AutoModel, BertConfig, MPNetConfig, RobertaConfig
 
-    config = {"bert": BertConfig, "roberta": RobertaConfig, "mpnet": MPNetConfig}[kind](
-        vocab_size=len((*SPECIAL, *COMMON, *WORDS)),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=70,
-        hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=dropout,
-        pad_token_id=0,
-        initializer_range=0.3,
-        **more,
-    )
+    shape: Any = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    shape |= {"vocab_size": len((*SPECIAL, *COMMON, *WORDS)), "max_position_embeddings": 70, "pad_token_id": 0}
+    shape |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout, "initializer_range": 0.3}
+    config = {"bert": BertConfig, "roberta": RobertaConfig, "mpnet": MPNetConfig}[kind](**shape, **more)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         automatic: Any = AutoModel

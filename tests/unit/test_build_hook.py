@@ -16,8 +16,7 @@ pytest.importorskip("hatchling", reason="hatchling is not installed: pip install
 @pytest.fixture(scope="module")
 def hook() -> ModuleType:
     spec = importlib.util.spec_from_file_location("hatch_build", Path(__file__).parents[2] / "hatch_build.py")
-    assert spec is not None
-    assert spec.loader is not None
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -103,7 +103,7 @@ def test_every_key_is_in_the_reference(group: str) -> None:
         known |= set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE))
     leaves = {key for key in known if not any(each.startswith((f"{key}.", f"{key}[].")) for each in known)}
     # Leaves may hold mappings of any keys. Names are keys as well.
-    patterns = [re.escape(each) for key in known for each in above(key)]
+    patterns = [re.escape(".".join(key.split(".")[:end])) for key in known for end in range(1, key.count(".") + 2)]
     patterns += [re.escape(key) + r"([.\[].*)?" for key in leaves]
     # A single entry needs no list.
     pattern = re.compile("|".join(patterns).replace("NAME", "[^.]+").replace(r"\[\]", r"(\[\])?"))
@@ -111,12 +111,6 @@ def test_every_key_is_in_the_reference(group: str) -> None:
         mapping, _ = config.load(group, name)
         lifted = {key for key in paths(mapping) if group == "experiment" and key.endswith(".numeric")}
         assert {key for key in paths(mapping) if not pattern.fullmatch(key)} <= lifted, name
-
-
-def above(key: str) -> list[str]:
-    """The keys that lead to a key."""
-    parts = key.split(".")
-    return [".".join(parts[:end]) for end in range(1, len(parts))]
 
 
 @pytest.mark.slow
@@ -150,6 +144,20 @@ def test_the_keys_inside_a_setting() -> None:
     assert list(keys.inner_rows("shuffle")) == []
 
 
+def test_sweeps_launchers_and_callbacks_are_in_the_reference() -> None:
+    for name in config.names("sweep"):
+        mapping, where = config.load("sweep", name)
+        page = configuration.entry("sweeps", name)
+        assert {key for key in entries.swept(mapping, where) if f"| {tables.plain(key)} |" not in page} == set()
+    known = sections(page_of_keys())
+    for group in keys.HYDRA:
+        for name, path in config.names(group).items():
+            given = yaml.safe_load(path.read_text(encoding="utf-8"))
+            given = given.get(name, given).keys() - {"_target_"}
+            assert {key for key in given if f"| `{key}` |" not in known[f"{group}={name}"]} == set()
+    assert files.page().count("\n## ") == len(list((ROOT / "harness/data/schemas").glob("*.json")))
+
+
 def test_values_are_listed_in_place_of_the_constants_that_have_them() -> None:
     """`one of `NORMS`` says nothing to a reader of the page, who may not have the code at hand."""
     from harness.systems.foreign.ranx import METHODS, NORMS
@@ -168,22 +176,6 @@ def test_values_are_listed_in_place_of_the_constants_that_have_them() -> None:
     assert constants == set()
 
 
-def test_a_sweep_shows_its_parameters() -> None:
-    for name in config.names("sweep"):
-        mapping, where = config.load("sweep", name)
-        page = configuration.entry("sweeps", name)
-        assert {key for key in entries.swept(mapping, where) if f"| {tables.plain(key)} |" not in page} == set()
-
-
-def test_launchers_and_callbacks_are_in_the_reference() -> None:
-    page = sections(page_of_keys())
-    for group in keys.HYDRA:
-        for name, path in config.names(group).items():
-            given = yaml.safe_load(path.read_text(encoding="utf-8"))
-            given = given.get(name, given).keys() - {"_target_"}
-            assert {key for key in given if f"| `{key}` |" not in page[f"{group}={name}"]} == set()
-
-
 @pytest.mark.parametrize("module", [architecture, configuration, keys, navigation, papers, results, staging, tables])
 def test_examples_of_the_generator(module: ModuleType) -> None:
     assert doctest.testmod(module).failed == 0
@@ -199,16 +191,14 @@ def test_pages_of_results_say_where_their_data_come_from(tmp_path: Path) -> None
     assert results.provenance(page) == "\n*Data: [speed.json](speed.json); commit not recorded.*\n"
 
 
-def test_only_pages_of_the_site_are_replaced(tmp_path: Path) -> None:
+def test_only_pages_of_the_site_are_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also pages that could not all be made."""
     (tmp_path / "thesis.tex").write_text("mine", encoding="utf-8")
     with pytest.raises(SystemExit, match="has files that are no pages of the site; name a new folder"):
         make.main(str(tmp_path))
     assert (tmp_path / "thesis.tex").read_text(encoding="utf-8") == "mine"
     with pytest.raises(SystemExit, match="is a file; name a folder"):
         make.main(str(tmp_path / "thesis.tex"))
-
-
-def test_pages_that_could_not_all_be_made_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HARNESS_CACHE", "HARNESS_OFFLINE", "HARNESS_MIRROR"):  # which are set; restored at the end
         monkeypatch.setenv(name, "")
 
@@ -225,11 +215,9 @@ def test_pages_that_could_not_all_be_made_are_made_again(tmp_path: Path, monkeyp
 def test_every_key_of_the_commands_is_in_the_reference() -> None:
     page = sections(configuration.overview())
     for command in ("run", "reproduce"):
-        keys = yaml.safe_load((ROOT / f"conf/{command}.yaml").read_text(encoding="utf-8")).keys() - {
-            "defaults",
-            "hydra",
-        }
-        assert {key for key in keys if f"| `{key}` |" not in page[f"Keys of harness {command}"]} == set()
+        given = yaml.safe_load((ROOT / f"conf/{command}.yaml").read_text(encoding="utf-8")).keys()
+        of = page[f"Keys of harness {command}"]
+        assert {key for key in given - {"defaults", "hydra"} if f"| `{key}` |" not in of} == set()
 
 
 def test_every_variable_is_in_the_reference() -> None:
@@ -243,24 +231,16 @@ def test_every_variable_is_in_the_reference() -> None:
     assert {name for name in names if not re.search(rf"`{name}(=\w+)?`", page)} == set()
 
 
-def test_schemas_and_names_of_the_face() -> None:
-    import harness
-
-    page = files.page()
-    assert page.count("\n## ") == len(list((ROOT / "harness/data/schemas").glob("*.json")))
-    assert python.page().count("::: ") == len(harness.__all__)
-
-
 def test_parameters_of_the_face_have_types_and_meanings() -> None:
     """What is said of a parameter stands in its description, whole, and its type is that of the signature."""
     griffe = pytest.importorskip("griffe", reason="griffe is not installed: pip install -e '.[docs]'")
     import harness
     from docs.make import docstrings
 
+    assert python.page().count("::: ") == len(harness.__all__)
     assert doctest.testmod(docstrings).failed == 0
-    loader = griffe.GriffeLoader(
-        extensions=griffe.load_extensions(docstrings.Meanings), docstring_parser="numpy", search_paths=[str(ROOT)]
-    )
+    meanings = griffe.load_extensions(docstrings.Meanings)
+    loader = griffe.GriffeLoader(extensions=meanings, docstring_parser="numpy", search_paths=[str(ROOT)])
     described: dict[str, dict[str, tuple[str, str]]] = {}
     for name in harness.__all__:
         module = getattr(harness, name).__module__
@@ -319,18 +299,14 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor in anchors(place), target
 
 
-def test_a_system_links_the_results_of_its_family() -> None:
+def test_links_to_results_and_reports() -> None:
     assert set(configuration.RESULTS.values()) <= anchors(ROOT / "docs/results.md")
     link = "(../results.md#theorem-search)"
     assert link in configuration.entry("systems", "mathlib")
     assert "results.md" not in configuration.entry("systems", "shuffle")
-
-
-def test_a_paper_links_its_report() -> None:
-    assert "(../reports/crossmath/report.md)" in configuration.entry("papers", "crossmath")
     assert shown()["reports/reference/crossmath/report.md"] == "reports/crossmath/report.md"
-    assert "(../reports/saber-math/report.md)" in configuration.entry("papers", "saber-math")
-    assert "report.md" not in configuration.entry("papers", "demo")
+    for paper, linked in (("crossmath", True), ("saber-math", True), ("demo", False)):
+        assert (f"(../reports/{paper}/report.md)" in configuration.entry("papers", paper)) == linked
 
 
 @pytest.mark.parametrize("paper", paper_names())

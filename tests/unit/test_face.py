@@ -49,12 +49,6 @@ def test_the_readmes_program_runs(
     assert (tmp_path / "reports" / "bm25" / "index.html").is_file()
 
 
-def test_one_measure_or_format_may_stand_for_itself(tmp_path: Path) -> None:
-    evaluation = h.evaluate(h.task("mini-task1", measures="P@5"), ROOT / "runs/mini/mini-task1/overlap.run")
-    assert evaluation.scores[0].measures == ("P@5",)
-    assert sorted(h.report(evaluation).write(tmp_path, formats="md")) == ["md"]
-
-
 def test_measures_of_ir_measures_say_what_computed_them() -> None:
     run = ROOT / "runs/mini/mini-task1/overlap.run"
     versions = {
@@ -65,22 +59,15 @@ def test_measures_of_ir_measures_say_what_computed_them() -> None:
     assert added == {"ir-measures", "pytrec-eval-terrier", "cwl-eval"}
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
+def test_importing_loads_nothing_of_ours_and_no_library() -> None:
+    """And a function is not shadowed by a folder of its name that is imported later."""
+    program = "import importlib, sys; before = set(sys.modules); import harness as h; print(*set(sys.modules) - before)"
+    program += "; import harness.reports.comparison, harness.cli.main; print(callable(h.report))"
+    said = subprocess.check_output([sys.executable, "-c", program], env=same_paths(), text=True)
+    first, last = said.splitlines()
+    assert (sorted(first.split()), last) == (["harness", "harness.version"], "True")
     with pytest.raises(AttributeError, match="has no attribute 'no_such_name'"):
         _ = h.no_such_name  # type: ignore[attr-defined]
-
-
-def test_importing_loads_nothing_of_ours_and_no_library() -> None:
-    program = "import importlib, sys; before = set(sys.modules); import harness; print(*set(sys.modules) - before)"
-    done = subprocess.run([sys.executable, "-c", program], env=same_paths(), capture_output=True, text=True, check=True)
-    assert sorted(done.stdout.split()) == ["harness", "harness.version"]
-
-
-@pytest.mark.slow
-def test_a_function_is_not_shadowed_by_a_folder_of_its_name() -> None:
-    program = "import harness.reports.comparison, harness.cli.main, harness as h; print(callable(h.report))"
-    done = subprocess.run([sys.executable, "-c", program], env=same_paths(), capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True"]
 
 
 @pytest.mark.parametrize("name", h.__all__)
@@ -135,10 +122,8 @@ def test_options_of_a_task_and_names_of_other_runs_are_refused() -> None:
 
 def test_judgments_and_runs_of_any_form_give_the_scores_of_their_files(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
-    qrels, paths = (
-        ROOT / "qrels/mini-task1.txt",
-        [ROOT / f"runs/mini/mini-task1/{x}.run" for x in ("overlap", "shuffle")],
-    )
+    qrels, folder = ROOT / "qrels/mini-task1.txt", ROOT / "runs/mini/mini-task1"
+    paths = [folder / f"{name}.run" for name in ("overlap", "shuffle")]
     judged, runs = h.read_qrels(qrels), [h.read_run(path) for path in paths]
     named: dict[str, Any] = {"measures": ["nDCG", "AP"], "names": ["first", "second"]}
     expected = h.evaluate(qrels, *paths, **named).frame()
@@ -151,6 +136,8 @@ def test_judgments_and_runs_of_any_form_give_the_scores_of_their_files(tmp_path:
     assert other.frame()["value"].tolist() == h.evaluate(task, *runs).frame()["value"].tolist()
     evaluation = h.evaluate(judged.to_dict(), *(run.to_dict() for run in runs))
     assert [scores.run for scores in evaluation.scores] == ["run-1", "run-2"]
+    one = h.evaluate(h.task("mini-task1", measures="P@5"), paths[0])  # one measure or format may stand for itself
+    assert sorted(h.report(one).write(tmp_path / "one", formats="md")) == ["md"]
     assert (h.report(evaluation, h.compare(evaluation)).write(tmp_path)["html"]).is_file()
 
 

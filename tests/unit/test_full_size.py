@@ -16,7 +16,7 @@ import pytest
 
 from bench.full_size import made
 from bench.full_size.__main__ import RESULTS, Limits, run
-from bench.full_size.paths import ROUTES, Marks, Route
+from bench.full_size.paths import ROUTES, Route
 from bench.full_size.tables import Growth, Record, as_records, tables
 from harness.collections.corpora import corpus_reader
 from harness.collections.corpus import Corpus
@@ -24,6 +24,7 @@ from harness.formulas.opt.read import read_latex
 from harness.systems.dense.maxsim import Vectors
 
 ROOT = Path(__file__).parents[2]
+SCALES = ("1/20000", "1/10000")
 
 
 def test_generated_posts_are_read_like_the_organisers_file_and_depend_on_the_seed(tmp_path: Path) -> None:
@@ -68,11 +69,6 @@ def test_generated_vectors_are_loaded_as_documents(tmp_path: Path) -> None:
     assert vectors.values.shape == (6 * made.EACH, made.DIMENSIONS)
     assert np.linalg.norm(vectors.values, axis=1) == pytest.approx(1, abs=1e-5)
     assert vectors.document.tolist() == [made.EACH * n - 1 for n in range(1, 7)]
-
-
-def test_sizes_shrink_with_the_scale_two_of_them_with_its_root() -> None:
-    assert ROUTES["posts"].sizes(0.1) == {"posts": 246_608}
-    assert ROUTES["score"].sizes(0.01) == {"topics": 1000, "runs": 10}
 
 
 def test_growth_keeps_a_constant_part_apart_and_follows_a_steeper_power() -> None:
@@ -139,19 +135,13 @@ def test_a_process_that_fails_ends_the_measurement(tmp_path: Path) -> None:
 @pytest.mark.heavy
 def test_paths_are_measured_once_and_kept(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench.full_size", "--json", str(tmp_path / "found.json")]
-    command += ["--paths", "posts,vectors,leaderboard", "--scales", "1/20000,1/10000"]
+    command += ["--paths", "posts,vectors,leaderboard", "--scales", ",".join(SCALES)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     first = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     content = json.loads((tmp_path / "found.json").read_text())
+    sizes = {"posts": (123, 247), "vectors": (1095, 2190), "leaderboard": (71, 100)}  # of two numbers, each by the root
     there = [(each["path"], each["scale"], each["items"]) for each in content["records"]]
-    assert there == [
-        ("posts", "1/20000", 123),
-        ("posts", "1/10000", 247),
-        ("vectors", "1/20000", 1095),
-        ("vectors", "1/10000", 2190),
-        ("leaderboard", "1/20000", 71),
-        ("leaderboard", "1/10000", 100),
-    ]
+    assert there == [(name, scale, n) for name, two in sizes.items() for scale, n in zip(SCALES, two, strict=True)]
     assert all(each["cpu"] > 0 and each["peak"] >= each["own"] > 2**20 for each in content["records"])
     assert content["records"][3]["disk"] > 2190 * made.DIMENSIONS * 4
     assert content["records"][0]["steps"]["read"] > 0
@@ -159,11 +149,3 @@ def test_paths_are_measured_once_and_kept(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "found.json").read_text()) == content
     assert again.stdout == first.stdout
     assert not again.stderr
-
-
-def test_marks_are_seconds_by_step() -> None:
-    marks = Marks()
-    with marks.step("work"):
-        sum(range(1000))
-    assert set(marks.steps) == {"work"}
-    assert marks.steps["work"] >= 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -87,20 +90,6 @@ def test_the_workflow_runs_what_contributors_run() -> None:
     jobs = yaml.safe_load(text(".github/workflows/ci.yml"))["jobs"].values()
     run = {step.get("run", "") for job in jobs for step in job["steps"]}
     assert {f"make {target} PYTHON=python" for target in ("check", "docs", "test", "test-all")} <= run
-    (weekly,) = yaml.safe_load(text(".github/workflows/weekly.yml"))["jobs"].values()
-    assert weekly["steps"][-1]["run"] == "make test-heavy PYTHON=python"
-
-
-def test_heavy_tests_are_drawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each commit draws about one in ten, others than the one before; without git, the version does."""
-    plugins = {getattr(each, "__file__", ""): each for each in request.config.pluginmanager.get_plugins()}
-    conftest = plugins[str(ROOT / "tests/conftest.py")]
-    tests, commits = [f"tests/e2e/test_{n}.py::test" for n in range(200)], [f"commit {n}" for n in range(60)]
-    found = [[test for test in tests if conftest.drawn(test, commit)] for commit in commits]
-    assert all(5 < len(each) < 40 for each in found)
-    assert set().union(*found) == set(tests)
-    monkeypatch.setenv("PATH", "")
-    assert conftest._commit() == f"version {__version__}"
 
 
 def test_the_recipe_requires_what_the_package_does() -> None:
@@ -122,3 +111,66 @@ def test_the_image() -> None:
     table = tomllib.loads(text("pyproject.toml"))["tool"]["hatch"]["build"]["targets"]["wheel"]
     needed = {*table["packages"], *table["force-include"], "pyproject.toml", "hatch_build.py", "README.md", "LICENSE"}
     assert needed | {"requirements.lock"} == kept
+
+
+# ---- `make demo` and `make test`, with which the README begins ----
+
+
+def dry(target: str) -> list[str]:
+    """The commands that `make` would run in a folder where nothing was made yet."""
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    # MAKEFLAGS: these tests themselves may run below `make test`.
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("MAKE", "MFLAGS"))}
+    command = ["make", "--no-print-directory", "-n", target, "VENV=none", "PYTHON=python3"]
+    said = subprocess.check_output(command, cwd=ROOT, env=inherited, text=True)
+    return [line.strip() for line in said.splitlines()]
+
+
+def test_the_readme_begins_with_demo_and_test() -> None:
+    readme = text("README.md")
+    blocks = re.findall(r"^```(?:console|sh|bash)\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    commands = [line.removeprefix("$ ") for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+    assert commands[:2] == ["make demo", "make test"]
+
+
+def test_demo_makes_the_environment_and_runs_the_main_job() -> None:
+    commands = dry("demo")
+    assert commands[0] == "python3 -m venv none"
+    assert commands[1].startswith("none/bin/python -m pip install ")
+    assert commands[1].endswith(" -c requirements.lock -e .")
+    job = " ".join(commands[3:])
+    probe, main, instead = (
+        job.index(f"none/bin/harness {words}")
+        for words in ("fetch --probe crossmath", "reproduce paper=crossmath", "reproduce; ")
+    )
+    assert probe < main < job.index("else") < instead
+
+
+def test_test_installs_and_leaves_out_what_is_slow_and_test_all_runs_the_rest() -> None:
+    commands = dry("test")
+    assert any(command.endswith(" -c requirements.lock -e '.[dev]'") for command in commands)
+    every = "none/bin/python -m pytest -n auto --maxprocesses 4 --dist worksteal"
+    assert commands[-1] == f'{every} -m "not slow and not heavy"'
+    assert dry("test-all")[-1] == f"{every} --hypothesis-profile ci"
+    configuration = text("pyproject.toml")
+    assert 'testpaths = ["tests"]' in configuration
+    assert not re.search(r'addopts = ".*(-m |-k |--ignore|--deselect)', configuration)
+
+
+def test_check_and_ci() -> None:
+    commands = [command.removeprefix("none/bin/") for command in dry("check")]
+    assert commands[-3:] == ["ruff check .", "ruff format --check .", "mypy"]
+    ci = ROOT / ".ci" / "run"
+    assert os.access(ci, os.X_OK)
+    assert ci.read_text().rstrip().endswith("make check\nmake test-all")
+
+
+def test_the_lock_names_every_dependency() -> None:
+    names = {
+        re.split(r"[\[><=!~ ]", line, maxsplit=1)[0]
+        for line in (*PROJECT["dependencies"], *EXTRAS["test"], *EXTRAS["dev"])
+    }
+    locked = {line.partition("==")[0] for line in text("requirements.lock").splitlines()}
+    wanted, found = ({re.sub(r"[-_.]+", "-", name).lower() for name in some} for some in (names, locked))
+    assert wanted - {"mathir-harness"} <= found

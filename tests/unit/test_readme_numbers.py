@@ -118,26 +118,7 @@ def test_there_are_numbers_to_compare() -> None:
     assert {SUMMARY, *(f"bench/results/{name}" for name in wanted)} <= named
     assert sum(len(numbers(block.text)) for block in found if block.table) > 100
     assert sum(len(numbers(block.text)) for block in found if not block.table) > 50
-
-
-def changed(number: str) -> str:
-    """The number with another last digit."""
-    return number[:-1] + str((int(number[-1]) + 1) % 10)
-
-
-@pytest.mark.heavy
-def test_a_number_that_is_changed_is_found() -> None:
-    """Each number of a table of results, one at a time; of sentences most, as a page of results has many."""
-    seen: dict[bool, list[bool]] = {True: [], False: []}
-    for block in (block for page in PAGES for block in blocks(page.read_text(encoding="utf-8"))):
-        link = " ".join(f"{file}.md" for file in block.files)
-        rows = block.text.splitlines()
-        for text in rows[2:] if block.table else [block.text]:
-            for number in dict.fromkeys(numbers(text.lstrip("|").partition("|")[2] if block.table else text)):
-                other = re.sub(rf"(?<![\d.,-]){re.escape(number)}(?![.,]?\d)", changed(number), text)
-                assert other != text
-                page = "\n".join([*rows[:2], other, "", f"`{link}`"]) if block.table else f"{other}\n`{link}`"
-                seen[block.table and SUMMARY not in block.files].append(bool(list(faults(page))))
-    assert len(seen[True]) > 100
-    assert sum(seen[True]) > 0.97 * len(seen[True])  # a line of results may have the changed one in another column
-    assert sum(seen[False]) > len(seen[False]) / 2
+    text = (ROOT / "bench/results/maxsim.md").read_text(encoding="utf-8")
+    said = next(number for number in numbers(text) if len(number) > 4)
+    assert not list(faults(f"{said}\n`bench/results/maxsim.md`"))
+    assert list(faults(f"{said}7\n`bench/results/maxsim.md`"))  # another number is found

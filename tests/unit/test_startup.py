@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-HEAVY = ("scipy.stats", "scipy.optimize", "pandas", "matplotlib", "hydra", "jinja2")
+LARGE = ("scipy.stats", "pandas", "matplotlib")
+HEAVY = (*LARGE, "scipy.optimize", "hydra", "jinja2")
 HELP = """
 import sys
 sys.argv = ["harness", "--help"]
@@ -33,24 +34,9 @@ findings()
         (HELP, (*HEAVY, "numpy", "yaml", "scipy")),
         # What `harness score` needs to read and score runs.
         ("import harness.data.trec, harness.scoring.scorer, harness.collections.collection", HEAVY),
-        (
-            "import harness.experiments.evaluate, harness.scoring.compare, harness.papers.paper",
-            ("scipy.stats", "pandas", "matplotlib"),
-        ),
+        ("import harness.experiments.evaluate, harness.scoring.compare, harness.papers.paper", LARGE),
         # Lists and `harness doctor` look for packages, and load none.
-        (
-            LOOK,
-            (
-                "scipy.stats",
-                "pandas",
-                "matplotlib",
-                "torch",
-                "transformers",
-                "sentence_transformers",
-                "spacy",
-                "sklearn",
-            ),
-        ),
+        (LOOK, (*LARGE, "torch", "transformers", "sentence_transformers", "spacy", "sklearn")),
     ],
 )
 def test_what_is_not_loaded(code: str, kept_out: tuple[str, ...]) -> None:

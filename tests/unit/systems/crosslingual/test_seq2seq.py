@@ -18,7 +18,7 @@ from harness.io.checks import typed
 from harness.systems.crosslingual import checkpoint
 from harness.systems.crosslingual.seq2seq import MBart, Nllb, Seq2Seq
 
-pytest_plugins = ["translation_fixtures"]
+pytest_plugins = ["translation_models"]
 
 
 def tokenizer(translator: Seq2Seq) -> Any:  # noqa: ANN401

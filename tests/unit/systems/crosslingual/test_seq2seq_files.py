@@ -19,7 +19,7 @@ from harness.io import config
 from harness.systems import states
 from harness.systems.crosslingual.seq2seq import MBart, Nllb, Seq2Seq
 
-pytest_plugins = ["translation_fixtures"]
+pytest_plugins = ["translation_models"]
 
 
 def test_identity_is_by_content_and_settings(make: Callable[..., Seq2Seq], tmp_path: Path) -> None:
