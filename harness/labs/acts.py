@@ -33,14 +33,7 @@ from harness.labs.names import nfc, normalised_reason, stamp
 from harness.labs.roster import NAMES, known_as
 from harness.labs.shown_scores import commitment, public_and_held_out, seed_of, shown_before, shown_means, stored_key
 from harness.labs.submission_storage import commit, files_of, staged
-from harness.labs.submissions import (
-    METADATA,
-    Submission,
-    find_submission,
-    from_events,
-    stored_run,
-    verified,
-)
+from harness.labs.submissions import METADATA, Submission, find_submission, from_events, stored_run, verified
 from harness.version import __version__
 
 Kind = type[Refunded] | type[Disqualified] | type[Appealed] | type[Reinstated]

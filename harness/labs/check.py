@@ -15,14 +15,7 @@ from harness.labs.folders import ENTRY, PRIVATE, SCORES, SUBMISSIONS, folder_of
 from harness.labs.journal import Event, Journal, Submitted, entry_text
 from harness.labs.lab import Lab, others_may_read
 from harness.labs.shown_scores import commitment, public_and_held_out, shown_before, shown_means
-from harness.labs.submissions import (
-    Submission,
-    file_faults,
-    from_events,
-    place_of_scores,
-    stored_run,
-    verified,
-)
+from harness.labs.submissions import Submission, file_faults, from_events, place_of_scores, stored_run, verified
 from harness.scoring.rounding import least_step
 from harness.scoring.scores import Scores, scores_from_json, scores_to_json
 

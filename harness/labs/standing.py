@@ -72,11 +72,7 @@ class SubmissionStanding:
 
 
 def standing(
-    lab: Lab,
-    submission: Submission,
-    scores: Scores,
-    bench: Task,
-    submissions: Sequence[Submission],
+    lab: Lab, submission: Submission, scores: Scores, bench: Task, submissions: Sequence[Submission]
 ) -> SubmissionStanding:
     """Ranks a submission and compares it with the baseline, the best ranked run and its team's earlier runs.
 

@@ -279,10 +279,7 @@ def description(address: str) -> dict[str, Any]:
         "info": {"title": "Server of a lab", "version": __version__},
         "servers": [{"url": address}],
         "paths": {f"{ROOT}{path}": methods for path, methods in paths.items()},
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
 
 

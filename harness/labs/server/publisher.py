@@ -108,11 +108,7 @@ def build_pages(lab: Path, site: Path, address: str, stopped: Callable[[], bool]
     command = [sys.executable, "-P", "-m", "harness", "site", "build", str(lab), "--output", str(site), "--quiet"]
     command += ["--server", address] if address else []
     process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
     while True:
         try:

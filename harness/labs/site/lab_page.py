@@ -68,10 +68,7 @@ def tabs(field: LabView) -> tuple[Link, ...]:
     base = field.base
     links = [Link("Leaderboard", f"{base}/index.html")]
     if field.topics_shown:
-        links += [
-            Link("Topics", f"{base}/topics/index.html"),
-            Link("Compare two runs", f"{base}/pairs.html"),
-        ]
+        links += [Link("Topics", f"{base}/topics/index.html"), Link("Compare two runs", f"{base}/pairs.html")]
         if topic_slices(field.topics, field.known):
             links.append(Link("Slices", f"{base}/slices/index.html"))
     if field.final is not None:

@@ -25,15 +25,7 @@ from harness.labs.leaderboard import LeaderboardEntry
 from harness.labs.roster import has_roster
 from harness.labs.site import metadata
 from harness.labs.site.names import Names, names_of
-from harness.labs.submissions import (
-    METADATA,
-    RUN,
-    Submission,
-    file_faults,
-    from_events,
-    scores_of,
-    stored_run,
-)
+from harness.labs.submissions import METADATA, RUN, Submission, file_faults, from_events, scores_of, stored_run
 from harness.labs.testing import TestVerdict, corrected_for, ranked_tests, verdicts
 from harness.render.formulas import located
 from harness.render.pages import file_stem
@@ -391,12 +383,7 @@ def submission_key(submission: Submission) -> str:
 
 
 def _field_run(
-    lab: Lab,
-    standing: LeaderboardRow,
-    submission: Submission,
-    base: str,
-    reproduced: frozenset[str],
-    names: Names,
+    lab: Lab, standing: LeaderboardRow, submission: Submission, base: str, reproduced: frozenset[str], names: Names
 ) -> FieldRun:
     key = submission_key(submission)
     folder = submission.run.parent

@@ -19,19 +19,7 @@ from harness.labs.site.metadata import flat
 from harness.labs.submissions import RUN, Submission
 from harness.render.latex import escape_unbroken as escape
 from harness.render.model import Cell, Column, Facts, Figure, Prose, Records, Table, number_cell
-from harness.render.pages import (
-    Badge,
-    Badges,
-    Block,
-    Code,
-    Folded,
-    Head,
-    Item,
-    Link,
-    Listing,
-    PageSection,
-    Rich,
-)
+from harness.render.pages import Badge, Badges, Block, Code, Folded, Head, Item, Link, Listing, PageSection, Rich
 from harness.render.profiles import profile
 from harness.reports.site_page import SitePage, json_document, json_number
 from harness.scoring.compare import PairDifference

@@ -14,18 +14,7 @@ from harness.labs.site.lab_page import Columns, decimal, lab_page, listing, run_
 from harness.labs.site.lab_view import FIRST, LabView, Placed
 from harness.render import figures
 from harness.render.model import Facts, Figure, Prose, Records
-from harness.render.pages import (
-    Block,
-    ExtraColumn,
-    Facet,
-    Folded,
-    Head,
-    Item,
-    Link,
-    Listing,
-    PageSection,
-    QuotedText,
-)
+from harness.render.pages import Block, ExtraColumn, Facet, Folded, Head, Item, Link, Listing, PageSection, QuotedText
 from harness.reports.site_page import SitePage, json_document, json_number
 from harness.reports.topics import language_tag_and_direction
 from harness.scoring.difficulty import TopicDifficulty, topic_difficulty

@@ -163,10 +163,7 @@ def test_deadlines_that_are_refused(make_lab: Make) -> None:
     lab = make_lab(deadline="2026-08-15T00:00:00+02:00")
     before = files(lab.folder)
     for deadline, said in (
-        (
-            NOW - timedelta(seconds=1),
-            "deadline 2026-07-31T23:59:59+00:00: is over already, the time is 2026-08-01",
-        ),
+        (NOW - timedelta(seconds=1), "deadline 2026-07-31T23:59:59+00:00: is over already, the time is 2026-08-01"),
         (datetime(2026, 9, 1), "which has no time zone"),
         (datetime(2026, 8, 14, 21, tzinfo=UTC), "the present deadline is 2026-08-15T00:00:00+02:00; expected a later"),
         (datetime(2026, 8, 2, tzinfo=UTC), "to close the lab earlier, freeze it with 'harness lab freeze'"),

@@ -296,12 +296,7 @@ def test_a_journal_that_is_missing(make_lab: Make, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["scores.json", "SHA256SUMS"])
 @pytest.mark.parametrize("how", ["changed", "empty", "gone"])
 def test_damaged_scores_are_made_again(
-    make_lab: Make,
-    tmp_path: Path,
-    settings: dict[str, object],
-    name: str,
-    how: str,
-    capsys: pytest.CaptureFixture[str],
+    make_lab: Make, tmp_path: Path, settings: dict[str, object], name: str, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab = make_lab(**settings)
     kept = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission

@@ -117,8 +117,7 @@ def test_a_deadline_of_yaml(tmp_path: Path) -> None:
 
 def test_what_is_no_lab(tmp_path: Path) -> None:
     with pytest.raises(
-        HarnessError,
-        match=r"nowhere: not a lab: the file lab.yaml is missing; check the path, or create a lab with",
+        HarnessError, match=r"nowhere: not a lab: the file lab.yaml is missing; check the path, or create a lab with"
     ):
         read_lab(tmp_path / "nowhere")
     with pytest.raises(HarnessError, match=r"lab.yaml:2: not valid YAML"):

@@ -246,10 +246,7 @@ def test_what_cannot_be_redacted(secret: Path, tmp_path: Path, conf: Conf) -> No
     for options, said in (
         ({"per_topic": True}, "--per-topic and --redact: say one of them"),
         ({"measures": "Judged@10"}, "--redact: every measure is private, such as counts"),
-        (
-            {"protocol": "arqmath-task1-answered"},
-            "means over answered topics only would reveal the score of a topic",
-        ),
+        ({"protocol": "arqmath-task1-answered"}, "means over answered topics only would reveal the score of a topic"),
     ):
         with pytest.raises(HarnessError, match=re.escape(said)):
             scoring.score([run], "secret", redact=True, **options)

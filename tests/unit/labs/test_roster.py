@@ -71,10 +71,7 @@ def test_revoked_tokens(make_lab: Make, tmp_path: Path) -> None:
     assert submit_run(lab, Offer(run_file(tmp_path / "r", 2), "DPRL")).made == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    literals("labs/roster_teams_that_are_not_added"),
-)
+@pytest.mark.parametrize(("name", "said"), literals("labs/roster_teams_that_are_not_added"))
 def test_teams_that_are_not_added(make_lab: Make, name: str, said: str) -> None:
     lab = enrol(make_lab(), "DPRL")
     before = files(lab.folder)
@@ -153,10 +150,7 @@ def test_a_cap_for_invalid_files(make_lab: Make, tmp_path: Path) -> None:
     assert [row["team"] for row in rows if row["event"] == "refused"] == ["A", "A"]
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "found"),
-    literals("labs/roster_names_in_texts"),
-)
+@pytest.mark.parametrize(("text", "name", "found"), literals("labs/roster_names_in_texts"))
 def test_names_in_texts(text: str, name: str, found: bool) -> None:
     assert mentions(text, name) is found
 
