@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.options import Formats, MaybeLevel, to_report_folder
+from harness.cli.organiser_commands import lab_with_readers
 from harness.cli.plugin_commands import TASKS, in_panel
 from harness.cli.score import ScoreCommand
 from harness.cli.scoring_options import (
     ScoringOptions,
     check_one_collection,
     evaluate_options,
-    find_readers,
     log_private_judgments,
     measure_list,
     with_scoring_options,
@@ -26,12 +26,11 @@ from harness.cli.scoring_options import (
 from harness.cli.written_files import chosen_formats
 from harness.errors import HarnessError
 from harness.io.console import log_line, out_table, out_wrapped, print_line
-from harness.labs.addresses import is_address
+from harness.labs.names import is_address
 
 if TYPE_CHECKING:
     from harness.experiments.evaluate import Evaluation
     from harness.labs.board import Leaderboard
-    from harness.labs.lab import Lab
     from harness.labs.leaderboard import LeaderboardSettings
 
 ENDINGS = (".run", ".tsv", ".txt", ".trec", ".res")
@@ -110,7 +109,7 @@ def leaderboard(
         raise HarnessError(f"{absent[0]}: no such lab, folder or run file")
     if final and others:
         raise HarnessError("--final: only labs have an end; leave it out, or name labs only")
-    read = map(read_lab_with_readers, labs)
+    read = map(lab_with_readers, labs)
     sources = [final_source(lab, drawn) if final else lab_source(lab, drawn, note) for lab in read]
     if others:
         files = [file for place in others for file in _files(place, note)]
@@ -200,16 +199,6 @@ def _evaluation(asked: ScoringOptions, settings: LeaderboardSettings) -> Evaluat
     evaluation = evaluate_options(replace(asked, measures=measures, lines=False))
     log_private_judgments(asked, evaluation)
     return evaluation
-
-
-def read_lab_with_readers(folder: Path) -> Lab:
-    """Reads a lab, and lets the reader functions that its collection names be imported from the current folder."""
-    from harness.collections.load import load_collection
-    from harness.labs.lab import read_lab
-
-    lab = read_lab(folder)
-    find_readers(load_collection(lab.collection), lab.corpus)
-    return lab
 
 
 def _files(place: str, note: Callable[[str], None]) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from harness.cli.options import to_path
+from harness.cli.organiser_commands import lab_with_readers
 from harness.cli.plugin_commands import TASKS, in_panel
-from harness.cli.scoring_options import find_readers
 from harness.errors import HarnessError
 from harness.io.console import print_line
 
@@ -54,14 +54,11 @@ def serve(
     ] = "all",
 ) -> None:
     """Serve a lab over HTTP: pages, forms and an API to submit runs, with workers that score them."""
-    from harness.collections.load import load_collection
-    from harness.labs.addresses import is_address
-    from harness.labs.lab import read_lab
+    from harness.labs.names import is_address
 
     if url and not is_address(url):
         raise HarnessError(f"--url {url}: expected an address such as https://lab.example.org")
-    this_lab = read_lab(lab)
-    find_readers(load_collection(this_lab.collection), this_lab.corpus)
+    lab_with_readers(lab)
     try:
         import msgspec  # noqa: F401
         import python_multipart  # noqa: F401

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.leaderboard import read_lab_with_readers
 from harness.cli.options import Quiet, to_path
+from harness.cli.organiser_commands import lab_with_readers
 from harness.cli.plugin_commands import TASKS, HelpGroup
 from harness.cli.scoring_options import note_unless
 from harness.errors import HarnessError, counted_text
@@ -70,9 +70,9 @@ def build(
 
     One command builds a whole site: pages of an earlier build that are not made again are deleted.
     """
-    from harness.labs.addresses import is_address, server_of
     from harness.labs.folders import lab_around
-    from harness.labs.site.home import home_page, schema_files
+    from harness.labs.names import is_address, server_of
+    from harness.labs.site.files import home_page, schema_files
     from harness.render.folder import BuildFolder
 
     if not labs and not papers:
@@ -130,7 +130,7 @@ def _field(
     from harness.labs.submissions import events
 
     drawn = LeaderboardSettings(resamples=resamples, seed=seed)
-    lab = read_lab_with_readers(folder)
+    lab = lab_with_readers(folder)
     journal = events(lab)  # once: while pages are made, submissions may come
     source = lab_source(lab, drawn, note, journal)
     (board,) = leaderboards(source.entries, source.settings)
@@ -154,7 +154,7 @@ def _field(
 def _reproduced(folder: Path | None, note: Callable[[str], None]) -> frozenset[str]:
     """Returns the checksums of runs that the harness made, by their metadata; other files are left out."""
     from harness.data.trec import read_run
-    from harness.labs.form import normal
+    from harness.labs.submissions import normal
     from harness.store import sidecar
 
     if folder is None:
@@ -174,7 +174,7 @@ def _reproduced(folder: Path | None, note: Callable[[str], None]) -> frozenset[s
 
 
 def _write_lab(folder: BuildFolder, field: LabView) -> None:
-    from harness.labs.site.lab import count, lab_files
+    from harness.labs.site.files import count, lab_files
 
     for files in track(lab_files(field), f"pages of {field.lab.title}", count(field)):
         folder.write(files)

@@ -1,4 +1,4 @@
-"""The commands `organise pool`, `analyse`, `correlate` and `kappa`: what organisers of a shared task need."""
+"""The commands `organise pool`, `analyse`, `correlate`, `kappa` and `power`: what organisers of a shared task need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.leaderboard import LAB, read_lab_with_readers
+from harness.cli.leaderboard import LAB
 from harness.cli.options import (
     CollectionName,
     Edition,
@@ -23,8 +23,8 @@ from harness.cli.options import (
     Quiet,
     to_path,
 )
+from harness.cli.organiser_commands import lab_with_readers
 from harness.cli.plugin_commands import TASKS, HelpGroup
-from harness.cli.power import power
 from harness.cli.scoring_options import find_readers, labelled, measure_list, note_unless
 from harness.cli.tables import print_table
 from harness.errors import HarnessError, counted_text, gather, refuse, suggestion
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from harness.data.trec import Run
     from harness.experiments.task import Task
     from harness.render.write import Report
+import json
+from dataclasses import asdict
+
+from harness.cli.scoring_options import ScoringOptions, check_one_collection, evaluate_options, with_scoring_options
 
 organise_app = typer.Typer(
     cls=HelpGroup,
@@ -319,7 +323,7 @@ def _of_lab(folder: Path, output: Path | None) -> tuple[list[TeamRun], Task]:
     """Returns the latest version of each submission that was not withdrawn, and the lab's task."""
     from harness.labs.submissions import stored_run, submissions
 
-    lab = read_lab_with_readers(folder)
+    lab = lab_with_readers(folder)
     if lab.private and output is not None and output.resolve().is_relative_to(folder.resolve()):
         raise HarnessError(
             f"--output {output}: the lab's judgments are private; write for organisers outside its folder"
@@ -367,4 +371,39 @@ def _write(report: Report, output: Path) -> None:
     print_line(f"report: {report.write(output)['html']}")
 
 
-organise_app.command()(power)
+@organise_app.command()
+@with_scoring_options("redact")
+def power(
+    asked: ScoringOptions,
+    differences: Annotated[str, typer.Option(help="Mean differences to find.")] = "0.01,0.02,0.05",
+    family: Annotated[int, typer.Option(min=1, help="Number of tests to correct for (Bonferroni).")] = 1,
+    alpha: Level = 0.05,
+    probability: Annotated[float, typer.Option("--power", help="Probability of finding the difference.")] = 0.8,
+    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
+) -> None:
+    """How many topics a paired test needs for a difference, from runs of a pilot; and what the topics here find."""
+    from harness.reports.planning import plan_table
+    from harness.scoring.measures import without_diagnostics
+    from harness.scoring.planning import plan_tests
+    from harness.scoring.scores import values_of
+
+    try:
+        wanted = [float(part) for part in differences.split(",")]
+    except ValueError:
+        raise HarnessError(f"--differences: {differences!r}; expected numbers such as 0.01,0.02,0.05") from None
+    check_one_collection(asked, "organise power")
+    evaluation = evaluate_options(asked)
+    if evaluation.task.collection.clusters() is not None:
+        name, by = evaluation.task.collection.name, evaluation.task.collection.cluster
+        raise HarnessError(
+            f"power: topics of {name} depend on each other within {by}, and the plan takes them as independent"
+        )
+    names = without_diagnostics(evaluation.scores[0].measures)
+    plans = [
+        plan_tests(values, name, wanted, family=family, alpha=alpha, power=probability, seed=seed)
+        for name, values in ((name, values_of(evaluation.scores, name)) for name in names)
+    ]
+    if asked.json:
+        print_line(json.dumps([asdict(plan) for plan in plans], indent=1))
+    else:
+        print_table(plan_table(plans, family, evaluation.scores[0].protocol.label))

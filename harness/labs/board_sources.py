@@ -13,6 +13,7 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError, capitalised
 from harness.experiments.evaluate import Evaluation, inputs
 from harness.experiments.redacted_scores import LEFT_OUT, step_of
+from harness.labs.board import MOST_LETTERED
 from harness.labs.journal import Event
 from harness.labs.lab import Lab
 from harness.labs.leaderboard import LeaderboardEntry, LeaderboardSettings, floor
@@ -29,7 +30,6 @@ from harness.labs.shown_scores import (
 )
 from harness.labs.standing import refuse_if_changed
 from harness.labs.submissions import events, from_events, scores_of, stored_run
-from harness.labs.testing import MOST_LETTERED
 from harness.scoring.measures import parse_measures
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.remarks import not_judged

@@ -16,8 +16,17 @@ import numpy as np
 from harness.data.columns import Floats, Index
 from harness.errors import HarnessError, suggestion
 from harness.experiments.task import Task, judged_pool
-from harness.labs.board import Detectable, Judgments, Leaderboard, LeaderboardRow, Mean, Ties
-from harness.labs.testing import family_of, ranked_tests, verdict
+from harness.labs.board import (
+    Detectable,
+    Judgments,
+    Leaderboard,
+    LeaderboardRow,
+    Mean,
+    Ties,
+    family_of,
+    ranked_tests,
+    verdict,
+)
 from harness.scoring.bootstrap import RankIntervals, rank_intervals, ranks_of_means
 from harness.scoring.compare import Comparison, Correction, common_identity, common_measures
 from harness.scoring.intervals import mean_intervals, numbers_of_names

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from harness.errors import counted_text
 from harness.labs.board import (
+    CORRECTIONS,
     BoardColumn,
     Detectable,
     Leaderboard,
@@ -16,7 +17,6 @@ from harness.labs.board import (
     leaderboard_to_json,
     shown_columns,
 )
-from harness.labs.testing import CORRECTIONS
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell
 from harness.render.write import Report

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from harness.errors import counted_text
-from harness.labs.categories import SMALL
 from harness.labs.folders import SUBMISSIONS
 from harness.labs.lab import Lab
-from harness.labs.standing import SubmissionStanding
+from harness.labs.standing import SMALL, SubmissionStanding
 from harness.labs.submissions import Submission
 from harness.labs.submit import Receipt
 from harness.scoring.protocol import load_protocol

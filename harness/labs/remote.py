@@ -26,9 +26,9 @@ from harness.io import staging_names
 from harness.io.checks import typed
 from harness.io.compression import open_uncompressed
 from harness.io.files import sha256_file
-from harness.labs.addresses import is_address, server_of
 from harness.labs.board import Leaderboard, leaderboard_from_json
 from harness.labs.downloads import NAMES, Download, Downloads, check_configuration
+from harness.labs.names import is_address, server_of
 from harness.labs.receipts import Shown
 from harness.labs.submit import Offer
 from harness.version import __version__

@@ -18,11 +18,7 @@ from harness.collections.load import load_collection
 from harness.data.trec import Run, parse_run, read_run, run_bytes
 from harness.errors import HarnessError, gather, refuse, shortened, suggestion
 from harness.experiments.task import Task
-from harness.labs import metadata
-from harness.labs.allowance import allowance
-from harness.labs.categories import CategoryScore, scores_by_category
 from harness.labs.closing import changed, has_ended, refuse_if_frozen
-from harness.labs.form import normal
 from harness.labs.journal import (
     KINDS,
     NAME_RULE,
@@ -38,14 +34,29 @@ from harness.labs.journal import (
     label_of_tag,
 )
 from harness.labs.lab import Lab, new_lab, others_may_read
-from harness.labs.metadata import Details
 from harness.labs.names import confusable, mentions, nfc, stamp
-from harness.labs.roster import BASELINE, has_roster, hidden_names
+from harness.labs.roster import BASELINE, allowance, has_roster, hidden_names
 from harness.labs.roster import fault as roster_fault
 from harness.labs.shown_scores import protection, public_and_held_out, shown_before, shown_means, width_of
-from harness.labs.standing import SubmissionStanding, ranked_beside, refuse_if_changed, standing
-from harness.labs.submission_storage import clear, commit, files_of, staged
-from harness.labs.submissions import Submission, find_submission, from_events, scores_of
+from harness.labs.standing import (
+    CategoryScore,
+    SubmissionStanding,
+    ranked_beside,
+    refuse_if_changed,
+    scores_by_category,
+    standing,
+)
+from harness.labs.submission_storage import (
+    Details,
+    clear,
+    commit,
+    files_of,
+    metadata_beside,
+    metadata_text,
+    ranks_judged_alone,
+    staged,
+)
+from harness.labs.submissions import Submission, find_submission, from_events, normal, scores_of
 from harness.scoring.remarks import not_judged
 from harness.scoring.scores import Scores
 from harness.version import __version__
@@ -175,10 +186,10 @@ def submit_run(lab: Lab, offer: Offer, *, bench: Task | None = None, now: dateti
         scores = bench.scorer(run)
     refuse_if_changed(lab, scores, submissions)
     notes += [] if lab.private else _coverage(bench, run, scores)
-    made, note = metadata.beside(offer.run, read)
+    made, note = metadata_beside(offer.run, read)
     notes += [note] if note else []
     public, _ = public_and_held_out(lab, journal.events, scores.topics)
-    meta = metadata.text(lab, details, run, made)
+    meta = metadata_text(lab, details, run, made)
     while True:
         before = shown_before(lab, submissions, details.team)
         means = shown_means(lab, journal.events, scores.select(public), details.team, run.sha256, before)
@@ -331,7 +342,7 @@ def _read(lab: Lab, offer: Offer, known: frozenset[str] | None, topics: frozense
         # The mean of a run with few topics would reveal their scores, and whether they are judged.
         some = f"answers {len(topics.intersection(run.topics))} of {len(topics)} topics"
         raise HarnessError(f"{offer.run}: {some}; with private judgments, a run must answer at least half of them")
-    if lab.private and metadata.of_judged_alone(offer.run, run):
+    if lab.private and ranks_judged_alone(offer.run, run):
         # The run is public and would reveal the ids of judged documents.
         raise HarnessError(
             f"{offer.run}: its metadata file says that it ranks judged documents only, but the judgments are private"

@@ -19,7 +19,7 @@ from server_tools import Program, Served, listening, program, served
 from site_tools import build
 
 from harness.labs.lab import new_lab
-from harness.labs.server import publisher
+from harness.labs.server import processes
 from harness.labs.submissions import submissions
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Served, dict[str, st
     ):
         assert site.submit(tokens[team], run(seed), f"{label}.run", label=label)["state"] == "done"
     assert site.submit(tokens["DPRL"], BAD, "bad.run", label="bad")["state"] == "refused"
-    publisher.build_pages(lab.folder, site.service.state / "site", "http://localhost", lambda: False)
+    processes.build_pages(lab.folder, site.service.state / "site", "http://localhost", lambda: False)
     site.client(tokens["DPRL"]).post("/api/v1/withdraw", json={"label": "first", "reason": "wrong " * 30})
     site.client(tokens["DPRL"]).post(
         "/api/v1/submissions", files={"run": ("waits.run", run(8))}, data={"label": "waits"}

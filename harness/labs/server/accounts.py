@@ -1,4 +1,4 @@
-"""Who may do what: tokens of teams and organisers, sessions of browsers, invitations, and the audit trail.
+"""Who may do what: tokens, sessions of browsers, invitations, contacts with their outbox, and the audit trail.
 
 Tokens have 256 random bits; only their SHA-256 is stored. Teams' hashes are in the lab's journal, the others here.
 """
@@ -9,13 +9,18 @@ import hmac
 import json
 import re
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from email.errors import MessageError
+from email.message import EmailMessage
+from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import HarnessError
-from harness.io.files import sha256
+from harness.io.console import log_line
+from harness.io.files import sha256, write_atomic
 from harness.labs.journal import NAME_RULE, Event, is_name
 from harness.labs.names import nfc, normalised_reason
 from harness.labs.roster import check_form, roster, team_with
@@ -298,3 +303,36 @@ class Accounts:
         with self.database.transaction() as session:
             rows = session.rows(f"SELECT {', '.join(names)} FROM audit ORDER BY number DESC LIMIT ?", most)
         return [{**dict(zip(names, row, strict=True)), "details": json.loads(row[-1])} for row in rows]
+
+
+@dataclass(frozen=True)
+class Outbox:
+    """A folder of messages; None for no messages."""
+
+    folder: Path | None = None
+
+    def send(self, to: str, subject: str, text: str) -> None:
+        """Writes a message; nothing without an address.
+
+        Examples
+        --------
+        >>> Outbox(Path("outbox")).send("a@example.org", "Accepted", "Your team was accepted.")
+        >>> len(list(Path("outbox").glob("*.eml")))
+        1
+        """
+        if self.folder is None or not to:
+            return
+        message = EmailMessage()  # refuses headers of several lines
+        try:
+            message["To"], message["Subject"] = to, " ".join(subject.split())
+            message.set_content(text)
+            data = message.as_bytes()
+        except (ValueError, IndexError, AttributeError, MessageError) as error:  # the parser of addresses is fragile
+            log_line(f"{self.folder}: a message to {to} could not be made: {error}")
+            return
+        name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(6)}.eml"
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomic(self.folder / name, data)
+        except OSError as error:
+            log_line(f"{self.folder}: cannot be written: {error.strerror or error}; a message was not kept")

@@ -1,4 +1,4 @@
-"""Drawing of pages, and what pages of visitors, teams and organisers share."""
+"""Drawing of pages, what pages of visitors, teams and organisers share, and the results that were built."""
 
 from __future__ import annotations
 

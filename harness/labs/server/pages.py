@@ -13,11 +13,10 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from harness.errors import HarnessError, counted_text
-from harness.labs.allowance import Allowance
 from harness.labs.journal import KIND_MEANINGS, KINDS, NAME_RULE
 from harness.labs.names import utc, zoned
 from harness.labs.receipts import Shown
-from harness.labs.roster import add_team
+from harness.labs.roster import Allowance, add_team
 from harness.labs.server.accounts import SESSION_HOURS, Caller
 from harness.labs.server.actions import ACTIONS, parsed, perform
 from harness.labs.server.api import download_file, run_file
@@ -83,7 +82,7 @@ def routes() -> list[Route]:
 
 
 def _home_page(request: Request) -> Response:
-    from harness.labs.site.about import submit_command
+    from harness.labs.site.board import submit_command
 
     service, who = service_of(request), caller(request)
     lab = service.lab()

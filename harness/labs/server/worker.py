@@ -31,15 +31,13 @@ from harness.io.console import log_line, log_text
 from harness.io.files import sha256_file
 from harness.labs.closing import is_frozen
 from harness.labs.folders import folder_of
-from harness.labs.form import normal
 from harness.labs.journal import Journal, Submitted
 from harness.labs.lab import Lab, read_lab
 from harness.labs.receipts import team_receipt
 from harness.labs.server import database
-from harness.labs.server.lab_snapshot import Live, UnreadableError
-from harness.labs.server.lines import without_folders
+from harness.labs.server.lab_snapshot import Live, UnreadableError, without_folders
 from harness.labs.server.queue import Queue, Upload, worker_name
-from harness.labs.submissions import events, from_events
+from harness.labs.submissions import events, from_events, normal
 from harness.labs.submit import Offer, OfferError, Receipt, submit_run
 
 POLL = 0.2  # seconds between two looks at an empty queue

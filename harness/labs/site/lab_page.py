@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from harness.labs.addresses import form_of
-from harness.labs.categories import topic_slices
 from harness.labs.closing import frozen
-from harness.labs.names import utc
+from harness.labs.names import form_of, utc
 from harness.labs.site.lab_view import FieldRun, LabView
+from harness.labs.standing import topic_slices
 from harness.render.model import Prose
 from harness.render.pages import Head, Item, Link, Listing, ListingLine, Page
 from harness.reports.site_page import HOME

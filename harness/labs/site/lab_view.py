@@ -17,16 +17,14 @@ from harness.data.columns import Floats
 from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.experiments.task import Task
-from harness.labs.board import Leaderboard, LeaderboardRow
+from harness.labs.board import Leaderboard, LeaderboardRow, TestVerdict, corrected_for, ranked_tests, verdicts
 from harness.labs.folders import SCORES, SUMS
 from harness.labs.journal import Event, LabAct
 from harness.labs.lab import Lab
 from harness.labs.leaderboard import LeaderboardEntry
-from harness.labs.roster import has_roster
+from harness.labs.roster import Names, has_roster, names_of
 from harness.labs.site import metadata
-from harness.labs.site.names import Names, names_of
 from harness.labs.submissions import METADATA, RUN, Submission, file_faults, from_events, scores_of, stored_run
-from harness.labs.testing import TestVerdict, corrected_for, ranked_tests, verdicts
 from harness.render.formulas import located
 from harness.render.pages import file_stem
 from harness.scoring.compare import Correction, PairDifference, compare

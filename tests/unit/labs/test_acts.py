@@ -17,8 +17,7 @@ from lab_tools import Conf, Make, collection, files, judgments, rankings, run_fi
 from harness.cli import organiser_commands
 from harness.cli.leaderboard import leaderboard
 from harness.errors import HarnessError
-from harness.labs.acts import Kind, act, rejudge, reveal
-from harness.labs.check import lab_faults
+from harness.labs.acts import Kind, act, lab_faults, rejudge, reveal
 from harness.labs.journal import Appealed, Disqualified, Journal, Refunded, Reinstated, Rejudged, Revealed
 from harness.labs.lab import Lab, read_lab
 from harness.labs.roster import add_team, revoke_team

@@ -15,8 +15,7 @@ from lab_tools import Conf, Make, collection, files, judgments, run_file
 from harness.cli import organiser_commands
 from harness.errors import HarnessError
 from harness.labs import closing
-from harness.labs.acts import act, rejudge, reveal
-from harness.labs.check import lab_faults
+from harness.labs.acts import act, lab_faults, rejudge, reveal
 from harness.labs.closing import extend, freeze, frozen, is_frozen, reopen
 from harness.labs.journal import Appealed, Disqualified, Extended, Frozen, Journal, Refunded, Reinstated, Reopened
 from harness.labs.lab import read_lab

@@ -21,11 +21,10 @@ from harness.cli.leaderboard import leaderboard
 from harness.data.trec import parse_run
 from harness.errors import HarnessError
 from harness.experiments.task import Task
-from harness.labs.check import lab_faults
-from harness.labs.form import normal, tagged
+from harness.labs.acts import lab_faults
 from harness.labs.journal import Event, Journal, _line
 from harness.labs.lab import Lab
-from harness.labs.submissions import scores_of, stored_run, submissions
+from harness.labs.submissions import normal, scores_of, stored_run, submissions, tagged
 from harness.labs.submit import Offer, choose_primary, submit_run, withdraw_run
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)

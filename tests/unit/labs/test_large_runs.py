@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.labs import submissions
-from harness.labs.check import lab_faults
+from harness.labs.acts import lab_faults
 from harness.labs.lab import new_lab
 from harness.labs.submit import Offer, submit_run
 

@@ -20,8 +20,7 @@ from harness.errors import HarnessError
 from harness.experiments.evaluate import evaluate
 from harness.experiments.task import Task, task
 from harness.io.files import data_root, sha256
-from harness.labs.acts import act, reveal
-from harness.labs.check import lab_faults
+from harness.labs.acts import act, lab_faults, reveal
 from harness.labs.draw import drawn, least_width, noise
 from harness.labs.journal import Committed, Journal, Refunded, Revealed
 from harness.labs.lab import Lab, new_lab, read_lab

@@ -18,7 +18,7 @@ from harness.collections.load import load_collection
 from harness.data.trec import read_run
 from harness.errors import HarnessError
 from harness.io.files import cache_root, data_root, sha256
-from harness.labs.check import lab_faults
+from harness.labs.acts import lab_faults
 from harness.labs.draw import noise
 from harness.labs.journal import Committed
 from harness.labs.lab import read_lab

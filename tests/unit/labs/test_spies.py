@@ -16,7 +16,7 @@ from harness.experiments.evaluate import evaluate
 from harness.experiments.redacted_scores import redact
 from harness.experiments.task import task
 from harness.io.files import data_root
-from harness.labs import metadata
+from harness.labs.submission_storage import Details, metadata_text, ranks_judged_alone
 from harness.labs.submit import Offer, submit_run
 from harness.scoring import measures
 from harness.scoring.rankings import Judged, Measure, Ranked
@@ -116,7 +116,7 @@ def test_a_run_of_the_judged_documents(
     run = read_run(path)
     for pool, digest in ((False, run.sha256), (None, run.sha256), (True, "0" * 64), (True, run.sha256)):
         monkeypatch.setattr(sidecar, "sidecar_of_document", lambda _, pool=pool, digest=digest: said(pool, digest))
-        assert metadata.of_judged_alone(path, run) == (pool is True and digest == run.sha256)
+        assert ranks_judged_alone(path, run) == (pool is True and digest == run.sha256)
     if private:
         with pytest.raises(HarnessError, match="ranks judged documents only"):
             submit_run(lab, Offer(path, "A"))
@@ -131,8 +131,8 @@ def test_checksums_of_training_judgments(conf: Conf, tmp_path: Path, private: bo
     collection(conf, tmp_path / "data", judgments())
     lab = tiny_lab(tmp_path / "lab", private=private, cap=3)
     run = read_run(run_file(tmp_path / "run", 1))
-    said = metadata.Details("A", "one", "automatic", "", "", "")
-    text = metadata.text(lab, said, run, {"data": {"corpus": {"name": "c"}, "training data": "f" * 64}})
+    said = Details("A", "one", "automatic", "", "", "")
+    text = metadata_text(lab, said, run, {"data": {"corpus": {"name": "c"}, "training data": "f" * 64}})
     data = yaml.safe_load(text)["data"]
     assert data["corpus"] == {"name": "c"}
     assert ("training data" in data) is not private

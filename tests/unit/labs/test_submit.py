@@ -21,13 +21,12 @@ from harness.errors import HarnessError
 from harness.experiments.evaluate import compare, evaluate
 from harness.io import files as io_files
 from harness.io.files import data_root
-from harness.labs.check import lab_faults
-from harness.labs.form import normal
+from harness.labs.acts import lab_faults
 from harness.labs.journal import is_name, label_of_tag
 from harness.labs.lab import Lab, read_lab
 from harness.labs.receipts import team_receipt
 from harness.labs.standing import standing
-from harness.labs.submissions import find_submission, scores_of, submissions
+from harness.labs.submissions import find_submission, normal, scores_of, submissions
 from harness.labs.submit import Offer, choose_primary, open_lab, submit_run, withdraw_run
 
 

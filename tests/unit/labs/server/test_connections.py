@@ -21,7 +21,7 @@ from harness.io.files import data_root
 from harness.labs.lab import new_lab
 from harness.labs.remote import act_on, submit_to
 from harness.labs.server.app import application
-from harness.labs.server.connection_limits import patient
+from harness.labs.server.guard import patient
 from harness.labs.server.lab_snapshot import SITE
 from harness.labs.submit import Offer
 

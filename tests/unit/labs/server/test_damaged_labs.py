@@ -25,14 +25,13 @@ from harness.io.files import data_root
 from harness.labs.closing import freeze, reopen
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.lab import FILE, new_lab
-from harness.labs.metadata import MOST_TAKEN
 from harness.labs.roster import add_team, revoke_team
 from harness.labs.server import actions
-from harness.labs.server.accounts import hashed
-from harness.labs.server.mail import Outbox
+from harness.labs.server.accounts import Outbox, hashed
 from harness.labs.server.processes import Place, run_server
 from harness.labs.server.queue import MOST_ATTEMPTS
 from harness.labs.server.worker import Limits, UploadWorker
+from harness.labs.submission_storage import MOST_TAKEN
 from harness.labs.submissions import submissions
 
 RUNS = data_root() / "runs/mini/mini-task1"

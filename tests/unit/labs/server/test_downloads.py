@@ -25,7 +25,7 @@ from harness.errors import HarnessError
 from harness.labs import downloads, remote
 from harness.labs.downloads import offered, permitted, write_downloads
 from harness.labs.lab import Lab, new_lab, read_lab
-from harness.labs.server import publisher
+from harness.labs.server import processes
 from harness.labs.server.lab_snapshot import DOWNLOADS
 
 ODD = "<b>x & \u2028 y</b>"
@@ -236,13 +236,13 @@ def test_the_publisher_writes_the_files_and_large_ones_only_once(
     lab = new_lab(tmp_path / "lab", {"title": "L", "collection": "úkol", "measures": ["P@5"]})
     state = tmp_path / "state"
     state.mkdir()
-    monkeypatch.setattr(publisher.os, "nice", lambda _: 0)  # type: ignore[attr-defined]
-    monkeypatch.setattr(publisher, "POLL", 0.001)
-    monkeypatch.setattr(publisher, "build_pages", lambda *_: ("made", True))
+    monkeypatch.setattr(processes.os, "nice", lambda _: 0)  # type: ignore[attr-defined]
+    monkeypatch.setattr(processes, "POLL", 0.001)
+    monkeypatch.setattr(processes, "build_pages", lambda *_: ("made", True))
 
     def run() -> dict[str, bytes]:
         left = iter(range(5))
-        publisher.publish(lab.folder, state, "", lambda: next(left, None) is None, pause=0.0)
+        processes.publish(lab.folder, state, "", lambda: next(left, None) is None, pause=0.0)
         return files(state / DOWNLOADS)
 
     first = run()

@@ -26,8 +26,7 @@ from harness.labs.server import api, guard, organising, pages, service, web
 from harness.labs.server.accounts import Accounts
 from harness.labs.server.app import Pages, application
 from harness.labs.server.guard import Rates, RefusedRequestError, RequestLimits
-from harness.labs.server.lab_snapshot import SITE
-from harness.labs.server.lines import without_folders
+from harness.labs.server.lab_snapshot import SITE, without_folders
 from harness.labs.server.service import ServerSettings
 from harness.render import html
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.labs.lab import new_lab
-from harness.labs.server import publisher
+from harness.labs.server import processes
 from harness.labs.server.lab_snapshot import lab_state, set_site_state, site_state
 
 
@@ -29,17 +29,17 @@ class Builds:
 
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(publisher.os, "nice", lambda _: 0)  # type: ignore[attr-defined]
-    monkeypatch.setattr(publisher, "POLL", 0.001)
+    monkeypatch.setattr(processes.os, "nice", lambda _: 0)  # type: ignore[attr-defined]
+    monkeypatch.setattr(processes, "POLL", 0.001)
     return new_lab(tmp_path / "lab", {"title": "Lab", "collection": "mini-task1"}).folder
 
 
 def run(
     lab: Path, state: Path, builds: Builds, rounds: int, monkeypatch: pytest.MonkeyPatch, address: str = ""
 ) -> None:
-    monkeypatch.setattr(publisher, "build_pages", builds)
+    monkeypatch.setattr(processes, "build_pages", builds)
     left = iter(range(rounds))
-    publisher.publish(lab, state, address, lambda: next(left, None) is None, pause=0.0)
+    processes.publish(lab, state, address, lambda: next(left, None) is None, pause=0.0)
 
 
 def test_one_build_for_each_state_of_the_lab(lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_of_two_servers_one_builds(lab: Path, tmp_path: Path, monkeypatch: pytes
     def beside() -> None:
         with ThreadPoolExecutor(1) as pool:  # a second file of the lock, as of another process
             other = iter(range(20))
-            pool.submit(publisher.publish, lab, tmp_path, "http://two", lambda: next(other, None) is None, 0.0).result()
+            pool.submit(processes.publish, lab, tmp_path, "http://two", lambda: next(other, None) is None, 0.0).result()
 
     builds.meanwhile = beside
     run(lab, tmp_path, builds, 20, monkeypatch, "http://one")
@@ -122,7 +122,7 @@ def test_a_failure_is_told_and_tried_again_after_a_while(
     run(lab, tmp_path, builds, 20, monkeypatch)
     assert builds.made == 1
     assert site_state(tmp_path)["error"] == "lab: has no submissions yet"
-    monkeypatch.setattr(publisher, "RETRY", 0.0)
+    monkeypatch.setattr(processes, "RETRY", 0.0)
     run(lab, tmp_path, builds, 20, monkeypatch)
     assert builds.made == 2
     assert not site_state(tmp_path)["error"]

@@ -13,7 +13,7 @@ from server_tools import Served, served
 from starlette.testclient import TestClient
 
 from harness.labs.lab import Lab, new_lab
-from harness.labs.server.publisher import build_pages
+from harness.labs.server.processes import build_pages
 from harness.labs.submit import open_lab
 
 

@@ -31,7 +31,7 @@ from harness.labs.server.lab_snapshot import DOWNLOADS, HIDDEN, SITE
 
 CLOCKS = (
     *("labs.lab", "labs.names", "labs.submit", "labs.acts", "labs.roster", "labs.closing", "labs.site.lab_view"),
-    *(f"labs.server.{name}" for name in ("service", "accounts", "database", "page_drawing", "publisher", "pages")),
+    *(f"labs.server.{name}" for name in ("service", "accounts", "database", "page_drawing", "processes", "pages")),
 )
 # The second judges three topics, of which some runs answer none, and other documents.
 WORLDS = (
