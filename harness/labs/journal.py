@@ -14,7 +14,7 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -242,29 +242,27 @@ _EVENTS: Mapping[str, type[Event]] = {each.event: each for each in get_args(Even
 _KEYS: Mapping[str, set[str]] = {name: {each.name for each in fields(event)} for name, event in _EVENTS.items()}
 
 
+def _is_sha(value: object) -> bool:
+    return isinstance(value, str) and _SHA.fullmatch(value) is not None
+
+
+_RIGHT: Mapping[str, Callable[[Any], bool]] = {  # by key of an event; other keys are texts
+    **dict.fromkeys(("team", "label"), lambda value: isinstance(value, str) and is_name(value)),  # they become paths
+    **dict.fromkeys(("version", "answered"), lambda value: type(value) is int and value >= 1),
+    "kind": lambda value: value in KINDS,
+    **dict.fromkeys(("sha256", "checksum", "token", "seed_sha256"), _is_sha),
+    "seed": lambda value: value == "" or _is_sha(value),
+    "means": lambda value: isinstance(value, dict) and {type(mean) for mean in value.values()} <= {float, type(None)},
+    **dict.fromkeys(("primary", "held_out"), lambda value: type(value) is bool),
+}
+
+
 def _is_event(body: Mapping[str, Any]) -> bool:
-    """Returns whether a line has the keys and types of an event; names are checked since they become paths."""
+    """Returns whether a line has the keys and types of an event."""
     keys = _KEYS.get(body["event"], set())
     if not keys - {"held_out"} <= body.keys() <= keys:  # earlier versions did not write that key
         return False
-    for key, value in body.items():
-        if key in ("team", "label"):
-            right = isinstance(value, str) and is_name(value)
-        elif key in ("version", "answered"):
-            right = type(value) is int and value >= 1
-        elif key == "kind":
-            right = value in KINDS
-        elif key in ("sha256", "checksum", "token", "seed_sha256") or (key == "seed" and value != ""):
-            right = isinstance(value, str) and _SHA.fullmatch(value) is not None
-        elif key == "means":
-            right = isinstance(value, dict) and all(each is None or type(each) is float for each in value.values())
-        elif key in ("primary", "held_out"):
-            right = type(value) is bool
-        else:
-            right = isinstance(value, str)
-        if not right:
-            return False
-    return True
+    return all(_RIGHT.get(key, lambda text: isinstance(text, str))(value) for key, value in body.items())
 
 
 def submitted(events: Sequence[Event]) -> set[str]:
@@ -461,15 +459,12 @@ class Journal:
             done = os.write(self._handle, line) == len(line)
             os.fsync(self._handle)
         except OSError as error:
-            self._cut_off_unfinished()
+            os.ftruncate(self._handle, self._end)
             raise HarnessError(f"{self.path}: cannot be written: {error.strerror or error}") from None
         if not done:
-            self._cut_off_unfinished()
+            os.ftruncate(self._handle, self._end)
             raise HarnessError(f"{self.path}: cannot be written: the disk is full")
         self.catch_up()
-
-    def _cut_off_unfinished(self) -> None:
-        os.ftruncate(self._handle, self._end)
 
 
 def _named(event: Event) -> str:

@@ -100,11 +100,6 @@ class LeaderboardSettings:
     untested: str = ""
     privacy: str = ""
 
-    @property
-    def step_of_means(self) -> float:
-        """The step of private means."""
-        return self.step or 10.0**-self.decimals
-
 
 def leaderboards(
     entries: Sequence[LeaderboardEntry], settings: LeaderboardSettings | None = None
@@ -136,9 +131,8 @@ def leaderboards(
 
 def _identity(scores: Scores) -> tuple[object, ...]:
     """Returns the values that scores on one leaderboard must share; see `common_identity`."""
-    settings = (getattr(scores.protocol, each.name) for each in fields(Protocol))
-    ignored = {"title", "measures"}
-    shared = (value for each, value in zip(fields(Protocol), settings, strict=True) if each.name not in ignored)
+    names = [each.name for each in fields(Protocol) if each.name not in ("title", "measures")]
+    shared = (getattr(scores.protocol, name) for name in names)
     return (scores.collection, scores.edition, scores.protocol.name, scores.qrels_sha256, *shared)
 
 
@@ -264,7 +258,7 @@ def _rounded(value: float, how: LeaderboardSettings) -> float | None:
     """Returns a value rounded if the judgments are private; None for NaN."""
     if math.isnan(value):
         return None
-    return rounded_to_step(value, how.step_of_means) if how.private else value
+    return rounded_to_step(value, how.step or 10.0**-how.decimals) if how.private else value
 
 
 def _none_if_nan(value: float) -> float | None:

@@ -27,14 +27,13 @@ from harness.labs.journal import (
     Kind,
     PrimaryRunChosen,
     Refused,
-    Rejudged,
     Submitted,
     Withdrawn,
     is_name,
     label_of_tag,
 )
 from harness.labs.lab import Lab, new_lab, others_may_read
-from harness.labs.names import confusable, mentions, nfc, stamp
+from harness.labs.names import confusable, mentions, nfc, normalised_reason, stamp
 from harness.labs.roster import BASELINE, allowance, has_roster, hidden_names
 from harness.labs.roster import fault as roster_fault
 from harness.labs.shown_scores import protection, public_and_held_out, shown_before, shown_means, width_of
@@ -56,7 +55,7 @@ from harness.labs.submission_storage import (
     ranks_judged_alone,
     staged,
 )
-from harness.labs.submissions import Submission, find_submission, from_events, normal, scores_of
+from harness.labs.submissions import Submission, find_submission, from_events, normal, refuse_if_rejudged, scores_of
 from harness.scoring.remarks import not_judged
 from harness.scoring.scores import Scores
 from harness.version import __version__
@@ -159,7 +158,7 @@ def submit_run(lab: Lab, offer: Offer, *, bench: Task | None = None, now: dateti
     journal = Journal(lab.folder)
     journal.catch_up()
     refuse_if_frozen(lab, journal.events)  # before the file is read, which may count as an invalid one
-    _refuse_if_closed(lab, journal.events)
+    refuse_if_rejudged(lab, journal.events)
     _check_invalid(lab, journal.events, nfc(offer.team))
     known, topics = _topics(lab)
     sent = offer.run.is_file() or offer.run.is_dir()
@@ -197,7 +196,7 @@ def submit_run(lab: Lab, offer: Offer, *, bench: Task | None = None, now: dateti
         with staged(lab, files) as folder, journal.locked():
             clear(lab, journal)
             refuse_if_frozen(lab, journal.events)
-            _refuse_if_closed(lab, journal.events)
+            refuse_if_rejudged(lab, journal.events)
             submissions = from_events(journal.events, lab.folder)
             if faults := _refusals(lab, details, offer, run.sha256, submissions, journal.events, now):
                 raise OfferError(*dict.fromkeys(faults))
@@ -291,9 +290,7 @@ def withdraw_run(
     HarnessError
         The version does not exist or was withdrawn before, the lab is frozen, or the reason is too long or unprintable.
     """
-    faults: list[str] = []
-    reason = _checked_words("reason", reason, faults)
-    refuse(faults)
+    reason = normalised_reason(reason)
     with changed(lab, by_team=True) as journal:
         chosen = find_submission(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
         if chosen.withdrawn:
@@ -392,7 +389,7 @@ def _details(lab: Lab, offer: Offer, run: Run | None, faults: list[str]) -> Deta
 def _checked_words(field: str, given: str | None, faults: list[str]) -> str:
     """Normalises a text to one line and appends its faults."""
     text = " ".join(nfc(given or "").split())
-    if (given and not text) or (given == "" and field != "reason"):
+    if given is not None and not text:
         faults.append(f"{field}: is empty; give a sentence, or omit the option")
     if len(text) > LONGEST_TEXT:
         faults.append(f"{field}: has {len(text):,} characters, expected at most {LONGEST_TEXT:,}")
@@ -423,17 +420,15 @@ def _refusals(
     faults = [wrong] if (wrong := roster_fault(lab, events, details.team)) else []
     if details.kind != "post-hoc" and has_ended(events):
         faults.append("the lab has ended; submit later runs with --kind post-hoc")
-    for team in {each.team for each in submissions} - {details.team}:
-        if alike := confusable(details.team, team):
-            faults.append(
-                f"team {alike[0]}: resembles the existing team {alike[1]}; use its spelling, or choose another name"
-            )
     mine = [each for each in submissions if each.team == details.team]
-    for label in {each.label for each in mine} - {details.label}:
-        if alike := confusable(details.label, label):
-            faults.append(
-                f"label {alike[0]}: resembles the team's run {alike[1]}; use its spelling, or choose another label"
-            )
+    for what, given, others, whose, choose in (
+        ("team", details.team, {each.team for each in submissions}, "existing team", "name"),
+        ("label", details.label, {each.label for each in mine}, "team's run", "label"),
+    ):
+        for known in others - {given}:
+            if alike := confusable(given, known):
+                hint = f"use its spelling, or choose another {choose}"
+                faults.append(f"{what} {alike[0]}: resembles the {whose} {alike[1]}; {hint}")
     real = hidden_names(lab, now).get(details.team, "")
     if real and mentions(details.label, real):
         faults.append(f"label {details.label!r}: names the team, which has a pseudonym; choose another label (--label)")
@@ -443,12 +438,8 @@ def _refusals(
         faults.append(f"{over}; submit later runs with --kind post-hoc")
     if offer.primary and details.kind == "post-hoc":
         faults.append(f"primary: {_NOT_PRIMARY}")
-    other = [
-        each
-        for each in mine
-        if each.label == details.label and (each.kind == "post-hoc") != (details.kind == "post-hoc")
-    ]
-    if other:
+    same = [each for each in mine if each.label == details.label]
+    if other := [each for each in same if (each.kind == "post-hoc") != (details.kind == "post-hoc")]:
         kinds = f"version {other[-1].version} is {other[-1].kind}, this one {details.kind}"
         faults.append(f"label {details.label!r}: {kinds}; give post-hoc runs their own label")
     faults += allowance(lab, submissions, events, details.team, now).faults(details.team)
@@ -458,12 +449,6 @@ def _refusals(
             whose = f"as {each.title} on {each.submitted}" if own or not lab.private else "by another team"
             faults.append(f"{offer.run}: the same rankings were submitted before {whose}; nothing was stored")
     return faults
-
-
-def _refuse_if_closed(lab: Lab, events: Sequence[Event]) -> None:
-    """Raises HarnessError if the lab was re-judged."""
-    if any(isinstance(event, Rejudged) for event in events):
-        raise HarnessError(f"{lab.folder}: was re-judged and takes no more runs; submit to the lab of the new edition")
 
 
 def open_lab(folder: Path, settings: dict[str, Any], baseline: Path | None = None, label: str | None = None) -> Lab:

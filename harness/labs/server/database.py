@@ -10,12 +10,12 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from harness.errors import HarnessError
+from harness.labs.names import stamp
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS uploads (
@@ -62,8 +62,11 @@ class Session:
 
 def record_action(session: Session, actor: str, action: str, details: Mapping[str, Any]) -> None:
     """Adds a line to the audit trail, in the transaction of what it tells."""
-    at, text = datetime.now(UTC).isoformat(timespec="seconds"), json.dumps(details, sort_keys=True)
-    session.rows("INSERT INTO audit (at, actor, action, details) VALUES (?, ?, ?, ?)", at, actor, action, text)
+    sql, text = (
+        "INSERT INTO audit (at, actor, action, details) VALUES (?, ?, ?, ?)",
+        json.dumps(details, sort_keys=True),
+    )
+    session.rows(sql, stamp(), actor, action, text)
 
 
 class Database:
@@ -125,6 +128,11 @@ class Database:
             self._idle.put(connection)
             raise
         self._idle.put(connection)
+
+    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Runs one statement in a transaction of its own and returns its rows."""
+        with self.transaction() as session:
+            return session.rows(sql, *values)
 
     def close(self) -> None:
         """Closes the idle connections."""

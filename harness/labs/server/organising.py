@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from harness.labs.names import utc
 from harness.labs.roster import real_names, roster
 from harness.labs.server.accounts import Caller, Invitation
 from harness.labs.server.lab_snapshot import HIDDEN, SITE, lab_state
-from harness.labs.server.page_drawing import built, facts_of, page, plural, run_row
+from harness.labs.server.page_drawing import facts_of, page, plural, run_row
 from harness.labs.server.queue import Upload
 from harness.labs.server.web import caller_as, service_of
 
@@ -52,14 +53,10 @@ def organise(
     known, names, sent = roster(events), real_names(lab), service.of_teams()
     troubled = service.queue.troubled()
     now, invitations, waiting = datetime.now(UTC), service.accounts.invitations(), service.queue.waiting()
+    sizes = Counter(each.team for each in sent)
     teams = [
-        {
-            "team": team,
-            "name": names.get(team, team),
-            "made": sum(each.team == team for each in sent),
-            "valid": team in known,
-        }
-        for team in sorted({*known, *(each.team for each in sent)})
+        {"team": team, "name": names.get(team, team), "made": sizes[team], "valid": team in known}
+        for team in sorted({*known, *sizes})
     ]
     wanted = request.query_params.get("find", "").strip()[:_LONGEST_WANTED]
     runs = [each for each in sent[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
@@ -91,14 +88,11 @@ def organise(
         troubled=[_troubled(each) for each in troubled],
         facts=facts_of(service, lab),
         deadline="" if lab.deadline is None else lab.deadline.isoformat(),
-        frozen=service.frozen(),
         late=lab.deadline is not None and now > lab.deadline,
         held=lab.private,
-        revealed=service.revealed(),
         may_publish=not service.revealed() and (lab.private or not service.frozen()),
         early=lab.private and lab.deadline is not None and now <= lab.deadline,
         site=said,
-        built=built(service),
         requests=[_invitation_data(each, now) for each in requests],
         invitations=[_invitation_data(each, now) for each in invitations if each not in requests][:_MOST_ROWS],
         teams=teams,
@@ -107,22 +101,20 @@ def organise(
         shown=f"{min(len(runs), _MOST_ROWS):,} of {len(sent):,}",
         wanted=wanted,
         searchable=len(sent) > _FEW,
-        organisers=service.accounts.organisers(),
     )
 
 
-def _troubled(upload: Upload) -> dict[str, str]:
+def _troubled(upload: Upload) -> dict[str, object]:
     """Returns a row of an upload that could not be scored."""
     held = upload.state == "held"
     state = "held until you decide" if held else "being scored" if upload.state == "running" else "is tried again"
     return {
-        "id": upload.id,
+        **vars(upload),
         "title": f"{upload.team} / {upload.fields.get('label') or upload.file}",
-        "file": upload.file,
         "received": utc(upload.received),
         "state": f"{state}; {plural(upload.attempts, 'attempt')}: {upload.attempts}",
         "reason": upload.reason,
-        "decide": "" if upload.state == "running" else "yes",
+        "decide": upload.state != "running",
     }
 
 
@@ -130,17 +122,15 @@ def _count_data(number: int, name: str, more: str = "") -> dict[str, object]:
     return {"number": f"{number:,}", "text": f"{plural(number, name)}{more}", "more": "", "none": False}
 
 
-def _invitation_data(invitation: Invitation, now: datetime) -> dict[str, str]:
+def _invitation_data(invitation: Invitation, now: datetime) -> dict[str, object]:
     state = {"asked": "request", "open": "not used yet", "used": "used", "refused": "refused"}[invitation.state]
     waits = invitation.state in ("asked", "open")
     return {
-        "id": invitation.id,
-        "team": invitation.team,
-        "contact": invitation.contact,
+        **vars(invitation),
         "state": "expired" if waits and invitation.expired(now) else state,
         "created": utc(invitation.created),
         "expires": utc(invitation.expires) if waits else "",
-        "may_refuse": "yes" if waits and not invitation.expired(now) else "",
+        "may_refuse": waits and not invitation.expired(now),
     }
 
 

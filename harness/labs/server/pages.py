@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from harness.errors import HarnessError, counted_text
-from harness.labs.journal import KIND_MEANINGS, KINDS, NAME_RULE
+from harness.labs.journal import KIND_MEANINGS, KINDS
 from harness.labs.names import utc, zoned
 from harness.labs.receipts import Shown
 from harness.labs.roster import Allowance, add_team
@@ -22,7 +22,7 @@ from harness.labs.server.actions import ACTIONS, parsed, perform
 from harness.labs.server.api import download_file, run_file
 from harness.labs.server.guard import RefusedRequestError
 from harness.labs.server.organising import audit_page, organise, organise_page, site_zip
-from harness.labs.server.page_drawing import built, closed, facts_of, home_of, known, page, plural, run_row
+from harness.labs.server.page_drawing import closed, facts_of, home_of, known, page, plural, run_row
 from harness.labs.server.queue import Upload
 from harness.labs.server.results import final_page, leaders, rank_and_group, result_page
 from harness.labs.server.service import Service, upload_json
@@ -94,14 +94,10 @@ def _home_page(request: Request) -> Response:
         who,
         about=lab.about,
         facts=facts_of(service, lab),
-        built=built(service),
         problem=problem if service.live.submissions() else "",
         leaders=leaders(service, lab),
         final=final_page(service),
         closed=closed(service),
-        base=service.base,
-        asking=service.settings.asking,
-        role="" if who is None else who.role,
         command=submit_command(lab, "--server", address_of(request)),
     )
 
@@ -112,8 +108,7 @@ def _downloads_page(request: Request) -> Response:
 
 
 def _login_page(request: Request) -> Response:
-    asking = service_of(request).settings.asking
-    return page(request, "login", "Log in", caller(request), next=_page_after(request.query_params), asking=asking)
+    return page(request, "login", "Log in", caller(request), next=_page_after(request.query_params))
 
 
 def _page_after(given: Mapping[str, str]) -> str:
@@ -134,8 +129,7 @@ def _log_in_with_token(request: Request, token: str, wanted: str) -> Response:
     if opened is None:
         attempt(request)
         errors = ("the token is unknown or was revoked; the organisers can issue another",)
-        asking = service.settings.asking
-        return page(request, "login", "Log in", None, status=401, errors=errors, next=wanted, asking=asking)
+        return page(request, "login", "Log in", None, status=401, errors=errors, next=wanted)
     secret, who = opened
     _end(request)
     answer = RedirectResponse(wanted or home_of(who), 303)
@@ -168,11 +162,7 @@ async def _log_out(request: Request) -> Response:
 def _ask_page(request: Request) -> Response:
     if not service_of(request).settings.asking:
         raise RefusedRequestError(404, "teams join by invitation; ask the organisers")
-    return page(request, "ask", "Ask to join", caller(request), team="", contact="", rule=_name_rule())
-
-
-def _name_rule() -> str:
-    return f"{NAME_RULE[:1].upper()}{NAME_RULE[1:]}."
+    return page(request, "ask", "Ask to join", caller(request), team="", contact="")
 
 
 async def _ask(request: Request) -> Response:
@@ -188,9 +178,7 @@ def _request_invitation(request: Request, team: str, contact: str) -> Response:
         code = service_of(request).accounts.ask(team.strip(), contact.strip())
     except HarnessError as error:
         who, errors = known(request), tuple(error.lines)
-        return page(
-            request, "ask", "Ask to join", who, status=422, errors=errors, team=team, contact=contact, rule=_name_rule()
-        )
+        return page(request, "ask", "Ask to join", who, status=422, errors=errors, team=team, contact=contact)
     return RedirectResponse(f"/join/{code}", 303)
 
 
@@ -217,7 +205,6 @@ def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") 
         state=state,
         team="" if invitation is None else invitation.team,
         given=given,
-        rule=_name_rule(),
         path=request.url.path,
         address=f"{address_of(request)}{request.url.path}",
         pseudonyms="" if hidden_until is None or datetime.now(UTC) >= hidden_until else zoned(hidden_until),
@@ -267,9 +254,8 @@ def _submit_page(request: Request) -> Response:
 
 
 def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple[str, ...] = ()) -> Response:
-    service, lab = service_of(request), service_of(request).lab()
-    late = closed(service) != ""
-    allowed = service.allowance(who.name)
+    service = service_of(request)
+    allowed, is_closed = service.allowance(who.name), closed(service)
     return page(
         request,
         "submit",
@@ -278,14 +264,12 @@ def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple
         status=422 if errors else 200,
         errors=errors,
         counts=_left_to_submit(allowed),
-        closed=closed(service),
+        closed=is_closed,
         spent=_spent_lines(allowed, who.name),
-        frozen=service.frozen(),
         key=secrets.token_urlsafe(18),
-        most=service.settings.most_upload,
-        given={**_EMPTY, **given, "kind": given.get("kind") or ("post-hoc" if late else KINDS[0])},
+        given={**_EMPTY, **given, "kind": given.get("kind") or ("post-hoc" if is_closed else KINDS[0])},
         kinds=KIND_MEANINGS,
-        require=lab.require,
+        require=service.lab().require,
     )
 
 
@@ -303,13 +287,16 @@ def _left_to_submit(allowance: Allowance) -> list[dict[str, object]]:
         ("submission", "left today (UTC)", allowance.today, allowance.cap_per_day),
         ("invalid file", "left", allowance.invalid, allowance.invalid_cap),
     ]
-    shown: list[dict[str, object]] = []
-    for name, left, made, most in rows:
-        if most is not None:
-            number = max(0, most - made)
-            more = f"{made:,} of {most:,} made"
-            text = f"{plural(number, name)} {left}"
-            shown.append({"number": f"{number:,}", "text": text, "more": more, "none": not number})
+    shown = [
+        {
+            "number": f"{max(0, most - made):,}",
+            "text": f"{plural(max(0, most - made), name)} {left}",
+            "more": f"{made:,} of {most:,} made",
+            "none": made >= most,
+        }
+        for name, left, made, most in rows
+        if most is not None
+    ]
     if allowance.cap is None:
         text = f"{plural(allowance.made, 'submission')} made"
         shown.insert(0, {"number": f"{allowance.made:,}", "text": text, "more": "no maximum", "none": False})
@@ -353,7 +340,6 @@ def _upload_page(request: Request) -> Response:
         standing="" if run is None else run_row(service.lab(), run)["state"],
         rank=rank,
         group=group,
-        own=who is not None and who.role == "team",
         counts=_left_to_submit(service.allowance(upload.team)),
     )
 
@@ -388,7 +374,6 @@ def _draw_team(
 ) -> Response:
     service = service_of(request)
     lab = service.lab()
-    frozen = service.frozen()
     return page(
         request,
         "team",
@@ -399,9 +384,8 @@ def _draw_team(
         done=done,
         counts=_left_to_submit(service.allowance(who.name)),
         closed=closed(service),
-        frozen=frozen,
         measures=[load_protocol(lab.protocol).label(each) for each in lab.measures],
-        runs=[{**run_row(lab, each, frozen), "page": result_page(service, each)} for each in service.of_team(who.name)],
+        runs=[{**run_row(lab, each), "page": result_page(service, each)} for each in service.of_team(who.name)],
         uploads=[
             {"id": each.id, "file": each.file, "received": utc(each.received), "state": STATES[each.state]}
             for each in service.queue.of_team(who.name)

@@ -30,7 +30,6 @@ from harness.experiments.task import Task
 from harness.io.console import log_line, log_text
 from harness.io.files import sha256_file
 from harness.labs.closing import is_frozen
-from harness.labs.folders import folder_of
 from harness.labs.journal import Journal, Submitted
 from harness.labs.lab import Lab, read_lab
 from harness.labs.receipts import team_receipt
@@ -112,7 +111,7 @@ class UploadWorker:
         begun = time.monotonic()
         outcome = None
         if self.ready():
-            outcome = self._refused_twin(upload) or self._in_child(upload, self._task(), stopped)
+            outcome = self._in_child(upload, self._task(), stopped)
         if outcome is None or outcome[0] == _WAIT:
             self.queue.give_back(upload, self.name)
             return False
@@ -133,18 +132,6 @@ class UploadWorker:
             with lab.guarded():
                 self._tasks = {key: lab.task()}
         return self._tasks[key]
-
-    def _refused_twin(self, upload: Upload) -> Outcome | None:
-        """Returns the refusal of a file that its team has submitted before, so that it need not be read again."""
-        form = upload.fields.get("format")
-        twins = [each for each in self.queue.of_team(upload.team) if each.sha256 == upload.sha256]
-        made = [each.result["receipt"] for each in twins if each.state == "done" and each.fields.get("format") == form]
-        folders = {folder_of(upload.team, each["label"], each["version"]) for each in made}
-        for run in self.live.submissions() if folders else ():
-            if run.folder in folders and (run.disqualified or not run.withdrawn):
-                reason = f"the same rankings were submitted before as {run.title} on {run.submitted}"
-                return "refused", {"lines": [f"{upload.file}: {reason}; nothing was stored"]}
-        return None
 
     def _in_child(self, upload: Upload, task: Task, stopped: Callable[[], bool]) -> Outcome | None:
         """Scores an upload in a child process; None if it must be scored again, or is another worker's by now."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from harness.data.columns import Floats
 from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.experiments.task import Task
+from harness.io.names import in_natural_order
 from harness.labs.board import Leaderboard, LeaderboardRow, TestVerdict, corrected_for, ranked_tests, verdicts
 from harness.labs.folders import SCORES, SUMS
 from harness.labs.journal import Event, LabAct
@@ -177,7 +177,7 @@ class LabView:
     @cached_property
     def topics(self) -> tuple[str, ...]:
         """The topics of the edition, numbers in their names in numerical order."""
-        return tuple(sorted(self.scores[0].topics, key=_natural))
+        return tuple(in_natural_order(self.scores[0].topics))
 
     @cached_property
     def known(self) -> Mapping[str, Topic]:
@@ -277,12 +277,6 @@ class LabView:
         """Returns the title of a topic, or the start of its text, in one line."""
         document = self.known[topic]
         return start_of(" ".join((document.title or document.body).split()), most)
-
-
-def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
-    """Returns a key that orders A.2 before A.10."""
-    parts = re.findall(r"[0-9]{1,18}|[^0-9]+|[0-9]+", name)
-    return [(int(part), "") if part.isascii() and part.isdigit() else (-1, part) for part in parts], name
 
 
 def start_of(text: str, most: int) -> str:

@@ -148,7 +148,7 @@ def test_judged_again(two_editions: Lab, tmp_path: Path) -> None:
         assert scores_of(made, other).values.tolist() != scores_of(lab, one).values.tolist()
         assert "edition: new" in (other.run.parent / "run.ir-metadata.yml").read_text()
     assert lab_faults(made) == [] == lab_faults(lab)
-    with pytest.raises(HarnessError, match="lab: was re-judged and takes no more runs"):
+    with pytest.raises(HarnessError, match="lab: was re-judged and stays as it is"):
         submit_run(lab, Offer(run_file(tmp_path / "r", 9), "A", "z"))
     with pytest.raises(HarnessError, match="lab: was re-judged and stays as it is"):
         rejudge(lab, tmp_path / "more", "new")

@@ -156,11 +156,11 @@ def test_outputs_depend_on_nothing_but_shown_means(
     conf: Conf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, per_topic: bool
 ) -> None:
     """Two worlds of other judgments in which the runs have the same P@5: all that participants get is the same."""
-    monkeypatch.setattr("harness.labs.lab.new_key", lambda: "a" * 64)
     monkeypatch.setattr(
         "harness.labs.shown_scores.noise", lambda _, __, *of: noise("", *of)
     )  # else other judgments draw
-    monkeypatch.setattr("harness.labs.lab._commitment", lambda *_: Committed(COMMITTED, "2026-07-01", held_out=False))
+    committed = Committed(COMMITTED, "2026-07-01", held_out=False)
+    monkeypatch.setattr("harness.labs.lab._new_commitment", lambda _: ("a" * 64, committed))
     worlds = []
     first = judgments(1)
     runs = [rankings(seed) for seed in range(3)]

@@ -226,26 +226,6 @@ def test_a_database_that_cannot_be_used_now(site: Served, tmp_path: Path) -> Non
     assert site.submit(token, OVERLAP, label="a")["state"] == "done"
 
 
-def test_a_file_that_its_team_has_submitted_is_refused_before_it_is_read(
-    site: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    token, client = site.team("SRC"), site.client(site.team("DPRL"))
-    first = site.submit(token, OVERLAP, label="a")
-    assert first["state"] == "done"
-
-    def unread(*_: object, **__: object) -> None:
-        raise AssertionError
-
-    with monkeypatch.context() as patched:
-        patched.setattr("harness.labs.server.worker.submit_run", unread)
-        again = site.submit(token, OVERLAP, label="b")
-    assert again["state"] == "refused"
-    assert again["errors"][0].startswith("my.run: the same rankings were submitted before as SRC / a on ")
-    assert site.client(token).post("/api/v1/withdraw", json={"label": "a"}).status_code == 200
-    assert site.submit(token, OVERLAP, label="b")["state"] == "done"
-    assert client.get("/api/v1/team").json()["made"] == 0
-
-
 def test_two_runs_in_one_upload_are_refused(site: Served) -> None:
     client = site.client(site.team("SRC"))
     both = client.post("/api/v1/submissions", files=[("run", ("a.run", OVERLAP)), ("run", ("b.run", SHUFFLE))])

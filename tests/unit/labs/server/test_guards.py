@@ -260,7 +260,7 @@ def keeps_the_session_before_the_login(world: World) -> bool:
     return other.get("/team").status_code == 200
 
 
-@attack((Accounts.log_in, "secret, csrf, now = secrets.token_urlsafe(32),", 'secret, csrf, now = "chosen",'))
+@attack((Accounts.log_in, "secret, csrf = secrets.token_urlsafe(32),", 'secret, csrf = "chosen",'))
 def fixes_the_secret_of_a_session(world: World) -> bool:
     victim, attacker = world.client(), world.client()
     world.site.service.accounts.log_out("chosen")
