@@ -13,7 +13,7 @@ from harness.cli.options import MaybeLevel, to_path
 from harness.cli.organiser_commands import VARIABLE, Version, add_to, lab_with_readers
 from harness.cli.plugin_commands import TASKS, HelpGroup, in_panel
 from harness.cli.scoring_options import find_readers, labelled
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted_text
 from harness.io.console import log_line, out_left, out_table, print_line
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _counted(lab: Lab, runs: Sequence[Submission]) -> str:
     """Returns the numbers of submissions and teams, without withdrawn submissions and the baseline, which it adds."""
     standing = [each for each in runs if not each.withdrawn and each.name != lab.baseline]
     teams = len({each.team for each in standing})
-    parts = [f"{len(standing)} submission{'s' * (len(standing) != 1)} of {teams} team{'s' * (teams != 1)}"]
+    parts = [f"{counted_text(len(standing), 'submission')} of {counted_text(teams, 'team')}"]
     if withdrawn := sum(each.withdrawn for each in runs):
         parts.append(f"{withdrawn} withdrawn")
     if any(each.name == lab.baseline and not each.withdrawn for each in runs):

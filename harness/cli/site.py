@@ -72,7 +72,7 @@ def build(
     """
     from harness.labs.folders import lab_around
     from harness.labs.names import is_address, server_of
-    from harness.labs.site.files import home_page, schema_files
+    from harness.labs.site.files import count, home_page, lab_files, schema_files
     from harness.render.folder import BuildFolder
 
     if not labs and not papers:
@@ -89,7 +89,8 @@ def build(
         fields: list[LabView] = []
         for lab, base in bases.items():
             fields.append(_field(lab, base, server_of(server), reproduced, resamples, seed, note))
-            _write_lab(folder, fields[-1])
+            for files in track(lab_files(fields[-1]), f"pages of {fields[-1].lab.title}", count(fields[-1])):
+                folder.write(files)
         lines = _write_papers(folder) if papers else []
         for files in schema_files():
             folder.write(files)
@@ -171,13 +172,6 @@ def _reproduced(folder: Path | None, note: Callable[[str], None]) -> frozenset[s
         else:
             note(f"{path}: left out, since its metadata is not that of a run of the harness")
     return frozenset(checksums)
-
-
-def _write_lab(folder: BuildFolder, field: LabView) -> None:
-    from harness.labs.site.files import count, lab_files
-
-    for files in track(lab_files(field), f"pages of {field.lab.title}", count(field)):
-        folder.write(files)
 
 
 def _write_papers(folder: BuildFolder) -> list[PaperLine]:

@@ -211,13 +211,7 @@ def analyse(
     else:
         note("no pool bias without --depth, the depth of the judged pool")
     report = analysis_report(evaluation, bias, alpha, said)
-    print_line(report.headline)
-    for table in report.tables():
-        if not table.collapsed:
-            print_line("")
-            print_table(replace(table, rows=table.rows[:LISTED]) if table.id == "difficulty" else table)
-    if output is not None:
-        _write(report, output)
+    _show(report, output)
 
 
 @organise_app.command()
@@ -357,12 +351,12 @@ def _depths(
 
 
 def _show(report: Report, output: Path | None) -> None:
-    """Prints the headline and the tables; writes the report, if one is requested."""
+    """Prints the headline and the tables, of many topics the first; writes the report, if one is requested."""
     print_line(report.headline)
     for table in report.tables():
         if not table.collapsed:
             print_line("")
-            print_table(table)
+            print_table(replace(table, rows=table.rows[:LISTED]) if table.id == "difficulty" else table)
     if output is not None:
         _write(report, output)
 

@@ -11,7 +11,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -102,9 +101,7 @@ def offered(lab: Lab, folder: Path) -> Downloads:
     HarnessError
         The collection's configuration cannot be read.
     """
-    record: dict[str, Any] = {}
-    with suppress(OSError, ValueError):
-        record = json.loads((folder / _RECORD).read_text("utf-8"))
+    record = _record(folder)
     files: tuple[Download, ...] = ()
     ready = record.get("of") == _settings(lab)
     if ready:
@@ -129,9 +126,7 @@ def write_downloads(lab: Lab, folder: Path) -> list[str]:
     """
     faults: list[str] = []
     collection, wanted = load_collection(lab.collection), permitted(lab)
-    before: dict[str, Any] = {}
-    with suppress(OSError, ValueError):
-        before = json.loads((folder / _RECORD).read_text("utf-8"))
+    before = _record(folder)
     files: list[Download] = []
     made_of = ""
     with os_errors(folder, "written"):
@@ -157,6 +152,14 @@ def write_downloads(lab: Lab, folder: Path) -> list[str]:
             if path.name not in wanted_names and not path.name.startswith("."):
                 path.unlink()
     return faults
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """Returns what was written into a folder, and by which settings; empty without a record."""
+    try:
+        return dict(json.loads((folder / _RECORD).read_text("utf-8")))
+    except (OSError, ValueError):
+        return {}
 
 
 def _settings(lab: Lab) -> list[object]:
@@ -283,20 +286,24 @@ def check_configuration(name: str, path: Path) -> None:
     given = config.parse(read_bytes(path, most=1 << 20), name)
     stem, wrong = match[2], sorted(map(str, given.keys() - _KEYS[match[1]]))
     if match[1] == "corpus":
-        wrong += ["file"] if given.get("file") != {"file": f"{stem}.jsonl"} else []
+        right = {"file": given.get("file") == {"file": f"{stem}.jsonl"}}
     else:
-        topics, editions = given.get("topics"), given.get("editions")
+        topics, editions = (each if isinstance(each, dict) else {} for each in map(given.get, ("topics", "editions")))
         read = {"reader": "jsonl", "file": f"{stem}.topics.jsonl"}
-        right = isinstance(topics, dict) and {k: v for k, v in topics.items() if k != "dollars"} == read
-        wrong += [] if right else ["topics"]
-        parts: list[Any] = list(editions.values()) if isinstance(editions, dict) else [None]
-        judged = {"file": f"{stem}.qrels"}
-        wrong_parts = [each for each in parts if not isinstance(each, dict) or each.get("qrels") != judged]
-        right = not wrong_parts and all(part.keys() <= _EDITION for part in parts)
-        wrong += [] if right else ["editions"]
+        right = {
+            "topics": {key: value for key, value in topics.items() if key != "dollars"} == read,
+            "editions": bool(editions) and all(_reads_nothing_else(part, stem) for part in editions.values()),
+        }
+    wrong += [key for key, holds in right.items() if not holds]
     if wrong:
         reason = "names another file or reader than those of the download, or is unknown"
         raise HarnessError(f"{name}: key {wrong[0]!r} {reason}; nothing was written")
+
+
+def _reads_nothing_else(edition: object, stem: str) -> bool:
+    if not isinstance(edition, dict) or not edition.keys() <= _EDITION:
+        return False
+    return bool(edition.get("qrels") == {"file": f"{stem}.qrels"})
 
 
 def _write(folder: Path, name: str, kind: Kind, lines: Iterable[str]) -> Download:

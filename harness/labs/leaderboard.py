@@ -180,7 +180,7 @@ def leaderboard(entries: Sequence[LeaderboardEntry], settings: LeaderboardSettin
         raise HarnessError(f"leaderboard: measure {main!r} cannot rank runs; {suggestion(main, measures)}")
     means = _means(scores, measures, how, [entry.shown for entry in entries])
     at = measures.index(main)
-    main_means = np.array([math.nan if each[at].value is None else float(each[at].value or 0.0) for each in means])
+    main_means = np.array([each[at].value for each in means], dtype=np.float64)  # NaN for None
     primary = np.array([entry.primary for entry in entries])
     ranks = np.zeros(len(entries), dtype=np.int64)
     ranks[primary] = ranks_of_means(main_means[primary])
@@ -190,25 +190,26 @@ def leaderboard(entries: Sequence[LeaderboardEntry], settings: LeaderboardSettin
     spread = None if how.private or not ranked else _rank_intervals([scores[i] for i in ranked], main, how)
     groups = _groups([scores[i] for i in ranked], main, how)
     ties = [None] * len(ranked) if how.private else _ties([entries[i] for i in ranked], main, main_means[ranked])
-    standings = {}
-    for i in order:
-        position = ranked.index(i) if primary[i] else None
-        standings[i] = LeaderboardRow(
+    rows = {
+        i: LeaderboardRow(
             name=entries[i].name,
             means=means[i],
             team=entries[i].team,
             kind=entries[i].kind,
             primary=bool(primary[i]),
             baseline=entries[i].name == how.baseline,
-            rank=None if position is None else int(ranks[i]),
-            rank_low=None if position is None or spread is None else int(spread.low[position]),
-            rank_high=None if position is None or spread is None else int(spread.high[position]),
-            first=None if position is None or spread is None else float(spread.first[position]),
-            group="" if position is None else groups.letters.get(entries[i].name, ""),
             missing=None if how.private else len(scores[i].missing),
             judgments=None if how.private else _judgments_of(scores[i]),
-            ties=None if position is None else ties[position],
         )
+        for i in order
+    }
+    for at, i in enumerate(ranked):
+        group = groups.letters.get(rows[i].name, "")
+        rows[i] = replace(rows[i], rank=int(ranks[i]), group=group, ties=ties[at])
+        if spread is not None:
+            low, high = int(spread.low[at]), int(spread.high[at])
+            rows[i] = replace(rows[i], rank_low=low, rank_high=high, first=float(spread.first[at]))
+    same = ("alpha", "correction", "confidence", "seed", "private", "decimals", "privacy")
     return Leaderboard(
         collection=first.collection,
         edition=first.edition,
@@ -219,22 +220,16 @@ def leaderboard(entries: Sequence[LeaderboardEntry], settings: LeaderboardSettin
         topics=len(first.topics),
         grouping=groups.kind,
         family=family_of(len(ranked), how.family),
-        alpha=how.alpha,
-        correction=how.correction,
-        confidence=how.confidence,
         resamples=0 if how.private else how.resamples,
-        seed=how.seed,
-        private=how.private,
-        decimals=how.decimals,
-        ranked=tuple(standings[i] for i in ranked),
-        others=tuple(standings[i] for i in order if not primary[i]),
+        ranked=tuple(rows[i] for i in ranked),
+        others=tuple(rows[i] for i in order if not primary[i]),
         floor=_floor_means(how, measures),
         floor_seeds=len(how.floor),
         detectable=None if how.private else groups.detectable,
         clusters=how.cluster if how.clusters is not None else "",
         why=groups.why,
         undefined=groups.undefined,
-        privacy=how.privacy,
+        **{name: getattr(how, name) for name in same},
     )
 
 

@@ -116,7 +116,7 @@ def add_team(lab: Lab, name: str, *, new: bool = False, now: datetime | None = N
             raise HarnessError(f"team {given}: is in the lab already; choose another name, or ask its organisers")
         if team in taken:
             raise HarnessError(f"team {given}: is on the roster; revoke its token before you issue another")
-        named = lab.pseudonyms_until is None or now >= lab.pseudonyms_until
+        named = not _hides(lab, now)
         check_name(lab, journal.events, given, hide=new and not named)
         if not named and team not in names and team not in there:  # else it would have two names, and two caps
             team = f"team-{secrets.token_hex(4)}"
@@ -208,23 +208,18 @@ def _pseudonym_of(names: Mapping[str, str], team: str) -> str:
     return team if team in names else next((pseudonym for pseudonym, real in names.items() if real == team), team)
 
 
+def _hides(lab: Lab, now: datetime | None) -> bool:
+    return lab.pseudonyms_until is not None and (now or datetime.now(UTC)) < lab.pseudonyms_until
+
+
 def public_names(lab: Lab, now: datetime | None = None) -> Mapping[str, str]:
     """Returns pseudonym -> name after the lab's `pseudonyms_until`; empty before, and without the private folder."""
-    until = lab.pseudonyms_until
-    return real_names(lab) if until is not None and (now or datetime.now(UTC)) >= until else {}
+    return {} if lab.pseudonyms_until is None or _hides(lab, now) else real_names(lab)
 
 
 def hidden_names(lab: Lab, now: datetime | None = None) -> Mapping[str, str]:
     """Returns pseudonym -> name before the lab's `pseudonyms_until`; empty after, and without the private folder."""
-    until = lab.pseudonyms_until
-    return real_names(lab) if until is not None and (now or datetime.now(UTC)) < until else {}
-
-
-def is_pseudonym(lab: Lab, team: str, now: datetime | None = None) -> bool:
-    """Returns whether a team has a pseudonym that still hides its name; needs no private folder."""
-    until = lab.pseudonyms_until
-    hides = until is not None and (now or datetime.now(UTC)) < until
-    return hides and _PSEUDONYM.fullmatch(team) is not None
+    return real_names(lab) if _hides(lab, now) else {}
 
 
 @dataclass(frozen=True)
@@ -291,7 +286,7 @@ class Names:
 
     def is_hidden(self, team: str) -> bool:
         """Returns whether a team has a pseudonym that still hides its name."""
-        return is_pseudonym(self.lab, team, self.now)
+        return _hides(self.lab, self.now) and _PSEUDONYM.fullmatch(team) is not None
 
     def text(self, text: str) -> str:
         """Returns a text; empty if it has a hidden name in it."""

@@ -102,10 +102,10 @@ def staged(lab: Lab, files: SubmissionFiles) -> Iterator[Path]:
     """
     folder, handle = _locked_folder(lab.folder / STAGING)
     try:
-        _write_files(folder / SUBMISSIONS, files.public)
+        write_all({folder / SUBMISSIONS / name: content for name, content in files.public.items()})
         if lab.private:
             private_folder(lab)
-            _write_files(_private(lab, folder), files.private)
+            write_all({_private(lab, folder) / name: content for name, content in files.private.items()})
         yield folder
     finally:
         _delete(lab, folder)
@@ -136,10 +136,6 @@ def _locked_folder(root: Path) -> tuple[Path, int]:
                     return folder, handle
                 os.close(handle)
     raise AssertionError
-
-
-def _write_files(folder: Path, files: Mapping[str, str]) -> None:
-    write_all({folder / name: content for name, content in files.items()})
 
 
 def _delete(lab: Lab, folder: Path) -> None:
@@ -200,7 +196,7 @@ def settle(lab: Lab, journal: Journal, folder: Path) -> None:
 
 def clear(lab: Lab, journal: Journal) -> None:
     """Deletes staging folders of killed processes; requires the journal's lock. Running processes lock theirs."""
-    for folder in _list_folder(lab.folder / STAGING):
+    for folder in sorted((lab.folder / STAGING).glob("*")):
         try:
             handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -213,13 +209,6 @@ def clear(lab: Lab, journal: Journal) -> None:
             continue
         finally:
             os.close(handle)
-
-
-def _list_folder(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
 
 
 MOST_BYTES = 1 << 21  # limit on a metadata file
@@ -320,10 +309,8 @@ def metadata_text(lab: Lab, details: Details, run: Run, made: Mapping[str, Any])
         content["data"]["external data"] = details.external_data
     if details.code:
         source = content["implementation"].get("source")
-        content["implementation"]["source"] = {
-            **(source if isinstance(source, Mapping) else {}),
-            "repository": details.code,
-        }
+        kept = source if isinstance(source, Mapping) else {}
+        content["implementation"]["source"] = {**kept, "repository": details.code}
     document = {
         "tag": details.tag,
         **{name: part for name, part in content.items() if part},

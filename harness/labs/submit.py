@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.collections.load import load_collection
 from harness.data.trec import Run, parse_run, read_run, run_bytes
-from harness.errors import HarnessError, gather, refuse, shortened, suggestion
+from harness.errors import HarnessError, counted_text, gather, refuse, shortened, suggestion
 from harness.experiments.task import Task
 from harness.labs.closing import changed, has_ended, refuse_if_frozen
 from harness.labs.journal import (
@@ -351,14 +351,12 @@ def _check_results(lab: Lab, run: Run) -> None:
     """Raises HarnessError if a topic has more or fewer results than the lab allows."""
     counts = np.bincount(run.topic, minlength=len(run.topics)).tolist()
     faults = []
-    for word, limit in (("most", lab.results), ("least", lab.least_results)):
-        if limit is None:
-            continue
+    for word, limit in (("most", lab.results or math.inf), ("least", lab.least_results)):
         wrong = [at for at, count in enumerate(counts) if (count > limit if word == "most" else count < limit)]
         if wrong:
             first = counts[wrong[0]]
             many = f" ({len(wrong)} such topics)" if len(wrong) > 1 else ""
-            problem = f"has {first:,} result{'s' * (first != 1)}, expected at {word} {limit:,}{many}"
+            problem = f"has {counted_text(first, 'result')}, expected at {word} {limit:,}{many}"
             faults.append(f"{run.source}: topic {run.topics[wrong[0]]!r} {problem}")
     refuse(faults)
 

@@ -180,10 +180,9 @@ def _keep(command: list[str], environment: Mapping[str, str], stop: threading.Ev
 
 def _end_process(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
-    until = time.monotonic() + _GRACE
-    while process.poll() is None and time.monotonic() < until:
-        time.sleep(0.05)
-    if process.poll() is None:
+    try:
+        process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
         process.kill()
     process.wait()
 
@@ -217,10 +216,8 @@ def _is_first(lock: IO[bytes]) -> bool:
     """Returns whether no other process builds these pages; the lock of a process ends with it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # the file system has no locks
-        return True
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)  # else the file system has no locks
     return True
 
 

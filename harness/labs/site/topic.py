@@ -320,24 +320,15 @@ def _documents(field: LabView, placed: Placed, rows: list[int], name: str, capti
 def _topic_json(field: LabView, at: int, placed: Placed, hard: Difficult) -> dict[str, Any]:
     topic = field.topics[at]
     known, stats = field.known[topic], hard.of.get(topic)
+    shown = ("mean", "sd", "low", "high", "discrimination")
     return json_document(
         "site-topic",
         {
             "topic": topic,
-            "title": known.title,
-            "body": known.body,
-            "language": known.language,
+            **{key: getattr(known, key) for key in ("title", "body", "language")},
             "tags": list(known.tags),
             "attributes": dict(known.attributes),
-            "difficulty": None
-            if stats is None
-            else {
-                "mean": stats.mean,
-                "sd": stats.sd,
-                "low": stats.low,
-                "high": stats.high,
-                "discrimination": stats.discrimination,
-            },
+            "difficulty": stats and {key: getattr(stats, key) for key in shown},
             "scores": {
                 run.name: {m: json_number(field.values(m)[at, n]) for m in field.board.measures}
                 for n, run in enumerate(field.runs)

@@ -12,7 +12,7 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
-from lab_tools import Conf, Make, collection, files, judgments, rankings, run_file, run_text, tiny_lab
+from lab_tools import Conf, Make, collection, enrol, files, judgments, rankings, run_file, run_text, tiny_lab
 
 from harness.cli import organiser_commands
 from harness.cli.leaderboard import leaderboard
@@ -22,7 +22,6 @@ from harness.labs.journal import Appealed, Disqualified, Journal, Refunded, Rein
 from harness.labs.lab import Lab, read_lab
 from harness.labs.roster import add_team, revoke_team
 from harness.labs.shown_scores import public_and_held_out, seed_of, shown_means, verified_noise_key
-from harness.labs.submission_storage import commit
 from harness.labs.submissions import events, scores_of, submissions
 from harness.labs.submit import Offer, choose_primary, submit_run, withdraw_run
 
@@ -89,9 +88,11 @@ def test_refunds(make_lab: Make, tmp_path: Path) -> None:
 def test_reasons_that_are_refused(make_lab: Make, tmp_path: Path, reason: str) -> None:
     lab = make_lab()
     submit_run(lab, Offer(run_file(tmp_path / "r", 1), "A", "a"))
-    before = files(lab.folder)
+    before = files(enrol(lab, "B").folder)
     with pytest.raises(HarnessError, match="reason: expected printable text of at most 2,000 characters"):
         act(lab, Refunded, "A", "a", reason=reason)
+    with pytest.raises(HarnessError, match="reason: expected printable text of at most 2,000 characters"):
+        revoke_team(lab, "B", reason)
     assert files(lab.folder) == before
 
 
@@ -217,25 +218,6 @@ def test_other_judgments_have_other_noise(two_editions: Lab, tmp_path: Path, edi
         shown = shown_means(replace(lab, decimals=12), events(lab), scores.select(public), "A", run.sha256, {})
         noises.append(float(shown["nDCG@5"] or 0) - scores.select(public).mean("nDCG@5"))
     assert (noises[0] == pytest.approx(noises[1], abs=1e-9)) == (edition == "old" and not changed)
-
-
-def test_a_lab_that_is_killed_while_it_is_judged_again(
-    two_editions: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No half of a lab is in place at any time."""
-    lab = two_editions
-    for seed in (1, 2):
-        submit_run(lab, Offer(run_file(tmp_path / "r", seed), "A", f"l{seed}"))
-    seen = []
-
-    def commit_(*given: object) -> None:
-        seen.append((tmp_path / "again").exists())
-        commit(*given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("harness.labs.acts.commit", commit_)
-    rejudge(lab, tmp_path / "again", "new")
-    assert seen == [False, False]
-    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".staged")] == []
 
 
 def killed_at(step: int, lab: Lab, folder: Path) -> None:

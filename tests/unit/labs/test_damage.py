@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import multiprocessing
 import os
@@ -370,6 +371,18 @@ def test_a_stored_run_is_that_which_writing_it_again_would_confirm(make_lab: Mak
         else:
             with pytest.raises(HarnessError, match="damaged: differs from the submitted run"):
                 stored_run(kept)
+
+
+def test_an_accepted_run_is_read_again(make_lab: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However large; what is far larger unpacked is not."""
+    monkeypatch.setattr("harness.labs.submissions.MOST_BYTES", 100)
+    lab = make_lab()
+    run = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission.run
+    assert run.stat().st_size > 100
+    assert lab_faults(lab) == []
+    run.write_bytes(gzip.compress(b"x" * 1_000_000))
+    (fault,) = [line for line in lab_faults(lab) if "run.txt" in line]
+    assert "unpacks to more than" in fault
 
 
 PUBLISHED = ["run.txt", "run.ir-metadata.yml", "means.json", "topics.csv", "SHA256SUMS"]

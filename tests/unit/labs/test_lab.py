@@ -75,12 +75,6 @@ def test_what_is_made(tmp_path: Path) -> None:
         assert sum(line.removeprefix("# ").startswith(f"{key}:") for line in text.splitlines()) == 1
 
 
-@pytest.mark.parametrize("end", ["", "/", "/submit", "/submit/"])
-def test_a_server_is_named_by_its_address_or_that_of_its_form(tmp_path: Path, end: str) -> None:
-    lab = tiny_lab(tmp_path / "lab", server=f"https://example.org/lab{end}")
-    assert lab.server == read_lab(lab.folder).server == "https://example.org/lab"
-
-
 def test_what_is_made_of_private_judgments(tmp_path: Path) -> None:
     """The edition asks for it, whatever the lab says."""
     lab = tiny_lab(tmp_path / "lab", collection="secret", cap=3, private=False)

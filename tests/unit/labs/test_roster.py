@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,19 +36,6 @@ def test_a_token_names_its_team(make_lab: Make) -> None:
     for wrong in ("", "x", tokens["DPRL"][:-1], sha256(tokens["DPRL"].encode()), *odd):
         with pytest.raises(HarnessError, match="lab: the token is unknown or was revoked"):
             team_of(lab, wrong)
-
-
-def test_all_tokens_are_compared_in_constant_time(make_lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = enrol(make_lab(), "A", "B", "C")
-    compared = []
-
-    def compare(known: str, given: str) -> bool:
-        compared.append(known)
-        return known == given
-
-    monkeypatch.setattr(hmac, "compare_digest", compare)
-    assert team_of(lab, token_of("A")) == "A"
-    assert len(compared) == 3
 
 
 def test_revoked_tokens(make_lab: Make, tmp_path: Path) -> None:
@@ -199,15 +185,6 @@ def test_a_team_whose_pseudonym_was_written_and_whose_token_was_not(make_lab: Ma
     (lab.folder / "journal.jsonl").write_bytes(before)
     again, token = add_team(lab, "DPRL", now=NOW)
     assert (again, team_of(lab, token), real_names(lab)) == (name, name, {name: "DPRL"})
-
-
-@pytest.mark.parametrize("reason", ["\x1b[2J", "x" * 2001])
-def test_reasons_of_a_revocation(make_lab: Make, reason: str) -> None:
-    lab = enrol(make_lab(), "A")
-    before = files(lab.folder)
-    with pytest.raises(HarnessError, match="reason: expected printable text of at most 2,000 characters"):
-        revoke_team(lab, "A", reason)
-    assert files(lab.folder) == before
 
 
 def test_pseudonyms(make_lab: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

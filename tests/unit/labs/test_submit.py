@@ -324,14 +324,6 @@ def test_a_submission_reads_no_other_runs(make_lab: Make, tmp_path: Path) -> Non
     assert [row.name for row in receipt.standing.rows] == [best.title]
 
 
-def test_runs_of_all_packings(make_lab: Make, tmp_path: Path) -> None:
-    lab = make_lab()
-    path = tmp_path / "r.run.gz"
-    path.write_bytes(gzip.compress(run_text(rankings(1)).encode()))
-    assert submit_run(lab, Offer(path, "A")).submission.label == "mine"
-    assert read_run(submissions(lab)[0].run).topics == TOPICS
-
-
 def test_archives_and_folders_of_tira_are_submitted_like_their_run(conf: Conf, tmp_path: Path) -> None:
     """The lab gets the same bytes as from the run file with its metadata beside it."""
     collection(conf, tmp_path / "data", judgments())

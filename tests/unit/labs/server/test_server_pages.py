@@ -311,11 +311,3 @@ def test_submissions_are_found_among_many(site: Served, monkeypatch: pytest.Monk
     assert "1 of 2 shown" in organiser.said and "SRC / second" in organiser.said and "SRC / first" not in organiser.said
     assert "SRC / first" in organiser.get("/organise?find=FIRST").said
     assert "No submission matches." in organiser.get("/organise?find=zzz").said
-
-
-def test_titles_differ(site: Served) -> None:
-    team, organiser = joined(site), visitor(site, site.organiser())
-    titles = [visitor(site).get(path).title for path in ("/", "/login", "/ask", "/nothing")]
-    titles += [team.get(path).title for path in ("/submit", "/team")]
-    titles += [organiser.get(path).title for path in ("/organise", "/organise/audit")]
-    assert len(set(titles)) == len(titles)

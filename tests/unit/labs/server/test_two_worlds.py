@@ -75,7 +75,6 @@ def worlds(
     monkeypatch.setattr("harness.labs.shown_scores.noise", swamping)
     for module in CLOCKS:
         monkeypatch.setattr(f"harness.{module}.datetime", Still)
-    monkeypatch.setattr("harness.labs.server.queue._now", lambda *_: "2026-07-01T12:00:00+00:00")
     out = []
     for judged in WORLDS:
         numbers = count()
