@@ -10,19 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli import options
 from harness.cli.leaderboard import LAB
-from harness.cli.options import (
-    CollectionName,
-    Edition,
-    Format,
-    Keys,
-    Level,
-    Measures,
-    Output,
-    ProtocolName,
-    Quiet,
-    to_path,
-)
 from harness.cli.organiser_commands import lab_with_readers
 from harness.cli.plugin_commands import TASKS, HelpGroup
 from harness.cli.scoring_options import find_readers, labelled, measure_list, note_unless
@@ -74,22 +63,22 @@ def pool(
     team: Team = None,
     primary: Primary = None,
     primary_depth: PrimaryDepth = None,
-    collection: CollectionName = None,
+    collection: options.CollectionName = None,
     topics: Annotated[
         Path | None,
-        typer.Option(parser=to_path, metavar="FILE", help="The topics; results for other topics are errors."),
+        typer.Option(parser=options.to_path, metavar="FILE", help="The topics; results for other topics are errors."),
     ] = None,
-    protocol: ProtocolName = None,
-    keys: Keys = None,
-    format: Format = None,
+    protocol: options.ProtocolName = None,
+    keys: options.Keys = None,
+    format: options.Format = None,
     cap: Annotated[int | None, typer.Option(min=1, help="Maximum number of documents per topic.")] = None,
     judged: Annotated[
         list[Path] | None,
-        typer.Option(parser=to_path, metavar="FILE", help="Existing judgments (TREC), which are excluded."),
+        typer.Option(parser=options.to_path, metavar="FILE", help="Existing judgments (TREC), which are excluded."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the order in which assessors see the documents.")] = 0,
-    output: Output = None,
-    quiet: Quiet = False,
+    output: options.Output = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Make a pool: the first results of all runs, in an order that reveals nothing about them."""
     from harness.collections.files import read_topics
@@ -149,21 +138,21 @@ def pool(
 @organise_app.command()
 def analyse(
     runs: Runs = None,
-    collection: CollectionName = None,
-    edition: Edition = None,
-    protocol: ProtocolName = None,
-    measures: Measures = None,
-    keys: Keys = None,
-    format: Format = None,
+    collection: options.CollectionName = None,
+    edition: options.Edition = None,
+    protocol: options.ProtocolName = None,
+    measures: options.Measures = None,
+    keys: options.Keys = None,
+    format: options.Format = None,
     team: Team = None,
     depth: Annotated[
         int | None, typer.Option(min=1, help="Depth of the judged pool; also estimates pool bias.")
     ] = None,
     primary: Primary = None,
     primary_depth: PrimaryDepth = None,
-    alpha: Level = 0.05,
-    output: Output = None,
-    quiet: Quiet = False,
+    alpha: options.Level = 0.05,
+    output: options.Output = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Analysis of variance, difficulty of topics, correlations of measures and, with --depth, pool bias."""
     from harness.collections.keys import read_key_pairs
@@ -219,8 +208,8 @@ def correlate(
     scores: Annotated[
         list[str], typer.Argument(metavar="[NAME=]FILE", help="Output of 'harness score --json', or a report.json.")
     ],
-    measures: Measures = None,
-    output: Output = None,
+    measures: options.Measures = None,
+    output: options.Output = None,
 ) -> None:
     """Correlate rankings of runs: by measures (one file), or by editions and years (several; runs match by name)."""
     from harness.experiments.result_files import scores_in
@@ -249,7 +238,7 @@ def correlate(
 def kappa_(
     judgments: Annotated[list[str], typer.Argument(metavar="[NAME=]FILE", help="Two files of judgments (TREC).")],
     relevant_from: Annotated[float, typer.Option(min=0, help="The lowest grade that counts as relevant.")] = 1,
-    output: Output = None,
+    output: options.Output = None,
 ) -> None:
     """Agreement of two assessors on what both judged: Cohen's kappa, plain and weighted."""
     from harness.data.trec import read_qrels
@@ -371,7 +360,7 @@ def power(
     asked: ScoringOptions,
     differences: Annotated[str, typer.Option(help="Mean differences to find.")] = "0.01,0.02,0.05",
     family: Annotated[int, typer.Option(min=1, help="Number of tests to correct for (Bonferroni).")] = 1,
-    alpha: Level = 0.05,
+    alpha: options.Level = 0.05,
     probability: Annotated[float, typer.Option("--power", help="Probability of finding the difference.")] = 0.8,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
 ) -> None:

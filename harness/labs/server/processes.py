@@ -23,20 +23,11 @@ from harness.errors import HarnessError
 from harness.io.console import hide_progress, log_line
 from harness.labs.downloads import write_downloads
 from harness.labs.lab import read_lab
+from harness.labs.server import lab_snapshot
 from harness.labs.server.accounts import Accounts, Outbox
 from harness.labs.server.app import application
 from harness.labs.server.database import Database
 from harness.labs.server.guard import patient
-from harness.labs.server.lab_snapshot import (
-    DATABASE,
-    DOWNLOADS,
-    SITE,
-    Live,
-    lab_state,
-    make_private,
-    set_site_state,
-    site_state,
-)
 from harness.labs.server.queue import Queue
 from harness.labs.server.service import ServerSettings, Service
 from harness.labs.server.worker import Limits, UploadWorker
@@ -66,8 +57,8 @@ class Place:
 
     def open(self) -> Database:
         """Opens the database; creates the folder if it is new."""
-        make_private(self.state)
-        return Database(self.database or str(self.state / DATABASE))
+        lab_snapshot.make_private(self.state)
+        return Database(self.database or str(self.state / lab_snapshot.DATABASE))
 
 
 def until_stopped() -> Callable[[], bool]:
@@ -91,14 +82,14 @@ def run_worker(place: Place, limits: Limits) -> None:
 
 def run_publisher(place: Place, address: str) -> None:
     """Builds the pages until it is stopped; `address` is that of the server, empty if unknown."""
-    make_private(place.state)
+    lab_snapshot.make_private(place.state)
     publish(place.lab.resolve(), place.state, address, until_stopped())
 
 
 def service(place: Place, settings: ServerSettings, outbox: Path | None) -> Service:
     """Opens what pages and API share."""
     database = place.open()
-    live = Live(place.lab.resolve())
+    live = lab_snapshot.Live(place.lab.resolve())
     live.lab()
     live.events()
     return Service(live, place.state, Accounts(database), Queue(database, place.state), settings, Outbox(outbox))
@@ -204,7 +195,9 @@ def publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], p
         said = False
         while not _is_first(lock):
             if not said:
-                log_line(f"pages: another server builds those in {state / SITE}; this one waits until it ends")
+                log_line(
+                    f"pages: another server builds those in {state / lab_snapshot.SITE}; this one waits until it ends"
+                )
             said = True
             if stopped():
                 return
@@ -225,21 +218,23 @@ def _publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], 
     failed = tried = 0.0
     written: tuple[int, tuple[str, ...]] | None = None  # time of the settings, and lines on what is not offered
     while not stopped():
-        now, published = lab_state(lab), site_state(state)
+        now, published = lab_snapshot.lab_state(lab), lab_snapshot.site_state(state)
         if written is None or written[0] != now[0] or (written[1] and time.monotonic() - tried > 60 * RETRY):
             written, tried = (now[0], _offer(lab, state, written)), time.monotonic()
         same = published.get("of") == now and published.get("server") == address
-        same = same and (not published.get("there", True) or _is_there(state / SITE))
+        same = same and (not published.get("there", True) or _is_there(state / lab_snapshot.SITE))
         if same and (not published.get("error") or time.monotonic() - failed < RETRY):
             time.sleep(POLL)
             continue
-        ended = build_pages(lab, state / SITE, address, stopped)
+        ended = build_pages(lab, state / lab_snapshot.SITE, address, stopped)
         if ended is None:
             return
         said, ok = ended
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        there = _is_there(state / SITE)
-        set_site_state(state, {"of": now, "server": address, "at": at, "error": "" if ok else said, "there": there})
+        there = _is_there(state / lab_snapshot.SITE)
+        lab_snapshot.set_site_state(
+            state, {"of": now, "server": address, "at": at, "error": "" if ok else said, "there": there}
+        )
         if not ok:
             failed = time.monotonic()
             if said != published.get("error"):  # it is tried again and again
@@ -252,7 +247,7 @@ def _publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], 
 def _offer(lab: Path, state: Path, before: tuple[int, tuple[str, ...]] | None) -> tuple[str, ...]:
     """Writes the files that the lab offers for download; logs and returns why others are not offered."""
     try:
-        lines = tuple(write_downloads(read_lab(lab), state / DOWNLOADS))
+        lines = tuple(write_downloads(read_lab(lab), state / lab_snapshot.DOWNLOADS))
     except HarnessError as error:
         lines = error.lines
     if before is None or before[1] != lines:  # it is tried again and again

@@ -145,4 +145,4 @@ def test_schemas_have_the_fields_of_the_values() -> None:
     for name, kind in {**kinds, "standing": board.LeaderboardRow}.items():
         assert loaded["$defs"][name]["properties"].keys() == names(kind)
     for name, event in EVENTS.items():
-        assert SCHEMAS["journal"]["$defs"][name]["properties"].keys() == names(event) | {"check"}
+        assert SCHEMAS["journal"]["$defs"][name]["properties"].keys() == names(event) | {"check", "event"}
