@@ -19,9 +19,12 @@ from harness.io.console import log_line, print_line, track
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from harness.labs.leaderboard import LeaderboardSettings
     from harness.labs.site.lab_view import LabView
     from harness.render.folder import BuildFolder
     from harness.reports.site_page import PaperLine
+
+    Note = Callable[[str], None]
 
 site_app = typer.Typer(
     cls=HelpGroup,
@@ -71,6 +74,7 @@ def build(
     One command builds a whole site: pages of an earlier build that are not made again are deleted.
     """
     from harness.labs.folders import lab_around
+    from harness.labs.leaderboard import LeaderboardSettings
     from harness.labs.names import is_address, server_of
     from harness.labs.site.files import count, home_page, lab_files, schema_files
     from harness.render.folder import BuildFolder
@@ -85,10 +89,11 @@ def build(
             reason = f"pages would be written into the lab {lab}; choose another folder"
             raise HarnessError(f"--output {output}: {reason}")
     note = note_unless(quiet)
+    drawn, again = LeaderboardSettings(resamples=resamples, seed=seed), _reproduced(reproduced, note)
     with BuildFolder(output) as folder:
         fields: list[LabView] = []
         for lab, base in bases.items():
-            fields.append(_field(lab, base, server_of(server), reproduced, resamples, seed, note))
+            fields.append(_view(lab, base, server_of(server), again, drawn, note))
             for files in track(lab_files(fields[-1]), f"pages of {fields[-1].lab.title}", count(fields[-1])):
                 folder.write(files)
         lines = _write_papers(folder) if papers else []
@@ -114,23 +119,16 @@ def _bases(labs: list[Path]) -> dict[Path, str]:
     return {lab: base for base, lab in out_of.items()}
 
 
-def _field(
-    folder: Path,
-    base: str,
-    server: str,
-    reproduced: Path | None,
-    resamples: int,
-    seed: int,
-    note: Callable[[str], None],
+def _view(
+    folder: Path, base: str, server: str, reproduced: frozenset[str], drawn: LeaderboardSettings, note: Note
 ) -> LabView:
     from harness.labs.board_sources import final_source, lab_source
     from harness.labs.journal import Revealed
-    from harness.labs.leaderboard import LeaderboardSettings, leaderboards
+    from harness.labs.leaderboard import leaderboards
     from harness.labs.shown_scores import final_runs
     from harness.labs.site.lab_view import field_of
     from harness.labs.submissions import events
 
-    drawn = LeaderboardSettings(resamples=resamples, seed=seed)
     lab = lab_with_readers(folder)
     journal = events(lab)  # once: while pages are made, submissions may come
     source = lab_source(lab, drawn, note, journal)
@@ -146,13 +144,13 @@ def _field(
         journal,
         base,
         remarks=source.remarks,
-        reproduced=_reproduced(reproduced, note),
+        reproduced=reproduced,
         final=final,
         track=track,
     )
 
 
-def _reproduced(folder: Path | None, note: Callable[[str], None]) -> frozenset[str]:
+def _reproduced(folder: Path | None, note: Note) -> frozenset[str]:
     """Returns the checksums of runs that the harness made, by their metadata; other files are left out."""
     from harness.data.trec import read_run
     from harness.labs.submissions import normal

@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from starlette.background import BackgroundTask
 from starlette.requests import Request
@@ -36,23 +37,21 @@ def organise_page(request: Request) -> Response:
 def organise(
     request: Request,
     who: Caller,
-    errors: tuple[str, ...] = (),
-    done: str = "",
-    secret: str = "",
-    status: int = 200,
     kept: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    **outcome: Any,  # noqa: ANN401
 ) -> Response:
     """Draws the organisers' page, with the outcome of an action.
 
     Parameters
     ----------
     kept : name of an action that was refused -> the fields of its form, to fill it in again.
+    outcome : of `page`: status, errors, done, secret.
     """
     service = service_of(request)
     lab, events, site = service.lab(), service.live.events(), service.site()
     known, names, sent = roster(events), real_names(lab), service.of_teams()
     troubled = service.queue.troubled()
-    now, invitations, waiting = datetime.now(UTC), service.accounts.invitations(), service.queue.waiting()
+    now, invitations = datetime.now(UTC), service.accounts.invitations()
     sizes = Counter(each.team for each in sent)
     teams = [
         {"team": team, "name": names.get(team, team), "made": sizes[team], "valid": team in known}
@@ -73,16 +72,13 @@ def organise(
         "organise",
         "Organise",
         who,
-        status=status,
-        errors=errors,
-        done=done,
-        secret=secret,
         kept=kept,
+        **outcome,
         counts=[
             _count_data(len(requests), "request", " to join"),
             _count_data(len(known), "team", " with a token"),
             _count_data(len(sent), "submission"),
-            _count_data(waiting, "upload", " waiting"),
+            _count_data(service.queue.waiting(), "upload", " waiting"),
             *([_count_data(len(troubled), "upload", " not scored, see below")] if troubled else []),
         ],
         troubled=[_troubled(each) for each in troubled],

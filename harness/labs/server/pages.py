@@ -359,9 +359,7 @@ def _team_page(request: Request) -> Response:
     return _draw_team(request, web.caller_as(request, "team"))
 
 
-def _draw_team(
-    request: Request, who: Caller, errors: tuple[str, ...] = (), done: str = "", status: int = 200
-) -> Response:
+def _draw_team(request: Request, who: Caller, **outcome: Any) -> Response:  # noqa: ANN401
     service = web.service_of(request)
     lab = service.lab()
     return page(
@@ -369,9 +367,7 @@ def _draw_team(
         "team",
         f"Team {who.name}",
         who,
-        status=status,
-        errors=errors,
-        done=done,
+        **outcome,
         counts=_left_to_submit(service.allowance(who.name)),
         closed=closed(service),
         measures=[load_protocol(lab.protocol).label(each) for each in lab.measures],
@@ -411,10 +407,7 @@ def _perform_and_draw(request: Request, who: Caller, name: str, given: Mapping[s
     try:
         done = perform(service, who, action, parsed(action, given), web.address_of(request))
     except HarnessError as error:
-        lines = tuple(error.lines)
-        if who.role == "team":
-            return _draw_team(request, who, lines, status=422)
-        return organise(request, who, lines, status=422, kept={name: given})
-    if who.role == "team":
-        return _draw_team(request, who, done=f"{done.done}.")
-    return organise(request, who, done=f"{done.done}.", secret=done.secret)
+        outcome: dict[str, Any] = {"errors": tuple(error.lines), "status": 422, "kept": {name: given}}
+    else:
+        outcome = {"done": f"{done.done}.", "secret": done.secret}
+    return (_draw_team if who.role == "team" else organise)(request, who, **outcome)

@@ -62,7 +62,7 @@ def leaderboard_page(field: LabView) -> SitePage:
             "Data and protocol", (Prose((f"{conditions_text(board)}.", *field.remarks)), protocol_text(board.protocol))
         ),
     )
-    page = lab_page(field, "index.html", field.lab.title, f"{leaderboard_headline(board)}.", parts, "index.html")
+    page = lab_page(field, "index.html", field.lab.title, f"{leaderboard_headline(board)}.", parts)
     records = Records(board.columns(), board.rows())
     return SitePage(page, leaderboard_to_json(board), records, f"{field.base}/leaderboard")
 
@@ -86,7 +86,7 @@ def final_page(field: LabView, final: Leaderboard) -> SitePage:
         PageSection("", (listing("final", caption, columns, final.ranked, search="if long"),)),
         PageSection("Interpretation", (Prose(reading(final)),)),
     )
-    page = lab_page(field, "final.html", "Final ranking", f"{leaderboard_headline(final)}.", parts, "final.html")
+    page = lab_page(field, "final.html", "Final ranking", f"{leaderboard_headline(final)}.", parts)
     return SitePage(page, leaderboard_to_json(final), Records(final.columns(), final.rows()))
 
 
@@ -257,7 +257,7 @@ def about_page(field: LabView) -> SitePage:
         PageSection("Citation", (Code("BibTeX", _bibtex(field)),)),
         PageSection("Links", (_links_text(field),)),
     ]
-    page = lab_page(field, "about.html", f"About {lab.title}", "", parts, "about.html")
+    page = lab_page(field, "about.html", f"About {lab.title}", "", parts)
     return SitePage(page)
 
 

@@ -54,7 +54,7 @@ def pairs_page(field: LabView) -> SitePage:
         PageSection(f"All runs against {field.best}", (_against_best(field),)) if field.against_best else None,
         PageSection("Method", (Prose(_method_text(field)),)),
     ]
-    page = lab_page(field, "pairs.html", "Compare two runs", "", parts, "pairs.html")
+    page = lab_page(field, "pairs.html", "Compare two runs", "", parts)
     return SitePage(page, _pairs_json(field, measures), _pairs_records(field))
 
 
@@ -176,7 +176,7 @@ def slice_pages(field: LabView) -> list[SitePage]:
     )
     table = listing("attributes", "Attributes of the topics", columns, parts)
     headline = f"Means over parts of the {len(field.topics)} topics."
-    page = lab_page(field, "slices/index.html", "Slices", headline, [PageSection("", (table,))], "slices/index.html")
+    page = lab_page(field, "slices/index.html", "Slices", headline, [PageSection("", (table,))])
     data = json_document("site-slices", {"attributes": {name: dict(values) for name, values in parts.items()}})
     rows = tuple((name, value, t) for name, values in parts.items() for value, topics in values.items() for t in topics)
     return [SitePage(page, data, Records(("attribute", "value", "topic"), rows)), *pages]

@@ -76,8 +76,8 @@ def tabs(field: LabView) -> tuple[Link, ...]:
     return (*links, *([Link("Submit", form_of(field.lab.server))] if field.lab.server else []))
 
 
-def lab_page(field: LabView, path: str, title: str, headline: str, parts: Any, tab: str, **more: Any) -> Page:  # noqa: ANN401
-    """Returns a page of a lab; `path` and `tab` are relative to the lab's folder."""
+def lab_page(field: LabView, path: str, title: str, headline: str, parts: Any, tab: str = "", **more: Any) -> Page:  # noqa: ANN401
+    """Returns a page of a lab; `path` and `tab`, by default the same, are relative to the lab's folder."""
     base = field.base
     crumbs = (HOME, Link(field.lab.title, f"{base}/index.html"))
     return Page(
@@ -86,7 +86,7 @@ def lab_page(field: LabView, path: str, title: str, headline: str, parts: Any, t
         headline,
         tuple(part for part in parts if part is not None),
         tabs(field),
-        f"{base}/{tab}",
+        f"{base}/{tab or path}",
         crumbs,
         feed=f"{base}/feed.xml",
         site=field.lab.title,
