@@ -76,7 +76,7 @@ def build(
     from harness.labs.folders import lab_around
     from harness.labs.leaderboard import LeaderboardSettings
     from harness.labs.names import is_address, server_of
-    from harness.labs.site.files import count, home_page, lab_files, schema_files
+    from harness.labs.site.files import home_page, lab_files, schema_files
     from harness.render.folder import BuildFolder
 
     if not labs and not papers:
@@ -94,7 +94,7 @@ def build(
         fields: list[LabView] = []
         for lab, base in bases.items():
             fields.append(_view(lab, base, server_of(server), again, drawn, note))
-            for files in track(lab_files(fields[-1]), f"pages of {fields[-1].lab.title}", count(fields[-1])):
+            for files in track(lab_files(fields[-1]), f"pages of {fields[-1].lab.title}"):
                 folder.write(files)
         lines = _write_papers(folder) if papers else []
         for files in schema_files():
@@ -146,7 +146,6 @@ def _view(
         remarks=source.remarks,
         reproduced=reproduced,
         final=final,
-        track=track,
     )
 
 

@@ -135,9 +135,7 @@ def read_lab(folder: Path) -> Lab:
 
 def _lab_from_settings(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
     faults: list[str] = []
-    with gather(faults):
-        file = typed(LabFile, mapping, where)
-    refuse(faults)
+    file = typed(LabFile, mapping, where)
     collection = load_collection(file.collection)
     with gather(faults):
         edition = collection.edition(file.edition)

@@ -226,8 +226,12 @@ def _answer(
     address = urlsplit(server := server_of(server))
     if token and address.scheme == "http" and address.hostname not in _LOCAL:
         raise HarnessError(f"--server {server}: would send the token unencrypted; use https")
-    status, data = _repeated(server, lambda: _send_request(server, token, method, path, body, headers or {}))
-    return _parse_answer(server, status, data)
+
+    def send() -> tuple[int, bytes]:
+        with _response(server, token, method, path, body, headers or {}) as answer:
+            return answer.status, answer.read(_MOST_ANSWER)
+
+    return _parse_answer(server, *_repeated(server, send))
 
 
 def _repeated(server: str, send: Callable[[], tuple[int, T]]) -> tuple[int, T]:
@@ -243,13 +247,6 @@ def _repeated(server: str, send: Callable[[], tuple[int, T]]) -> tuple[int, T]:
                 return status, content
         time.sleep(min(2.0**last, 8.0))
     raise AssertionError
-
-
-def _send_request(
-    server: str, token: str, method: str, path: str, body: _Form | bytes | None, headers: Mapping[str, str]
-) -> tuple[int, bytes]:
-    with _response(server, token, method, path, body, headers) as answer:
-        return answer.status, answer.read(_MOST_ANSWER)
 
 
 @contextmanager

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files as resources
 from pathlib import Path
 from xml.etree import ElementTree
 
-from harness.collections.corpus import Document
 from harness.labs.leaderboard_report import leaderboard_headline
 from harness.labs.roster import BASELINE
 from harness.labs.site.board import about_page, final_page, leaderboard_page
@@ -18,7 +17,6 @@ from harness.labs.site.lab_page import Columns, listing, whole
 from harness.labs.site.lab_view import LabView, submission_key
 from harness.labs.site.run import former_page, run_page
 from harness.labs.site.topic import MOST_TEXT, difficulty, topic_page, topics_page
-from harness.labs.standing import topic_slices
 from harness.render.model import Prose, visible
 from harness.render.pages import Head, Item, Link, Page, PageSection, Rich
 from harness.reports.site_page import HOME, PaperLine, SitePage, json_document
@@ -126,39 +124,28 @@ def lab_files(field: LabView) -> Iterator[Mapping[str, str]]:
     Pages of topics, pairs and slices, and values per topic in any file, are there only if `field.topics_shown`. Pages
     come after those that they list, so that links of a site that is built in place lead to pages that exist.
     """
-    for at in range(len(field.runs)):
-        yield run_page(field, at).files()
-    for submission in field.former:
-        yield former_page(field, submission).files()
-    if field.topics_shown:
-        yield from _topic_files(field)
-    yield about_page(field).files()
-    if field.final is not None:
-        yield final_page(field, field.final).files()
-    yield leaderboard_page(field).files()
+    for page in _lab_pages(field):
+        yield page.files()
     yield {f"{field.base}/feed.xml": feed(field)}
 
 
-def _topic_files(field: LabView) -> Iterator[Mapping[str, str]]:
-    hard = difficulty(field)
-    texts = _texts(field)
-    for at in range(len(field.topics)):
-        yield topic_page(field, at, hard, texts).files()
-    yield topics_page(field, hard).files()
-    yield pairs_page(field).files()
-    for made in slice_pages(field):
-        yield made.files()
-
-
-def count(field: LabView) -> int:
-    """Returns the number of items of `lab_files`."""
-    slices = topic_slices(field.topics, field.known) if field.topics_shown else {}
-    shown = len(field.topics) + 2 + len(slices) + bool(slices) if field.topics_shown else 0
-    return len(field.runs) + len(field.former) + 3 + (field.final is not None) + shown
+def _lab_pages(field: LabView) -> Iterator[SitePage]:
+    yield from (run_page(field, at) for at in range(len(field.runs)))
+    yield from (former_page(field, submission) for submission in field.former)
+    if field.topics_shown:
+        hard, texts = difficulty(field), _texts(field)
+        yield from (topic_page(field, at, hard, texts) for at in range(len(field.topics)))
+        yield topics_page(field, hard)
+        yield pairs_page(field)
+        yield from slice_pages(field)
+    yield about_page(field)
+    if field.final is not None:
+        yield final_page(field, field.final)
+    yield leaderboard_page(field)
 
 
 def _texts(field: LabView) -> dict[str, tuple[str, str]]:
-    """Returns relevant document -> (title, text), if the corpus is here and small enough to read."""
+    """Returns relevant document -> (title, beginning of its text), as many as fit, if its corpus can be read here."""
     threshold = field.board.protocol.relevant_from
     wanted = {
         doc
@@ -166,15 +153,10 @@ def _texts(field: LabView) -> dict[str, tuple[str, str]]:
         for doc, grade in zip(placed.docs, placed.grades, strict=True)
         if grade >= threshold
     }
-    corpus = readable(field.task.corpus) or own_corpus(field.task.collection)
-    return {} if corpus is None else _read_texts(corpus, wanted, field.task.keys or {})
-
-
-def _read_texts(corpus: Iterable[Document], wanted: set[str], keys: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Returns the title and beginning of wanted documents, as many as fit into `MOST_TEXTS` characters."""
+    corpus, keys = readable(field.task.corpus) or own_corpus(field.task.collection), field.task.keys or {}
     texts: dict[str, tuple[str, str]] = {}
     room = MOST_TEXTS
-    for document in corpus:
+    for document in corpus or ():
         name = keys.get(document.id, document.id)
         if name in wanted and name not in texts:
             texts[name] = (document.title[:MOST_TEXT], document.body[: MOST_TEXT + 1])

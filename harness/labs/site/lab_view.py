@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -16,6 +16,7 @@ from harness.data.columns import Floats
 from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.experiments.task import Task
+from harness.io.console import track
 from harness.io.names import in_natural_order
 from harness.labs.board import Leaderboard, LeaderboardRow, TestVerdict, corrected_for, ranked_tests, verdicts
 from harness.labs.folders import SCORES, SUMS
@@ -33,12 +34,6 @@ from harness.store import sidecar
 
 MOST_PLACED = 100  # runs whose positions of judged documents are shown
 FIRST = 10  # first documents of each run that are shown
-Track = Callable[[Iterable[Any], str], Iterable[Any]]
-
-
-def _without_progress(items: Iterable[Any], _: str) -> Iterable[Any]:
-    """Returns items as they are, in place of showing their progress."""
-    return items
 
 
 @dataclass(frozen=True)
@@ -307,8 +302,6 @@ def field_of(
     remarks: Sequence[str] = (),
     reproduced: frozenset[str] = frozenset(),
     final: Leaderboard | None = None,
-    now: datetime | None = None,
-    track: Track = _without_progress,
 ) -> LabView:
     """Checks the files of all current runs, scores them again and, if topics may be shown, places judged documents.
 
@@ -318,7 +311,6 @@ def field_of(
     journal : the lab's events that the leaderboard was made from.
     reproduced : SHA-256 of canonical runs that the harness made again.
     final : ranking of a lab with private judgments that has ended.
-    now : time that decides whether pseudonyms are shown; default: now.
 
     Raises
     ------
@@ -332,7 +324,7 @@ def field_of(
     by_name = {entry.name: (entry, each) for entry, each in zip(entries, current, strict=True)}
     standings = (*board.ranked, *board.others)
     placing = _Placing(task, [each.name for each in standings[:MOST_PLACED]]) if lab.topic_pages else None
-    names = names_of(lab, now or datetime.now(UTC))
+    names = names_of(lab, datetime.now(UTC))
     runs, scores = [], []
     for number, standing in enumerate(track(standings, "checking runs")):
         entry, submission = by_name[standing.name]
