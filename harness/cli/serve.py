@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -59,15 +60,9 @@ def serve(
     if url and not is_address(url):
         raise HarnessError(f"--url {url}: expected an address such as https://lab.example.org")
     lab_with_readers(lab)
-    try:
-        import msgspec  # noqa: F401
-        import python_multipart  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise HarnessError(
-            f"serve: the package {error.name} is missing; pip install 'mathir-harness[server]'"
-        ) from None
+    needed = ("msgspec", "python_multipart", "starlette", "uvicorn")
+    if missing := [name for name in needed if find_spec(name) is None]:
+        raise HarnessError(f"serve: the package {missing[0]} is missing; pip install 'mathir-harness[server]'")
     from harness.labs.server.lab_snapshot import state_folder
     from harness.labs.server.processes import Place, run_publisher, run_server, run_worker, service
     from harness.labs.server.service import ServerSettings
