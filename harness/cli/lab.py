@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 lab_app = typer.Typer(
     cls=HelpGroup,
     rich_help_panel=TASKS,
-    add_completion=False,
-    rich_markup_mode=None,
     help="Create and check labs: folders in which teams submit runs on one collection.",
 )
 

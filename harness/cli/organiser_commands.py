@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 team_app = typer.Typer(
     cls=HelpGroup,
-    add_completion=False,
-    rich_markup_mode=None,
     help="The roster of a lab: teams that may submit, each with a token.",
 )
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 site_app = typer.Typer(
     cls=HelpGroup,
     rich_help_panel=TASKS,
-    add_completion=False,
-    rich_markup_mode=None,
     help="Static pages of labs and papers, for any file server or from disk.",
 )
 

@@ -172,14 +172,8 @@ def analyse(
             collection, edition=edition, protocol=protocol, measures=wanted, keys=mapping, ids_are_keys=keys == "none"
         )
     known = None if task is None else task.collection.known_topics()
-    declared = {
-        "--collection": collection,
-        "--edition": edition,
-        "--protocol": protocol,
-        "--measures": measures,
-        "--keys": keys,
-    }
-    entries, own = _entries(runs or [], team or [], format, known, output, declared)
+    declared = {"--collection": collection, "--edition": edition, "--protocol": protocol, "--keys": keys}
+    entries, own = _entries(runs or [], team or [], format, known, output, {"--measures": measures, **declared})
     task = task or own
     if task is None:
         raise HarnessError("no judgments: name a collection with --collection NAME")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -241,46 +242,29 @@ def _about_groups(board: Leaderboard) -> str:
     return f"{said}, or their test is undefined" if board.undefined else said
 
 
+_FORMS = ("command", "report", "site", "server")
+_PRINTED = {"command": 40, "report": 40, "site": 40}
 # All that forms of a leaderboard show of a run beside its name and means. The one place that decides what is private.
 COLUMNS: list[BoardColumn] = [
-    BoardColumn(
-        "rank", lambda each: each.rank, False, {"command": 10, "report": 10, "site": 10, "server": 10}, ranked=True
-    ),
+    BoardColumn("rank", lambda each: each.rank, False, dict.fromkeys(_FORMS, 10), ranked=True),
     BoardColumn("kind", lambda each: each.kind, False, {"report": 20, "site": 70}),
-    BoardColumn(
-        "group",
-        lambda each: each.group,
-        False,
-        {"command": 30, "report": 30, "site": 30, "server": 30},
-        True,
-        about=_about_groups,
-    ),
-    BoardColumn(
-        "rank interval",
-        lambda each: Span(each.rank_low, each.rank_high),
-        True,
-        {"command": 40, "report": 40, "site": 40},
-        ranked=True,
-    ),
+    BoardColumn("group", lambda each: each.group, False, dict.fromkeys(_FORMS, 30), True, about=_about_groups),
+    BoardColumn("rank interval", lambda each: Span(each.rank_low, each.rank_high), True, _PRINTED, ranked=True),
     BoardColumn("n", _counted, True, {"report": 80}),
     BoardColumn("topics missing", lambda each: each.missing, True, {"report": 90, "site": 120}, switched=True),
 ]
-MAIN, MEASURES = {"site": 20}, {"command": 50, "report": 50, "site": 50, "server": 50}  # places of the means
+MAIN, MEASURES = {"site": 20}, dict.fromkeys(_FORMS, 50)  # places of the means
 
 
 def shown_columns(board: Leaderboard, form: str, measures: Sequence[str] = ()) -> list[BoardColumn]:
     """Returns the columns that a form shows of a board, in order; those of the given measures included."""
-    means = [
-        BoardColumn(
-            board.protocol.label(name),
-            lambda each, name=name: each.mean(name),  # type: ignore[misc]
-            False,
-            {**MEASURES, **(MAIN if name == board.main else {})},
-        )
-        for name in measures
-    ]
-    columns = [each for each in (*COLUMNS, *means) if form in each.where and not (board.private and each.private)]
-    return sorted(columns, key=lambda each: each.where[form])
+
+    def of(name: str) -> BoardColumn:
+        places = {**MEASURES, **(MAIN if name == board.main else {})}
+        return BoardColumn(board.protocol.label(name), lambda each: each.mean(name), False, places)
+
+    columns = [each for each in (*COLUMNS, *map(of, measures)) if not (board.private and each.private)]
+    return sorted((each for each in columns if form in each.where), key=lambda each: each.where[form])
 
 
 def _added(board: Leaderboard) -> dict[str, dict[str, Any]]:
@@ -319,6 +303,7 @@ def leaderboard_from_json(data: object, where: str = "leaderboard") -> Leaderboa
     return checks.typed(Leaderboard, content, where)
 
 
+shown_tests = partial(compare, permutations=1)  # the randomization test is not shown
 MOST_LETTERED = 60  # most ranked runs for which every pair is tested
 CORRECTIONS: Mapping[str, str] = {
     "holm": "Holm's correction",
@@ -370,15 +355,8 @@ def ranked_tests(
     if any(np.unique(of[one & other]).size < 2 for one, other in pairs):
         units = "topics" if clusters is None else "clusters of topics"
         return None, f"some runs have fewer than two {units} in common"
-    made = compare(
-        scores,
-        baseline=None if everyone else scores[0].run,
-        measures=[measure],
-        alpha=alpha,
-        family=family_of(len(scores), declared),
-        permutations=1,  # the randomization test is not shown
-        clusters=clusters,
-    )
+    best, family = None if everyone else scores[0].run, family_of(len(scores), declared)
+    made = shown_tests(scores, baseline=best, measures=[measure], alpha=alpha, family=family, clusters=clusters)
     return made, ""
 
 

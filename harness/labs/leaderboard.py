@@ -327,15 +327,9 @@ def _detectable(comparison: Comparison, how: LeaderboardSettings) -> Detectable 
     if not vary:
         return None
     n = [row.n for row in vary]
-    return Detectable(
-        min(differences, default=None),
-        statistics.median(differences) if differences else None,
-        max(differences, default=None),
-        min(n),
-        max(n),
-        len(vary),
-        len(vary) - len(differences),
-    )
+    low, high = min(differences, default=None), max(differences, default=None)
+    median = statistics.median(differences) if differences else None
+    return Detectable(low, median, high, min(n), max(n), len(vary), len(vary) - len(differences))
 
 
 def _judgments_of(scores: Scores) -> Judgments | None:

@@ -13,7 +13,7 @@ from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.io.names import in_natural_order
-from harness.labs.board import TestVerdict, corrected_for, family_of, ranked_tests, verdicts
+from harness.labs.board import TestVerdict, corrected_for, family_of, ranked_tests, shown_tests, verdicts
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.lab import Lab
 from harness.labs.submissions import Submission, baseline_of, scores_of
@@ -114,12 +114,8 @@ def standing(
         known = {place: replace(each, run=titles[place]) for place, each in known.items() if place in titles}
         with lab.guarded():
             alone = [
-                stats.compare(
-                    [known[submission.place], known[each.place]],
-                    measures=[measure],
-                    alpha=lab.alpha,
-                    permutations=1,  # the randomization test is not shown
-                    clusters=clusters,
+                shown_tests(
+                    [known[submission.place], known[each.place]], measures=[measure], alpha=lab.alpha, clusters=clusters
                 ).rows[0]
                 for each in others
             ]
@@ -215,14 +211,9 @@ def refuse_if_changed(lab: Lab, scores: Scores, submissions: Sequence[Submission
     if not submissions:
         return
     first = scores_of(lab, submissions[0])
-    keys = {
-        "collection": "collection",
-        "edition": "edition",
-        "judgments": "qrels_sha256",
-        "protocol": "protocol",
-        "measures": "measures",
-    }
-    changed = [name for name, key in keys.items() if getattr(first, key) != getattr(scores, key)]
+    keys = ("collection", "edition", "qrels_sha256", "protocol", "measures")
+    changed = [key for key in keys if getattr(first, key) != getattr(scores, key)]
+    changed = ["judgments" if key == "qrels_sha256" else key for key in changed]
     if changed:
         reason = f"{' and '.join(changed)} changed since the first submission; scores would not be comparable"
         raise HarnessError(f"{lab.folder}: {reason}; undo the change, or create another lab")

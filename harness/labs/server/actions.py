@@ -262,13 +262,7 @@ _ALL = (
     Action("extend", "organiser", Deadline, _extend, "Set a later deadline."),
     Action("freeze", "organiser", Reason, _freeze, "Freeze the lab: teams can change nothing."),
     Action("reopen", "organiser", Reason, _reopen, "Open a frozen lab again."),
-    Action(
-        "publish",
-        "organiser",
-        Arguments,
-        _publish,
-        "Freeze the lab and, with private judgments, reveal its final ranking.",
-    ),
+    Action("publish", "organiser", Arguments, _publish, "Freeze the lab; with private judgments, reveal the ranking."),
     Action("add-organiser", "organiser", Organiser, _add_organiser, "Add an organiser, or issue another token."),
     Action("remove-organiser", "organiser", Organiser, _remove_organiser, "Remove an organiser."),
 )

@@ -164,20 +164,15 @@ def runs_listing(field: LabView) -> Listing:
         lines.append(ListingLine(tuple(items), values))
     if board.floor:
         lines.append(_floor(field, heads))
-    facets = [
-        *(
-            [Facet("runs", "Runs", ("primary",), "primary", "primary and others")]
-            if board.others and board.ranked
-            else []
-        ),
-        *([Facet("kind", "Kind", kinds)] if len(kinds) > 1 else []),
-        *([Facet("resource", "Resources", resources)] if resources else []),
-    ]
-    notes = [
-        f"{conditions_text(board)}. Bold: the best of the ranked runs; ±: half the 95% interval."
-        if exact
-        else f"{conditions_text(board)}."
-    ]
+    facets = []
+    if board.others and board.ranked:
+        facets.append(Facet("runs", "Runs", ("primary",), "primary", "primary and others"))
+    if len(kinds) > 1:
+        facets.append(Facet("kind", "Kind", kinds))
+    if resources:
+        facets.append(Facet("resource", "Resources", resources))
+    bold = " Bold: the best of the ranked runs; ±: half the 95% interval." if exact else ""
+    notes = [f"{conditions_text(board)}.{bold}"]
     notes += ["Rank –: not the team's primary run, or post-hoc; neither ranked nor tested."] if board.others else []
     notes += [_CLAIMED] if resources else []
     return Listing(

@@ -47,6 +47,12 @@ def run_item(run: FieldRun) -> Item:
     return Item(run.label, link=run.path, small=run.team)
 
 
+def neighbours(links: Sequence[Link], at: int) -> tuple[Link | None, Link | None]:
+    """Returns the links before and after a place."""
+    previous, following = (links[n] if 0 <= n < len(links) else None for n in (at - 1, at + 1))
+    return previous, following
+
+
 def whole(number: int) -> Item:
     """Returns a whole number as a cell."""
     return Item(str(number), float(number))

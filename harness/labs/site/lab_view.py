@@ -18,7 +18,15 @@ from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.io.console import track
 from harness.io.names import in_natural_order
-from harness.labs.board import Leaderboard, LeaderboardRow, TestVerdict, corrected_for, ranked_tests, verdicts
+from harness.labs.board import (
+    Leaderboard,
+    LeaderboardRow,
+    TestVerdict,
+    corrected_for,
+    ranked_tests,
+    shown_tests,
+    verdicts,
+)
 from harness.labs.folders import SCORES, SUMS
 from harness.labs.journal import Event, LabAct
 from harness.labs.lab import Lab
@@ -28,7 +36,7 @@ from harness.labs.site import metadata
 from harness.labs.submissions import METADATA, RUN, Submission, file_faults, from_events, scores_of, stored_run
 from harness.render.formulas import located
 from harness.render.pages import file_stem
-from harness.scoring.compare import Correction, PairDifference, compare
+from harness.scoring.compare import Correction, PairDifference
 from harness.scoring.scores import Scores
 from harness.store import sidecar
 
@@ -243,14 +251,8 @@ class LabView:
         tested = [each for each in others if len({of[topic] for topic in counted[each.run] & counted[best.run]}) > 1]
         if self.board.private or not tested:
             return {}
-        tests = compare(
-            [best, *tested],
-            baseline=best.run,
-            measures=[self.main],
-            alpha=self.board.alpha,
-            permutations=1,  # the randomization test is not shown
-            clusters=self.clusters,
-        )
+        alpha, clusters = self.board.alpha, self.clusters
+        tests = shown_tests([best, *tested], baseline=best.run, measures=[self.main], alpha=alpha, clusters=clusters)
         return {row.a: row for row in tests.rows}
 
     @property
@@ -340,22 +342,11 @@ def field_of(
             )
         runs.append(_field_run(lab, standing, submission, base, reproduced, names))
         scores.append(entry.scores)
-    return LabView(
-        lab,
-        board,
-        task,
-        base,
-        tuple(runs),
-        tuple(scores),
-        tuple(each for each in submissions if not each.current),
-        {} if placing is None else placing.done(),
-        tuple(remarks),
-        tuple(submissions),
-        names,
-        has_roster(lab, journal),
-        final,
-        tuple(each for each in journal if isinstance(each, LabAct)),
-    )
+    former = tuple(each for each in submissions if not each.current)
+    acts = tuple(each for each in journal if isinstance(each, LabAct))
+    placed = {} if placing is None else placing.done()
+    found = (tuple(runs), tuple(scores), former, placed, tuple(remarks), submissions, names, has_roster(lab, journal))
+    return LabView(lab, board, task, base, *found, final, acts)
 
 
 def submission_key(submission: Submission) -> str:

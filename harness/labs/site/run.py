@@ -13,7 +13,7 @@ from harness.errors import counted_text
 from harness.labs.folders import SUBMISSIONS
 from harness.labs.leaderboard_report import clustered_sentence, higher_unranked
 from harness.labs.names import utc
-from harness.labs.site.lab_page import Columns, decimal, lab_page, listing
+from harness.labs.site.lab_page import Columns, decimal, lab_page, listing, neighbours
 from harness.labs.site.lab_view import FieldRun, LabView, StoredFile, submission_key
 from harness.labs.site.metadata import flat
 from harness.labs.submissions import RUN, Submission
@@ -48,9 +48,6 @@ def run_page(field: LabView, at: int) -> SitePage:
         _metadata_section(run),
         PageSection("Citation", (Code("BibTeX", bibtex(field, run)),)),
     ]
-    previous, following = (
-        Link(field.runs[n].name, field.runs[n].path) if 0 <= n < len(field.runs) else None for n in (at - 1, at + 1)
-    )
     page = lab_page(
         field,
         run.path.removeprefix(f"{field.base}/"),
@@ -58,7 +55,7 @@ def run_page(field: LabView, at: int) -> SitePage:
         f"{label} {shown}, {where}{group}.",
         parts,
         "index.html",
-        steps=(previous, following),
+        steps=neighbours([Link(each.name, each.path) for each in field.runs], at),
         kicker=f"Run of {run.team}",
     )
     return SitePage(page, _run_json(field, at), _records(field, at))

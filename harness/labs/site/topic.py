@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness.io.names import in_natural_order
-from harness.labs.site.lab_page import Columns, decimal, lab_page, listing, run_item, whole
+from harness.labs.site.lab_page import Columns, decimal, lab_page, listing, neighbours, run_item, whole
 from harness.labs.site.lab_view import FIRST, LabView, Placed
 from harness.render import figures
 from harness.render.model import Facts, Figure, Prose, Records
@@ -133,10 +133,6 @@ def topic_page(field: LabView, at: int, hard: Difficult, texts: Mapping[str, tup
         PageSection("First documents of the runs", (_firsts_listing(field, topic, placed),)),
         PageSection("Judged documents", tuple(_judged(field, topic, placed, texts))),
     ]
-    previous, following = (
-        Link(field.topics[n], field.topic_paths[field.topics[n]]) if 0 <= n < len(field.topics) else None
-        for n in (at - 1, at + 1)
-    )
     headline = _headline_of(field, topic, hard)
     page = lab_page(
         field,
@@ -145,7 +141,7 @@ def topic_page(field: LabView, at: int, hard: Difficult, texts: Mapping[str, tup
         headline,
         parts,
         "topics/index.html",
-        steps=(previous, following),
+        steps=neighbours([Link(each, field.topic_paths[each]) for each in field.topics], at),
         kicker=f"Topic {topic}",
     )
     return SitePage(page, _topic_json(field, at, placed, hard), _records(field, topic, placed))
