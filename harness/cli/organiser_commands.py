@@ -137,9 +137,8 @@ def freeze(folder: Folder, reason: Reason = "") -> None:
     """Freeze a lab: teams can neither submit, withdraw, choose a primary run nor appeal, until it is reopened."""
     from harness.labs.closing import freeze
 
-    print_line(
-        f"{folder}: frozen since {freeze(lab_with_readers(folder), reason).at}; reopen it with 'harness lab reopen'"
-    )
+    said = f"{folder}: frozen since {freeze(lab_with_readers(folder), reason).at}; reopen it with 'harness lab reopen'"
+    print_line(said)
 
 
 def reopen(folder: Folder, reason: Reason = "") -> None:

@@ -289,9 +289,8 @@ def _entries(
             entries.append(TeamRun(name, replace(run, name=f"{name} / {run.name}")))
     refuse(faults)
     if not entries:
-        raise HarnessError(
-            "there are no runs: name files, with --team TEAM=FILE those of a team, or the folder of a lab"
-        )
+        reason = "there are no runs: name files, with --team TEAM=FILE those of a team, or the folder of a lab"
+        raise HarnessError(reason)
     check_names(entry.run for entry in entries)
     return entries, None
 
@@ -302,9 +301,8 @@ def _of_lab(folder: Path, output: Path | None) -> tuple[list[TeamRun], Task]:
 
     lab = lab_with_readers(folder)
     if lab.private and output is not None and output.resolve().is_relative_to(folder.resolve()):
-        raise HarnessError(
-            f"--output {output}: the lab's judgments are private; write for organisers outside its folder"
-        )
+        reason = f"--output {output}: the lab's judgments are private; write for organisers outside its folder"
+        raise HarnessError(reason)
     current = [each for each in submissions(lab) if each.current]
     if not current:
         raise HarnessError(f"{folder}: has no submissions yet")
@@ -372,9 +370,8 @@ def power(
     evaluation = evaluate_options(asked)
     if evaluation.task.collection.clusters() is not None:
         name, by = evaluation.task.collection.name, evaluation.task.collection.cluster
-        raise HarnessError(
-            f"power: topics of {name} depend on each other within {by}, and the plan takes them as independent"
-        )
+        reason = f"power: topics of {name} depend on each other within {by}, and the plan takes them as independent"
+        raise HarnessError(reason)
     names = without_diagnostics(evaluation.scores[0].measures)
     plans = [
         plan_tests(values, name, wanted, family=family, alpha=alpha, power=probability, seed=seed)

@@ -206,9 +206,8 @@ def lab_faults(lab: Lab) -> list[str]:
         faults.append(f"baseline {lab.baseline!r} was not submitted yet")
     stored = not lab.private or (lab.folder / PRIVATE).is_dir()
     if submissions and not stored:
-        faults.append(
-            f"{lab.folder / PRIVATE}: no such folder, exact scores are not checked; only the organisers have them"
-        )
+        reason = f"{lab.folder / PRIVATE}: no such folder, exact scores are not checked; only the organisers have them"
+        faults.append(reason)
     topics = None
     with gather(faults):
         topics = public_and_held_out(lab, events, bench.scorer.qrels.topics)[0] if stored else None

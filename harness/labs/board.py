@@ -292,9 +292,8 @@ def leaderboard_from_json(data: object, where: str = "leaderboard") -> Leaderboa
     content = dict(data) if isinstance(data, Mapping) else {}
     schema = (content.pop("schema", None), content.pop("version", None))
     if schema != (SCHEMA, VERSION):
-        raise HarnessError(
-            f"{where}: schema is {schema[0]!r:.60} version {schema[1]!r:.20}, expected {SCHEMA!r} {VERSION}"
-        )
+        reason = f"{where}: schema is {schema[0]!r:.60} version {schema[1]!r:.20}, expected {SCHEMA!r} {VERSION}"
+        raise HarnessError(reason)
     # Columns that a package adds, on this machine or on a server, say nothing that a board is computed from.
     known = {each.name for each in fields(LeaderboardRow)}
     for key in ("ranked", "others"):

@@ -68,11 +68,8 @@ def leaderboard_report(
         ]
     sections.append(provenance_section(provenance))
     name = ", ".join(dict.fromkeys(board.collection for board in boards))
-    parts = (
-        leaderboard_headline(boards[0])
-        if len(boards) == 1
-        else f"{len(boards)} leaderboards, one for each edition and protocol"
-    )
+    parts = f"{len(boards)} leaderboards, one for each edition and protocol"
+    parts = leaderboard_headline(boards[0]) if len(boards) == 1 else parts
     rows = tuple(row for board in boards for row in board.rows())
     return Report(
         title or f"Leaderboard of {name}",
@@ -236,9 +233,8 @@ def _detectable(board: Leaderboard, least: Detectable) -> str:
     of_tests = f"the {' to '.join(map(str, n))} {units} of the tests"
     if least.low is None or least.median is None or least.high is None:
         return f"In {label}, {of_tests} detect no difference {power}, however large."
-    spread = (
-        f" (median over the pairs tested, from {least.low:.3f} to {least.high:.3f})" if least.low < least.high else ""
-    )
+    span = f" (median over the pairs tested, from {least.low:.3f} to {least.high:.3f})"
+    spread = span if least.low < least.high else ""
     said = f"The smallest difference in {label} that {of_tests} can detect {power}: {least.median:.3f}{spread}"
     if least.undetectable:
         said += f"; {least.undetectable:,} of {least.tests:,} tests detect none, however large"
@@ -320,9 +316,8 @@ def _span_cell(low: int | None, high: int | None) -> Cell:
 def _standings_section(board: Leaderboard, end: str, level: int) -> Section:
     label = board.protocol.label(board.main)
     caption = f"Runs ranked by {label}"
-    blocks: list[Block] = (
-        [Prose(said)] if (said := (*([board.privacy] if board.privacy else []), *incomplete(board))) else []
-    )
+    said = (*([board.privacy] if board.privacy else []), *incomplete(board))
+    blocks: list[Block] = [Prose(said)] if said else []
     if board.ranked:
         blocks.append(_table(board, board.ranked, f"leaderboard{end}", caption, ranked=True))
     if board.ranked and not board.private:  # without intervals it repeats the table

@@ -169,11 +169,8 @@ class _Form:
     def __init__(self, offer: Offer) -> None:
         self._mark = f"run-{secrets.token_hex(16)}"
         self.kind = f"multipart/form-data; boundary={self._mark}"
-        texts = {
-            each.name: getattr(offer, each.name)
-            for each in fields(Offer)
-            if each.name not in ("run", "team", "primary")
-        }
+        names = [each.name for each in fields(Offer) if each.name not in ("run", "team", "primary")]
+        texts = {name: getattr(offer, name) for name in names}
         texts["primary"] = "true" if offer.primary else None
         self._parts: list[bytes | Path] = []
         for name, text in texts.items():

@@ -149,13 +149,9 @@ def _tests(lab: Lab, rows: Sequence[SubmissionComparison], family: int, *, unrea
 
 def ranked_beside(lab: Lab, submission: Submission, submissions: Sequence[Submission]) -> list[Submission]:
     """Returns the other runs that the leaderboard ranks, without a primary run that the submission would replace."""
-    is_baseline = submission.name == lab.baseline
-    return [
-        each
-        for each in submissions
-        if each.current and each.place != submission.place
-        if each.name == lab.baseline or (each.primary and (is_baseline or each.team != submission.team))
-    ]
+    others = (each for each in submissions if each.current and each.place != submission.place)
+    mine = submission.team if submission.name != lab.baseline else None  # whose primary run it would replace
+    return [each for each in others if each.name == lab.baseline or (each.primary and each.team != mine)]
 
 
 def _others(

@@ -161,9 +161,8 @@ def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
         elif isinstance(event, Submitted):
             at = (event.team, event.label, event.version)
             if event.version != versions.get(at[:2], 0) + 1:
-                raise _damaged_journal_error(
-                    folder, number, f"version {event.version} of {event.team} / {event.label} is out of order"
-                )
+                reason = f"version {event.version} of {event.team} / {event.label} is out of order"
+                raise _damaged_journal_error(folder, number, reason)
             versions[at[:2]] = event.version
             made[at] = event
             acts[at] = {}
@@ -172,9 +171,8 @@ def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
         elif isinstance(event, Act):
             at = (event.team, event.label, event.version)
             if at not in made or not _allowed(acts[at], event):
-                raise _damaged_journal_error(
-                    folder, number, f"{event.event} {folder_of(*at)}, which does not exist or is in no such state"
-                )
+                reason = f"{event.event} {folder_of(*at)}, which does not exist or is in no such state"
+                raise _damaged_journal_error(folder, number, reason)
             acts[at][event.event] = event.reason
             if isinstance(event, Reinstated):
                 del acts[at][Disqualified.event]
@@ -345,9 +343,8 @@ def _rescored(lab: Lab, submission: Submission, error: Exception) -> Scores:
     else:
         # Only scores equal to the recorded checksum replace damaged ones.
         if sha256(text.encode()) != _listed(folder, checksum).get(SCORES):
-            raise format_error(
-                folder / SCORES, 0, "damaged, and the run now has other scores; restore the file from a copy"
-            )
+            reason = "damaged, and the run now has other scores; restore the file from a copy"
+            raise format_error(folder / SCORES, 0, reason)
         write_atomic(folder / SCORES, text)
     line = error.lines[0] if isinstance(error, HarnessError) else str(error)
     log_line(f"{line}; scored again from {submission.run}")

@@ -150,10 +150,8 @@ class Accounts:
         expires = stamp(datetime.now(UTC) + timedelta(hours=SESSION_HOURS))
         with self.database.transaction() as session:
             session.rows("DELETE FROM sessions WHERE expires < ?", stamp())
-            session.rows(
-                "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
-                *(hashed(secret), holder.role, holder.name, hashed(token), csrf, expires),
-            )
+            row = (hashed(secret), holder.role, holder.name, hashed(token), csrf, expires)
+            session.rows("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)", *row)
         self.record(holder.actor, "log in", {})
         return secret, Caller(holder.role, holder.name, csrf)
 

@@ -62,11 +62,8 @@ class Session:
 
 def record_action(session: Session, actor: str, action: str, details: Mapping[str, Any]) -> None:
     """Adds a line to the audit trail, in the transaction of what it tells."""
-    sql, text = (
-        "INSERT INTO audit (at, actor, action, details) VALUES (?, ?, ?, ?)",
-        json.dumps(details, sort_keys=True),
-    )
-    session.rows(sql, stamp(), actor, action, text)
+    sql = "INSERT INTO audit (at, actor, action, details) VALUES (?, ?, ?, ?)"
+    session.rows(sql, stamp(), actor, action, json.dumps(details, sort_keys=True))
 
 
 class Database:
@@ -152,9 +149,8 @@ class Database:
         try:
             import psycopg
         except ImportError:
-            raise HarnessError(
-                "database: the package psycopg is missing; pip install 'mathir-harness[postgres]'"
-            ) from None
+            reason = "database: the package psycopg is missing; pip install 'mathir-harness[postgres]'"
+            raise HarnessError(reason) from None
         return psycopg.connect(self.address, autocommit=True, connect_timeout=10)
 
 

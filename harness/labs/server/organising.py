@@ -53,10 +53,8 @@ def organise(
     troubled = service.queue.troubled()
     now, invitations = datetime.now(UTC), service.accounts.invitations()
     sizes = Counter(each.team for each in sent)
-    teams = [
-        {"team": team, "name": names.get(team, team), "made": sizes[team], "valid": team in known}
-        for team in sorted({*known, *sizes})
-    ]
+    everybody = sorted({*known, *sizes})
+    teams = [{"team": t, "name": names.get(t, t), "made": sizes[t], "valid": t in known} for t in everybody]
     wanted = request.query_params.get("find", "").strip()[:_LONGEST_WANTED]
     runs = [each for each in sent[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
     said = f"The pages are those of {utc(site['at'])}." if site.get("at") else "The pages are not built yet."

@@ -384,9 +384,8 @@ def _seconds_used(session: Session, team: str) -> float:
 
 
 def _set_seconds_used(session: Session, team: str, seconds: float) -> None:
-    session.rows(
-        "INSERT INTO shares VALUES (?, ?) ON CONFLICT (team) DO UPDATE SET seconds = excluded.seconds", team, seconds
-    )
+    sql = "INSERT INTO shares VALUES (?, ?) ON CONFLICT (team) DO UPDATE SET seconds = excluded.seconds"
+    session.rows(sql, team, seconds)
 
 
 def _enter(session: Session, team: str) -> None:

@@ -233,13 +233,8 @@ def _submitted_before(lab: Lab, upload: Upload, offer: Offer) -> Receipt | None:
     It has no rank, since other runs may have come since.
     """
     journal = events(lab)
-    at = [
-        event
-        for event in journal
-        if isinstance(event, Submitted)
-        and (event.team, event.at) == (upload.team, upload.received)
-        and offer.label in (None, event.label)
-    ]
+    mine = [each for each in journal if isinstance(each, Submitted) and each.team == upload.team]
+    at = [each for each in mine if each.at == upload.received and offer.label in (None, each.label)]
     if not at:
         return None
     try:

@@ -156,11 +156,8 @@ def runs_listing(field: LabView) -> Listing:
             Item(run.label, link=run.path, small=run.team + (" (baseline)" if each.baseline else "")),
             *(item(run) for _, _, item in columns),
         ]
-        values = {
-            "runs": ("primary",) if each.rank is not None else (),
-            "kind": (each.kind,),
-            "resource": run.resources,
-        }
+        ranked = ("primary",) if each.rank is not None else ()
+        values = {"runs": ranked, "kind": (each.kind,), "resource": run.resources}
         lines.append(ListingLine(tuple(items), values))
     if board.floor:
         lines.append(_floor(field, heads))

@@ -146,13 +146,8 @@ def _lab_pages(field: LabView) -> Iterator[SitePage]:
 
 def _texts(field: LabView) -> dict[str, tuple[str, str]]:
     """Returns relevant document -> (title, beginning of its text), as many as fit, if its corpus can be read here."""
-    threshold = field.board.protocol.relevant_from
-    wanted = {
-        doc
-        for placed in field.placed.values()
-        for doc, grade in zip(placed.docs, placed.grades, strict=True)
-        if grade >= threshold
-    }
+    pairs = (pair for placed in field.placed.values() for pair in zip(placed.docs, placed.grades, strict=True))
+    wanted = {doc for doc, grade in pairs if grade >= field.board.protocol.relevant_from}
     corpus, keys = readable(field.task.corpus) or own_corpus(field.task.collection), field.task.keys or {}
     texts: dict[str, tuple[str, str]] = {}
     room = MOST_TEXTS

@@ -337,9 +337,8 @@ def field_of(
             placing.add(number, task.scorer.rankings(run, task.scorer.protocol.depth or 1_000))
         kept = scores_of(lab, submission)  # of all topics, unlike the entry's
         if again.measures != kept.measures or not np.array_equal(again.values, kept.values, equal_nan=True):
-            raise HarnessError(
-                f"{submission.run}: has other scores now than those stored; see 'harness lab check {lab.folder}'"
-            )
+            reason = f"{submission.run}: has other scores now than those stored; see 'harness lab check {lab.folder}'"
+            raise HarnessError(reason)
         runs.append(_field_run(lab, standing, submission, base, reproduced, names))
         scores.append(entry.scores)
     former = tuple(each for each in submissions if not each.current)

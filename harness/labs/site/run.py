@@ -314,14 +314,9 @@ def bibtex(field: LabView, run: FieldRun) -> str:
 def _run_json(field: LabView, at: int) -> dict[str, Any]:
     run, each = field.runs[at], field.runs[at].submission
     verify, score = commands(field, each)
-    values = {}
-    if field.topics_shown:
-        values = {
-            measure: {
-                topic: json_number(v) for topic, v in zip(field.topics, field.values(measure)[:, at], strict=True)
-            }
-            for measure in field.board.measures
-        }
+    measures = field.board.measures if field.topics_shown else ()
+    columns = {measure: map(json_number, field.values(measure)[:, at]) for measure in measures}
+    values = {measure: dict(zip(field.topics, column, strict=True)) for measure, column in columns.items()}
     return json_document(
         "site-run",
         {
@@ -386,23 +381,11 @@ def former_page(field: LabView, submission: Submission) -> SitePage:
         state = "This run was withdrawn by its team."
     else:
         state = "This run was replaced by a later version."
-    facts = [
-        ("team", team),
-        ("version", str(submission.version)),
-        ("kind", submission.kind),
-        ("submitted", utc(submission.submitted)),
-        (_RANKINGS, submission.sha256),
-    ]
+    facts = [("team", team), ("version", str(submission.version)), ("kind", submission.kind)]
+    facts += [("submitted", utc(submission.submitted)), (_RANKINGS, submission.sha256)]
     blocks: list[Block] = [Facts(tuple(facts))]
     if current is not None:
         blocks.append(Rich(("The current version is ", Link(current.name, current.path), ".")))
-    page = lab_page(
-        field,
-        f"runs/{submission_key(submission)}.html",
-        submission.label,
-        state,
-        [PageSection("", tuple(blocks))],
-        "index.html",
-        kicker=f"Former run of {team}",
-    )
-    return SitePage(page)
+    path, parts = f"runs/{submission_key(submission)}.html", [PageSection("", tuple(blocks))]
+    kicker = f"Former run of {team}"
+    return SitePage(lab_page(field, path, submission.label, state, parts, "index.html", kicker=kicker))

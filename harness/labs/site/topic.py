@@ -176,15 +176,10 @@ def _score_blocks(field: LabView, at: int, hard: Difficult) -> Iterator[Block]:
     stats = hard.of.get(topic)
     if stats is not None:
         sd = "" if stats.sd is None else f", standard deviation {stats.sd:.3f}"
-        worth = (
-            ""
-            if stats.discrimination is None
-            else f" Its discrimination is {stats.discrimination:.2f}".replace("-", "−")
-        )
+        signed = stats.discrimination is not None and f"{stats.discrimination:.2f}".replace("-", "−")
+        worth = f" Its discrimination is {signed}." if signed else ""
         zeros = f"{stats.zeros} of {stats.runs} runs have 0" if stats.zeros else "no run has 0"
-        yield Prose(
-            (f"{label} is between {stats.low:.3f} and {stats.high:.3f}{sd}; {zeros}.{worth + '.' if worth else ''}",)
-        )
+        yield Prose((f"{label} is between {stats.low:.3f} and {stats.high:.3f}{sd}; {zeros}.{worth}",))
     spread = figures.distribution([("ranked runs", ranked)], label, f"{label} of the ranked runs on topic {topic}")
     yield Figure("spread", f"{label} of the {field.ranked} ranked runs on this topic", spread)
     order = sorted(range(len(field.runs)), key=lambda n: (-_sort_value(values[n]), n))
