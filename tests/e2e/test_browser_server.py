@@ -116,10 +116,8 @@ def act_as_a_team(page: Page, team: str, seed: int) -> None:
     assert page.get_by_label("Description").input_value() == "Random order, second."
     send(page, run(seed + 1), "second.run", "second", "Scored")
     submit(page, run(seed), "again.run", "copy", "Refused")
-    assert (
-        f"again.run: the same rankings were submitted before as {team} / first"
-        in page.get_by_role("alert").inner_text()
-    )
+    expected = page.get_by_role("alert").inner_text()
+    assert f"again.run: the same rankings were submitted before as {team} / first" in expected
     page.get_by_role("link", name="Team", exact=True).click()
     assert "2 submissions left" in page.locator(".counts").inner_text().replace("\n", " ")
     change(page, f"{team} / second", "Make it the primary run")
@@ -306,17 +304,8 @@ def test_the_form_by_keyboard_and_a_file_that_is_too_large(
             page.keyboard.press("Tab")
             assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
             order.append(page.evaluate("document.activeElement.name || document.activeElement.textContent"))
-        assert order == [
-            "run",
-            "label",
-            "description",
-            "kind",
-            "code",
-            "external_data",
-            "metadata",
-            "primary",
-            "Submit",
-        ]
+        expected = ["run", "label", "description", "kind", "code", "external_data", "metadata", "primary", "Submit"]
+        assert order == expected
         page.get_by_label("Run file").set_input_files({"name": "my.run", "mimeType": "text/plain", "buffer": BAD})
         said = page.get_by_label("Run file").evaluate("(input) => input.validationMessage")
         assert said.startswith("my.run has 0") and said.endswith("are accepted.")

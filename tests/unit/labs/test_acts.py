@@ -104,9 +104,8 @@ def test_acts_on_what_is_not_there(make_lab: Make, tmp_path: Path, kind: Kind, l
     book = Journal(lab.folder)
     with book.locked():
         book.append(kind("A", label, 1, "", "2026-07-01T00:00:00+00:00"))
-    with pytest.raises(
-        HarnessError, match=rf"journal.jsonl:2: damaged: {kind.event} A/{label}.v1, which does not exist or"
-    ):
+    reason = rf"journal.jsonl:2: damaged: {kind.event} A/{label}.v1, which does not exist or"
+    with pytest.raises(HarnessError, match=reason):
         submissions(lab)
 
 
@@ -267,9 +266,8 @@ def test_nothing_is_left_of_a_lab_that_cannot_be_judged_again(two_editions: Lab,
     with pytest.raises(HarnessError, match="damaged: differs from the submitted run"):
         rejudge(lab, tmp_path / "again", "new")
     assert not (tmp_path / "again").exists()
-    assert {name for name, content in files(lab.folder).items() if content != before.get(name)} == {
-        "submissions/A/a.v1/run.txt"
-    }
+    expected = {"submissions/A/a.v1/run.txt"}
+    assert {name for name, content in files(lab.folder).items() if content != before.get(name)} == expected
 
 
 def test_the_final_ranking(

@@ -33,9 +33,8 @@ def test_teams_can_change_nothing_in_a_frozen_lab_and_organisers_can(make_lab: M
     for seed, label in ((1, "a"), (2, "b")):
         submit_run(lab, Offer(run_file(tmp_path / "r", seed), "A", label), now=NOW)
     act(lab, Disqualified, "A", "a")
-    assert freeze(lab, " we check\nthe results ", now=NOW) == Frozen(
-        "we check the results", "2026-08-01T00:00:00+00:00"
-    )
+    expected = Frozen("we check the results", "2026-08-01T00:00:00+00:00")
+    assert freeze(lab, " we check\nthe results ", now=NOW) == expected
     broken = tmp_path / "broken.run"
     broken.write_text("no run\n")
     before = files(lab.folder)
@@ -97,9 +96,8 @@ def test_extending_keeps_every_other_line(make_lab: Make) -> None:
     after = path.read_text().splitlines()
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     comment = "  # with time zone, such as 2026-09-01T23:59:59+02:00; later only post-hoc runs are accepted"
-    assert changed == [
-        (f"deadline: '2026-08-15T00:00:00Z'{comment}", f"deadline: '2026-09-01T23:59:59-12:00'{comment}")
-    ]
+    expected = [(f"deadline: '2026-08-15T00:00:00Z'{comment}", f"deadline: '2026-09-01T23:59:59-12:00'{comment}")]
+    assert changed == expected
     assert read_lab(lab.folder) == made
     assert made.deadline == LATER
     assert events(lab) == [Extended("2026-09-01T23:59:59-12:00", "a holiday", "2026-08-01T00:00:00+00:00")]
@@ -132,9 +130,8 @@ def test_extending_any_form_of_the_file(make_lab: Make, seed: int) -> None:
         assert len(lines) == 1 or "\n  " in line
     else:
         assert yaml.safe_load(path.read_bytes()) == {**before, "deadline": LATER.isoformat()}
-        assert [part for part in lines if "deadline:" not in part] == [
-            part for part in path.read_bytes().decode().splitlines() if "deadline:" not in part
-        ]
+        expected = [part for part in path.read_bytes().decode().splitlines() if "deadline:" not in part]
+        assert [part for part in lines if "deadline:" not in part] == expected
 
 
 def test_deadlines_that_are_refused(make_lab: Make) -> None:
@@ -197,9 +194,8 @@ def test_a_rejudged_lab_is_frozen_too_and_keeps_its_deadline(conf: Conf, make_la
         f"topics: {{reader: jsonl, file: '{tmp_path}/data/topics.jsonl'}}\n",
     )
     made = rejudge(lab, tmp_path / "again", "new")
-    assert [each for each in events(made) if not hasattr(each, "sha256")] == [
-        each for each in events(lab)[:-1] if not hasattr(each, "sha256")
-    ]
+    expected = [each for each in events(lab)[:-1] if not hasattr(each, "sha256")]
+    assert [each for each in events(made) if not hasattr(each, "sha256")] == expected
     assert made.deadline == LATER
     with pytest.raises(HarnessError, match=r"frozen by the organisers since .* \(second\)"):
         withdraw_run(made, "A", "a")

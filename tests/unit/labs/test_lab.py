@@ -53,9 +53,8 @@ def test_what_is_made(tmp_path: Path) -> None:
     lab = tiny_lab(tmp_path / "labs" / "one", **settings)
     assert read_lab(lab.folder) == lab
     assert lab.deadline == datetime(2026, 9, 1, 23, 59, 59, tzinfo=timezone(timedelta(hours=-12)))
-    assert {name: getattr(lab, name) for name in settings if name != "deadline"} == {
-        name: value for name, value in settings.items() if name != "deadline"
-    }
+    expected = {name: value for name, value in settings.items() if name != "deadline"}
+    assert {name: getattr(lab, name) for name in settings if name != "deadline"} == expected
     assert set(files(lab.folder)) == {"lab.yaml", "journal.jsonl"}
     assert (lab.folder / "submissions").is_dir() and not (lab.folder / "private").exists()
     assert submissions(lab) == ()
@@ -101,9 +100,8 @@ def test_a_deadline_of_yaml(tmp_path: Path) -> None:
 
 
 def test_what_is_no_lab(tmp_path: Path) -> None:
-    with pytest.raises(
-        HarnessError, match=r"nowhere: not a lab: the file lab.yaml is missing; check the path, or create a lab with"
-    ):
+    reason = r"nowhere: not a lab: the file lab.yaml is missing; check the path, or create a lab with"
+    with pytest.raises(HarnessError, match=reason):
         read_lab(tmp_path / "nowhere")
     with pytest.raises(HarnessError, match=r"lab.yaml:2: not valid YAML"):
         written(tmp_path / "lab", "title: [")

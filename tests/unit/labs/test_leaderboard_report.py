@@ -84,10 +84,8 @@ def test_one_leaderboard() -> None:
     assert texts(table(report, "judged"))[0][0] == NAMES[2]
     titles = ["run", "Judged@10", "unjudged@10", "expected bias of P@10", "Judged@1000"]
     assert [column.title for column in table(report, "judged").columns] == titles
-    assert [row[:4] for row in texts(table(report, "ties"))] == [
-        [NAMES[2], "1", "10", "0.3000 to 0.9000"],
-        [NAMES[1], "2", "5", "0.3000 to 0.9000"],
-    ]
+    expected = [[NAMES[2], "1", "10", "0.3000 to 0.9000"], [NAMES[1], "2", "5", "0.3000 to 0.9000"]]
+    assert [row[:4] for row in texts(table(report, "ties"))] == expected
     said = " ".join(reading(board))
     for words in ("alpha 0.05, Holm's correction over a family of 3 tests", "1,000 bootstrap resamples", "0.05 / 3"):
         assert words in said
@@ -155,9 +153,8 @@ def test_of_private_judgments_nothing_is_told(tmp_path: Path, baseline: str | No
     assert {found.id for found in report.tables()} == {"leaderboard"}
     found = table(report, "leaderboard")
     assert [column.title for column in found.columns] == ["run", "rank", "kind", "group", "MAP′", "P′@10"]
-    assert {cell.value for row in found.rows for cell in row[4:]} == {
-        round(cell.value, 2) for row in found.rows for cell in row[4:] if cell.value is not None
-    }
+    expected = {round(cell.value, 2) for row in found.rows for cell in row[4:] if cell.value is not None}
+    assert {cell.value for row in found.rows for cell in row[4:]} == expected
     report.write(tmp_path)
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     exact = [value for each in entries("e", 1) for value in each.scores.values.ravel().tolist()]

@@ -163,9 +163,8 @@ def test_noise_that_is_too_narrow(conf: Conf, tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("noise: 1.3", "noise: 0.01"))
     narrow = read_lab(lab.folder)
     got = submit_run(narrow, Offer(run_file(tmp_path / "r", 1), "A"))
-    assert got.submission.means["nDCG"] == by_hand(
-        replace(lab, decimals=narrow.decimals), got.submission, scores_of(lab, got.submission)
-    )
+    expected = by_hand(replace(lab, decimals=narrow.decimals), got.submission, scores_of(lab, got.submission))
+    assert got.submission.means["nDCG"] == expected
     assert "of width 1.3 (±0.65)" in receipt(narrow, got).remark
 
 

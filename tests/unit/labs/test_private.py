@@ -280,10 +280,8 @@ def test_a_full_report_of_a_private_edition_says_what_it_is(
     secret: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scoring.score([str(part(tmp_path, "overlap", 4, "overlap"))], "secret", output=tmp_path / "full")
-    assert (
-        "edition test is private, and this report shows its judgments; --redact leaves them out"
-        in capsys.readouterr().err
-    )
+    expected = capsys.readouterr().err
+    assert "edition test is private, and this report shows its judgments; --redact leaves them out" in expected
 
 
 MINI = data_root() / "runs" / "mini" / "mini-task1"
@@ -308,9 +306,8 @@ def test_a_measure_of_another_package_is_private_unless_it_declares_otherwise(
     given = {"private": True, "cap": 3, "measures": ["nDCG", "Found@5"]}
     found = evaluate(task("mini-task1", measures=["nDCG", "Found@5"]), MINI / "overlap.run")
     if sensitivity is None:
-        with pytest.raises(
-            HarnessError, match="measure Found@5: declares no sensitivity to one judgment, and the judg"
-        ):
+        reason = "measure Found@5: declares no sensitivity to one judgment, and the judg"
+        with pytest.raises(HarnessError, match=reason):
             tiny_lab(tmp_path / "lab", **given)
         assert list(redact(found).labels) == ["nDCG"]
     else:

@@ -133,11 +133,8 @@ def test_versions_and_the_primary_run(make_lab: Make, tmp_path: Path) -> None:
     lab = make_lab()
     for seed, label in ((1, "a"), (2, "b"), (3, "b")):
         submit_run(lab, Offer(run_file(tmp_path / f"{seed}", seed), "A", label))
-    assert flags(lab) == {
-        "A / a": (True, True, False),
-        "A / b": (False, False, False),
-        "A / b, version 2": (True, False, False),
-    }
+    expected = {"A / a": (True, True, False), "A / b": (False, False, False), "A / b, version 2": (True, False, False)}
+    assert flags(lab) == expected
     assert choose_primary(lab, "A", "b").title == "A / b, version 2"
     assert [title for title, (_, primary, _) in flags(lab).items() if primary] == ["A / b, version 2"]
     submit_run(lab, Offer(run_file(tmp_path / "4", 4), "A", "b"))  # a new version of the primary run is the primary run
@@ -162,10 +159,8 @@ def test_withdrawal_leaves_a_trace(make_lab: Make, tmp_path: Path) -> None:
     withdraw_run(lab, "A", "a")
     with pytest.raises(HarnessError, match=r"A / a was withdrawn already$"):
         withdraw_run(lab, "A", "a")
-    assert [json.loads(line)["event"] for line in (lab.folder / "journal.jsonl").read_text().splitlines()] == [
-        *["submitted"] * 2,
-        *["withdrawn"] * 2,
-    ]
+    expected = [*["submitted"] * 2, *["withdrawn"] * 2]
+    assert [json.loads(line)["event"] for line in (lab.folder / "journal.jsonl").read_text().splitlines()] == expected
     submit_run(lab, Offer(run_file(tmp_path / "3", 3), "A", "a"))
     assert flags(lab)["A / a, version 3"] == (True, True, False)
     assert lab_faults(lab) == []
@@ -207,9 +202,8 @@ def test_what_a_team_is_told(make_lab: Make, tmp_path: Path, conf: Conf) -> None
     expected[best].append("best ranked run")
     for label in ("r2", "r4"):
         expected[f"A / {label}"].append("earlier run")
-    assert {row.name: list(row.roles) for row in found.rows} == {
-        name: roles for name, roles in expected.items() if roles
-    }
+    wanted = {name: roles for name, roles in expected.items() if roles}
+    assert {row.name: list(row.roles) for row in found.rows} == wanted
     others = [means[name] for name in ("baseline / r1", "B / r3")]  # what else could be ranked if A chose r5
     assert (found.rank, found.runs) == (1 + sum(mean > means["A / r5"] for mean in others), 3)
     by_hand = compare(evaluate(lab.task(), *(base, *paths)), "r5", measures=["nDCG"])
@@ -294,9 +288,8 @@ def test_a_lab_that_changed_takes_no_run(make_lab: Make, conf: Conf, tmp_path: P
     with pytest.raises(HarnessError, match="lab: judgments and measures changed since"):
         submit_run(replace(lab, measures=("AP",)), Offer(run_file(tmp_path / "2", 2), "A", "b"))
     assert files(lab.folder) == before
-    assert [line.rpartition(": ")[2] for line in lab_faults(lab)] == [
-        "the run now has other scores; check whether the collection changed"
-    ]
+    expected = ["the run now has other scores; check whether the collection changed"]
+    assert [line.rpartition(": ")[2] for line in lab_faults(lab)] == expected
 
 
 def test_a_submission_reads_no_other_runs(make_lab: Make, tmp_path: Path) -> None:

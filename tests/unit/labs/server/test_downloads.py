@@ -180,9 +180,8 @@ def test_nothing_made_of_private_judgments_is_offered(conf: Conf, tmp_path: Path
     about = f"name: of-beir\ntitle: B\nlicence: CC0\nprotocol: trec_eval\nbeir: {{folder: '{data}'}}\n"
     conf("collection", "of-beir", about)
     lab = new_lab(tmp_path / "of-beir", {"title": "B", "collection": "of-beir", **asked, "downloads": ["topics"]})
-    assert write_downloads(lab, tmp_path / "of-beir-files") == [
-        "topics: are known from the judgments alone, and these are private"
-    ]
+    expected = ["topics: are known from the judgments alone, and these are private"]
+    assert write_downloads(lab, tmp_path / "of-beir-files") == expected
     assert offered(lab, tmp_path / "of-beir-files").files == ()
 
 

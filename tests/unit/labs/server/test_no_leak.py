@@ -205,9 +205,8 @@ def nobody_learns_what_is_private(world: World) -> None:
         assert not found_in(world, role, [*hashes, *(each[:12] for each in hashes), *seeds, *folders])
         # An organiser gets a new secret in the answer to the act that made it, and nowhere else.
         shown = {place for place, _ in found_in(world, role, world.secrets)}
-        assert {place.partition(" ")[0] for place in shown} <= (
-            {"invite", "issue", "add-organiser"} if role == "organiser" else set()
-        )
+        expected = {"invite", "issue", "add-organiser"} if role == "organiser" else set()
+        assert {place.partition(" ")[0] for place in shown} <= expected
         assert not {place for place, _ in found_in(world, role, [*DOCS, *TOPICS], words=True) if not own_run(place)}
         assert not {place for place, _ in found_in(world, role, exact(lab), words=True) if not own_run(place)}
     assert not [each for each in sessions if each]
@@ -226,10 +225,8 @@ def visitors_and_teams_learn_nothing_of_others(world: World) -> None:
         for place, text in world.answers[role].items():
             if own_run(place) and "\tQ0\t" in text:
                 assert role == "team"
-                assert {line.split("\t")[-1].rpartition("-")[2] for line in text.splitlines() if "\tQ0\t" in line} <= {
-                    "one",
-                    "three",
-                }
+                found = {line.split("\t")[-1].rpartition("-")[2] for line in text.splitlines() if "\tQ0\t" in line}
+                assert found <= {"one", "three"}
     # The scan finds it where it may be.
     assert {each for _, each in found_in(world, "organiser", list(REAL))} == set(REAL)
     assert found_in(world, "organiser", ["asker@example.org", "unsent-label"])

@@ -21,8 +21,10 @@ from harness.labs.submissions import submissions
 
 RUN = (data_root() / "runs/mini/mini-task1/overlap.run").read_bytes()
 SCRIPT = "<script>alert(1)</script>"
-HARMLESS = ("application/json", "application/x-bibtex", "application/yaml", "application/octet-stream")
-HARMLESS += ("text/csv", "text/plain", "text/css", "text/x-bibtex")  # types of files that browsers do not run
+HARMLESS = (  # types of files that browsers do not run
+    *("application/json", "application/x-bibtex", "application/yaml", "application/octet-stream"),
+    *("text/csv", "text/plain", "text/css", "text/x-bibtex"),
+)
 MARKUP = "\"'><img src=x onerror=alert(1)>{{7*7}}"
 
 

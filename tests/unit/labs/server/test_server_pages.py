@@ -133,9 +133,8 @@ def test_a_form_stays_filled_in_after_an_error(site: Served) -> None:
     team = joined(site)
     assert "submit my.run --server http://localhost --description 'one sentence'" in team.get("/").said
     assert "3 submissions left" in team.get("/submit").said
-    assert "automatic: nobody adapted queries or results to these topics; manual: somebody did; post-hoc: listed" in (
-        team.said
-    )
+    found = "automatic: nobody adapted queries or results to these topics; manual: somebody did; post-hoc: listed"
+    assert found in team.said
     given = {"description": "Two words.", "kind": "manual", "primary": "true", "label": "x<y", "key": "?"}
     team.send("/submit", {"run": ("my.run", b"")}, **given)
     assert team.status == 422 and "idempotency key: expected 1 to 100 letters" in team.said

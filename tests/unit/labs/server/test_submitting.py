@@ -98,10 +98,8 @@ def test_an_archive_is_scored_like_its_run_and_its_own_metadata_holds(tmp_path: 
     assert files(here) == files(there)
     bad = zipped(tmp_path / "bad.zip", {"a/run.txt": b"x", "b/run.txt": b"x"})
     found = site.submit(token, bad, "bad.zip")
-    assert (found["state"], found["errors"]) == (
-        "refused",
-        ["bad.zip: has a/run.txt and b/run.txt; expected one of them"],
-    )
+    expected = ("refused", ["bad.zip: has a/run.txt and b/run.txt; expected one of them"])
+    assert (found["state"], found["errors"]) == expected
     # A damaged archive is a fault of the upload, which is final, and not of the disk.
     for made, size in ((bad, 60), (tarred(tmp_path / "bad.tar", {"run.txt": b"x" * 600}, "w"), 700)):
         found = site.submit(token, made.read_bytes()[:size], "cut.run")
