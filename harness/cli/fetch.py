@@ -40,7 +40,7 @@ def fetch(
     """Fetch the files of collections, corpora, papers and sources, checked against their checksums."""
     from harness.collections.accept import check_arrived
     from harness.io import config
-    from harness.labs.addresses import is_address
+    from harness.labs.names import is_address
     from harness.sources import catalogue, fetch, hub, terms
     from harness.sources.resource import Resource
 

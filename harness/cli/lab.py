@@ -10,10 +10,10 @@ import typer
 
 from harness.cli.complete import of
 from harness.cli.options import MaybeLevel, to_path
-from harness.cli.organiser_commands import VARIABLE, add_to
+from harness.cli.organiser_commands import VARIABLE, Version, add_to, lab_with_readers
 from harness.cli.plugin_commands import TASKS, HelpGroup, in_panel
 from harness.cli.scoring_options import find_readers, labelled
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted_text
 from harness.io.console import log_line, out_left, out_table, print_line
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 lab_app = typer.Typer(
     cls=HelpGroup,
     rich_help_panel=TASKS,
-    add_completion=False,
-    rich_markup_mode=None,
     help="Create and check labs: folders in which teams submit runs on one collection.",
 )
 
@@ -82,16 +80,16 @@ def new(
         int | None, typer.Option(help="Decimals of means; default: 4, or by the noise with private judgments.")
     ] = None,
     private: Annotated[
-        bool,
+        bool | None,
         typer.Option(
             "--private",
             help="Keep judgments private: before the end show no scores, or noisy means; editions may require it.",
         ),
-    ] = False,
+    ] = None,
     ladder: Annotated[
-        bool,
+        bool | None,
         typer.Option("--ladder", help="Show a private mean only if it exceeds the team's best by the noise's width."),
-    ] = False,
+    ] = None,
     feedback: Annotated[
         str | None,
         typer.Option(
@@ -99,8 +97,9 @@ def new(
         ),
     ] = None,
     held_out: Annotated[
-        bool, typer.Option("--held-out", help="Hold out half of the topics, with private judgments, for the end.")
-    ] = False,
+        bool | None,
+        typer.Option("--held-out", help="Hold out half of the topics, with private judgments, for the end."),
+    ] = None,
     per_topic: Annotated[
         bool | None, typer.Option("--per-topic/--no-per-topic", help="Whether to show values per topic.")
     ] = None,
@@ -110,31 +109,15 @@ def new(
     ] = None,
 ) -> None:
     """Make a lab: lab.yaml, submissions/ and a journal; private/ if the judgments are private."""
+    settings = locals().copy()  # options have the names of the keys in lab.yaml
     from harness.collections.load import load_collection
     from harness.labs.submit import open_lab
     from harness.scoring.spellings import split_measures
 
-    _own_readers(collection, corpus)
-    settings = {
-        "title": title or load_collection(collection).title,
-        "collection": collection,
-        "edition": edition,
-        "corpus": corpus,
-        "protocol": protocol,
-        "measures": None if measures is None else list(split_measures(measures)),
-        "alpha": alpha,
-        "correction": correction,
-        "deadline": deadline,
-        "cap": cap,
-        "cap_per_day": cap_per_day,
-        "least_results": least_results,
-        "decimals": decimals,
-        "private": private or None,
-        "ladder": ladder or None,
-        "feedback": feedback,
-        "held_out": held_out or None,
-        "per_topic": per_topic,
-    }
+    del settings["folder"], settings["baseline"]
+    known = load_collection(collection)
+    find_readers(known, corpus)
+    settings |= {"title": title or known.title, "measures": None if measures is None else split_measures(measures)}
     (label,), (run,) = labelled([baseline]) if baseline is not None else (("",), (None,))
     lab = open_lab(folder, settings, run, label or None)
     print_line(f"{lab.folder}: a lab on {lab.collection}, edition {lab.edition}; settings: {lab.folder / 'lab.yaml'}")
@@ -155,14 +138,12 @@ def primary(
     organiser: Organiser = False,
 ) -> None:
     """Choose a team's primary run; without a choice it is the first one that the team submitted."""
-    from harness.labs.lab import read_lab
     from harness.labs.submit import choose_primary
 
-    if (folder := _folder(lab, server, team, token, organiser)) is None:
+    if (place := _place(lab, server, team, token, organiser)) is None:
         _act_on_server(server, token, "primary", label=label)
         return
-    this_lab = read_lab(folder)
-    chosen = choose_primary(this_lab, _team(this_lab, team, token, organiser), label)
+    chosen = choose_primary(*place, label)
     print_line(f"{chosen.title}: is the primary run of {chosen.team}")
 
 
@@ -178,12 +159,10 @@ def check_(
     ] = "",
 ) -> None:
     """For organisers: verify that no file changed, that all runs score as before, and that no upload is held."""
-    from harness.labs.check import lab_faults
-    from harness.labs.lab import read_lab
+    from harness.labs.acts import lab_faults
     from harness.labs.submissions import submissions
 
-    lab = read_lab(folder)
-    _own_readers(lab.collection, lab.corpus)
+    lab = lab_with_readers(folder)
     if faults := [*lab_faults(lab), *_troubled(folder, database)]:
         raise HarnessError(*faults)
     print_line(f"{lab.folder}: {_counted(lab, submissions(lab))}; all files and scores are unchanged")
@@ -215,7 +194,7 @@ def _counted(lab: Lab, runs: Sequence[Submission]) -> str:
     """Returns the numbers of submissions and teams, without withdrawn submissions and the baseline, which it adds."""
     standing = [each for each in runs if not each.withdrawn and each.name != lab.baseline]
     teams = len({each.team for each in standing})
-    parts = [f"{len(standing)} submission{'s' * (len(standing) != 1)} of {teams} team{'s' * (teams != 1)}"]
+    parts = [f"{counted_text(len(standing), 'submission')} of {counted_text(teams, 'team')}"]
     if withdrawn := sum(each.withdrawn for each in runs):
         parts.append(f"{withdrawn} withdrawn")
     if any(each.name == lab.baseline and not each.withdrawn for each in runs):
@@ -252,7 +231,6 @@ def submit(
     format: Annotated[str | None, typer.Option(help="Format of the file: trec, arqmath-task1, arqmath-task2.")] = None,
 ) -> None:
     """Submit a run to a lab: check, score, compare and add it; if a step fails, the lab does not change."""
-    from harness.labs.lab import read_lab
     from harness.labs.receipts import team_receipt
     from harness.labs.submit import Offer, submit_run
 
@@ -261,31 +239,34 @@ def submit(
         raise HarnessError(f"{given}: has a label, and so has --label; leave one out")
     label = named or label
     details = (label, description, kind, code, external_data, primary, format)
-    if (folder := _folder(lab, server, team, token, organiser)) is None:
-        from harness.labs.addresses import server_of
+    if (place := _place(lab, server, team, token, organiser)) is None:
+        from harness.labs.names import server_of
         from harness.labs.remote import submit_to
 
         made = submit_to(str(server), str(token), Offer(run, "", *details))
         _print_receipt(made, server_of(str(server)))
         return
-    this_lab = read_lab(folder)
-    _own_readers(this_lab.collection, this_lab.corpus)
-    offer = Offer(run, _team(this_lab, team, token, organiser), *details)
-    receipt = submit_run(this_lab, offer)
+    this_lab, name = place
+    receipt = submit_run(this_lab, Offer(run, name, *details))
     _print_receipt(team_receipt(this_lab, receipt), str(receipt.submission.run.parent))
 
 
-def _folder(lab: Path | None, server: str | None, team: str | None, token: str | None, organiser: bool) -> Path | None:
-    """Returns the folder of the lab; None if a server is named, for which a token is needed."""
-    if (lab is None) == (server is None):
+def _place(
+    folder: Path | None, server: str | None, team: str | None, token: str | None, organiser: bool
+) -> tuple[Lab, str] | None:
+    """Returns the lab and the team that acts; None if a server is named, for which a token is needed."""
+    if (folder is None) == (server is None):
         raise HarnessError("--lab FOLDER or --server URL: name one of them")
-    if lab is not None and not lab.exists():
-        raise HarnessError(f"--lab {lab}: no such folder; check the path; for a server, use --server URL")
+    if folder is not None and not folder.exists():
+        raise HarnessError(f"--lab {folder}: no such folder; check the path; for a server, use --server URL")
     if server is not None and (team is not None or organiser):
         raise HarnessError("--server: the token tells the team; leave --team and --organiser out")
     if server is not None and not token:
         raise HarnessError(f"--server: needs the token of your team; set {VARIABLE}")
-    return lab
+    if folder is None:
+        return None
+    lab = lab_with_readers(folder)
+    return lab, _team(lab, team, token, organiser)
 
 
 def _act_on_server(server: str | None, token: str | None, action: str, **arguments: object) -> None:
@@ -322,18 +303,16 @@ def withdraw(
     team: Team = None,
     token: Token = None,
     organiser: Organiser = False,
-    version: Annotated[int | None, typer.Option(help="Version; default: the latest one.")] = None,
+    version: Version = None,
     reason: Annotated[str, typer.Option(help="Reason, in one sentence.")] = "",
 ) -> None:
     """Withdraw a run from a lab: it is no longer ranked; its files and journal entries stay."""
-    from harness.labs.lab import read_lab
     from harness.labs.submit import withdraw_run
 
-    if (folder := _folder(lab, server, team, token, organiser)) is None:
+    if (place := _place(lab, server, team, token, organiser)) is None:
         _act_on_server(server, token, "withdraw", label=label, version=version, reason=reason)
         return
-    this_lab = read_lab(folder)
-    done = withdraw_run(this_lab, _team(this_lab, team, token, organiser), label, version, reason)
+    done = withdraw_run(*place, label, version, reason)
     print_line(f"{done.title}: withdrawn; it stays in {done.run.parent}")
 
 
@@ -346,18 +325,17 @@ def appeal(
     team: Team = None,
     token: Token = None,
     organiser: Organiser = False,
-    version: Annotated[int | None, typer.Option(help="Version; default: the latest one.")] = None,
+    version: Version = None,
 ) -> None:
     """Appeal against the disqualification of a run; the organisers read appeals in the journal."""
     from harness.labs.acts import act
     from harness.labs.journal import Appealed
-    from harness.labs.lab import read_lab
 
-    if (folder := _folder(lab, server, team, token, organiser)) is None:
+    if (place := _place(lab, server, team, token, organiser)) is None:
         _act_on_server(server, token, "appeal", label=label, version=version, reason=reason)
         return
-    this_lab = read_lab(folder)
-    done = act(this_lab, Appealed, _team(this_lab, team, token, organiser), label, version, reason)
+    this_lab, name = place
+    done = act(this_lab, Appealed, name, label, version, reason)
     print_line(f"{done.title}: your appeal is recorded")
 
 
@@ -380,10 +358,3 @@ def _print_receipt(made: Shown, place: str) -> None:
     for line in (*made.category_notes, made.remark):
         if line:
             print_line(line)
-
-
-def _own_readers(collection: str, corpus: str | None) -> None:
-    """Lets reader functions be imported from the current folder, as `harness score` does."""
-    from harness.collections.load import load_collection
-
-    find_readers(load_collection(collection), corpus)

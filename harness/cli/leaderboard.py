@@ -11,27 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli import scoring_options
 from harness.cli.options import Formats, MaybeLevel, to_report_folder
+from harness.cli.organiser_commands import lab_with_readers
 from harness.cli.plugin_commands import TASKS, in_panel
 from harness.cli.score import ScoreCommand
-from harness.cli.scoring_options import (
-    ScoringOptions,
-    check_one_collection,
-    evaluate_options,
-    find_readers,
-    log_private_judgments,
-    measure_list,
-    with_scoring_options,
-)
 from harness.cli.written_files import chosen_formats
 from harness.errors import HarnessError
 from harness.io.console import log_line, out_table, out_wrapped, print_line
-from harness.labs.addresses import is_address
+from harness.labs.names import is_address
 
 if TYPE_CHECKING:
     from harness.experiments.evaluate import Evaluation
     from harness.labs.board import Leaderboard
-    from harness.labs.lab import Lab
     from harness.labs.leaderboard import LeaderboardSettings
 
 ENDINGS = (".run", ".tsv", ".txt", ".trec", ".res")
@@ -46,9 +38,9 @@ Places = Annotated[
 
 
 @in_panel(TASKS, cls=ScoreCommand)
-@with_scoring_options("runs", "as_json", "redact")
+@scoring_options.with_scoring_options("runs", "as_json", "redact")
 def leaderboard(
-    asked: ScoringOptions,
+    asked: scoring_options.ScoringOptions,
     places: Places = None,
     server: Annotated[
         str | None, typer.Option(metavar="URL", help="Address of a lab's server, whose leaderboard is shown.")
@@ -91,7 +83,7 @@ def leaderboard(
 
     note, asked = asked.note, replace(asked, json=as_json, redact=redact)
     chosen = chosen_formats(formats)
-    check_one_collection(asked, "leaderboard")
+    scoring_options.check_one_collection(asked, "leaderboard")
     labs, others, address = _places(places or (), server)
     options = ("collection", "qrels", "topics", "edition", "protocol", "format", "measures", "keys", "corpus")
     given = {f"--{name}": getattr(asked, name) for name in options}
@@ -99,25 +91,27 @@ def leaderboard(
     if address:
         given |= {"--final": final or None, "--seed": seed or None}
         given |= {"--resamples": None if resamples == LeaderboardSettings.resamples else resamples}
-        told = [name for name, value in given.items() if value is not None]
-        _show_server(address, told, output, chosen, as_json, note)
-        return
-    if not others and (told := [name for name, value in given.items() if value is not None]):
-        raise HarnessError(f"{told[0]}: {labs[0] / LAB} says this for the lab's runs; leave it out")
+    if (address or not others) and (told := [name for name, value in given.items() if value is not None]):
+        whose = f"the lab of {address} says this for its" if address else f"{labs[0] / LAB} says this for the lab's"
+        raise HarnessError(f"{told[0]}: {whose} runs; leave it out")
     drawn = LeaderboardSettings(resamples=resamples, seed=seed)
     unscored = others if asked.collection is None and asked.qrels is None else []  # else who reads the run says it
     if absent := [place for place in unscored if "=" not in place and not os.path.exists(place)]:  # noqa: PTH110
         raise HarnessError(f"{absent[0]}: no such lab, folder or run file")
     if final and others:
         raise HarnessError("--final: only labs have an end; leave it out, or name labs only")
-    read = map(read_lab_with_readers, labs)
+    read = map(lab_with_readers, labs)
     sources = [final_source(lab, drawn) if final else lab_source(lab, drawn, note) for lab in read]
     if others:
         files = [file for place in others for file in _files(place, note)]
-        wanted = replace(drawn, main=main, baseline=baseline, alpha=0.05 if alpha is None else alpha)
-        wanted = replace(wanted, private=True) if redact else wanted
+        wanted = replace(drawn, main=main, baseline=baseline, alpha=0.05 if alpha is None else alpha, private=redact)
         sources.append(files_source(_evaluation(replace(asked, runs=files), wanted), wanted))
-    boards = [board for source in sources for board in leaderboards(source.entries, source.settings)]
+    boards = []
+    if address:
+        from harness.labs.remote import read_leaderboard
+
+        boards.append(read_leaderboard(address))
+    boards += [board for source in sources for board in leaderboards(source.entries, source.settings)]
     _print_boards(boards, as_json, note)
     alone = labs[0] / ("final" if final else "leaderboard") if len(sources) == len(labs) == 1 and not as_json else None
     if (folder := output or alone) is None:
@@ -140,30 +134,7 @@ def _places(places: Sequence[str], server: str | None) -> tuple[list[Path], list
         raise HarnessError(f"{addresses[0]}: the leaderboard of a server is shown alone; leave out the other names")
     # Path's own would raise for what is too long to be a file's name.
     labs = [Path(place) for place in places if os.path.isfile(os.path.join(place, LAB))]  # noqa: PTH113, PTH118
-    return labs, [place for place in places if Path(place) not in labs], "".join(addresses)
-
-
-def _show_server(
-    server: str,
-    told: Sequence[str],
-    output: Path | None,
-    formats: Sequence[str],
-    as_json: bool,
-    note: Callable[[str], None],
-) -> None:
-    """Shows the leaderboard of a server; `told`: options that its lab decides, which are refused."""
-    from harness.labs.leaderboard_report import leaderboard_report
-    from harness.labs.remote import read_leaderboard
-    from harness.render.write import first_page
-    from harness.store.provenance import provenance
-
-    if told:
-        raise HarnessError(f"{told[0]}: the lab of {server} says this for its runs; leave it out")
-    board = read_leaderboard(server)
-    _print_boards([board], as_json, note)
-    if output is not None:
-        written = leaderboard_report([board], provenance({})).write(output, formats, log_line)
-        (note if as_json else print_line)(f"report: {first_page(written)}")
+    return labs, [place for place in places if Path(place) not in labs and place not in addresses], "".join(addresses)
 
 
 def _print_boards(boards: Sequence[Leaderboard], as_json: bool, note: Callable[[str], None]) -> None:
@@ -185,31 +156,21 @@ def _print_boards(boards: Sequence[Leaderboard], as_json: bool, note: Callable[[
             out_wrapped(line)
 
 
-def _evaluation(asked: ScoringOptions, settings: LeaderboardSettings) -> Evaluation:
+def _evaluation(asked: scoring_options.ScoringOptions, settings: LeaderboardSettings) -> Evaluation:
     """Scores run files, the share of judged results included unless judgments are private."""
     from harness.collections.load import load_collection
     from harness.labs.board_sources import shares_judged
     from harness.scoring.protocol import load_protocol
 
     if settings.private:
-        return evaluate_options(replace(asked, lines=False))
+        return scoring_options.evaluate_options(replace(asked, lines=False))
     default = load_collection(asked.collection).protocol if asked.collection is not None else "trec_eval"
     protocol = load_protocol(asked.protocol or default)
-    names = protocol.measures if asked.measures is None else measure_list(asked.measures)
+    names = protocol.measures if asked.measures is None else scoring_options.measure_list(asked.measures)
     measures = ",".join((*names, *shares_judged(names, protocol)))
-    evaluation = evaluate_options(replace(asked, measures=measures, lines=False))
-    log_private_judgments(asked, evaluation)
+    evaluation = scoring_options.evaluate_options(replace(asked, measures=measures, lines=False))
+    scoring_options.log_private_judgments(asked, evaluation)
     return evaluation
-
-
-def read_lab_with_readers(folder: Path) -> Lab:
-    """Reads a lab, and lets the reader functions that its collection names be imported from the current folder."""
-    from harness.collections.load import load_collection
-    from harness.labs.lab import read_lab
-
-    lab = read_lab(folder)
-    find_readers(load_collection(lab.collection), lab.corpus)
-    return lab
 
 
 def _files(place: str, note: Callable[[str], None]) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,10 +14,11 @@ from harness.cli.scoring_options import find_readers
 from harness.errors import HarnessError
 from harness.io.console import out_table, print_line
 
+if TYPE_CHECKING:
+    from harness.labs.lab import Lab
+
 team_app = typer.Typer(
     cls=HelpGroup,
-    add_completion=False,
-    rich_markup_mode=None,
     help="The roster of a lab: teams that may submit, each with a token.",
 )
 
@@ -28,13 +30,22 @@ Reason = Annotated[str, typer.Option(help="Reason, in one sentence.")]
 VARIABLE = "HARNESS_TOKEN"  # environment variable with a team's token
 
 
+def lab_with_readers(folder: Path) -> Lab:
+    """Reads a lab, and lets the reader functions that its collection names be imported from the current folder."""
+    from harness.collections.load import load_collection
+    from harness.labs.lab import read_lab
+
+    lab = read_lab(folder)
+    find_readers(load_collection(lab.collection), lab.corpus)
+    return lab
+
+
 @team_app.command()
 def add(folder: Folder, team: TeamName) -> None:
     """Add a team and print its token, which is stored nowhere; also for a team whose token was revoked."""
-    from harness.labs.lab import read_lab
     from harness.labs.roster import add_team
 
-    name, token = add_team(read_lab(folder), team)
+    name, token = add_team(lab_with_readers(folder), team)
     known = f", in this lab {name}" if name != team else ""
     print_line(f"team {team}{known}: may submit with {VARIABLE}={token}")
 
@@ -42,10 +53,9 @@ def add(folder: Folder, team: TeamName) -> None:
 @team_app.command()
 def revoke(folder: Folder, team: TeamName, reason: Reason = "") -> None:
     """Revoke a team's token; its submissions stay."""
-    from harness.labs.lab import read_lab
     from harness.labs.roster import revoke_team
 
-    revoke_team(read_lab(folder), team, reason)
+    revoke_team(lab_with_readers(folder), team, reason)
     print_line(f"team {team}: its token is revoked")
 
 
@@ -53,11 +63,10 @@ def revoke(folder: Folder, team: TeamName, reason: Reason = "") -> None:
 def list_(folder: Folder) -> None:
     """List the teams on the roster with their numbers of submissions and invalid files."""
     from harness.labs.journal import Refused
-    from harness.labs.lab import read_lab
     from harness.labs.roster import real_names, roster
     from harness.labs.submissions import events, from_events
 
-    lab = read_lab(folder)
+    lab = lab_with_readers(folder)
     journal, names = events(lab), real_names(lab)
     submissions = from_events(journal, lab.folder)
     known = roster(journal)
@@ -74,34 +83,31 @@ def list_(folder: Folder) -> None:
     out_table(rows)
 
 
-def refund(folder: Folder, team: TeamName, label: LabelName, version: Version = None, reason: Reason = "") -> None:
-    """Refund a submission: it no longer counts towards the team's caps."""
-    from harness.labs.acts import act
-    from harness.labs.journal import Refunded
-    from harness.labs.lab import read_lab
+def _act_command(kind: str, said: str, doc: str) -> Callable[..., None]:
+    """Returns the command of an act on a version of a run, by the name of its event."""
 
-    done = act(read_lab(folder), Refunded, team, label, version, reason)
-    print_line(f"{done.title}: does not count towards the caps of {done.team}")
+    def command(folder: Folder, team: TeamName, label: LabelName, version: Version = None, reason: Reason = "") -> None:
+        from harness.labs import journal
+        from harness.labs.acts import act
 
+        done = act(lab_with_readers(folder), getattr(journal, kind), team, label, version, reason)
+        print_line(f"{done.title}: {said.format(team=done.team)}")
 
-def disqualify(folder: Folder, team: TeamName, label: LabelName, version: Version = None, reason: Reason = "") -> None:
-    """Disqualify a run: it is no longer ranked; its files and journal entries stay."""
-    from harness.labs.acts import act
-    from harness.labs.journal import Disqualified
-    from harness.labs.lab import read_lab
-
-    done = act(read_lab(folder), Disqualified, team, label, version, reason)
-    print_line(f"{done.title}: disqualified; the team can appeal with 'harness lab appeal'")
+    command.__doc__ = doc
+    return command
 
 
-def reinstate(folder: Folder, team: TeamName, label: LabelName, version: Version = None, reason: Reason = "") -> None:
-    """Lift the disqualification of a run."""
-    from harness.labs.acts import act
-    from harness.labs.journal import Reinstated
-    from harness.labs.lab import read_lab
-
-    done = act(read_lab(folder), Reinstated, team, label, version, reason)
-    print_line(f"{done.title}: reinstated")
+refund = _act_command(
+    "Refunded",
+    "does not count towards the caps of {team}",
+    "Refund a submission: it no longer counts towards the team's caps.",
+)
+disqualify = _act_command(
+    "Disqualified",
+    "disqualified; the team can appeal with 'harness lab appeal'",
+    "Disqualify a run: it is no longer ranked; its files and journal entries stay.",
+)
+reinstate = _act_command("Reinstated", "reinstated", "Lift the disqualification of a run.")
 
 
 def rejudge(
@@ -111,22 +117,17 @@ def rejudge(
     reason: Reason = "",
 ) -> None:
     """Score all submissions by another edition of the judgments, in a new lab; the old lab takes no more runs."""
-    from harness.collections.load import load_collection
     from harness.labs.acts import rejudge
-    from harness.labs.lab import read_lab
 
-    lab = read_lab(folder)
-    find_readers(load_collection(lab.collection), lab.corpus)
-    made = rejudge(lab, new, edition, reason)
+    made = rejudge(lab_with_readers(folder), new, edition, reason)
     print_line(f"{made.folder}: the submissions of {folder}, scored by edition {made.edition}")
 
 
 def reveal(folder: Folder) -> None:
     """End a lab with private judgments: 'harness leaderboard --final' then ranks, by the held-out topics if any."""
     from harness.labs.acts import reveal
-    from harness.labs.lab import read_lab
 
-    lab = read_lab(folder)
+    lab = lab_with_readers(folder)
     seed = reveal(lab)
     print_line(f"seed of the held-out topics: {seed}" if lab.held_out else f"{folder}: has ended")
     print_line(f"next: harness leaderboard {folder} --final")
@@ -135,17 +136,16 @@ def reveal(folder: Folder) -> None:
 def freeze(folder: Folder, reason: Reason = "") -> None:
     """Freeze a lab: teams can neither submit, withdraw, choose a primary run nor appeal, until it is reopened."""
     from harness.labs.closing import freeze
-    from harness.labs.lab import read_lab
 
-    print_line(f"{folder}: frozen since {freeze(read_lab(folder), reason).at}; reopen it with 'harness lab reopen'")
+    said = f"{folder}: frozen since {freeze(lab_with_readers(folder), reason).at}; reopen it with 'harness lab reopen'"
+    print_line(said)
 
 
 def reopen(folder: Folder, reason: Reason = "") -> None:
     """Reopen a frozen lab."""
     from harness.labs.closing import reopen
-    from harness.labs.lab import read_lab
 
-    print_line(f"{folder}: reopened at {reopen(read_lab(folder), reason).at}")
+    print_line(f"{folder}: reopened at {reopen(lab_with_readers(folder), reason).at}")
 
 
 def extend(
@@ -157,10 +157,9 @@ def extend(
 ) -> None:
     """Set a later deadline in lab.yaml and record it."""
     from harness.labs.closing import extend
-    from harness.labs.lab import read_lab
     from harness.labs.settings import moment
 
-    lab = extend(read_lab(folder), moment("deadline", deadline), reason)
+    lab = extend(lab_with_readers(folder), moment("deadline", deadline), reason)
     print_line(f"{folder}: the deadline is {'' if lab.deadline is None else lab.deadline.isoformat()}")
 
 
@@ -169,18 +168,16 @@ def topics(folder: Folder) -> None:
     from harness.collections.load import load_collection
     from harness.experiments.task import task
     from harness.labs.journal import Revealed
-    from harness.labs.lab import read_lab
     from harness.labs.shown_scores import commitment, public_and_held_out, seed_of
     from harness.labs.submissions import events
 
-    lab = read_lab(folder)
+    lab = lab_with_readers(folder)
     if not lab.held_out:
         raise HarnessError(f"{folder}: has no held-out topics; create a lab with 'harness lab new --held-out'")
     journal = events(lab)
     seed = seed_of(lab, journal)
     committed = commitment(journal)
     collection = load_collection(lab.collection)
-    find_readers(collection, lab.corpus)
     if collection.withheld(lab.edition):
         raise HarnessError(f"{folder}: the judgments are not here, and with them the list of judged topics")
     judged = task(lab.collection, lab.corpus, edition=lab.edition, protocol=lab.protocol).scorer.qrels.topics
@@ -193,6 +190,6 @@ def topics(folder: Folder) -> None:
 
 def add_to(app: typer.Typer) -> None:
     """Adds these commands to `harness lab`."""
-    for command in (refund, disqualify, reinstate, rejudge, reveal, freeze, reopen, extend, topics):
-        app.command()(command)
+    for name in ("refund", "disqualify", "reinstate", "rejudge", "reveal", "freeze", "reopen", "extend", "topics"):
+        app.command(name)(globals()[name])
     app.add_typer(team_app, name="team")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from harness.cli.options import to_path
+from harness.cli.organiser_commands import lab_with_readers
 from harness.cli.plugin_commands import TASKS, in_panel
-from harness.cli.scoring_options import find_readers
 from harness.errors import HarnessError
 from harness.io.console import print_line
 
@@ -54,23 +55,14 @@ def serve(
     ] = "all",
 ) -> None:
     """Serve a lab over HTTP: pages, forms and an API to submit runs, with workers that score them."""
-    from harness.collections.load import load_collection
-    from harness.labs.addresses import is_address
-    from harness.labs.lab import read_lab
+    from harness.labs.names import is_address
 
     if url and not is_address(url):
         raise HarnessError(f"--url {url}: expected an address such as https://lab.example.org")
-    this_lab = read_lab(lab)
-    find_readers(load_collection(this_lab.collection), this_lab.corpus)
-    try:
-        import msgspec  # noqa: F401
-        import python_multipart  # noqa: F401
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise HarnessError(
-            f"serve: the package {error.name} is missing; pip install 'mathir-harness[server]'"
-        ) from None
+    lab_with_readers(lab)
+    needed = ("msgspec", "python_multipart", "starlette", "uvicorn")
+    if missing := [name for name in needed if find_spec(name) is None]:
+        raise HarnessError(f"serve: the package {missing[0]} is missing; pip install 'mathir-harness[server]'")
     from harness.labs.server.lab_snapshot import state_folder
     from harness.labs.server.processes import Place, run_publisher, run_server, run_worker, service
     from harness.labs.server.service import ServerSettings

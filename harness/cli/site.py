@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.leaderboard import read_lab_with_readers
 from harness.cli.options import Quiet, to_path
+from harness.cli.organiser_commands import lab_with_readers
 from harness.cli.plugin_commands import TASKS, HelpGroup
 from harness.cli.scoring_options import note_unless
 from harness.errors import HarnessError, counted_text
@@ -19,15 +19,16 @@ from harness.io.console import log_line, print_line, track
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from harness.labs.leaderboard import LeaderboardSettings
     from harness.labs.site.lab_view import LabView
     from harness.render.folder import BuildFolder
     from harness.reports.site_page import PaperLine
 
+    Note = Callable[[str], None]
+
 site_app = typer.Typer(
     cls=HelpGroup,
     rich_help_panel=TASKS,
-    add_completion=False,
-    rich_markup_mode=None,
     help="Static pages of labs and papers, for any file server or from disk.",
 )
 
@@ -70,9 +71,10 @@ def build(
 
     One command builds a whole site: pages of an earlier build that are not made again are deleted.
     """
-    from harness.labs.addresses import is_address, server_of
     from harness.labs.folders import lab_around
-    from harness.labs.site.home import home_page, schema_files
+    from harness.labs.leaderboard import LeaderboardSettings
+    from harness.labs.names import is_address, server_of
+    from harness.labs.site.files import home_page, lab_files, schema_files
     from harness.render.folder import BuildFolder
 
     if not labs and not papers:
@@ -85,11 +87,13 @@ def build(
             reason = f"pages would be written into the lab {lab}; choose another folder"
             raise HarnessError(f"--output {output}: {reason}")
     note = note_unless(quiet)
+    drawn, again = LeaderboardSettings(resamples=resamples, seed=seed), _reproduced(reproduced, note)
     with BuildFolder(output) as folder:
         fields: list[LabView] = []
         for lab, base in bases.items():
-            fields.append(_field(lab, base, server_of(server), reproduced, resamples, seed, note))
-            _write_lab(folder, fields[-1])
+            fields.append(_view(lab, base, server_of(server), again, drawn, note))
+            for files in track(lab_files(fields[-1]), f"pages of {fields[-1].lab.title}"):
+                folder.write(files)
         lines = _write_papers(folder) if papers else []
         for files in schema_files():
             folder.write(files)
@@ -113,24 +117,17 @@ def _bases(labs: list[Path]) -> dict[Path, str]:
     return {lab: base for base, lab in out_of.items()}
 
 
-def _field(
-    folder: Path,
-    base: str,
-    server: str,
-    reproduced: Path | None,
-    resamples: int,
-    seed: int,
-    note: Callable[[str], None],
+def _view(
+    folder: Path, base: str, server: str, reproduced: frozenset[str], drawn: LeaderboardSettings, note: Note
 ) -> LabView:
     from harness.labs.board_sources import final_source, lab_source
     from harness.labs.journal import Revealed
-    from harness.labs.leaderboard import LeaderboardSettings, leaderboards
+    from harness.labs.leaderboard import leaderboards
     from harness.labs.shown_scores import final_runs
     from harness.labs.site.lab_view import field_of
     from harness.labs.submissions import events
 
-    drawn = LeaderboardSettings(resamples=resamples, seed=seed)
-    lab = read_lab_with_readers(folder)
+    lab = lab_with_readers(folder)
     journal = events(lab)  # once: while pages are made, submissions may come
     source = lab_source(lab, drawn, note, journal)
     (board,) = leaderboards(source.entries, source.settings)
@@ -145,16 +142,15 @@ def _field(
         journal,
         base,
         remarks=source.remarks,
-        reproduced=_reproduced(reproduced, note),
+        reproduced=reproduced,
         final=final,
-        track=track,
     )
 
 
-def _reproduced(folder: Path | None, note: Callable[[str], None]) -> frozenset[str]:
+def _reproduced(folder: Path | None, note: Note) -> frozenset[str]:
     """Returns the checksums of runs that the harness made, by their metadata; other files are left out."""
     from harness.data.trec import read_run
-    from harness.labs.form import normal
+    from harness.labs.submissions import normal
     from harness.store import sidecar
 
     if folder is None:
@@ -171,13 +167,6 @@ def _reproduced(folder: Path | None, note: Callable[[str], None]) -> frozenset[s
         else:
             note(f"{path}: left out, since its metadata is not that of a run of the harness")
     return frozenset(checksums)
-
-
-def _write_lab(folder: BuildFolder, field: LabView) -> None:
-    from harness.labs.site.lab import count, lab_files
-
-    for files in track(lab_files(field), f"pages of {field.lab.title}", count(field)):
-        folder.write(files)
 
 
 def _write_papers(folder: BuildFolder) -> list[PaperLine]:

@@ -1,4 +1,4 @@
-"""The commands `organise pool`, `analyse`, `correlate` and `kappa`: what organisers of a shared task need."""
+"""The commands `organise pool`, `analyse`, `correlate`, `kappa` and `power`: what organisers of a shared task need."""
 
 from __future__ import annotations
 
@@ -10,21 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.leaderboard import LAB, read_lab_with_readers
-from harness.cli.options import (
-    CollectionName,
-    Edition,
-    Format,
-    Keys,
-    Level,
-    Measures,
-    Output,
-    ProtocolName,
-    Quiet,
-    to_path,
-)
+from harness.cli import options
+from harness.cli.leaderboard import LAB
+from harness.cli.organiser_commands import lab_with_readers
 from harness.cli.plugin_commands import TASKS, HelpGroup
-from harness.cli.power import power
 from harness.cli.scoring_options import find_readers, labelled, measure_list, note_unless
 from harness.cli.tables import print_table
 from harness.errors import HarnessError, counted_text, gather, refuse, suggestion
@@ -34,6 +23,10 @@ if TYPE_CHECKING:
     from harness.data.trec import Run
     from harness.experiments.task import Task
     from harness.render.write import Report
+import json
+from dataclasses import asdict
+
+from harness.cli.scoring_options import ScoringOptions, check_one_collection, evaluate_options, with_scoring_options
 
 organise_app = typer.Typer(
     cls=HelpGroup,
@@ -70,22 +63,22 @@ def pool(
     team: Team = None,
     primary: Primary = None,
     primary_depth: PrimaryDepth = None,
-    collection: CollectionName = None,
+    collection: options.CollectionName = None,
     topics: Annotated[
         Path | None,
-        typer.Option(parser=to_path, metavar="FILE", help="The topics; results for other topics are errors."),
+        typer.Option(parser=options.to_path, metavar="FILE", help="The topics; results for other topics are errors."),
     ] = None,
-    protocol: ProtocolName = None,
-    keys: Keys = None,
-    format: Format = None,
+    protocol: options.ProtocolName = None,
+    keys: options.Keys = None,
+    format: options.Format = None,
     cap: Annotated[int | None, typer.Option(min=1, help="Maximum number of documents per topic.")] = None,
     judged: Annotated[
         list[Path] | None,
-        typer.Option(parser=to_path, metavar="FILE", help="Existing judgments (TREC), which are excluded."),
+        typer.Option(parser=options.to_path, metavar="FILE", help="Existing judgments (TREC), which are excluded."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the order in which assessors see the documents.")] = 0,
-    output: Output = None,
-    quiet: Quiet = False,
+    output: options.Output = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Make a pool: the first results of all runs, in an order that reveals nothing about them."""
     from harness.collections.files import read_topics
@@ -145,21 +138,21 @@ def pool(
 @organise_app.command()
 def analyse(
     runs: Runs = None,
-    collection: CollectionName = None,
-    edition: Edition = None,
-    protocol: ProtocolName = None,
-    measures: Measures = None,
-    keys: Keys = None,
-    format: Format = None,
+    collection: options.CollectionName = None,
+    edition: options.Edition = None,
+    protocol: options.ProtocolName = None,
+    measures: options.Measures = None,
+    keys: options.Keys = None,
+    format: options.Format = None,
     team: Team = None,
     depth: Annotated[
         int | None, typer.Option(min=1, help="Depth of the judged pool; also estimates pool bias.")
     ] = None,
     primary: Primary = None,
     primary_depth: PrimaryDepth = None,
-    alpha: Level = 0.05,
-    output: Output = None,
-    quiet: Quiet = False,
+    alpha: options.Level = 0.05,
+    output: options.Output = None,
+    quiet: options.Quiet = False,
 ) -> None:
     """Analysis of variance, difficulty of topics, correlations of measures and, with --depth, pool bias."""
     from harness.collections.keys import read_key_pairs
@@ -179,14 +172,8 @@ def analyse(
             collection, edition=edition, protocol=protocol, measures=wanted, keys=mapping, ids_are_keys=keys == "none"
         )
     known = None if task is None else task.collection.known_topics()
-    declared = {
-        "--collection": collection,
-        "--edition": edition,
-        "--protocol": protocol,
-        "--measures": measures,
-        "--keys": keys,
-    }
-    entries, own = _entries(runs or [], team or [], format, known, output, declared)
+    declared = {"--collection": collection, "--edition": edition, "--protocol": protocol, "--keys": keys}
+    entries, own = _entries(runs or [], team or [], format, known, output, {"--measures": measures, **declared})
     task = task or own
     if task is None:
         raise HarnessError("no judgments: name a collection with --collection NAME")
@@ -207,13 +194,7 @@ def analyse(
     else:
         note("no pool bias without --depth, the depth of the judged pool")
     report = analysis_report(evaluation, bias, alpha, said)
-    print_line(report.headline)
-    for table in report.tables():
-        if not table.collapsed:
-            print_line("")
-            print_table(replace(table, rows=table.rows[:LISTED]) if table.id == "difficulty" else table)
-    if output is not None:
-        _write(report, output)
+    _show(report, output)
 
 
 @organise_app.command()
@@ -221,8 +202,8 @@ def correlate(
     scores: Annotated[
         list[str], typer.Argument(metavar="[NAME=]FILE", help="Output of 'harness score --json', or a report.json.")
     ],
-    measures: Measures = None,
-    output: Output = None,
+    measures: options.Measures = None,
+    output: options.Output = None,
 ) -> None:
     """Correlate rankings of runs: by measures (one file), or by editions and years (several; runs match by name)."""
     from harness.experiments.result_files import scores_in
@@ -251,7 +232,7 @@ def correlate(
 def kappa_(
     judgments: Annotated[list[str], typer.Argument(metavar="[NAME=]FILE", help="Two files of judgments (TREC).")],
     relevant_from: Annotated[float, typer.Option(min=0, help="The lowest grade that counts as relevant.")] = 1,
-    output: Output = None,
+    output: options.Output = None,
 ) -> None:
     """Agreement of two assessors on what both judged: Cohen's kappa, plain and weighted."""
     from harness.data.trec import read_qrels
@@ -308,9 +289,8 @@ def _entries(
             entries.append(TeamRun(name, replace(run, name=f"{name} / {run.name}")))
     refuse(faults)
     if not entries:
-        raise HarnessError(
-            "there are no runs: name files, with --team TEAM=FILE those of a team, or the folder of a lab"
-        )
+        reason = "there are no runs: name files, with --team TEAM=FILE those of a team, or the folder of a lab"
+        raise HarnessError(reason)
     check_names(entry.run for entry in entries)
     return entries, None
 
@@ -319,11 +299,10 @@ def _of_lab(folder: Path, output: Path | None) -> tuple[list[TeamRun], Task]:
     """Returns the latest version of each submission that was not withdrawn, and the lab's task."""
     from harness.labs.submissions import stored_run, submissions
 
-    lab = read_lab_with_readers(folder)
+    lab = lab_with_readers(folder)
     if lab.private and output is not None and output.resolve().is_relative_to(folder.resolve()):
-        raise HarnessError(
-            f"--output {output}: the lab's judgments are private; write for organisers outside its folder"
-        )
+        reason = f"--output {output}: the lab's judgments are private; write for organisers outside its folder"
+        raise HarnessError(reason)
     current = [each for each in submissions(lab) if each.current]
     if not current:
         raise HarnessError(f"{folder}: has no submissions yet")
@@ -353,12 +332,12 @@ def _depths(
 
 
 def _show(report: Report, output: Path | None) -> None:
-    """Prints the headline and the tables; writes the report, if one is requested."""
+    """Prints the headline and the tables, of many topics the first; writes the report, if one is requested."""
     print_line(report.headline)
     for table in report.tables():
         if not table.collapsed:
             print_line("")
-            print_table(table)
+            print_table(replace(table, rows=table.rows[:LISTED]) if table.id == "difficulty" else table)
     if output is not None:
         _write(report, output)
 
@@ -367,4 +346,38 @@ def _write(report: Report, output: Path) -> None:
     print_line(f"report: {report.write(output)['html']}")
 
 
-organise_app.command()(power)
+@organise_app.command()
+@with_scoring_options("redact")
+def power(
+    asked: ScoringOptions,
+    differences: Annotated[str, typer.Option(help="Mean differences to find.")] = "0.01,0.02,0.05",
+    family: Annotated[int, typer.Option(min=1, help="Number of tests to correct for (Bonferroni).")] = 1,
+    alpha: options.Level = 0.05,
+    probability: Annotated[float, typer.Option("--power", help="Probability of finding the difference.")] = 0.8,
+    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
+) -> None:
+    """How many topics a paired test needs for a difference, from runs of a pilot; and what the topics here find."""
+    from harness.reports.planning import plan_table
+    from harness.scoring.measures import without_diagnostics
+    from harness.scoring.planning import plan_tests
+    from harness.scoring.scores import values_of
+
+    try:
+        wanted = [float(part) for part in differences.split(",")]
+    except ValueError:
+        raise HarnessError(f"--differences: {differences!r}; expected numbers such as 0.01,0.02,0.05") from None
+    check_one_collection(asked, "organise power")
+    evaluation = evaluate_options(asked)
+    if evaluation.task.collection.clusters() is not None:
+        name, by = evaluation.task.collection.name, evaluation.task.collection.cluster
+        reason = f"power: topics of {name} depend on each other within {by}, and the plan takes them as independent"
+        raise HarnessError(reason)
+    names = without_diagnostics(evaluation.scores[0].measures)
+    plans = [
+        plan_tests(values, name, wanted, family=family, alpha=alpha, power=probability, seed=seed)
+        for name, values in ((name, values_of(evaluation.scores, name)) for name in names)
+    ]
+    if asked.json:
+        print_line(json.dumps([asdict(plan) for plan in plans], indent=1))
+    else:
+        print_table(plan_table(plans, family, evaluation.scores[0].protocol.label))

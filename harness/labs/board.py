@@ -1,14 +1,26 @@
-"""Leaderboards as plain values, which are written as JSON and read back."""
+"""Leaderboards as plain values, written as JSON and read back, and the one family of tests of ranked runs.
+
+Leaderboards, pages of runs and pairs, and receipts correct for that family: pairs of ranked runs in the measure that
+ranks have corrected p-values. Tests of any other pair or measure have an uncorrected p, and nothing is claimed of them.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
+from itertools import combinations
 from typing import Any
+
+import numpy as np
 
 from harness.errors import HarnessError
 from harness.io import checks
+from harness.scoring.compare import Comparison, Correction, PairDifference, compare
+from harness.scoring.intervals import numbers_of_names
 from harness.scoring.protocol import Protocol
+from harness.scoring.scores import Scores
 
 SCHEMA = "mathir-harness/leaderboard"
 VERSION = 1
@@ -230,46 +242,29 @@ def _about_groups(board: Leaderboard) -> str:
     return f"{said}, or their test is undefined" if board.undefined else said
 
 
+_FORMS = ("command", "report", "site", "server")
+_PRINTED = {"command": 40, "report": 40, "site": 40}
 # All that forms of a leaderboard show of a run beside its name and means. The one place that decides what is private.
 COLUMNS: list[BoardColumn] = [
-    BoardColumn(
-        "rank", lambda each: each.rank, False, {"command": 10, "report": 10, "site": 10, "server": 10}, ranked=True
-    ),
+    BoardColumn("rank", lambda each: each.rank, False, dict.fromkeys(_FORMS, 10), ranked=True),
     BoardColumn("kind", lambda each: each.kind, False, {"report": 20, "site": 70}),
-    BoardColumn(
-        "group",
-        lambda each: each.group,
-        False,
-        {"command": 30, "report": 30, "site": 30, "server": 30},
-        True,
-        about=_about_groups,
-    ),
-    BoardColumn(
-        "rank interval",
-        lambda each: Span(each.rank_low, each.rank_high),
-        True,
-        {"command": 40, "report": 40, "site": 40},
-        ranked=True,
-    ),
+    BoardColumn("group", lambda each: each.group, False, dict.fromkeys(_FORMS, 30), True, about=_about_groups),
+    BoardColumn("rank interval", lambda each: Span(each.rank_low, each.rank_high), True, _PRINTED, ranked=True),
     BoardColumn("n", _counted, True, {"report": 80}),
     BoardColumn("topics missing", lambda each: each.missing, True, {"report": 90, "site": 120}, switched=True),
 ]
-MAIN, MEASURES = {"site": 20}, {"command": 50, "report": 50, "site": 50, "server": 50}  # places of the means
+MAIN, MEASURES = {"site": 20}, dict.fromkeys(_FORMS, 50)  # places of the means
 
 
 def shown_columns(board: Leaderboard, form: str, measures: Sequence[str] = ()) -> list[BoardColumn]:
     """Returns the columns that a form shows of a board, in order; those of the given measures included."""
-    means = [
-        BoardColumn(
-            board.protocol.label(name),
-            lambda each, name=name: each.mean(name),  # type: ignore[misc]
-            False,
-            {**MEASURES, **(MAIN if name == board.main else {})},
-        )
-        for name in measures
-    ]
-    columns = [each for each in (*COLUMNS, *means) if form in each.where and not (board.private and each.private)]
-    return sorted(columns, key=lambda each: each.where[form])
+
+    def of(name: str) -> BoardColumn:
+        places = {**MEASURES, **(MAIN if name == board.main else {})}
+        return BoardColumn(board.protocol.label(name), lambda each: each.mean(name), False, places)
+
+    columns = [each for each in (*COLUMNS, *map(of, measures)) if not (board.private and each.private)]
+    return sorted((each for each in columns if form in each.where), key=lambda each: each.where[form])
 
 
 def _added(board: Leaderboard) -> dict[str, dict[str, Any]]:
@@ -297,12 +292,93 @@ def leaderboard_from_json(data: object, where: str = "leaderboard") -> Leaderboa
     content = dict(data) if isinstance(data, Mapping) else {}
     schema = (content.pop("schema", None), content.pop("version", None))
     if schema != (SCHEMA, VERSION):
-        raise HarnessError(
-            f"{where}: schema is {schema[0]!r:.60} version {schema[1]!r:.20}, expected {SCHEMA!r} {VERSION}"
-        )
+        reason = f"{where}: schema is {schema[0]!r:.60} version {schema[1]!r:.20}, expected {SCHEMA!r} {VERSION}"
+        raise HarnessError(reason)
     # Columns that a package adds, on this machine or on a server, say nothing that a board is computed from.
     known = {each.name for each in fields(LeaderboardRow)}
     for key in ("ranked", "others"):
         if isinstance(runs := content.get(key), list):
             content[key] = [{name: run[name] for name in run if name in known} for run in runs]
     return checks.typed(Leaderboard, content, where)
+
+
+shown_tests = partial(compare, permutations=1)  # the randomization test is not shown
+MOST_LETTERED = 60  # most ranked runs for which every pair is tested
+CORRECTIONS: Mapping[str, str] = {
+    "holm": "Holm's correction",
+    "bonferroni": "Bonferroni's correction",
+    "none": "without correction",
+}
+
+
+@dataclass(frozen=True)
+class TestVerdict:
+    """Result of a test in the family: corrected p, and whether it is below alpha; both None if undefined."""
+
+    p: float | None
+    significant: bool | None
+
+
+def family_of(runs: int, declared: int | None) -> int:
+    """Returns the number of tests to correct for: all pairs of ranked runs, or the declared number if it is larger.
+
+    All pairs count even if only those with the best run are tested, since the same scores selected the best run. One
+    ranked run has no tests, whatever is declared.
+    """
+    return 0 if runs < 2 else max(declared or 0, math.comb(runs, 2))
+
+
+def ranked_tests(
+    scores: Sequence[Scores],
+    measure: str,
+    *,
+    alpha: float,
+    declared: int | None = None,
+    clusters: Mapping[str, str] | None = None,
+) -> tuple[Comparison | None, str]:
+    """Tests the pairs of ranked runs, or, of too many runs, those with the best; or returns why none is tested.
+
+    Parameters
+    ----------
+    scores : of the ranked runs, best first, with their names.
+    declared : number of tests to correct for, if it exceeds the pairs.
+    clusters : topic -> cluster of dependent topics.
+    """
+    if len(scores) < 2:
+        return None, "there is only one ranked run" if scores else "no run is ranked"
+    topics = sorted(scores[0].topics)
+    of = numbers_of_names(topics if clusters is None else [clusters[topic] for topic in topics])
+    counted = [~np.isnan(each.column(measure)[np.argsort(np.array(each.topics))]) for each in scores]
+    everyone = len(scores) <= MOST_LETTERED
+    pairs = combinations(counted, 2) if everyone else ((counted[0], each) for each in counted[1:])
+    if any(np.unique(of[one & other]).size < 2 for one, other in pairs):
+        units = "topics" if clusters is None else "clusters of topics"
+        return None, f"some runs have fewer than two {units} in common"
+    best, family = None if everyone else scores[0].run, family_of(len(scores), declared)
+    made = shown_tests(scores, baseline=best, measures=[measure], alpha=alpha, family=family, clusters=clusters)
+    return made, ""
+
+
+def verdict(row: PairDifference, correction: Correction) -> TestVerdict:
+    """Returns the result of a test by the declared correction."""
+    if correction == "none":
+        return TestVerdict(row.p, row.significant)
+    return TestVerdict(getattr(row, f"p_{correction}"), getattr(row, f"significant_{correction}"))
+
+
+def verdicts(made: Comparison | None, correction: Correction) -> dict[frozenset[str], TestVerdict]:
+    """Returns pair of runs -> result of its test; empty without tests."""
+    rows = () if made is None else made.rows
+    return {frozenset((row.a, row.b)): verdict(row, correction) for row in rows}
+
+
+def corrected_for(correction: str, family: int) -> str:
+    """Returns the correction in words.
+
+    Examples
+    --------
+    >>> corrected_for("holm", 15), corrected_for("none", 15)
+    ("Holm's correction over 15 tests", 'without correction')
+    """
+    over = "" if correction == "none" else f" over {family:,} test{'' if family == 1 else 's'}"
+    return f"{CORRECTIONS[correction]}{over}"

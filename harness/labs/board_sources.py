@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from harness.collections.load import load_collection
 from harness.errors import HarnessError, capitalised
 from harness.experiments.evaluate import Evaluation, inputs
 from harness.experiments.redacted_scores import LEFT_OUT, step_of
+from harness.labs.board import MOST_LETTERED
 from harness.labs.journal import Event
 from harness.labs.lab import Lab
 from harness.labs.leaderboard import LeaderboardEntry, LeaderboardSettings, floor
@@ -29,7 +31,6 @@ from harness.labs.shown_scores import (
 )
 from harness.labs.standing import refuse_if_changed
 from harness.labs.submissions import events, from_events, scores_of, stored_run
-from harness.labs.testing import MOST_LETTERED
 from harness.scoring.measures import parse_measures
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.remarks import not_judged
@@ -128,16 +129,13 @@ def lab_source(
                 LeaderboardEntry(name, replace(scores, run=each.name), team, each.kind, primary, bounds, shown)
             )
         baseline = next((e.name for e, each in zip(entries, current, strict=True) if each.name == lab.baseline), None)
-        declared = replace(
-            _declared(lab, task.collection, settings, baseline),
-            floor=[] if lab.private else floor(task) if more else chance,
-            private=lab.private,
-            decimals=lab.decimals,
-            untested=f"{UNTESTED}; runs are tested at the end of the lab" if lab.private else "",
-            privacy=" ".join(
-                (protection(lab, width_of(lab, chance[0].select(topics))), spent_budget(lab, submissions))
-            ).strip(),
-        )
+        declared = _declared(lab, task.collection, settings, baseline=baseline, decimals=lab.decimals)
+        if lab.private:
+            words = (protection(lab, width_of(lab, chance[0].select(topics))), spent_budget(lab, submissions))
+            untested = f"{UNTESTED}; runs are tested at the end of the lab"
+            declared = replace(declared, private=True, untested=untested, privacy=" ".join(words).strip())
+        else:
+            declared = replace(declared, floor=floor(task) if more else chance)
     files = {f"{each.name}, version {each.version}": each.sha256 for each in current}
     return BoardSource(f"Leaderboard: {lab.title}", entries, declared, task.collection.notes, files)
 
@@ -156,24 +154,15 @@ def final_source(lab: Lab, settings: LeaderboardSettings) -> BoardSource:
         files[f"{each.name}, version {each.version}"] = each.sha256
     if not entries:
         raise HarnessError(f"{lab.folder}: no run is ranked, since none was a primary run when the lab ended")
-    declared = _declared(lab, collection, settings, baseline)
     said = "The judgments are private: final means are rounded to two decimals, and nothing else is shown."
-    declared = replace(declared, private=True, decimals=FINAL_DECIMALS, step=10.0**-FINAL_DECIMALS, privacy=said)
+    declared = _declared(lab, collection, settings, baseline=baseline, private=True, privacy=said)
+    declared = replace(declared, decimals=FINAL_DECIMALS, step=10.0**-FINAL_DECIMALS)
     where = " on held-out topics" if lab.held_out else ""
     return BoardSource(f"Final ranking{where}: {lab.title}", entries, declared, collection.notes, files)
 
 
-def _declared(
-    lab: Lab, collection: Collection, settings: LeaderboardSettings, baseline: str | None
-) -> LeaderboardSettings:
-    """Returns the settings with what a lab declares; `baseline` is the name of the baseline's entry."""
-    return replace(
-        settings,
-        main=lab.measures[0],
-        baseline=baseline,
-        alpha=lab.alpha,
-        correction=lab.correction,
-        family=lab.family,
-        clusters=collection.clusters(),
-        cluster=collection.cluster,
-    )
+def _declared(lab: Lab, collection: Collection, settings: LeaderboardSettings, **more: Any) -> LeaderboardSettings:  # noqa: ANN401
+    """Returns the settings with what a lab declares, and more."""
+    declared: dict[str, Any] = {name: getattr(lab, name) for name in ("alpha", "correction", "family")}
+    declared |= {"main": lab.measures[0], "clusters": collection.clusters(), "cluster": collection.cluster}
+    return replace(settings, **declared, **more)

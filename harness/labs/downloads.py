@@ -11,7 +11,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,13 +24,14 @@ from harness.collections.judged_documents import JudgedBy
 from harness.collections.load import load_collection
 from harness.collections.writers.contents import contents, document_metadata, topic_metadata
 from harness.collections.writers.lines import json_line
-from harness.errors import HarnessError, gather, os_errors
+from harness.errors import HarnessError, counted_text, gather, os_errors
 from harness.io import config, staging_names
 from harness.io.files import data_root, read_bytes, write_atomic
 from harness.labs.lab import Lab
-from harness.labs.rules import rules_text
+from harness.labs.names import zoned
 from harness.labs.settings import DownloadKind as Kind
 from harness.render.pages import file_stem
+from harness.scoring.protocol import load_protocol
 
 VERSION = 1  # of the written files
 _RECORD = "downloads.json"
@@ -101,9 +101,7 @@ def offered(lab: Lab, folder: Path) -> Downloads:
     HarnessError
         The collection's configuration cannot be read.
     """
-    record: dict[str, Any] = {}
-    with suppress(OSError, ValueError):
-        record = json.loads((folder / _RECORD).read_text("utf-8"))
+    record = _record(folder)
     files: tuple[Download, ...] = ()
     ready = record.get("of") == _settings(lab)
     if ready:
@@ -128,9 +126,7 @@ def write_downloads(lab: Lab, folder: Path) -> list[str]:
     """
     faults: list[str] = []
     collection, wanted = load_collection(lab.collection), permitted(lab)
-    before: dict[str, Any] = {}
-    with suppress(OSError, ValueError):
-        before = json.loads((folder / _RECORD).read_text("utf-8"))
+    before = _record(folder)
     files: list[Download] = []
     made_of = ""
     with os_errors(folder, "written"):
@@ -156,6 +152,14 @@ def write_downloads(lab: Lab, folder: Path) -> list[str]:
             if path.name not in wanted_names and not path.name.startswith("."):
                 path.unlink()
     return faults
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """Returns what was written into a folder, and by which settings; empty without a record."""
+    try:
+        return dict(json.loads((folder / _RECORD).read_text("utf-8")))
+    except (OSError, ValueError):
+        return {}
 
 
 def _settings(lab: Lab) -> list[object]:
@@ -282,20 +286,24 @@ def check_configuration(name: str, path: Path) -> None:
     given = config.parse(read_bytes(path, most=1 << 20), name)
     stem, wrong = match[2], sorted(map(str, given.keys() - _KEYS[match[1]]))
     if match[1] == "corpus":
-        wrong += ["file"] if given.get("file") != {"file": f"{stem}.jsonl"} else []
+        right = {"file": given.get("file") == {"file": f"{stem}.jsonl"}}
     else:
-        topics, editions = given.get("topics"), given.get("editions")
+        topics, editions = (each if isinstance(each, dict) else {} for each in map(given.get, ("topics", "editions")))
         read = {"reader": "jsonl", "file": f"{stem}.topics.jsonl"}
-        right = isinstance(topics, dict) and {k: v for k, v in topics.items() if k != "dollars"} == read
-        wrong += [] if right else ["topics"]
-        parts: list[Any] = list(editions.values()) if isinstance(editions, dict) else [None]
-        judged = {"file": f"{stem}.qrels"}
-        wrong_parts = [each for each in parts if not isinstance(each, dict) or each.get("qrels") != judged]
-        right = not wrong_parts and all(part.keys() <= _EDITION for part in parts)
-        wrong += [] if right else ["editions"]
+        right = {
+            "topics": {key: value for key, value in topics.items() if key != "dollars"} == read,
+            "editions": bool(editions) and all(_reads_nothing_else(part, stem) for part in editions.values()),
+        }
+    wrong += [key for key, holds in right.items() if not holds]
     if wrong:
         reason = "names another file or reader than those of the download, or is unknown"
         raise HarnessError(f"{name}: key {wrong[0]!r} {reason}; nothing was written")
+
+
+def _reads_nothing_else(edition: object, stem: str) -> bool:
+    if not isinstance(edition, dict) or not edition.keys() <= _EDITION:
+        return False
+    return bool(edition.get("qrels") == {"file": f"{stem}.qrels"})
 
 
 def _write(folder: Path, name: str, kind: Kind, lines: Iterable[str]) -> Download:
@@ -310,3 +318,44 @@ def _write(folder: Path, name: str, kind: Kind, lines: Iterable[str]) -> Downloa
         os.fsync(stream.fileno())
         path.replace(folder / digest.hexdigest())
     return Download(name, kind, size, digest.hexdigest())
+
+
+def rule_lines(lab: Lab) -> Iterator[str]:
+    """Yields the rules of a lab, a sentence or two each."""
+    yield from lab.rules
+    if lab.cap is not None:
+        yield f"Each team may submit {counted_text(lab.cap, 'run')}, withdrawn ones included."
+    if lab.cap_per_day is not None:
+        yield f"Each team may submit {counted_text(lab.cap_per_day, 'run')} per day (UTC)."
+    if lab.invalid_cap is not None:
+        yield f"Each team may send {counted_text(lab.invalid_cap, 'invalid file')}."
+    if lab.results is not None:
+        yield f"A run has at most {lab.results:,} results per topic."
+    if lab.least_results > 1:
+        yield f"A run has at least {lab.least_results:,} results for each topic that it answers."
+    if lab.private:
+        yield "A run must answer at least half of the topics."
+    if lab.held_out:
+        yield "Means are over the public half of the topics; the others decide the final ranking."
+    if lab.pseudonyms_until is not None:
+        yield f"Teams may have pseudonyms until {lab.pseudonyms_until:%Y-%m-%d %H:%M %Z}."
+    yield "A team is ranked by its primary run: its first one, until it chooses another."
+    yield "The same rankings may be submitted only once. A label that is submitted again gets a new version."
+
+
+def rules_text(lab: Lab) -> str:
+    """Returns the rules as a text file (Markdown), with what a participant must know of the lab."""
+    label = load_protocol(lab.protocol).label
+    deadline = "none" if lab.deadline is None else f"{zoned(lab.deadline)}; later runs are post-hoc"
+    facts = {
+        "collection": f"{lab.collection}, edition {lab.edition}",
+        "protocol": lab.protocol,
+        "measures": f"{', '.join(map(label, lab.measures))}; the first one ranks",
+        "deadline": deadline,
+        "a submission must state": ", ".join(name.replace("_", " ") for name in lab.require),
+        "contact": lab.contact,
+    }
+    parts = [f"# {lab.title}", *([lab.about] if lab.about else [])]
+    parts.append("\n".join(f"- {name}: {value}" for name, value in facts.items() if value))
+    parts += ["## Rules", "\n".join(f"- {line}" for line in rule_lines(lab))]
+    return "\n\n".join(parts) + "\n"

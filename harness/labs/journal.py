@@ -14,12 +14,12 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from harness.errors import HarnessError, format_error, os_errors, shortened
 from harness.io.console import log_line
@@ -61,8 +61,17 @@ def label_of_tag(tag: str) -> str:
     return name if is_name(name) else file_name(name, LONGEST_NAME)
 
 
+class RecordedEvent:
+    """What all events have: a name, under which the journal records them."""
+
+    event: ClassVar[str]
+
+    def __init_subclass__(cls, event: str = "") -> None:
+        cls.event = event
+
+
 @dataclass(frozen=True)
-class Submitted:
+class Submitted(RecordedEvent, event="submitted"):
     """Event: a run was submitted.
 
     Attributes
@@ -90,11 +99,10 @@ class Submitted:
     primary: bool
     harness: str
     at: str
-    event: Literal["submitted"] = field(default="submitted", kw_only=True)
 
 
 @dataclass(frozen=True)
-class _OfVersion:
+class _OfVersion(RecordedEvent):
     """What an event on one version tells."""
 
     team: str
@@ -104,167 +112,149 @@ class _OfVersion:
     at: str
 
 
-@dataclass(frozen=True)
-class Withdrawn(_OfVersion):
+class Withdrawn(_OfVersion, event="withdrawn"):
     """Event: a version was withdrawn; its folder stays."""
 
-    event: Literal["withdrawn"] = field(default="withdrawn", kw_only=True)
-
 
 @dataclass(frozen=True)
-class PrimaryRunChosen:
+class PrimaryRunChosen(RecordedEvent, event="primary"):
     """Event: a team chose the label of its primary run."""
 
     team: str
     label: str
     at: str
-    event: Literal["primary"] = field(default="primary", kw_only=True)
 
 
 @dataclass(frozen=True)
-class TeamJoined:
+class TeamJoined(RecordedEvent, event="joined"):
     """Event: an organiser put a team on the roster; `token`: SHA-256 of its token."""
 
     team: str
     token: str
     at: str
-    event: Literal["joined"] = field(default="joined", kw_only=True)
 
 
 @dataclass(frozen=True)
-class Revoked:
+class Revoked(RecordedEvent, event="revoked"):
     """Event: an organiser revoked a team's token; its submissions stay."""
 
     team: str
     reason: str
     at: str
-    event: Literal["revoked"] = field(default="revoked", kw_only=True)
 
 
 @dataclass(frozen=True)
-class Committed:
+class Committed(RecordedEvent, event="committed"):
     """Event: the lab committed to a seed, by its SHA-256, and noise; `held_out`: whether it draws held-out topics."""
 
     seed_sha256: str
     at: str
     held_out: bool = True  # as in all earlier versions
-    event: Literal["committed"] = field(default="committed", kw_only=True)
 
 
 @dataclass(frozen=True)
-class Revealed:
+class Revealed(RecordedEvent, event="revealed"):
     """Event: an organiser ended a lab with private judgments, and revealed its seed; empty if it has none."""
 
     seed: str
     at: str
-    event: Literal["revealed"] = field(default="revealed", kw_only=True)
 
 
 @dataclass(frozen=True)
-class Refused:
+class Refused(RecordedEvent, event="refused"):
     """Event: a team sent an invalid file, which counts towards the lab's `invalid_cap`."""
 
     team: str
     at: str
-    event: Literal["refused"] = field(default="refused", kw_only=True)
 
 
-@dataclass(frozen=True)
-class Refunded(_OfVersion):
+class Refunded(_OfVersion, event="refunded"):
     """Event: an organiser decided that a version does not count towards the team's caps."""
 
-    event: Literal["refunded"] = field(default="refunded", kw_only=True)
 
-
-@dataclass(frozen=True)
-class Disqualified(_OfVersion):
+class Disqualified(_OfVersion, event="disqualified"):
     """Event: an organiser disqualified a version; its folder stays."""
 
-    event: Literal["disqualified"] = field(default="disqualified", kw_only=True)
 
-
-@dataclass(frozen=True)
-class Appealed(_OfVersion):
+class Appealed(_OfVersion, event="appealed"):
     """Event: a team appealed against a disqualification."""
 
-    event: Literal["appealed"] = field(default="appealed", kw_only=True)
 
-
-@dataclass(frozen=True)
-class Reinstated(_OfVersion):
+class Reinstated(_OfVersion, event="reinstated"):
     """Event: an organiser lifted a disqualification."""
 
-    event: Literal["reinstated"] = field(default="reinstated", kw_only=True)
-
 
 @dataclass(frozen=True)
-class Rejudged:
+class Rejudged(RecordedEvent, event="rejudged"):
     """Event: an organiser replaced the lab by one with other judgments; it takes no more runs."""
 
     edition: str
     reason: str
     at: str
-    event: Literal["rejudged"] = field(default="rejudged", kw_only=True)
 
 
 @dataclass(frozen=True)
-class Frozen:
+class Frozen(RecordedEvent, event="frozen"):
     """Event: an organiser froze the lab: teams can neither submit, withdraw, choose a primary run nor appeal."""
 
     reason: str
     at: str
-    event: Literal["frozen"] = field(default="frozen", kw_only=True)
 
 
 @dataclass(frozen=True)
-class Reopened:
+class Reopened(RecordedEvent, event="reopened"):
     """Event: an organiser reopened a frozen lab."""
 
     reason: str
     at: str
-    event: Literal["reopened"] = field(default="reopened", kw_only=True)
 
 
 @dataclass(frozen=True)
-class Extended:
+class Extended(RecordedEvent, event="extended"):
     """Event: an organiser set a later deadline, with its time zone; `lab.yaml` has it since then."""
 
     deadline: str
     reason: str
     at: str
-    event: Literal["extended"] = field(default="extended", kw_only=True)
 
 
 Act = Withdrawn | Refunded | Disqualified | Appealed | Reinstated  # on one version
 LabAct = Frozen | Reopened | Extended  # on the lab
 Event = Submitted | Act | LabAct | PrimaryRunChosen | TeamJoined | Revoked | Committed | Revealed | Refused | Rejudged
 _EVENTS: Mapping[str, type[Event]] = {each.event: each for each in get_args(Event)}
-_KEYS: Mapping[str, set[str]] = {name: {each.name for each in fields(event)} for name, event in _EVENTS.items()}
+_KEYS: Mapping[str, set[str]] = {name: {"event", *(f.name for f in fields(kind))} for name, kind in _EVENTS.items()}
+
+
+def _is_sha(value: object) -> bool:
+    return isinstance(value, str) and _SHA.fullmatch(value) is not None
+
+
+_RIGHT: Mapping[str, Callable[[Any], bool]] = {  # by key of an event; other keys are texts
+    **dict.fromkeys(("team", "label"), lambda value: isinstance(value, str) and is_name(value)),  # they become paths
+    **dict.fromkeys(("version", "answered"), lambda value: type(value) is int and value >= 1),
+    "kind": lambda value: value in KINDS,
+    **dict.fromkeys(("sha256", "checksum", "token", "seed_sha256"), _is_sha),
+    "seed": lambda value: value == "" or _is_sha(value),
+    "means": lambda value: isinstance(value, dict) and {type(mean) for mean in value.values()} <= {float, type(None)},
+    **dict.fromkeys(("primary", "held_out"), lambda value: type(value) is bool),
+}
 
 
 def _is_event(body: Mapping[str, Any]) -> bool:
-    """Returns whether a line has the keys and types of an event; names are checked since they become paths."""
+    """Returns whether a line has the keys and types of an event."""
     keys = _KEYS.get(body["event"], set())
     if not keys - {"held_out"} <= body.keys() <= keys:  # earlier versions did not write that key
         return False
-    for key, value in body.items():
-        if key in ("team", "label"):
-            right = isinstance(value, str) and is_name(value)
-        elif key in ("version", "answered"):
-            right = type(value) is int and value >= 1
-        elif key == "kind":
-            right = value in KINDS
-        elif key in ("sha256", "checksum", "token", "seed_sha256") or (key == "seed" and value != ""):
-            right = isinstance(value, str) and _SHA.fullmatch(value) is not None
-        elif key == "means":
-            right = isinstance(value, dict) and all(each is None or type(each) is float for each in value.values())
-        elif key in ("primary", "held_out"):
-            right = type(value) is bool
-        else:
-            right = isinstance(value, str)
-        if not right:
-            return False
-    return True
+    return all(_RIGHT.get(key, lambda text: isinstance(text, str))(value) for key, value in body.items())
+
+
+def _made(body: Mapping[str, Any]) -> Event:
+    """Returns the event of a line that is one."""
+    return _EVENTS[body["event"]](**{name: value for name, value in body.items() if name != "event"})
+
+
+def _body(event: Event) -> dict[str, Any]:
+    return {"event": event.event, **asdict(event)}
 
 
 def submitted(events: Sequence[Event]) -> set[str]:
@@ -274,7 +264,7 @@ def submitted(events: Sequence[Event]) -> set[str]:
 
 def entry_text(event: Submitted) -> str:
     """Formats the copy of an event in the folder of its submission."""
-    return _canonical_json(asdict(event)) + "\n"
+    return _canonical_json(_body(event)) + "\n"
 
 
 class Journal:
@@ -324,7 +314,7 @@ class Journal:
             reason = "damaged: the line was changed, or a line before it is missing; restore the journal from a copy"
             raise format_error(self.path, len(self.events) + 1, reason)
         self._check = str(check)
-        return _EVENTS[body["event"]](**body)
+        return _made(body)
 
     # ---- what is lost at the end -------------------------------------------------------------------------------------
 
@@ -385,12 +375,12 @@ class Journal:
         with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
             body = json.loads(self._tail[:comma] + b"}")
             if _is_event(body) and _line(body, self._check).startswith(self._tail):
-                return _EVENTS[body["event"]](**body)
+                return _made(body)
         return None
 
     def _is_cut(self, event: Event) -> bool:
         """Returns whether the last line is the beginning of an event's."""
-        text = _canonical_json(asdict(event)).encode()[:-1]
+        text = _canonical_json(_body(event)).encode()[:-1]
         return text.startswith(self._tail[: len(text)])
 
     def _entry(self, place: str, whole: Event | None) -> Submitted | str:
@@ -398,7 +388,7 @@ class Journal:
         event = None
         with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError):
             body = json.loads((self.folder / SUBMISSIONS / place / ENTRY).read_bytes())
-            event = _EVENTS[body["event"]](**body) if _is_event(body) else None
+            event = _made(body) if _is_event(body) else None
         event = whole if event is None else event
         if not isinstance(event, Submitted) or folder_of(event.team, event.label, event.version) != place:
             return f"{ENTRY} is missing or damaged"
@@ -456,20 +446,17 @@ class Journal:
 
     def append(self, event: Event) -> None:
         """Appends an event and flushes it to disk; requires the lock. On an error nothing is added."""
-        line = _line(asdict(event), self._check)
+        line = _line(_body(event), self._check)
         try:
             done = os.write(self._handle, line) == len(line)
             os.fsync(self._handle)
         except OSError as error:
-            self._cut_off_unfinished()
+            os.ftruncate(self._handle, self._end)
             raise HarnessError(f"{self.path}: cannot be written: {error.strerror or error}") from None
         if not done:
-            self._cut_off_unfinished()
+            os.ftruncate(self._handle, self._end)
             raise HarnessError(f"{self.path}: cannot be written: the disk is full")
         self.catch_up()
-
-    def _cut_off_unfinished(self) -> None:
-        os.ftruncate(self._handle, self._end)
 
 
 def _named(event: Event) -> str:

@@ -8,7 +8,6 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,8 @@ from harness.labs.draw import drawn, largest, least_width, new_key, seed_from
 from harness.labs.folders import LAB, PRIVATE, SUBMISSIONS
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Committed, Journal
-from harness.labs.settings import DownloadKind, Feedback, LabFile, lab_text
-from harness.scoring.compare import Correction
+from harness.labs.names import stamp
+from harness.labs.settings import Feedback, LabFile, lab_text
 from harness.scoring.measures import parse_measure, parse_measures, shown_decimals, without_private
 from harness.scoring.protocol import Protocol, load_protocol, telling
 from harness.scoring.rounding import decimals_of
@@ -35,9 +34,9 @@ SEED = ".seed"  # file in the private folder with the key of the noise and of th
 LEAST_RESULTS = 10  # default of `least_results` with private judgments
 
 
-@dataclass(frozen=True)
-class Lab:
-    """Settings of a lab.
+@dataclass(frozen=True, kw_only=True)
+class Lab(LabFile):
+    """Settings of a lab: the keys of `lab.yaml`, with what follows from the collection in place of those left out.
 
     Attributes
     ----------
@@ -76,40 +75,20 @@ class Lab:
     """
 
     folder: Path
-    title: str
-    collection: str
     edition: str
-    corpus: str | None
     protocol: str
     measures: tuple[str, ...]
     baseline: str
-    alpha: float
-    correction: Correction
-    family: int | None
-    deadline: datetime | None
-    cap: int | None
-    cap_per_day: int | None
-    invalid_cap: int | None
-    results: int | None
     least_results: int
     most_bytes: int
     decimals: int
-    private: bool
     feedback: Feedback
     noise: float
     step: float
-    ladder: bool
-    held_out: bool
-    pseudonyms_until: datetime | None
     per_topic: bool
-    require: tuple[str, ...]
-    topic_pages: bool = False
-    downloads: tuple[DownloadKind, ...] | None = None
-    about: str = ""
-    rules: tuple[str, ...] = ()
-    contact: str = ""
-    address: str = ""
-    server: str = ""
+    topic_pages: bool
+    about: str
+    contact: str
 
     def task(self) -> Task:
         """Returns the task that scores its runs. Its errors may reveal judgments: see `guarded`."""
@@ -134,9 +113,8 @@ class Lab:
             reason = "the reason may reveal private judgments; organisers see it with 'harness lab check'"
             with suppress(HarnessError):
                 if load_collection(self.collection).withheld(self.edition):
-                    reason = (
-                        "the judgments are private and not here; only the organisers can score runs, so send them yours"
-                    )
+                    hidden = "the judgments are private and not here"
+                    reason = f"{hidden}; only the organisers can score runs, so send them yours"
             raise HarnessError(f"{self.folder}: runs cannot be scored; {reason}") from None
 
 
@@ -157,9 +135,7 @@ def read_lab(folder: Path) -> Lab:
 
 def _lab_from_settings(folder: Path, mapping: dict[str, Any], where: str) -> Lab:
     faults: list[str] = []
-    with gather(faults):
-        file = typed(LabFile, mapping, where)
-    refuse(faults)
+    file = typed(LabFile, mapping, where)
     collection = load_collection(file.collection)
     with gather(faults):
         edition = collection.edition(file.edition)
@@ -207,7 +183,7 @@ def _lab_from_settings(folder: Path, mapping: dict[str, Any], where: str) -> Lab
         "about": file.about or "",
         "contact": file.contact or "",
     }
-    return Lab(folder, **{**vars(file), **given})
+    return Lab(folder=folder, **{**vars(file), **given})
 
 
 def _decimals_shown(settings: LabFile, private: bool) -> int:
@@ -263,7 +239,7 @@ def new_lab(
     given = {key: value for key, value in settings.items() if value not in (None, ()) or (key, value) == _NOTHING}
     lab = _lab_from_settings(folder, given, f"{folder / FILE}")
     bench = lab.task()
-    key, committed = commitment or ((key := new_key()), _commitment(lab, key))
+    key, committed = commitment or _new_commitment(lab)
     if lab.private:
         least = _least_noise(lab, bench, key if sha256(key.encode()) == committed.seed_sha256 else seed_from(key))
         if commitment is None and lab.noise and lab.noise < least:
@@ -297,8 +273,9 @@ def new_lab(
     return lab
 
 
-def _commitment(lab: Lab, key: str) -> Committed:
-    return Committed(sha256(seed_from(key).encode()), datetime.now(UTC).isoformat(timespec="seconds"), lab.held_out)
+def _new_commitment(lab: Lab) -> tuple[str, Committed]:
+    key = new_key()
+    return key, Committed(sha256(seed_from(key).encode()), stamp(), lab.held_out)
 
 
 def _least_noise(lab: Lab, bench: Task, seed: str) -> float:

@@ -16,8 +16,17 @@ import numpy as np
 from harness.data.columns import Floats, Index
 from harness.errors import HarnessError, suggestion
 from harness.experiments.task import Task, judged_pool
-from harness.labs.board import Detectable, Judgments, Leaderboard, LeaderboardRow, Mean, Ties
-from harness.labs.testing import family_of, ranked_tests, verdict
+from harness.labs.board import (
+    Detectable,
+    Judgments,
+    Leaderboard,
+    LeaderboardRow,
+    Mean,
+    Ties,
+    family_of,
+    ranked_tests,
+    verdict,
+)
 from harness.scoring.bootstrap import RankIntervals, rank_intervals, ranks_of_means
 from harness.scoring.compare import Comparison, Correction, common_identity, common_measures
 from harness.scoring.intervals import mean_intervals, numbers_of_names
@@ -91,11 +100,6 @@ class LeaderboardSettings:
     untested: str = ""
     privacy: str = ""
 
-    @property
-    def step_of_means(self) -> float:
-        """The step of private means."""
-        return self.step or 10.0**-self.decimals
-
 
 def leaderboards(
     entries: Sequence[LeaderboardEntry], settings: LeaderboardSettings | None = None
@@ -127,9 +131,8 @@ def leaderboards(
 
 def _identity(scores: Scores) -> tuple[object, ...]:
     """Returns the values that scores on one leaderboard must share; see `common_identity`."""
-    settings = (getattr(scores.protocol, each.name) for each in fields(Protocol))
-    ignored = {"title", "measures"}
-    shared = (value for each, value in zip(fields(Protocol), settings, strict=True) if each.name not in ignored)
+    names = [each.name for each in fields(Protocol) if each.name not in ("title", "measures")]
+    shared = (getattr(scores.protocol, name) for name in names)
     return (scores.collection, scores.edition, scores.protocol.name, scores.qrels_sha256, *shared)
 
 
@@ -177,7 +180,7 @@ def leaderboard(entries: Sequence[LeaderboardEntry], settings: LeaderboardSettin
         raise HarnessError(f"leaderboard: measure {main!r} cannot rank runs; {suggestion(main, measures)}")
     means = _means(scores, measures, how, [entry.shown for entry in entries])
     at = measures.index(main)
-    main_means = np.array([math.nan if each[at].value is None else float(each[at].value or 0.0) for each in means])
+    main_means = np.array([each[at].value for each in means], dtype=np.float64)  # NaN for None
     primary = np.array([entry.primary for entry in entries])
     ranks = np.zeros(len(entries), dtype=np.int64)
     ranks[primary] = ranks_of_means(main_means[primary])
@@ -187,25 +190,26 @@ def leaderboard(entries: Sequence[LeaderboardEntry], settings: LeaderboardSettin
     spread = None if how.private or not ranked else _rank_intervals([scores[i] for i in ranked], main, how)
     groups = _groups([scores[i] for i in ranked], main, how)
     ties = [None] * len(ranked) if how.private else _ties([entries[i] for i in ranked], main, main_means[ranked])
-    standings = {}
-    for i in order:
-        position = ranked.index(i) if primary[i] else None
-        standings[i] = LeaderboardRow(
+    rows = {
+        i: LeaderboardRow(
             name=entries[i].name,
             means=means[i],
             team=entries[i].team,
             kind=entries[i].kind,
             primary=bool(primary[i]),
             baseline=entries[i].name == how.baseline,
-            rank=None if position is None else int(ranks[i]),
-            rank_low=None if position is None or spread is None else int(spread.low[position]),
-            rank_high=None if position is None or spread is None else int(spread.high[position]),
-            first=None if position is None or spread is None else float(spread.first[position]),
-            group="" if position is None else groups.letters.get(entries[i].name, ""),
             missing=None if how.private else len(scores[i].missing),
             judgments=None if how.private else _judgments_of(scores[i]),
-            ties=None if position is None else ties[position],
         )
+        for i in order
+    }
+    for at, i in enumerate(ranked):
+        group = groups.letters.get(rows[i].name, "")
+        rows[i] = replace(rows[i], rank=int(ranks[i]), group=group, ties=ties[at])
+        if spread is not None:
+            low, high = int(spread.low[at]), int(spread.high[at])
+            rows[i] = replace(rows[i], rank_low=low, rank_high=high, first=float(spread.first[at]))
+    same = ("alpha", "correction", "confidence", "seed", "private", "decimals", "privacy")
     return Leaderboard(
         collection=first.collection,
         edition=first.edition,
@@ -216,22 +220,16 @@ def leaderboard(entries: Sequence[LeaderboardEntry], settings: LeaderboardSettin
         topics=len(first.topics),
         grouping=groups.kind,
         family=family_of(len(ranked), how.family),
-        alpha=how.alpha,
-        correction=how.correction,
-        confidence=how.confidence,
         resamples=0 if how.private else how.resamples,
-        seed=how.seed,
-        private=how.private,
-        decimals=how.decimals,
-        ranked=tuple(standings[i] for i in ranked),
-        others=tuple(standings[i] for i in order if not primary[i]),
+        ranked=tuple(rows[i] for i in ranked),
+        others=tuple(rows[i] for i in order if not primary[i]),
         floor=_floor_means(how, measures),
         floor_seeds=len(how.floor),
         detectable=None if how.private else groups.detectable,
         clusters=how.cluster if how.clusters is not None else "",
         why=groups.why,
         undefined=groups.undefined,
-        privacy=how.privacy,
+        **{name: getattr(how, name) for name in same},
     )
 
 
@@ -255,7 +253,7 @@ def _rounded(value: float, how: LeaderboardSettings) -> float | None:
     """Returns a value rounded if the judgments are private; None for NaN."""
     if math.isnan(value):
         return None
-    return rounded_to_step(value, how.step_of_means) if how.private else value
+    return rounded_to_step(value, how.step or 10.0**-how.decimals) if how.private else value
 
 
 def _none_if_nan(value: float) -> float | None:
@@ -329,15 +327,9 @@ def _detectable(comparison: Comparison, how: LeaderboardSettings) -> Detectable 
     if not vary:
         return None
     n = [row.n for row in vary]
-    return Detectable(
-        min(differences, default=None),
-        statistics.median(differences) if differences else None,
-        max(differences, default=None),
-        min(n),
-        max(n),
-        len(vary),
-        len(vary) - len(differences),
-    )
+    low, high = min(differences, default=None), max(differences, default=None)
+    median = statistics.median(differences) if differences else None
+    return Detectable(low, median, high, min(n), max(n), len(vary), len(vary) - len(differences))
 
 
 def _judgments_of(scores: Scores) -> Judgments | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from harness.errors import counted_text
 from harness.labs.board import (
+    CORRECTIONS,
     BoardColumn,
     Detectable,
+    Judgments,
     Leaderboard,
     LeaderboardRow,
     Mean,
@@ -16,7 +18,6 @@ from harness.labs.board import (
     leaderboard_to_json,
     shown_columns,
 )
-from harness.labs.testing import CORRECTIONS
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell
 from harness.render.write import Report
@@ -60,21 +61,15 @@ def leaderboard_report(
             sections.append(Section(conditions_text(board), (Prose((f"{leaderboard_headline(board)}.",)),)))
         sections += [
             _standings_section(board, end, level),
-            _interpretation_section(board, level),
-            *(
-                section
-                for section in (_judgments_section(board, end, level), _ties_section(board, end, level))
-                if section is not None
-            ),
+            Section("Interpretation", (Prose(reading(board)),), level),
+            *_judgments_section(board, end, level),
+            *_ties_section(board, end, level),
             _data_and_protocol_section(board, remarks, level),
         ]
     sections.append(provenance_section(provenance))
     name = ", ".join(dict.fromkeys(board.collection for board in boards))
-    parts = (
-        leaderboard_headline(boards[0])
-        if len(boards) == 1
-        else f"{len(boards)} leaderboards, one for each edition and protocol"
-    )
+    parts = f"{len(boards)} leaderboards, one for each edition and protocol"
+    parts = leaderboard_headline(boards[0]) if len(boards) == 1 else parts
     rows = tuple(row for board in boards for row in board.rows())
     return Report(
         title or f"Leaderboard of {name}",
@@ -238,9 +233,8 @@ def _detectable(board: Leaderboard, least: Detectable) -> str:
     of_tests = f"the {' to '.join(map(str, n))} {units} of the tests"
     if least.low is None or least.median is None or least.high is None:
         return f"In {label}, {of_tests} detect no difference {power}, however large."
-    spread = (
-        f" (median over the pairs tested, from {least.low:.3f} to {least.high:.3f})" if least.low < least.high else ""
-    )
+    span = f" (median over the pairs tested, from {least.low:.3f} to {least.high:.3f})"
+    spread = span if least.low < least.high else ""
     said = f"The smallest difference in {label} that {of_tests} can detect {power}: {least.median:.3f}{spread}"
     if least.undetectable:
         said += f"; {least.undetectable:,} of {least.tests:,} tests detect none, however large"
@@ -322,9 +316,8 @@ def _span_cell(low: int | None, high: int | None) -> Cell:
 def _standings_section(board: Leaderboard, end: str, level: int) -> Section:
     label = board.protocol.label(board.main)
     caption = f"Runs ranked by {label}"
-    blocks: list[Block] = (
-        [Prose(said)] if (said := (*([board.privacy] if board.privacy else []), *incomplete(board))) else []
-    )
+    said = (*([board.privacy] if board.privacy else []), *incomplete(board))
+    blocks: list[Block] = [Prose(said)] if said else []
     if board.ranked:
         blocks.append(_table(board, board.ranked, f"leaderboard{end}", caption, ranked=True))
     if board.ranked and not board.private:  # without intervals it repeats the table
@@ -350,43 +343,41 @@ def leaderboard_means_figure(board: Leaderboard, end: str = "") -> Figure:
     return Figure(f"means{end}", f"{label} of the runs{some}{said}", svg)
 
 
-def _interpretation_section(board: Leaderboard, level: int) -> Section:
-    return Section("Interpretation", (Prose(reading(board)),), level)
-
-
-def _judgments_section(board: Leaderboard, end: str, level: int) -> Section | None:
+def _judgments_section(board: Leaderboard, end: str, level: int) -> list[Section]:
     """Returns the share of judged results of each run."""
     shares = [(each, each.judgments) for each in (*board.ranked, *board.others) if each.judgments is not None]
     if not shares:
-        return None
+        return []
     k, depth = shares[0][1].k, shares[0][1].depth
     estimated = any(judged.expected is not None for _, judged in shares)
-    columns = [Column("run"), Column(f"Judged@{k}", kind="number"), Column(f"unjudged@{k}", kind="number")]
-    columns += [Column(f"expected bias of P@{k}", kind="number")] if estimated else []
-    columns += [Column(f"Judged@{depth}", kind="number")] if depth is not None else []
+    parts: list[tuple[str, Callable[[Judgments], float | None]]] = [
+        (f"Judged@{k}", lambda each: each.judged),
+        (f"unjudged@{k}", lambda each: 1 - each.judged),
+    ]
+    parts += [(f"expected bias of P@{k}", lambda each: each.expected)] if estimated else []
+    parts += [(f"Judged@{depth}", lambda each: each.covered)] if depth is not None else []
+    columns = [Column("run"), *(Column(name, kind="number") for name, _ in parts)]
     rows = []
     for each, judged in shares:
-        row = [Cell(each.name), number_cell(judged.judged, 3), number_cell(1 - judged.judged, 3)]
-        row += [number_cell(math.nan if judged.expected is None else judged.expected, 3)] if estimated else []
-        row += [number_cell(math.nan if judged.covered is None else judged.covered, 3)] if depth is not None else []
-        rows.append(tuple(row))
+        values = (math.nan if (found := value(judged)) is None else found for _, value in parts)
+        rows.append((Cell(each.name), *(number_cell(found, 3) for found in values)))
     said = [POOLING]
     said += [EXPECTED] if estimated else []
     said += [PRIMED] if board.protocol.prime else []
     said += [f"Judged@{depth} is the judged share of the whole run."] if depth is not None else []
     table = Table(f"judged{end}", "Judged share of the runs", tuple(columns), tuple(rows))
-    return Section("Judged results", (Prose(tuple(said)), table), level)
+    return [Section("Judged results", (Prose(tuple(said)), table), level)]
 
 
-def _ties_section(board: Leaderboard, end: str, level: int) -> Section | None:
+def _ties_section(board: Leaderboard, end: str, level: int) -> list[Section]:
     """Returns the range of means over the orders of tied results."""
     if board.private:
-        return None
+        return []
     label = board.protocol.label(board.main)
     tied = [(each, each.ties) for each in board.ranked if each.ties is not None and each.ties.tied]
     rule = " ".join(word for word in board.protocol.in_words()[: 2 if board.protocol.deduplicate else 1])
     if not tied:
-        return Section("Ties", (Prose((f"No run has tied results. {rule}",)),), level)
+        return [Section("Ties", (Prose((f"No run has tied results. {rule}",)),), level)]
     rows = []
     for each, ties in tied:
         known = ties.low is not None and ties.high is not None
@@ -404,7 +395,8 @@ def _ties_section(board: Leaderboard, end: str, level: int) -> Section | None:
     )
     note = "Ranks: the best and the worst over all orders of all runs' tied results."
     caption = f"{label} and rank over all orders of tied results"
-    return Section("Ties", (Prose((rule,)), Table(f"ties{end}", caption, columns, tuple(rows), (note,))), level)
+    table = Table(f"ties{end}", caption, columns, tuple(rows), (note,))
+    return [Section("Ties", (Prose((rule,)), table), level)]
 
 
 def _data_and_protocol_section(board: Leaderboard, remarks: Sequence[str], level: int) -> Section:

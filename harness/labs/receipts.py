@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from harness.errors import counted_text
-from harness.labs.categories import SMALL
 from harness.labs.folders import SUBMISSIONS
 from harness.labs.lab import Lab
-from harness.labs.standing import SubmissionStanding
+from harness.labs.standing import SMALL, SubmissionStanding
 from harness.labs.submissions import Submission
 from harness.labs.submit import Receipt
 from harness.scoring.protocol import load_protocol
@@ -47,11 +47,11 @@ class Shown:
     made: int
     means: Mapping[str, float | None]
     notes: tuple[str, ...]
-    scores: Rows
-    ranked: str
-    against: Rows
-    tests: str
-    remark: str
+    scores: Rows = ()
+    ranked: str = ""
+    against: Rows = ()
+    tests: str = ""
+    remark: str = ""
     cap: int | None = None
     rank: int | None = None
     runs: int | None = None
@@ -80,34 +80,31 @@ def team_receipt(lab: Lab, receipt: Receipt) -> Shown:
     """
     submission, standing = receipt.submission, receipt.standing
     label = load_protocol(lab.protocol).label
-    scores: Rows = ()
+    told: dict[str, Any] = {}
     if standing is not None:
         heads, numbers = _counts(receipt)
-        measures = lab.measures[:1] if lab.private else lab.measures
-        scores = (
-            ("run", *(label(measure) for measure in measures), *heads),
-            (submission.title, *(lab.text(submission.means[measure], measure) for measure in measures), *numbers),
-        )
+        measures, named = lab.measures[:1] if lab.private else lab.measures, label(standing.measure)
+        means = (lab.text(submission.means[measure], measure) for measure in measures)
+        told = {
+            "scores": (("run", *map(label, measures), *heads), (submission.title, *means, *numbers)),
+            "ranked": _rank_text(submission, standing, named),
+            "against": _comparison_rows(lab, standing, named),
+            "tests": _tests_text(standing),
+            "rank": standing.rank,
+            "runs": standing.runs,
+        }
+    same = ("title", "team", "label", "version", "primary")
     return Shown(
-        submission.title,
-        submission.team,
-        submission.label,
-        submission.version,
-        submission.primary,
-        f"{SUBMISSIONS}/{submission.folder}",
-        receipt.made,
-        shown_means_of(lab, submission),
-        receipt.notes,
-        scores,
-        "" if standing is None else _rank_text(submission, standing, label(standing.measure)),
-        () if standing is None else _comparison_rows(lab, standing, label(standing.measure)),
-        "" if standing is None else _tests_text(standing),
-        _remark(lab, receipt),
-        lab.cap,
-        None if standing is None else standing.rank,
-        None if standing is None else standing.runs,
-        _category_rows(lab, receipt, label(lab.measures[0])),
-        tuple(_category_notes(lab, receipt)),
+        **{name: getattr(submission, name) for name in same},
+        folder=f"{SUBMISSIONS}/{submission.folder}",
+        made=receipt.made,
+        means=shown_means_of(lab, submission),
+        notes=receipt.notes,
+        remark=_remark(lab, receipt),
+        cap=lab.cap,
+        by_category=_category_rows(lab, receipt, label(lab.measures[0])),
+        category_notes=tuple(_category_notes(lab, receipt)),
+        **told,
     )
 
 

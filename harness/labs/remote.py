@@ -26,9 +26,9 @@ from harness.io import staging_names
 from harness.io.checks import typed
 from harness.io.compression import open_uncompressed
 from harness.io.files import sha256_file
-from harness.labs.addresses import is_address, server_of
 from harness.labs.board import Leaderboard, leaderboard_from_json
 from harness.labs.downloads import NAMES, Download, Downloads, check_configuration
+from harness.labs.names import is_address, server_of
 from harness.labs.receipts import Shown
 from harness.labs.submit import Offer
 from harness.version import __version__
@@ -169,11 +169,8 @@ class _Form:
     def __init__(self, offer: Offer) -> None:
         self._mark = f"run-{secrets.token_hex(16)}"
         self.kind = f"multipart/form-data; boundary={self._mark}"
-        texts = {
-            each.name: getattr(offer, each.name)
-            for each in fields(Offer)
-            if each.name not in ("run", "team", "primary")
-        }
+        names = [each.name for each in fields(Offer) if each.name not in ("run", "team", "primary")]
+        texts = {name: getattr(offer, name) for name in names}
         texts["primary"] = "true" if offer.primary else None
         self._parts: list[bytes | Path] = []
         for name, text in texts.items():
@@ -226,8 +223,12 @@ def _answer(
     address = urlsplit(server := server_of(server))
     if token and address.scheme == "http" and address.hostname not in _LOCAL:
         raise HarnessError(f"--server {server}: would send the token unencrypted; use https")
-    status, data = _repeated(server, lambda: _send_request(server, token, method, path, body, headers or {}))
-    return _parse_answer(server, status, data)
+
+    def send() -> tuple[int, bytes]:
+        with _response(server, token, method, path, body, headers or {}) as answer:
+            return answer.status, answer.read(_MOST_ANSWER)
+
+    return _parse_answer(server, *_repeated(server, send))
 
 
 def _repeated(server: str, send: Callable[[], tuple[int, T]]) -> tuple[int, T]:
@@ -243,13 +244,6 @@ def _repeated(server: str, send: Callable[[], tuple[int, T]]) -> tuple[int, T]:
                 return status, content
         time.sleep(min(2.0**last, 8.0))
     raise AssertionError
-
-
-def _send_request(
-    server: str, token: str, method: str, path: str, body: _Form | bytes | None, headers: Mapping[str, str]
-) -> tuple[int, bytes]:
-    with _response(server, token, method, path, body, headers) as answer:
-        return answer.status, answer.read(_MOST_ANSWER)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Roster of a lab: the teams that may submit, each with a token of which the journal has the SHA-256.
+"""Who may submit: the teams on a lab's roster, their tokens and names, and how many submissions each may make.
 
 A token has 256 random bits, so its hash needs no salt and may be public. `submit` trusts the team's name that it is
 given; whoever calls it for a participant takes the name from `team_of`.
@@ -11,17 +11,18 @@ import json
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from harness.errors import HarnessError, format_error, suggestion
 from harness.io.files import read_bytes, sha256, write_atomic
 from harness.labs.closing import changed
 from harness.labs.folders import PRIVATE
-from harness.labs.journal import NAME_RULE, Event, Revoked, Submitted, TeamJoined, is_name
+from harness.labs.journal import NAME_RULE, Event, Refused, Revoked, Submitted, TeamJoined, is_name
 from harness.labs.lab import Lab
-from harness.labs.names import confusable, nfc, normalised_reason, stamp
+from harness.labs.names import confusable, mentions, nfc, normalised_reason, stamp
 from harness.labs.submission_storage import private_folder
-from harness.labs.submissions import events
+from harness.labs.submissions import Submission, events
 
 BASELINE = "baseline"  # team of the baseline run, which organisers submit
 _PSEUDONYM = re.compile("team-[0-9a-f]{8}")
@@ -115,7 +116,7 @@ def add_team(lab: Lab, name: str, *, new: bool = False, now: datetime | None = N
             raise HarnessError(f"team {given}: is in the lab already; choose another name, or ask its organisers")
         if team in taken:
             raise HarnessError(f"team {given}: is on the roster; revoke its token before you issue another")
-        named = lab.pseudonyms_until is None or now >= lab.pseudonyms_until
+        named = not _hides(lab, now)
         check_name(lab, journal.events, given, hide=new and not named)
         if not named and team not in names and team not in there:  # else it would have two names, and two caps
             team = f"team-{secrets.token_hex(4)}"
@@ -207,20 +208,97 @@ def _pseudonym_of(names: Mapping[str, str], team: str) -> str:
     return team if team in names else next((pseudonym for pseudonym, real in names.items() if real == team), team)
 
 
+def _hides(lab: Lab, now: datetime | None) -> bool:
+    return lab.pseudonyms_until is not None and (now or datetime.now(UTC)) < lab.pseudonyms_until
+
+
 def public_names(lab: Lab, now: datetime | None = None) -> Mapping[str, str]:
     """Returns pseudonym -> name after the lab's `pseudonyms_until`; empty before, and without the private folder."""
-    until = lab.pseudonyms_until
-    return real_names(lab) if until is not None and (now or datetime.now(UTC)) >= until else {}
+    return {} if lab.pseudonyms_until is None or _hides(lab, now) else real_names(lab)
 
 
 def hidden_names(lab: Lab, now: datetime | None = None) -> Mapping[str, str]:
     """Returns pseudonym -> name before the lab's `pseudonyms_until`; empty after, and without the private folder."""
-    until = lab.pseudonyms_until
-    return real_names(lab) if until is not None and (now or datetime.now(UTC)) < until else {}
+    return real_names(lab) if _hides(lab, now) else {}
 
 
-def is_pseudonym(lab: Lab, team: str, now: datetime | None = None) -> bool:
-    """Returns whether a team has a pseudonym that still hides its name; needs no private folder."""
-    until = lab.pseudonyms_until
-    hides = until is not None and (now or datetime.now(UTC)) < until
-    return hides and _PSEUDONYM.fullmatch(team) is not None
+@dataclass(frozen=True)
+class Allowance:
+    """Numbers of submissions of a team with the maximum of each; None for no maximum.
+
+    Attributes
+    ----------
+    made, cap : in all, without refunded ones.
+    today, cap_per_day : of the present day, UTC.
+    invalid, invalid_cap : invalid files.
+    """
+
+    made: int
+    cap: int | None
+    today: int
+    cap_per_day: int | None
+    invalid: int
+    invalid_cap: int | None
+
+    def faults(self, team: str) -> list[str]:
+        """Returns a line for each maximum of submissions that is reached."""
+        out = []
+        if self.cap is not None and self.made >= self.cap:
+            out.append(f"team {team}: has made {self.made} of {self.cap} submissions, including withdrawn ones")
+        if self.cap_per_day is not None and self.today >= self.cap_per_day:
+            out.append(f"team {team}: has made {self.today} of {self.cap_per_day} submissions of this day (UTC)")
+        return out
+
+
+def allowance(
+    lab: Lab, submissions: Sequence[Submission], events: Sequence[Event], team: str, now: datetime
+) -> Allowance:
+    """Counts the submissions of a team.
+
+    Parameters
+    ----------
+    submissions, events : all submissions and events of the lab's journal.
+    """
+    counted = [each for each in submissions if each.team == team and not each.refunded]
+    today = sum(each.submitted[:10] == stamp(now)[:10] for each in counted)
+    invalid = sum(isinstance(event, Refused) and event.team == team for event in events)
+    return Allowance(len(counted), lab.cap, today, lab.cap_per_day, invalid, lab.invalid_cap)
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of teams at one time.
+
+    Attributes
+    ----------
+    public : pseudonym -> name, once names are public.
+    hidden : names behind pseudonyms that are not public yet; unknown without the lab's private folder.
+    """
+
+    lab: Lab
+    now: datetime
+    public: Mapping[str, str]
+    hidden: tuple[str, ...]
+
+    def team(self, team: str) -> str:
+        """Returns the name of a team as leaderboards show it; addresses of pages keep the pseudonym."""
+        return self.public.get(team, team)
+
+    def is_hidden(self, team: str) -> bool:
+        """Returns whether a team has a pseudonym that still hides its name."""
+        return _hides(self.lab, self.now) and _PSEUDONYM.fullmatch(team) is not None
+
+    def text(self, text: str) -> str:
+        """Returns a text; empty if it has a hidden name in it."""
+        return "" if any(mentions(text, name) for name in self.hidden) else text
+
+    @property
+    def until(self) -> str:
+        """Time at which names become public."""
+        until = self.lab.pseudonyms_until
+        return "" if until is None else until.strftime("%Y-%m-%d %H:%M %Z")
+
+
+def names_of(lab: Lab, now: datetime) -> Names:
+    """Returns the names of a lab's teams as they are shown at a time."""
+    return Names(lab, now, public_names(lab, now), tuple(hidden_names(lab, now).values()))

@@ -16,7 +16,7 @@ from harness.collections.corpus import IRDS
 from harness.errors import HarnessError, suggestion
 from harness.io import config
 from harness.io.checks import Words, check_number, check_whole_number
-from harness.labs.addresses import is_address, server_of
+from harness.labs.names import is_address, server_of
 from harness.scoring.compare import Correction
 from harness.scoring.measures import parse_measures
 
@@ -78,15 +78,6 @@ def _checked_address(key: str, value: object) -> str:
     return server_of(value) if key == "server" else value
 
 
-def _checked_step(key: str, value: object) -> float:
-    """Returns a step of rounding."""
-    with suppress(HarnessError):
-        step = _checked_positive(key, value, high=1.0)
-        if math.isclose(step, round(step, 4)):
-            return step
-    raise HarnessError(f"key {key!r} is {value!r}, expected a number above 0, at most 1, with at most 4 decimals")
-
-
 _Count = Annotated[int, partial(check_whole_number, low=1)]
 
 
@@ -125,7 +116,7 @@ class LabFile:
     private: bool = False
     feedback: Feedback | None = None
     noise: Annotated[float, _checked_positive] | None = None
-    step: Annotated[float, _checked_step] | None = None
+    step: Annotated[float, partial(_checked_positive, high=1.0)] | None = None
     ladder: bool = False
     held_out: bool = False
     pseudonyms_until: Annotated[datetime, moment] | None = None

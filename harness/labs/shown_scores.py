@@ -212,12 +212,8 @@ def final_runs(lab: Lab, events: Sequence[Event]) -> tuple[Submission, ...]:
         raise HarnessError(f"{lab.folder}: {reason}")
     before = [*events[:at], *(event for event in events[at:] if not isinstance(event, PrimaryRunChosen | Withdrawn))]
     gone = {each.place for each in from_events(events, lab.folder) if each.withdrawn}
-    submissions = from_events(before, lab.folder)
-    return tuple(
-        each
-        for each in submissions
-        if each.current and (each.primary or each.name == lab.baseline) and each.place not in gone
-    )
+    current = (each for each in from_events(before, lab.folder) if each.current and each.place not in gone)
+    return tuple(each for each in current if each.primary or each.name == lab.baseline)
 
 
 def public_and_held_out(
@@ -233,11 +229,7 @@ def public_and_held_out(
     listed = frozenset(topics)
     committed = commitment(events)
     if (committed is not None and committed.held_out) != lab.held_out:
-        did = (
-            "no held-out topics, but key 'held_out' is"
-            if lab.held_out
-            else "held-out topics, but key 'held_out' is not"
-        )
+        did = f"{'no ' if lab.held_out else ''}held-out topics, but key 'held_out' is{'' if lab.held_out else ' not'}"
         raise HarnessError(f"{lab.folder}: the lab committed to {did} true; restore it in {LAB}")
     if not lab.held_out:
         return listed, frozenset()

@@ -1,19 +1,22 @@
-"""Comparison of a submission with the baseline, the best ranked run and its team's earlier runs."""
+"""How a submission stands: against the baseline, the best run, its team's earlier runs, and on categories of topics."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.experiments.task import Task
+from harness.io.names import in_natural_order
+from harness.labs.board import TestVerdict, corrected_for, family_of, ranked_tests, shown_tests, verdicts
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.lab import Lab
 from harness.labs.submissions import Submission, baseline_of, scores_of
-from harness.labs.testing import TestVerdict, corrected_for, family_of, ranked_tests, verdicts
 from harness.scoring import compare as stats
 from harness.scoring.bootstrap import ranks_of_means
 from harness.scoring.scores import Scores
@@ -72,11 +75,7 @@ class SubmissionStanding:
 
 
 def standing(
-    lab: Lab,
-    submission: Submission,
-    scores: Scores,
-    bench: Task,
-    submissions: Sequence[Submission],
+    lab: Lab, submission: Submission, scores: Scores, bench: Task, submissions: Sequence[Submission]
 ) -> SubmissionStanding:
     """Ranks a submission and compares it with the baseline, the best ranked run and its team's earlier runs.
 
@@ -115,12 +114,8 @@ def standing(
         known = {place: replace(each, run=titles[place]) for place, each in known.items() if place in titles}
         with lab.guarded():
             alone = [
-                stats.compare(
-                    [known[submission.place], known[each.place]],
-                    measures=[measure],
-                    alpha=lab.alpha,
-                    permutations=1,  # the randomization test is not shown
-                    clusters=clusters,
+                shown_tests(
+                    [known[submission.place], known[each.place]], measures=[measure], alpha=lab.alpha, clusters=clusters
                 ).rows[0]
                 for each in others
             ]
@@ -154,13 +149,9 @@ def _tests(lab: Lab, rows: Sequence[SubmissionComparison], family: int, *, unrea
 
 def ranked_beside(lab: Lab, submission: Submission, submissions: Sequence[Submission]) -> list[Submission]:
     """Returns the other runs that the leaderboard ranks, without a primary run that the submission would replace."""
-    is_baseline = submission.name == lab.baseline
-    return [
-        each
-        for each in submissions
-        if each.current and each.place != submission.place
-        if each.name == lab.baseline or (each.primary and (is_baseline or each.team != submission.team))
-    ]
+    others = (each for each in submissions if each.current and each.place != submission.place)
+    mine = submission.team if submission.name != lab.baseline else None  # whose primary run it would replace
+    return [each for each in others if each.name == lab.baseline or (each.primary and each.team != mine)]
 
 
 def _others(
@@ -216,14 +207,9 @@ def refuse_if_changed(lab: Lab, scores: Scores, submissions: Sequence[Submission
     if not submissions:
         return
     first = scores_of(lab, submissions[0])
-    keys = {
-        "collection": "collection",
-        "edition": "edition",
-        "judgments": "qrels_sha256",
-        "protocol": "protocol",
-        "measures": "measures",
-    }
-    changed = [name for name, key in keys.items() if getattr(first, key) != getattr(scores, key)]
+    keys = ("collection", "edition", "qrels_sha256", "protocol", "measures")
+    changed = [key for key in keys if getattr(first, key) != getattr(scores, key)]
+    changed = ["judgments" if key == "qrels_sha256" else key for key in changed]
     if changed:
         reason = f"{' and '.join(changed)} changed since the first submission; scores would not be comparable"
         raise HarnessError(f"{lab.folder}: {reason}; undo the change, or create another lab")
@@ -231,3 +217,71 @@ def refuse_if_changed(lab: Lab, scores: Scores, submissions: Sequence[Submission
         if lacking := [measure for measure in lab.measures if measure not in each.means]:
             reason = f"damaged: {each.title} has no mean of {lacking[0]}; restore the journal from a copy"
             raise HarnessError(f"{lab.folder / JOURNAL}: {reason}")
+
+
+_MOST_VALUES = 60  # values of an attribute that make slices; more are no slices but names
+SMALL = 10  # topics below which a mean says little
+_MOST_SHOWN = 12  # values of an attribute that a receipt shows
+
+
+@dataclass(frozen=True)
+class CategoryScore:
+    """Score of a run on the topics with one value of an attribute, beside the other ranked runs.
+
+    Attributes
+    ----------
+    topics : number of topics that count for the run.
+    mean : of the run; NaN if no topic counts.
+    median : median of the other runs' means; None without other runs.
+    """
+
+    attribute: str
+    value: str
+    topics: int
+    mean: float
+    median: float | None
+
+    @property
+    def difference(self) -> float:
+        """Mean minus median; NaN without either."""
+        return math.nan if self.median is None else self.mean - self.median
+
+
+def topic_slices(topics: Iterable[str], known: Mapping[str, Topic]) -> dict[str, dict[str, list[str]]]:
+    """Returns attribute -> value -> topics, for attributes with at least two values; the language is one of them.
+
+    Examples
+    --------
+    >>> known = {n: Topic(n, "", attributes={"level": level}) for n, level in (("1", "high"), ("2", "low"))}
+    >>> topic_slices(known, known)
+    {'level': {'low': ['2'], 'high': ['1']}}
+    """
+    out: dict[str, dict[str, list[str]]] = {}
+    for name in topics:
+        topic = known.get(name, Topic(name, ""))
+        for attribute in topic.attributes:
+            for value in topic.values(attribute):
+                out.setdefault(attribute, {}).setdefault(value, []).append(name)
+        out.setdefault("language", {}).setdefault(topic.language, []).append(name)
+    kept = {name: values for name, values in out.items() if 2 <= len(values) <= _MOST_VALUES}
+    return {name: {value: values[value] for value in in_natural_order(values)} for name, values in kept.items()}
+
+
+def scores_by_category(
+    scores: Scores, measure: str, others: Sequence[Scores], known: Mapping[str, Topic]
+) -> tuple[CategoryScore, ...]:
+    """Returns a run's score on each category of topics, for attributes with 2 to 12 values.
+
+    Parameters
+    ----------
+    others : of the runs that it is compared with.
+    known : topic id -> topic.
+    """
+    rows = []
+    for attribute, values in topic_slices(scores.topics, known).items():
+        for value, topics in values.items() if len(values) <= _MOST_SHOWN else ():
+            mine = scores.select(topics)
+            means = [mean for each in others if not math.isnan(mean := each.select(topics).aggregate(measure))]
+            median = statistics.median(means) if means else None
+            rows.append(CategoryScore(attribute, value, mine.n(measure), mine.aggregate(measure), median))
+    return tuple(rows)

@@ -1,4 +1,4 @@
-"""Submissions of a lab, from its journal, and their stored runs and scores."""
+"""Submissions of a lab, from its journal, and their stored runs and scores: equal content gives equal bytes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
+from harness.data.run_writers import run_text
 from harness.data.trec import Run, parse_run
 from harness.errors import FormatError, HarnessError, format_error, gather, suggestion
 from harness.io.console import log_line
 from harness.io.files import read_bytes, sha256, write_atomic
 from harness.labs.folders import ENTRY, PRIVATE, SCORES, SUBMISSIONS, SUMS, folder_of
-from harness.labs.form import kept_scores, untagged
 from harness.labs.journal import (
     Act,
     Appealed,
@@ -28,7 +30,7 @@ from harness.labs.journal import (
     Submitted,
 )
 from harness.labs.lab import Lab
-from harness.scoring.scores import Scores, scores_from_json
+from harness.scoring.scores import Scores, scores_from_json, scores_to_json
 
 RUN, METADATA = "run.txt", "run.ir-metadata.yml"
 MEANS, TOPICS = "means.json", "topics.csv"
@@ -159,9 +161,8 @@ def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
         elif isinstance(event, Submitted):
             at = (event.team, event.label, event.version)
             if event.version != versions.get(at[:2], 0) + 1:
-                raise _damaged_journal_error(
-                    folder, number, f"version {event.version} of {event.team} / {event.label} is out of order"
-                )
+                reason = f"version {event.version} of {event.team} / {event.label} is out of order"
+                raise _damaged_journal_error(folder, number, reason)
             versions[at[:2]] = event.version
             made[at] = event
             acts[at] = {}
@@ -170,9 +171,8 @@ def from_events(given: Sequence[Event], folder: Path) -> tuple[Submission, ...]:
         elif isinstance(event, Act):
             at = (event.team, event.label, event.version)
             if at not in made or not _allowed(acts[at], event):
-                raise _damaged_journal_error(
-                    folder, number, f"{event.event} {folder_of(*at)}, which does not exist or is in no such state"
-                )
+                reason = f"{event.event} {folder_of(*at)}, which does not exist or is in no such state"
+                raise _damaged_journal_error(folder, number, reason)
             acts[at][event.event] = event.reason
             if isinstance(event, Reinstated):
                 del acts[at][Disqualified.event]
@@ -343,9 +343,8 @@ def _rescored(lab: Lab, submission: Submission, error: Exception) -> Scores:
     else:
         # Only scores equal to the recorded checksum replace damaged ones.
         if sha256(text.encode()) != _listed(folder, checksum).get(SCORES):
-            raise format_error(
-                folder / SCORES, 0, "damaged, and the run now has other scores; restore the file from a copy"
-            )
+            reason = "damaged, and the run now has other scores; restore the file from a copy"
+            raise format_error(folder / SCORES, 0, reason)
         write_atomic(folder / SCORES, text)
     line = error.lines[0] if isinstance(error, HarnessError) else str(error)
     log_line(f"{line}; scored again from {submission.run}")
@@ -369,3 +368,54 @@ def stored_run(submission: Submission) -> Run:
     layout = "trec" if second == [b"Q0"] else "arqmath-task2"
     run = parse_run(data, str(submission.run), name="kept", format=layout)
     return Run(submission.name, run.topics, run.topic, run.doc, run.score, run.context, submission.sha256)
+
+
+_NO_TAG = "-"
+
+
+def normal(run: Run, name: str) -> tuple[Run, str]:
+    """Converts a run to its canonical form; returns it and its text without a tag, whose SHA-256 it gets.
+
+    Topics are sorted; results are ordered by score, equal scores as in the file. Files that differ only in tags, ranks,
+    layout or compression have the same canonical text.
+
+    Examples
+    --------
+    >>> one = Run.from_dict("mine", {"A.2": {"d1": 1.0}, "A.1": {"d1": 1.0, "d2": 2.0}})
+    >>> run, text = normal(one, "DPRL / first")
+    >>> print(tagged(text, "DPRL-first").replace(chr(9), " "), end="")
+    A.1 Q0 d2 1 2.0 DPRL-first
+    A.1 Q0 d1 2 1.0 DPRL-first
+    A.2 Q0 d1 1 1.0 DPRL-first
+    """
+    topics = tuple(sorted(run.topics))
+    index = {topic: at for at, topic in enumerate(topics)}
+    topic = np.array([index[each] for each in run.topics], dtype=np.int32)[run.topic]
+    order = np.lexsort((-run.score, topic))
+    context = None if run.context is None else run.context[order]
+    out = Run(name, topics, topic[order], run.doc[order], run.score[order], context)
+    text = run_text(replace(out, name=_NO_TAG), format="trec" if context is None else "arqmath-task2")
+    return replace(out, sha256=sha256(text.encode())), text
+
+
+def tagged(text: str, tag: str) -> str:
+    """Puts the tag on every line of a run's canonical text."""
+    return text.replace(f"\t{_NO_TAG}\n", f"\t{tag}\n")
+
+
+def untagged(data: bytes, tag: str) -> bytes | None:
+    """Returns the canonical text of a run's bytes without the tag; None if some line has another tag.
+
+    Examples
+    --------
+    >>> untagged(tagged("A.1\\tQ0\\td1\\t1\\t1.0\\t-\\n", "DPRL-first").encode(), "DPRL-first")
+    b'A.1\\tQ0\\td1\\t1\\t1.0\\t-\\n'
+    """
+    mark, own = f"\t{_NO_TAG}\n".encode(), f"\t{tag}\n".encode()
+    text = data.replace(own, mark)
+    return text if text.replace(mark, own) == data else None
+
+
+def kept_scores(scores: Scores) -> str:
+    """Serialises scores as they are stored."""
+    return json.dumps(scores_to_json(scores), allow_nan=False) + "\n"

@@ -16,13 +16,9 @@ import numpy as np
 
 from harness.collections.load import load_collection
 from harness.data.trec import Run, parse_run, read_run, run_bytes
-from harness.errors import HarnessError, gather, refuse, shortened, suggestion
+from harness.errors import HarnessError, counted_text, gather, refuse, shortened, suggestion
 from harness.experiments.task import Task
-from harness.labs import metadata
-from harness.labs.allowance import allowance
-from harness.labs.categories import CategoryScore, scores_by_category
 from harness.labs.closing import changed, has_ended, refuse_if_frozen
-from harness.labs.form import normal
 from harness.labs.journal import (
     KINDS,
     NAME_RULE,
@@ -31,21 +27,35 @@ from harness.labs.journal import (
     Kind,
     PrimaryRunChosen,
     Refused,
-    Rejudged,
     Submitted,
     Withdrawn,
     is_name,
     label_of_tag,
 )
 from harness.labs.lab import Lab, new_lab, others_may_read
-from harness.labs.metadata import Details
-from harness.labs.names import confusable, mentions, nfc, stamp
-from harness.labs.roster import BASELINE, has_roster, hidden_names
+from harness.labs.names import confusable, mentions, nfc, normalised_reason, stamp
+from harness.labs.roster import BASELINE, allowance, has_roster, hidden_names
 from harness.labs.roster import fault as roster_fault
 from harness.labs.shown_scores import protection, public_and_held_out, shown_before, shown_means, width_of
-from harness.labs.standing import SubmissionStanding, ranked_beside, refuse_if_changed, standing
-from harness.labs.submission_storage import clear, commit, files_of, staged
-from harness.labs.submissions import Submission, find_submission, from_events, scores_of
+from harness.labs.standing import (
+    CategoryScore,
+    SubmissionStanding,
+    ranked_beside,
+    refuse_if_changed,
+    scores_by_category,
+    standing,
+)
+from harness.labs.submission_storage import (
+    Details,
+    clear,
+    commit,
+    files_of,
+    metadata_beside,
+    metadata_text,
+    ranks_judged_alone,
+    staged,
+)
+from harness.labs.submissions import Submission, find_submission, from_events, normal, refuse_if_rejudged, scores_of
 from harness.scoring.remarks import not_judged
 from harness.scoring.scores import Scores
 from harness.version import __version__
@@ -148,7 +158,7 @@ def submit_run(lab: Lab, offer: Offer, *, bench: Task | None = None, now: dateti
     journal = Journal(lab.folder)
     journal.catch_up()
     refuse_if_frozen(lab, journal.events)  # before the file is read, which may count as an invalid one
-    _refuse_if_closed(lab, journal.events)
+    refuse_if_rejudged(lab, journal.events)
     _check_invalid(lab, journal.events, nfc(offer.team))
     known, topics = _topics(lab)
     sent = offer.run.is_file() or offer.run.is_dir()
@@ -175,10 +185,10 @@ def submit_run(lab: Lab, offer: Offer, *, bench: Task | None = None, now: dateti
         scores = bench.scorer(run)
     refuse_if_changed(lab, scores, submissions)
     notes += [] if lab.private else _coverage(bench, run, scores)
-    made, note = metadata.beside(offer.run, read)
+    made, note = metadata_beside(offer.run, read)
     notes += [note] if note else []
     public, _ = public_and_held_out(lab, journal.events, scores.topics)
-    meta = metadata.text(lab, details, run, made)
+    meta = metadata_text(lab, details, run, made)
     while True:
         before = shown_before(lab, submissions, details.team)
         means = shown_means(lab, journal.events, scores.select(public), details.team, run.sha256, before)
@@ -186,7 +196,7 @@ def submit_run(lab: Lab, offer: Offer, *, bench: Task | None = None, now: dateti
         with staged(lab, files) as folder, journal.locked():
             clear(lab, journal)
             refuse_if_frozen(lab, journal.events)
-            _refuse_if_closed(lab, journal.events)
+            refuse_if_rejudged(lab, journal.events)
             submissions = from_events(journal.events, lab.folder)
             if faults := _refusals(lab, details, offer, run.sha256, submissions, journal.events, now):
                 raise OfferError(*dict.fromkeys(faults))
@@ -280,9 +290,7 @@ def withdraw_run(
     HarnessError
         The version does not exist or was withdrawn before, the lab is frozen, or the reason is too long or unprintable.
     """
-    faults: list[str] = []
-    reason = _checked_words("reason", reason, faults)
-    refuse(faults)
+    reason = normalised_reason(reason)
     with changed(lab, by_team=True) as journal:
         chosen = find_submission(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)
         if chosen.withdrawn:
@@ -331,7 +339,7 @@ def _read(lab: Lab, offer: Offer, known: frozenset[str] | None, topics: frozense
         # The mean of a run with few topics would reveal their scores, and whether they are judged.
         some = f"answers {len(topics.intersection(run.topics))} of {len(topics)} topics"
         raise HarnessError(f"{offer.run}: {some}; with private judgments, a run must answer at least half of them")
-    if lab.private and metadata.of_judged_alone(offer.run, run):
+    if lab.private and ranks_judged_alone(offer.run, run):
         # The run is public and would reveal the ids of judged documents.
         raise HarnessError(
             f"{offer.run}: its metadata file says that it ranks judged documents only, but the judgments are private"
@@ -343,14 +351,12 @@ def _check_results(lab: Lab, run: Run) -> None:
     """Raises HarnessError if a topic has more or fewer results than the lab allows."""
     counts = np.bincount(run.topic, minlength=len(run.topics)).tolist()
     faults = []
-    for word, limit in (("most", lab.results), ("least", lab.least_results)):
-        if limit is None:
-            continue
+    for word, limit in (("most", lab.results or math.inf), ("least", lab.least_results)):
         wrong = [at for at, count in enumerate(counts) if (count > limit if word == "most" else count < limit)]
         if wrong:
             first = counts[wrong[0]]
             many = f" ({len(wrong)} such topics)" if len(wrong) > 1 else ""
-            problem = f"has {first:,} result{'s' * (first != 1)}, expected at {word} {limit:,}{many}"
+            problem = f"has {counted_text(first, 'result')}, expected at {word} {limit:,}{many}"
             faults.append(f"{run.source}: topic {run.topics[wrong[0]]!r} {problem}")
     refuse(faults)
 
@@ -381,7 +387,7 @@ def _details(lab: Lab, offer: Offer, run: Run | None, faults: list[str]) -> Deta
 def _checked_words(field: str, given: str | None, faults: list[str]) -> str:
     """Normalises a text to one line and appends its faults."""
     text = " ".join(nfc(given or "").split())
-    if (given and not text) or (given == "" and field != "reason"):
+    if given is not None and not text:
         faults.append(f"{field}: is empty; give a sentence, or omit the option")
     if len(text) > LONGEST_TEXT:
         faults.append(f"{field}: has {len(text):,} characters, expected at most {LONGEST_TEXT:,}")
@@ -412,17 +418,15 @@ def _refusals(
     faults = [wrong] if (wrong := roster_fault(lab, events, details.team)) else []
     if details.kind != "post-hoc" and has_ended(events):
         faults.append("the lab has ended; submit later runs with --kind post-hoc")
-    for team in {each.team for each in submissions} - {details.team}:
-        if alike := confusable(details.team, team):
-            faults.append(
-                f"team {alike[0]}: resembles the existing team {alike[1]}; use its spelling, or choose another name"
-            )
     mine = [each for each in submissions if each.team == details.team]
-    for label in {each.label for each in mine} - {details.label}:
-        if alike := confusable(details.label, label):
-            faults.append(
-                f"label {alike[0]}: resembles the team's run {alike[1]}; use its spelling, or choose another label"
-            )
+    for what, given, others, whose, choose in (
+        ("team", details.team, {each.team for each in submissions}, "existing team", "name"),
+        ("label", details.label, {each.label for each in mine}, "team's run", "label"),
+    ):
+        for known in others - {given}:
+            if alike := confusable(given, known):
+                hint = f"use its spelling, or choose another {choose}"
+                faults.append(f"{what} {alike[0]}: resembles the {whose} {alike[1]}; {hint}")
     real = hidden_names(lab, now).get(details.team, "")
     if real and mentions(details.label, real):
         faults.append(f"label {details.label!r}: names the team, which has a pseudonym; choose another label (--label)")
@@ -432,12 +436,8 @@ def _refusals(
         faults.append(f"{over}; submit later runs with --kind post-hoc")
     if offer.primary and details.kind == "post-hoc":
         faults.append(f"primary: {_NOT_PRIMARY}")
-    other = [
-        each
-        for each in mine
-        if each.label == details.label and (each.kind == "post-hoc") != (details.kind == "post-hoc")
-    ]
-    if other:
+    same = [each for each in mine if each.label == details.label]
+    if other := [each for each in same if (each.kind == "post-hoc") != (details.kind == "post-hoc")]:
         kinds = f"version {other[-1].version} is {other[-1].kind}, this one {details.kind}"
         faults.append(f"label {details.label!r}: {kinds}; give post-hoc runs their own label")
     faults += allowance(lab, submissions, events, details.team, now).faults(details.team)
@@ -447,12 +447,6 @@ def _refusals(
             whose = f"as {each.title} on {each.submitted}" if own or not lab.private else "by another team"
             faults.append(f"{offer.run}: the same rankings were submitted before {whose}; nothing was stored")
     return faults
-
-
-def _refuse_if_closed(lab: Lab, events: Sequence[Event]) -> None:
-    """Raises HarnessError if the lab was re-judged."""
-    if any(isinstance(event, Rejudged) for event in events):
-        raise HarnessError(f"{lab.folder}: was re-judged and takes no more runs; submit to the lab of the new edition")
 
 
 def open_lab(folder: Path, settings: dict[str, Any], baseline: Path | None = None, label: str | None = None) -> Lab:

@@ -19,7 +19,7 @@ from server_tools import Program, Served, listening, program, served
 from site_tools import build
 
 from harness.labs.lab import new_lab
-from harness.labs.server import publisher
+from harness.labs.server import processes
 from harness.labs.submissions import submissions
 
 if TYPE_CHECKING:
@@ -116,10 +116,8 @@ def act_as_a_team(page: Page, team: str, seed: int) -> None:
     assert page.get_by_label("Description").input_value() == "Random order, second."
     send(page, run(seed + 1), "second.run", "second", "Scored")
     submit(page, run(seed), "again.run", "copy", "Refused")
-    assert (
-        f"again.run: the same rankings were submitted before as {team} / first"
-        in page.get_by_role("alert").inner_text()
-    )
+    expected = page.get_by_role("alert").inner_text()
+    assert f"again.run: the same rankings were submitted before as {team} / first" in expected
     page.get_by_role("link", name="Team", exact=True).click()
     assert "2 submissions left" in page.locator(".counts").inner_text().replace("\n", " ")
     change(page, f"{team} / second", "Make it the primary run")
@@ -244,7 +242,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Served, dict[str, st
     ):
         assert site.submit(tokens[team], run(seed), f"{label}.run", label=label)["state"] == "done"
     assert site.submit(tokens["DPRL"], BAD, "bad.run", label="bad")["state"] == "refused"
-    publisher.build_pages(lab.folder, site.service.state / "site", "http://localhost", lambda: False)
+    processes.build_pages(lab.folder, site.service.state / "site", "http://localhost", lambda: False)
     site.client(tokens["DPRL"]).post("/api/v1/withdraw", json={"label": "first", "reason": "wrong " * 30})
     site.client(tokens["DPRL"]).post(
         "/api/v1/submissions", files={"run": ("waits.run", run(8))}, data={"label": "waits"}
@@ -306,17 +304,8 @@ def test_the_form_by_keyboard_and_a_file_that_is_too_large(
             page.keyboard.press("Tab")
             assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
             order.append(page.evaluate("document.activeElement.name || document.activeElement.textContent"))
-        assert order == [
-            "run",
-            "label",
-            "description",
-            "kind",
-            "code",
-            "external_data",
-            "metadata",
-            "primary",
-            "Submit",
-        ]
+        expected = ["run", "label", "description", "kind", "code", "external_data", "metadata", "primary", "Submit"]
+        assert order == expected
         page.get_by_label("Run file").set_input_files({"name": "my.run", "mimeType": "text/plain", "buffer": BAD})
         said = page.get_by_label("Run file").evaluate("(input) => input.validationMessage")
         assert said.startswith("my.run has 0") and said.endswith("are accepted.")

@@ -51,9 +51,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
         path = folder / f"{name}.run"
         path.write_text(run_text(Run.from_dict(name, ranked)))
         method = METHODS.get(name, "unknown")
-        path.with_suffix(".ir-metadata.yml").write_text(
-            f"method: {{retrieval: [{{method: {method}}}]}}\nresources: {{latency: {len(name)} ms}}\n"
-        )
+        reason = f"method: {{retrieval: [{{method: {method}}}]}}\nresources: {{latency: {len(name)} ms}}\n"
+        path.with_suffix(".ir-metadata.yml").write_text(reason)
         submit_run(made, Offer(path, "t-poor" if name == "other" else f"t-{name}"), bench=task)
     return made
 

@@ -26,9 +26,8 @@ def test_a_lab(tmp_path: Path) -> None:
     shutil.copy(RUNS / "overlap.run", place.here / "mine.run")
     said = place.good("submit", "mine.run", "--lab", "labs/mini", "--team", "DPRL", "--label", "first", "--primary")
     first, header, row, rank, head, against, tests, *by_category = said.splitlines()
-    assert (
-        first == "DPRL / first, the team's primary run: kept in labs/mini/submissions/DPRL/first.v1 (submission 1 of 3)"
-    )
+    expected = "DPRL / first, the team's primary run: kept in labs/mini/submissions/DPRL/first.v1 (submission 1 of 3)"
+    assert first == expected
     assert table(f"{header}\n{row}") == [
         ["run", "nDCG′", "MAP′", "P′@10", "Bpref", "Judged@10", "n", "missing"],
         ["DPRL / first", "0.8302", "0.6839", "0.2976", "0.5906", "0.5810", "42", "0"],
@@ -41,23 +40,18 @@ def test_a_lab(tmp_path: Path) -> None:
 
     refused = place.run("submit", "mine.run", "--lab", "labs/mini", "--team", "a b", "--kind", "robot")
     assert (refused.code, refused.out) == (2, "")
-    assert [line.partition(": ")[2][:20] for line in refused.err.splitlines()] == [
-        "team 'a b': expected",
-        "kind 'robot' is unkn",
-        "mine.run: the same r",
-    ]
-    assert place.good("withdraw", "--lab", "labs/mini", "--team", "DPRL", "--label", "first", "--reason", "x") == (
-        "DPRL / first: withdrawn; it stays in labs/mini/submissions/DPRL/first.v1\n"
-    )
+    wanted = ["team 'a b': expected", "kind 'robot' is unkn", "mine.run: the same r"]
+    assert [line.partition(": ")[2][:20] for line in refused.err.splitlines()] == wanted
+    found = place.good("withdraw", "--lab", "labs/mini", "--team", "DPRL", "--label", "first", "--reason", "x")
+    assert found == "DPRL / first: withdrawn; it stays in labs/mini/submissions/DPRL/first.v1\n"
     again = place.run("withdraw", "--lab", "labs/mini", "--team", "DPRL", "--label", "first")
     assert (again.code, again.err) == (2, "harness: DPRL / first was withdrawn already\n")
     checked = place.good("lab", "check", "labs/mini")
     unchanged = "all files and scores are unchanged\n"
     assert checked == f"labs/mini: 0 submissions of 0 teams, 1 withdrawn, the baseline; {unchanged}"
     place.good("submit", "mine.run", "--lab", "labs/mini", "--team", "DPRL", "--label", "first")
-    assert place.good("lab", "check", "labs/mini") == (
-        f"labs/mini: 1 submission of 1 team, 1 withdrawn, the baseline; {unchanged}"
-    )
+    shown = place.good("lab", "check", "labs/mini")
+    assert shown == f"labs/mini: 1 submission of 1 team, 1 withdrawn, the baseline; {unchanged}"
 
 
 @pytest.mark.parametrize(
@@ -84,9 +78,8 @@ def test_pages_are_not_written_where_a_lab_is(tmp_path: Path, output: str, taken
     before = place.files()
     done = place.run("site", "build", "lab", "-o", output)
     assert (done.code, done.out) == (2, "")
-    assert (
-        done.err == f"harness: --output {output}: pages would be written into the lab {taken}; choose another folder\n"
-    )
+    expected = f"harness: --output {output}: pages would be written into the lab {taken}; choose another folder\n"
+    assert done.err == expected
     assert place.files() == before
 
 
@@ -170,14 +163,7 @@ def test_participants_of_a_private_lab_make_runs_without_the_judgments(tmp_path:
         ("submit", "runs/club/bm25.run", "-l", "lab", "-t", "A"): "lab: has a roster, so a team's name is not enough; "
         "set HARNESS_TOKEN to the team's token (organisers: --organiser)",
         ("submit", "runs/club/bm25.run", "-l", "lab", "--token", "guess"): "lab: the token is unknown or was revoked",
-        (
-            "submit",
-            "runs/club/bm25.run",
-            "-l",
-            "lab",
-            "--token",
-            token,
-        ): "lab: runs cannot be scored; the judgments "
+        ("submit", "runs/club/bm25.run", "-l", "lab", "--token", token): "lab: runs cannot be scored; the judgments "
         "are private and not here; only the organisers can score runs, so send them yours",
     }
     for arguments, fault in faults.items():
@@ -201,7 +187,5 @@ def test_a_private_lab_shows_no_scores_unless_it_is_told_to(tmp_path: Path) -> N
         place.good("lab", "new", name, "-c", "mini-task1", "--private", "--cap", "3", *more)
         place.good("lab", "team", "add", name, "A")
         said = place.good("submit", "runs/mini-task1/bm25.run", "-l", name, "-t", "A", "--organiser")
-        assert ("no score is shown before the end" in said, "Budget spent: 1 of 3 submissions." in said) == (
-            not shown,
-            shown,
-        )
+        expected = (not shown, shown)
+        assert ("no score is shown before the end" in said, "Budget spent: 1 of 3 submissions." in said) == expected

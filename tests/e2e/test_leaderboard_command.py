@@ -114,9 +114,8 @@ def test_a_lab(place: Place) -> None:
     )
     for mine, theirs in zip(folder[0]["ranked"], data[0]["ranked"], strict=True):
         assert mine["means"] == theirs["means"]
-        assert [mine[key] for key in ("rank", "rank_low", "rank_high", "first", "group")] == [
-            theirs[key] for key in ("rank", "rank_low", "rank_high", "first", "group")
-        ]
+        expected = [theirs[key] for key in ("rank", "rank_low", "rank_high", "first", "group")]
+        assert [mine[key] for key in ("rank", "rank_low", "rank_high", "first", "group")] == expected
         assert mine["ties"] == theirs["ties"]
         assert mine["judgments"] == theirs["judgments"]
         assert theirs["judgments"]["depth"] == 1000

@@ -115,15 +115,12 @@ def test_a_lab_has_teams_and_primary_runs(place: Place) -> None:
     depths = {row[0]: row[1] for row in table(printed)[3:] if len(row) == 4}
     assert (depths["y / overlap-title"], depths["y / shuffle"]) == ("4", "2")
     done = place.run("organise", "analyse", "lab", "--measures", "AP")
-    assert (done.code, done.err) == (
-        2,
-        "harness: --measures: lab/lab.yaml says this for the lab's runs; leave it out\n",
-    )
+    expected = (2, "harness: --measures: lab/lab.yaml says this for the lab's runs; leave it out\n")
+    assert (done.code, done.err) == expected
     done = place.run("organise", "analyse", "lab", "-o", "lab/out")
     assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        "harness: --output lab/out: the lab's judgments are private; write for organisers outside its folder\n"
-    )
+    wanted = "harness: --output lab/out: the lab's judgments are private; write for organisers outside its folder\n"
+    assert done.err == wanted
     # A run that is not as it was submitted is not analysed.
     kept = place.here / "lab" / "submissions" / "x" / "overlap.v1" / "run.txt"
     kept.write_text(kept.read_text().replace("a1088", "a1089", 1))

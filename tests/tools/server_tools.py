@@ -23,11 +23,10 @@ from starlette.testclient import TestClient
 
 from harness.labs.lab import Lab
 from harness.labs.roster import add_team
-from harness.labs.server.accounts import Accounts
+from harness.labs.server.accounts import Accounts, Outbox
 from harness.labs.server.app import application
 from harness.labs.server.database import Database
 from harness.labs.server.lab_snapshot import Live, make_private, state_folder
-from harness.labs.server.mail import Outbox
 from harness.labs.server.queue import Queue
 from harness.labs.server.service import ServerSettings, Service
 from harness.labs.server.worker import Limits, UploadWorker

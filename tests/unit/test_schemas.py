@@ -27,7 +27,7 @@ from harness.experiments.evaluate import Evaluation, evaluation_to_json
 from harness.experiments.task import task
 from harness.io.names import NAME_RULE
 from harness.labs import board
-from harness.labs.site.home import SCHEMAS
+from harness.labs.site.files import SCHEMAS
 from harness.scoring import compare as stats
 from harness.scoring import comparison_files, reproduction, scores
 from harness.scoring.compare import Comparison, PairDifference, compare

@@ -1,4 +1,4 @@
-"""Who may do what: tokens of teams and organisers, sessions of browsers, invitations, and the audit trail.
+"""Who may do what: tokens, sessions of browsers, invitations, contacts with their outbox, and the audit trail.
 
 Tokens have 256 random bits; only their SHA-256 is stored. Teams' hashes are in the lab's journal, the others here.
 """
@@ -9,15 +9,20 @@ import hmac
 import json
 import re
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from email.errors import MessageError
+from email.message import EmailMessage
+from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import HarnessError
-from harness.io.files import sha256
+from harness.io.console import log_line
+from harness.io.files import sha256, write_atomic
 from harness.labs.journal import NAME_RULE, Event, is_name
-from harness.labs.names import nfc, normalised_reason
+from harness.labs.names import nfc, normalised_reason, stamp
 from harness.labs.roster import check_form, roster, team_with
 from harness.labs.server.database import Database, record_action
 
@@ -70,7 +75,7 @@ class Invitation:
 
     def expired(self, now: datetime) -> bool:
         """Returns whether its time is over."""
-        return now.isoformat(timespec="seconds") > self.expires
+        return stamp(now) > self.expires
 
 
 def hashed(secret: str) -> str:
@@ -89,8 +94,7 @@ class Accounts:
     def holder(self, token: str, events: Sequence[Event]) -> Caller | None:
         """Returns who has a token; None if nobody has. Compares with every hash, each in constant time."""
         digest = hashed(token)
-        with self.database.transaction() as session:
-            known = session.rows("SELECT name, hash FROM organisers")
+        known = self.database.rows("SELECT name, hash FROM organisers")
         holders = [Caller("organiser", name) for name, hash_ in known if hmac.compare_digest(hash_, digest)]
         team = team_with(events, token)
         holders += [Caller("team", team)] if team is not None else []
@@ -107,11 +111,11 @@ class Accounts:
         name = nfc(name)
         if not is_name(name):
             raise HarnessError(f"organiser {name!r}: expected {NAME_RULE}")
-        token, now = secrets.token_urlsafe(32), datetime.now(UTC).isoformat(timespec="seconds")
+        token = secrets.token_urlsafe(32)
         with self.database.transaction() as session:
             session.rows("DELETE FROM organisers WHERE name = ?", name)
             session.rows("DELETE FROM sessions WHERE role = 'organiser' AND name = ?", name)
-            session.rows("INSERT INTO organisers VALUES (?, ?, ?)", name, hashed(token), now)
+            session.rows("INSERT INTO organisers VALUES (?, ?, ?)", name, hashed(token), stamp())
         return token
 
     def remove_organiser(self, name: str) -> None:
@@ -133,8 +137,7 @@ class Accounts:
 
     def organisers(self) -> list[str]:
         """Returns the names of the organisers."""
-        with self.database.transaction() as session:
-            return [row[0] for row in session.rows("SELECT name FROM organisers ORDER BY name")]
+        return [row[0] for row in self.database.rows("SELECT name FROM organisers ORDER BY name")]
 
     # ---- sessions ------------------------------------------------------------------------------------------------
 
@@ -143,28 +146,23 @@ class Accounts:
         holder = self.holder(token, events)
         if holder is None:
             return None
-        secret, csrf, now = secrets.token_urlsafe(32), secrets.token_urlsafe(32), datetime.now(UTC)
-        expires = (now + timedelta(hours=SESSION_HOURS)).isoformat(timespec="seconds")
+        secret, csrf = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        expires = stamp(datetime.now(UTC) + timedelta(hours=SESSION_HOURS))
         with self.database.transaction() as session:
-            session.rows("DELETE FROM sessions WHERE expires < ?", now.isoformat(timespec="seconds"))
-            session.rows(
-                "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
-                *(hashed(secret), holder.role, holder.name, hashed(token), csrf, expires),
-            )
+            session.rows("DELETE FROM sessions WHERE expires < ?", stamp())
+            row = (hashed(secret), holder.role, holder.name, hashed(token), csrf, expires)
+            session.rows("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)", *row)
         self.record(holder.actor, "log in", {})
         return secret, Caller(holder.role, holder.name, csrf)
 
     def in_session(self, secret: str, events: Sequence[Event]) -> Caller | None:
         """Returns who has a session; None if it is unknown, expired, or its token was revoked since."""
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        with self.database.transaction() as session:
-            sql = "SELECT role, name, token, csrf FROM sessions WHERE hash = ? AND expires >= ?"
-            rows = session.rows(sql, hashed(secret), now)
-            known = dict(session.rows("SELECT name, hash FROM organisers"))
-        if not rows:
+        sql = "SELECT role, name, token, csrf FROM sessions WHERE hash = ? AND expires >= ?"
+        if not (rows := self.database.rows(sql, hashed(secret), stamp())):
             return None
         role, name, token, csrf = rows[0]
-        current = (roster(events) if role == "team" else known).get(name, "")
+        known = roster(events) if role == "team" else dict(self.database.rows("SELECT name, hash FROM organisers"))
+        current = known.get(name, "")
         return Caller(role, name, csrf) if hmac.compare_digest(current, token) else None
 
     def log_out(self, secret: str) -> None:
@@ -210,25 +208,22 @@ class Accounts:
         if contact and (len(contact) > _MOST_CONTACT or not _CONTACT.fullmatch(contact)):
             raise HarnessError(f"contact {contact!r}: expected an e-mail address, or nothing")
         code, now = secrets.token_urlsafe(24), datetime.now(UTC)
-        row = (hashed(code), team, contact, state, now, now + timedelta(days=days))
+        row = (hashed(code), team, contact, state, stamp(now), stamp(now + timedelta(days=days)))
         with self.database.transaction() as session:
-            times = (each.isoformat(timespec="seconds") if isinstance(each, datetime) else each for each in row)
-            session.rows("INSERT INTO invitations VALUES (?, ?, ?, ?, ?, ?)", *times)
+            session.rows("INSERT INTO invitations VALUES (?, ?, ?, ?, ?, ?)", *row)
             if state == "asked":
                 record_action(session, "visitor", "ask", {"id": row[0][:16], "team": team, "contact": contact})
         return code
 
     def invitation(self, code: str) -> Invitation | None:
         """Returns the invitation with a code; None if there is none."""
-        with self.database.transaction() as session:
-            rows = session.rows(f"SELECT {_COLUMNS} FROM invitations WHERE hash = ?", hashed(code))
+        rows = self.database.rows(f"SELECT {_COLUMNS} FROM invitations WHERE hash = ?", hashed(code))
         return Invitation(*rows[0]) if rows else None
 
     def invitations(self) -> list[Invitation]:
         """Returns all invitations and requests, the latest first."""
-        with self.database.transaction() as session:
-            sql = f"SELECT {_COLUMNS} FROM invitations ORDER BY created DESC, hash"
-            return [Invitation(*row) for row in session.rows(sql)]
+        sql = f"SELECT {_COLUMNS} FROM invitations ORDER BY created DESC, hash"
+        return [Invitation(*row) for row in self.database.rows(sql)]
 
     def decide(self, id_: str, state: Literal["open", "refused"]) -> Invitation:
         """Accepts or refuses a request to join, or refuses an open invitation.
@@ -260,30 +255,24 @@ class Accounts:
             It does not exist, is used, refused or expired, or waits for an organiser.
         """
         invitation = self.invitation(code)
-        with self.database.transaction() as session:
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            sql = "UPDATE invitations SET state = 'used' WHERE hash = ? AND state = 'open' AND expires >= ? RETURNING 1"
-            rows = session.rows(sql, hashed(code), now)
-        if invitation is None or not rows:
+        sql = "UPDATE invitations SET state = 'used' WHERE hash = ? AND state = 'open' AND expires >= ? RETURNING 1"
+        if not self.database.rows(sql, hashed(code), stamp()) or invitation is None:
             raise HarnessError("the invitation does not exist, is used, or has expired; ask the organisers for another")
         return invitation
 
     def unuse(self, code: str) -> None:
         """Opens an invitation again whose team could not be added."""
-        with self.database.transaction() as session:
-            session.rows("UPDATE invitations SET state = 'open' WHERE hash = ? AND state = 'used'", hashed(code))
+        self.database.rows("UPDATE invitations SET state = 'open' WHERE hash = ? AND state = 'used'", hashed(code))
 
     def contact(self, team: str) -> str:
         """Returns the address of a team; empty if it gave none."""
-        with self.database.transaction() as session:
-            rows = session.rows("SELECT address FROM contacts WHERE team = ?", team)
+        rows = self.database.rows("SELECT address FROM contacts WHERE team = ?", team)
         return rows[0][0] if rows else ""
 
     def set_contact(self, team: str, address: str) -> None:
         """Sets the address of a team."""
-        with self.database.transaction() as session:
-            session.rows("DELETE FROM contacts WHERE team = ?", team)
-            session.rows("INSERT INTO contacts VALUES (?, ?)", team, address)
+        sql = "INSERT INTO contacts VALUES (?, ?) ON CONFLICT (team) DO UPDATE SET address = excluded.address"
+        self.database.rows(sql, team, address)
 
     # ---- audit ---------------------------------------------------------------------------------------------------
 
@@ -295,6 +284,38 @@ class Accounts:
     def trail(self, most: int = 200) -> list[dict[str, Any]]:
         """Returns the latest lines of the audit trail, the latest first, with the columns of the table as keys."""
         names = ("number", "at", "actor", "action", "details")
-        with self.database.transaction() as session:
-            rows = session.rows(f"SELECT {', '.join(names)} FROM audit ORDER BY number DESC LIMIT ?", most)
+        rows = self.database.rows(f"SELECT {', '.join(names)} FROM audit ORDER BY number DESC LIMIT ?", most)
         return [{**dict(zip(names, row, strict=True)), "details": json.loads(row[-1])} for row in rows]
+
+
+@dataclass(frozen=True)
+class Outbox:
+    """A folder of messages; None for no messages."""
+
+    folder: Path | None = None
+
+    def send(self, to: str, subject: str, text: str) -> None:
+        """Writes a message; nothing without an address.
+
+        Examples
+        --------
+        >>> Outbox(Path("outbox")).send("a@example.org", "Accepted", "Your team was accepted.")
+        >>> len(list(Path("outbox").glob("*.eml")))
+        1
+        """
+        if self.folder is None or not to:
+            return
+        message = EmailMessage()  # refuses headers of several lines
+        try:
+            message["To"], message["Subject"] = to, " ".join(subject.split())
+            message.set_content(text)
+            data = message.as_bytes()
+        except (ValueError, IndexError, AttributeError, MessageError) as error:  # the parser of addresses is fragile
+            log_line(f"{self.folder}: a message to {to} could not be made: {error}")
+            return
+        name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(6)}.eml"
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomic(self.folder / name, data)
+        except OSError as error:
+            log_line(f"{self.folder}: cannot be written: {error.strerror or error}; a message was not kept")

@@ -34,11 +34,9 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of an action."""
 
 
-class Version(Arguments, frozen=True):
-    """A version of a run of the caller's team; by default the latest one."""
+class Reason(Arguments, frozen=True):
+    """A reason, in one sentence."""
 
-    label: str
-    version: int | None = None
     reason: str = ""
 
 
@@ -48,13 +46,17 @@ class Label(Arguments, frozen=True):
     label: str
 
 
-class OfTeam(Arguments, frozen=True):
+class Version(Label, frozen=True):
+    """A version of a run of the caller's team; by default the latest one."""
+
+    version: int | None = None
+    reason: str = ""
+
+
+class OfTeam(Version, frozen=True, kw_only=True):
     """A version of a run of any team; by default the latest one."""
 
     team: str
-    label: str
-    version: int | None = None
-    reason: str = ""
 
 
 class Invite(Arguments, frozen=True):
@@ -71,31 +73,22 @@ class Request(Arguments, frozen=True):
     id: str
 
 
-class UploadId(Arguments, frozen=True):
+class UploadId(Reason, frozen=True, kw_only=True):
     """Id of an upload that could not be scored."""
 
     id: str
-    reason: str = ""
 
 
-class Team(Arguments, frozen=True):
+class Team(Reason, frozen=True, kw_only=True):
     """A team."""
 
     team: str
-    reason: str = ""
 
 
-class Deadline(Arguments, frozen=True):
+class Deadline(Reason, frozen=True, kw_only=True):
     """A deadline, such as 2026-09-01T23:59:59+02:00."""
 
     deadline: str
-    reason: str = ""
-
-
-class Reason(Arguments, frozen=True):
-    """A reason, in one sentence."""
-
-    reason: str = ""
 
 
 class Organiser(Arguments, frozen=True):
@@ -269,13 +262,7 @@ _ALL = (
     Action("extend", "organiser", Deadline, _extend, "Set a later deadline."),
     Action("freeze", "organiser", Reason, _freeze, "Freeze the lab: teams can change nothing."),
     Action("reopen", "organiser", Reason, _reopen, "Open a frozen lab again."),
-    Action(
-        "publish",
-        "organiser",
-        Arguments,
-        _publish,
-        "Freeze the lab and, with private judgments, reveal its final ranking.",
-    ),
+    Action("publish", "organiser", Arguments, _publish, "Freeze the lab; with private judgments, reveal the ranking."),
     Action("add-organiser", "organiser", Organiser, _add_organiser, "Add an organiser, or issue another token."),
     Action("remove-organiser", "organiser", Organiser, _remove_organiser, "Remove an organiser."),
 )

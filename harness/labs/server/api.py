@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from harness.errors import HarnessError
+from harness.labs.downloads import Downloads
 from harness.labs.receipts import Shown, shown_means_of
 from harness.labs.server.actions import ACTIONS, Action, Done, parsed, perform
 from harness.labs.server.guard import RefusedRequestError
@@ -21,7 +21,6 @@ from harness.labs.server.page_drawing import TEMPLATES
 from harness.labs.server.queue import State
 from harness.labs.server.service import Service, upload_json
 from harness.labs.server.web import RoleError, address_of, caller, caller_as, service_of, take_upload
-from harness.labs.settings import DownloadKind
 from harness.render import html
 from harness.version import __version__
 
@@ -43,24 +42,6 @@ class LabFacts(msgspec.Struct, frozen=True):
     frozen: bool
     submissions: int
     teams: int
-
-
-class DownloadFacts(msgspec.Struct, frozen=True):
-    """A file that the lab offers: `name` is its path in a participant's folder, and its address below `downloads/`."""
-
-    name: str
-    kind: DownloadKind
-    bytes: int
-    sha256: str
-
-
-class DownloadsFacts(msgspec.Struct, frozen=True):
-    """The files that the lab offers; `ours`: collection and corpus are part of the harness."""
-
-    collection: str
-    corpus: str
-    ours: bool
-    files: list[DownloadFacts]
 
 
 class UploadFacts(msgspec.Struct, frozen=True):
@@ -170,7 +151,7 @@ def _downloads(request: Request) -> Response:
     downloads = service_of(request).downloads()
     if not downloads.ready:
         raise RefusedRequestError(503, "the files to download are being written; try again later")
-    return _json(msgspec.convert(asdict(downloads), DownloadsFacts))
+    return _json(downloads)
 
 
 def download_file(request: Request) -> Response:
@@ -255,7 +236,7 @@ def _action(action: Action) -> Any:  # noqa: ANN401
 
 def description(address: str) -> dict[str, Any]:
     """Returns the API as an OpenAPI document."""
-    types: list[type[msgspec.Struct]] = [LabFacts, DownloadsFacts, UploadFacts, TeamFacts, AuditLine, Errors, Done]
+    types: list[type] = [LabFacts, Downloads, UploadFacts, TeamFacts, AuditLine, Errors, Done]
     types = sorted({*types, *(each.arguments for each in ACTIONS.values())}, key=lambda each: each.__name__)
     schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     known = dict(zip(types, schemas, strict=True))
@@ -279,10 +260,7 @@ def description(address: str) -> dict[str, Any]:
         "info": {"title": "Server of a lab", "version": __version__},
         "servers": [{"url": address}],
         "paths": {f"{ROOT}{path}": methods for path, methods in paths.items()},
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
 
 

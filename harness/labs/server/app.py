@@ -61,9 +61,8 @@ def application(service: Service, hosts: tuple[str, ...] = ()) -> ASGIApp:
     )
     app.state.service, app.state.rates, app.state.receiving = service, Rates(), Counter()
     named = urlsplit(service.settings.url).hostname
-    return RequestLimits(
-        app, service.settings, app.state.rates, frozenset({*LOCAL, *hosts, *([named] if named else [])})
-    )
+    known = frozenset({*LOCAL, *hosts, *([named] if named else [])})
+    return RequestLimits(app, service.settings, app.state.rates, known)
 
 
 def _of_api(request: Request) -> bool:
@@ -100,9 +99,8 @@ def _http_error(request: Request, error: Exception) -> Response:
 
 def _database_error(request: Request, error: Exception) -> Response:
     log_line(f"{request.method} {request.url.path}: database: {' '.join(str(error).split())}")
-    return RefusedRequestError(503, "the server's database cannot be used at present; try again later").response(
-        request.url.path
-    )
+    refused = RefusedRequestError(503, "the server's database cannot be used at present; try again later")
+    return refused.response(request.url.path)
 
 
 def _server_error(request: Request, error: Exception) -> Response:

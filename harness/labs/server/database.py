@@ -10,12 +10,12 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from harness.errors import HarnessError
+from harness.labs.names import stamp
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS uploads (
@@ -62,8 +62,8 @@ class Session:
 
 def record_action(session: Session, actor: str, action: str, details: Mapping[str, Any]) -> None:
     """Adds a line to the audit trail, in the transaction of what it tells."""
-    at, text = datetime.now(UTC).isoformat(timespec="seconds"), json.dumps(details, sort_keys=True)
-    session.rows("INSERT INTO audit (at, actor, action, details) VALUES (?, ?, ?, ?)", at, actor, action, text)
+    sql = "INSERT INTO audit (at, actor, action, details) VALUES (?, ?, ?, ?)"
+    session.rows(sql, stamp(), actor, action, json.dumps(details, sort_keys=True))
 
 
 class Database:
@@ -126,6 +126,11 @@ class Database:
             raise
         self._idle.put(connection)
 
+    def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
+        """Runs one statement in a transaction of its own and returns its rows."""
+        with self.transaction() as session:
+            return session.rows(sql, *values)
+
     def close(self) -> None:
         """Closes the idle connections."""
         while True:
@@ -144,9 +149,8 @@ class Database:
         try:
             import psycopg
         except ImportError:
-            raise HarnessError(
-                "database: the package psycopg is missing; pip install 'mathir-harness[postgres]'"
-            ) from None
+            reason = "database: the package psycopg is missing; pip install 'mathir-harness[postgres]'"
+            raise HarnessError(reason) from None
         return psycopg.connect(self.address, autocommit=True, connect_timeout=10)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from starlette.background import BackgroundTask
 from starlette.requests import Request
@@ -18,7 +20,7 @@ from harness.labs.names import utc
 from harness.labs.roster import real_names, roster
 from harness.labs.server.accounts import Caller, Invitation
 from harness.labs.server.lab_snapshot import HIDDEN, SITE, lab_state
-from harness.labs.server.page_drawing import built, facts_of, page, plural, run_row
+from harness.labs.server.page_drawing import facts_of, page, plural, run_row
 from harness.labs.server.queue import Upload
 from harness.labs.server.web import caller_as, service_of
 
@@ -35,32 +37,24 @@ def organise_page(request: Request) -> Response:
 def organise(
     request: Request,
     who: Caller,
-    errors: tuple[str, ...] = (),
-    done: str = "",
-    secret: str = "",
-    status: int = 200,
     kept: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    **outcome: Any,  # noqa: ANN401
 ) -> Response:
     """Draws the organisers' page, with the outcome of an action.
 
     Parameters
     ----------
     kept : name of an action that was refused -> the fields of its form, to fill it in again.
+    outcome : of `page`: status, errors, done, secret.
     """
     service = service_of(request)
     lab, events, site = service.lab(), service.live.events(), service.site()
     known, names, sent = roster(events), real_names(lab), service.of_teams()
     troubled = service.queue.troubled()
-    now, invitations, waiting = datetime.now(UTC), service.accounts.invitations(), service.queue.waiting()
-    teams = [
-        {
-            "team": team,
-            "name": names.get(team, team),
-            "made": sum(each.team == team for each in sent),
-            "valid": team in known,
-        }
-        for team in sorted({*known, *(each.team for each in sent)})
-    ]
+    now, invitations = datetime.now(UTC), service.accounts.invitations()
+    sizes = Counter(each.team for each in sent)
+    everybody = sorted({*known, *sizes})
+    teams = [{"team": t, "name": names.get(t, t), "made": sizes[t], "valid": t in known} for t in everybody]
     wanted = request.query_params.get("find", "").strip()[:_LONGEST_WANTED]
     runs = [each for each in sent[::-1] if wanted.casefold() in f"{each.title} {names.get(each.team, '')}".casefold()]
     said = f"The pages are those of {utc(site['at'])}." if site.get("at") else "The pages are not built yet."
@@ -76,29 +70,23 @@ def organise(
         "organise",
         "Organise",
         who,
-        status=status,
-        errors=errors,
-        done=done,
-        secret=secret,
         kept=kept,
+        **outcome,
         counts=[
             _count_data(len(requests), "request", " to join"),
             _count_data(len(known), "team", " with a token"),
             _count_data(len(sent), "submission"),
-            _count_data(waiting, "upload", " waiting"),
+            _count_data(service.queue.waiting(), "upload", " waiting"),
             *([_count_data(len(troubled), "upload", " not scored, see below")] if troubled else []),
         ],
         troubled=[_troubled(each) for each in troubled],
         facts=facts_of(service, lab),
         deadline="" if lab.deadline is None else lab.deadline.isoformat(),
-        frozen=service.frozen(),
         late=lab.deadline is not None and now > lab.deadline,
         held=lab.private,
-        revealed=service.revealed(),
         may_publish=not service.revealed() and (lab.private or not service.frozen()),
         early=lab.private and lab.deadline is not None and now <= lab.deadline,
         site=said,
-        built=built(service),
         requests=[_invitation_data(each, now) for each in requests],
         invitations=[_invitation_data(each, now) for each in invitations if each not in requests][:_MOST_ROWS],
         teams=teams,
@@ -107,22 +95,20 @@ def organise(
         shown=f"{min(len(runs), _MOST_ROWS):,} of {len(sent):,}",
         wanted=wanted,
         searchable=len(sent) > _FEW,
-        organisers=service.accounts.organisers(),
     )
 
 
-def _troubled(upload: Upload) -> dict[str, str]:
+def _troubled(upload: Upload) -> dict[str, object]:
     """Returns a row of an upload that could not be scored."""
     held = upload.state == "held"
     state = "held until you decide" if held else "being scored" if upload.state == "running" else "is tried again"
     return {
-        "id": upload.id,
+        **vars(upload),
         "title": f"{upload.team} / {upload.fields.get('label') or upload.file}",
-        "file": upload.file,
         "received": utc(upload.received),
         "state": f"{state}; {plural(upload.attempts, 'attempt')}: {upload.attempts}",
         "reason": upload.reason,
-        "decide": "" if upload.state == "running" else "yes",
+        "decide": upload.state != "running",
     }
 
 
@@ -130,17 +116,15 @@ def _count_data(number: int, name: str, more: str = "") -> dict[str, object]:
     return {"number": f"{number:,}", "text": f"{plural(number, name)}{more}", "more": "", "none": False}
 
 
-def _invitation_data(invitation: Invitation, now: datetime) -> dict[str, str]:
+def _invitation_data(invitation: Invitation, now: datetime) -> dict[str, object]:
     state = {"asked": "request", "open": "not used yet", "used": "used", "refused": "refused"}[invitation.state]
     waits = invitation.state in ("asked", "open")
     return {
-        "id": invitation.id,
-        "team": invitation.team,
-        "contact": invitation.contact,
+        **vars(invitation),
         "state": "expired" if waits and invitation.expired(now) else state,
         "created": utc(invitation.created),
         "expires": utc(invitation.expires) if waits else "",
-        "may_refuse": "yes" if waits and not invitation.expired(now) else "",
+        "may_refuse": waits and not invitation.expired(now),
     }
 
 

@@ -1,4 +1,4 @@
-"""Drawing of pages, and what pages of visitors, teams and organisers share."""
+"""Drawing of pages, what pages of visitors, teams and organisers share, and the results that were built."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from harness.errors import counted_text
+from harness.labs.journal import NAME_RULE
 from harness.labs.lab import Lab
 from harness.labs.names import utc, zoned
 from harness.labs.server.accounts import Caller
@@ -54,7 +55,8 @@ def page(
     here = request.url.path
     if here.startswith("/do/") and who is not None:
         here = home_of(who)
-    tabs = [("Home", "/"), *([("Results", f"/site/{service.base}/index.html")] if built(service) else [])]
+    is_built = built(service)
+    tabs = [("Home", "/"), *([("Results", f"/site/{service.base}/index.html")] if is_built else [])]
     tabs.append(("Downloads", "/downloads"))
     if who is None:
         tabs += [("Log in", "/login"), *([("Ask to join", "/ask")] if service.settings.asking else [])]
@@ -64,7 +66,9 @@ def page(
         tabs += [("Organise", "/organise"), ("Audit", "/organise/audit")]
     code = html.read_template("server.js", TEMPLATES)
     csrf = who.csrf if who is not None else ""
-    text = html.template(f"{template}.html.j2", TEMPLATES).render(
+    text = html.template(
+        f"{template}.html.j2", TEMPLATES
+    ).render(
         title=title,
         heading=heading or title,
         lab=_lab_title(service),
@@ -79,6 +83,10 @@ def page(
         script=Markup(code),  # noqa: S704 - our own file
         waits=waits,
         version=__version__,
+        service=service,
+        built=is_built,
+        role="" if who is None else who.role,
+        rule=f"{NAME_RULE[:1].upper()}{NAME_RULE[1:]}.",
         **values,
     )
     policy = (
@@ -128,7 +136,7 @@ def facts_of(service: Service, lab: Lab) -> list[tuple[str, str]]:
         ("Collection", f"{lab.collection}, edition {lab.edition}"),
         ("Measures", ", ".join(load_protocol(lab.protocol).label(each) for each in lab.measures)),
         ("State", state),
-        ("Deadline", "none" if lab.deadline is None else f"{zoned(lab.deadline)}{until(lab.deadline)}"),
+        ("Deadline", "none" if lab.deadline is None else zoned(lab.deadline)),
         (
             "Runs",
             f"{counted_text(len(current), 'run')} by {counted_text(len({each.team for each in current}), 'team')}",
@@ -149,29 +157,12 @@ def closed(service: Service) -> str:
     return ""
 
 
-def until(time: datetime, now: datetime | None = None) -> str:
-    """Returns how far away a time is, to be put behind it; empty for an earlier one, or one after a year.
-
-    Examples
-    --------
-    >>> until(datetime(2026, 9, 3, tzinfo=UTC), datetime(2026, 9, 1, tzinfo=UTC))
-    ', in 2 days'
-    """
-    seconds = (time - (now or datetime.now(UTC))).total_seconds()
-    if not 0 <= seconds <= 366 * 86400:
-        return ""
-    for size, name in ((86400, "day"), (3600, "hour"), (60, "minute")):
-        if seconds >= 2 * size or name == "minute":
-            return f", in {counted_text(int(seconds // size), name)}"
-    raise AssertionError
-
-
 def plural(number: int, name: str) -> str:
     """Returns the name of a number of things."""
     return name if number == 1 else f"{name}s"
 
 
-def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
+def run_row(lab: Lab, run: Submission) -> dict[str, Any]:
     """Returns the template's variables for a version of a run."""
     marks = [("withdrawn", run.withdrawn), ("disqualified", bool(run.disqualified)), ("refunded", run.refunded)]
     states = [name for name, holds in marks if holds]
@@ -182,20 +173,10 @@ def run_row(lab: Lab, run: Submission, frozen: bool = False) -> dict[str, Any]:
     disqualified, reinstated = ("" if each == "-" else each for each in (run.disqualified, run.reinstated))
     reasons = [("reason", withdrawn), ("reason", disqualified), ("appeal", run.appeal), ("reinstated", reinstated)]
     return {
-        "team": run.team,
-        "label": run.label,
-        "version": run.version,
+        **vars(run),
         "title": run.title,
-        "kind": run.kind,
         "submitted": utc(run.submitted),
         "means": ["n/a" if math.isnan(run.means[each]) else lab.text(run.means[each], each) for each in lab.measures],
         "state": ", ".join(states),
         "reasons": [f"{name}: {reason}" for name, reason in reasons if reason],
-        "primary": run.primary,
-        "may_be_primary": run.current and not run.primary and run.kind != "post-hoc" and not frozen,
-        "may_withdraw": not run.withdrawn and not frozen,
-        "may_appeal": bool(run.disqualified) and not run.appeal and not frozen,
-        "may_disqualify": not run.disqualified,
-        "may_reinstate": bool(run.disqualified),
-        "may_refund": not run.refunded,
     }

@@ -13,33 +13,20 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from harness.errors import HarnessError, counted_text
-from harness.labs.allowance import Allowance
-from harness.labs.journal import KIND_MEANINGS, KINDS, NAME_RULE
+from harness.labs.journal import KIND_MEANINGS, KINDS
 from harness.labs.names import utc, zoned
 from harness.labs.receipts import Shown
-from harness.labs.roster import add_team
+from harness.labs.roster import Allowance, add_team
+from harness.labs.server import web
 from harness.labs.server.accounts import SESSION_HOURS, Caller
 from harness.labs.server.actions import ACTIONS, parsed, perform
 from harness.labs.server.api import download_file, run_file
 from harness.labs.server.guard import RefusedRequestError
 from harness.labs.server.organising import audit_page, organise, organise_page, site_zip
-from harness.labs.server.page_drawing import built, closed, facts_of, home_of, known, page, plural, run_row
+from harness.labs.server.page_drawing import closed, facts_of, home_of, known, page, plural, run_row
 from harness.labs.server.queue import Upload
 from harness.labs.server.results import final_page, leaders, rank_and_group, result_page
 from harness.labs.server.service import Service, upload_json
-from harness.labs.server.web import (
-    FormError,
-    address_of,
-    attempt,
-    caller,
-    caller_as,
-    check_form,
-    cookie_name,
-    fields,
-    is_secure,
-    service_of,
-    take_upload,
-)
 from harness.scoring.protocol import load_protocol
 
 STATES = {
@@ -83,9 +70,9 @@ def routes() -> list[Route]:
 
 
 def _home_page(request: Request) -> Response:
-    from harness.labs.site.about import submit_command
+    from harness.labs.site.board import submit_command
 
-    service, who = service_of(request), caller(request)
+    service, who = web.service_of(request), web.caller(request)
     lab = service.lab()
     problem = "The pages could not be built; the organisers can see why." if service.site().get("error") else ""
     return page(
@@ -95,26 +82,23 @@ def _home_page(request: Request) -> Response:
         who,
         about=lab.about,
         facts=facts_of(service, lab),
-        built=built(service),
         problem=problem if service.live.submissions() else "",
         leaders=leaders(service, lab),
         final=final_page(service),
         closed=closed(service),
-        base=service.base,
-        asking=service.settings.asking,
-        role="" if who is None else who.role,
-        command=submit_command(lab, "--server", address_of(request)),
+        command=submit_command(lab, "--server", web.address_of(request)),
     )
 
 
 def _downloads_page(request: Request) -> Response:
-    downloads = service_of(request).downloads()
-    return page(request, "downloads", "Downloads", caller(request), downloads=downloads, address=address_of(request))
+    downloads = web.service_of(request).downloads()
+    return page(
+        request, "downloads", "Downloads", web.caller(request), downloads=downloads, address=web.address_of(request)
+    )
 
 
 def _login_page(request: Request) -> Response:
-    asking = service_of(request).settings.asking
-    return page(request, "login", "Log in", caller(request), next=_page_after(request.query_params), asking=asking)
+    return page(request, "login", "Log in", web.caller(request), next=_page_after(request.query_params))
 
 
 def _page_after(given: Mapping[str, str]) -> str:
@@ -124,19 +108,18 @@ def _page_after(given: Mapping[str, str]) -> str:
 
 
 async def _log_in(request: Request) -> Response:
-    given = await fields(request)
+    given = await web.fields(request)
     return await run_in_threadpool(_log_in_with_token, request, given.get("token", ""), _page_after(given))
 
 
 def _log_in_with_token(request: Request, token: str, wanted: str) -> Response:
-    service = service_of(request)
-    attempt(request, spend=False)
+    service = web.service_of(request)
+    web.attempt(request, spend=False)
     opened = service.accounts.log_in(token, service.live.events())
     if opened is None:
-        attempt(request)
+        web.attempt(request)
         errors = ("the token is unknown or was revoked; the organisers can issue another",)
-        asking = service.settings.asking
-        return page(request, "login", "Log in", None, status=401, errors=errors, next=wanted, asking=asking)
+        return page(request, "login", "Log in", None, status=401, errors=errors, next=wanted)
     secret, who = opened
     _end(request)
     answer = RedirectResponse(wanted or home_of(who), 303)
@@ -145,53 +128,47 @@ def _log_in_with_token(request: Request, token: str, wanted: str) -> Response:
 
 
 def _set_cookie(request: Request, answer: Response, secret: str) -> None:
-    age, secure = SESSION_HOURS * 3600, is_secure(request)
-    answer.set_cookie(cookie_name(request), secret, age, secure=secure, httponly=True, samesite="lax", path="/")
+    age, secure = SESSION_HOURS * 3600, web.is_secure(request)
+    answer.set_cookie(web.cookie_name(request), secret, age, secure=secure, httponly=True, samesite="lax", path="/")
 
 
 def _end(request: Request) -> None:
     """Ends the session that the browser had, so that an old cookie is worth nothing."""
-    if old := request.cookies.get(cookie_name(request)):
-        service_of(request).accounts.log_out(old)
+    if old := request.cookies.get(web.cookie_name(request)):
+        web.service_of(request).accounts.log_out(old)
 
 
 async def _log_out(request: Request) -> Response:
-    given = await fields(request)
-    who = await run_in_threadpool(caller, request)
+    given = await web.fields(request)
+    who = await run_in_threadpool(web.caller, request)
     if who is not None:
-        check_form(request, who, given)
+        web.check_form(request, who, given)
         await run_in_threadpool(_end, request)
     answer = RedirectResponse("/", 303)
-    answer.delete_cookie(cookie_name(request), path="/", secure=is_secure(request), httponly=True)
+    answer.delete_cookie(web.cookie_name(request), path="/", secure=web.is_secure(request), httponly=True)
     return answer
 
 
 def _ask_page(request: Request) -> Response:
-    if not service_of(request).settings.asking:
+    if not web.service_of(request).settings.asking:
         raise RefusedRequestError(404, "teams join by invitation; ask the organisers")
-    return page(request, "ask", "Ask to join", caller(request), team="", contact="", rule=_name_rule())
-
-
-def _name_rule() -> str:
-    return f"{NAME_RULE[:1].upper()}{NAME_RULE[1:]}."
+    return page(request, "ask", "Ask to join", web.caller(request), team="", contact="")
 
 
 async def _ask(request: Request) -> Response:
-    given = await fields(request)
-    if not service_of(request).settings.asking:
+    given = await web.fields(request)
+    if not web.service_of(request).settings.asking:
         raise RefusedRequestError(404, "teams join by invitation; ask the organisers")
     return await run_in_threadpool(_request_invitation, request, given.get("team", ""), given.get("contact", ""))
 
 
 def _request_invitation(request: Request, team: str, contact: str) -> Response:
-    attempt(request)
+    web.attempt(request)
     try:
-        code = service_of(request).accounts.ask(team.strip(), contact.strip())
+        code = web.service_of(request).accounts.ask(team.strip(), contact.strip())
     except HarnessError as error:
         who, errors = known(request), tuple(error.lines)
-        return page(
-            request, "ask", "Ask to join", who, status=422, errors=errors, team=team, contact=contact, rule=_name_rule()
-        )
+        return page(request, "ask", "Ask to join", who, status=422, errors=errors, team=team, contact=contact)
     return RedirectResponse(f"/join/{code}", 303)
 
 
@@ -199,11 +176,11 @@ _JOINING = {"open": "Join the lab", "asked": "Your request waits"}
 
 
 def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") -> Response:
-    service = service_of(request)
-    attempt(request, spend=False)
+    service = web.service_of(request)
+    web.attempt(request, spend=False)
     invitation = service.accounts.invitation(request.path_params["code"])
     if invitation is None:
-        attempt(request)
+        web.attempt(request)
     state = "unknown" if invitation is None else invitation.state
     if invitation is not None and state in ("asked", "open") and invitation.expired(datetime.now(UTC)):
         state = "expired"
@@ -218,21 +195,20 @@ def _join_page(request: Request, errors: tuple[str, ...] = (), given: str = "") 
         state=state,
         team="" if invitation is None else invitation.team,
         given=given,
-        rule=_name_rule(),
         path=request.url.path,
-        address=f"{address_of(request)}{request.url.path}",
+        address=f"{web.address_of(request)}{request.url.path}",
         pseudonyms="" if hidden_until is None or datetime.now(UTC) >= hidden_until else zoned(hidden_until),
     )
 
 
 async def _join(request: Request) -> Response:
-    given = await fields(request)
+    given = await web.fields(request)
     return await run_in_threadpool(_join_lab, request, given.get("team", "").strip())
 
 
 def _join_lab(request: Request, chosen: str) -> Response:
-    service, code = service_of(request), request.path_params["code"]
-    attempt(request, spend=False)
+    service, code = web.service_of(request), request.path_params["code"]
+    web.attempt(request, spend=False)
     try:
         invitation = service.accounts.use(code)
         try:
@@ -241,13 +217,13 @@ def _join_lab(request: Request, chosen: str) -> Response:
             service.accounts.unuse(code)
             raise
     except HarnessError as error:
-        attempt(request)
+        web.attempt(request)
         return _join_page(request, tuple(error.lines), chosen)
     service.accounts.set_contact(team, invitation.contact)
     service.accounts.record(f"team {team}", "join", {})
     opened = service.accounts.log_in(token, service.live.events())
     who = None if opened is None else opened[1]
-    answer = page(request, "joined", "Welcome", who, team=team, token=token, address=address_of(request))
+    answer = page(request, "joined", "Welcome", who, team=team, token=token, address=web.address_of(request))
     if opened is not None:
         _end(request)
         _set_cookie(request, answer, opened[0])
@@ -261,16 +237,15 @@ _EMPTY = {"label": "", "description": "", "kind": "", "code": "", "external_data
 
 def _submit_page(request: Request) -> Response:
     """Returns the form, filled in as for an earlier upload of the team if its id is given as `again`."""
-    service, who = service_of(request), caller_as(request, "team")
+    service, who = web.service_of(request), web.caller_as(request, "team")
     before = service.queue.find(request.query_params.get("again", ""))
     given = before.fields if before is not None and before.team == who.name else {}
     return _form(request, who, {**given, "primary": "true" if given.get("primary") else ""})
 
 
 def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple[str, ...] = ()) -> Response:
-    service, lab = service_of(request), service_of(request).lab()
-    late = closed(service) != ""
-    allowed = service.allowance(who.name)
+    service = web.service_of(request)
+    allowed, is_closed = service.allowance(who.name), closed(service)
     return page(
         request,
         "submit",
@@ -279,14 +254,12 @@ def _form(request: Request, who: Caller, given: Mapping[str, Any], errors: tuple
         status=422 if errors else 200,
         errors=errors,
         counts=_left_to_submit(allowed),
-        closed=closed(service),
+        closed=is_closed,
         spent=_spent_lines(allowed, who.name),
-        frozen=service.frozen(),
         key=secrets.token_urlsafe(18),
-        most=service.settings.most_upload,
-        given={**_EMPTY, **given, "kind": given.get("kind") or ("post-hoc" if late else KINDS[0])},
+        given={**_EMPTY, **given, "kind": given.get("kind") or ("post-hoc" if is_closed else KINDS[0])},
         kinds=KIND_MEANINGS,
-        require=lab.require,
+        require=service.lab().require,
     )
 
 
@@ -304,13 +277,16 @@ def _left_to_submit(allowance: Allowance) -> list[dict[str, object]]:
         ("submission", "left today (UTC)", allowance.today, allowance.cap_per_day),
         ("invalid file", "left", allowance.invalid, allowance.invalid_cap),
     ]
-    shown: list[dict[str, object]] = []
-    for name, left, made, most in rows:
-        if most is not None:
-            number = max(0, most - made)
-            more = f"{made:,} of {most:,} made"
-            text = f"{plural(number, name)} {left}"
-            shown.append({"number": f"{number:,}", "text": text, "more": more, "none": not number})
+    shown = [
+        {
+            "number": f"{max(0, most - made):,}",
+            "text": f"{plural(max(0, most - made), name)} {left}",
+            "more": f"{made:,} of {most:,} made",
+            "none": made >= most,
+        }
+        for name, left, made, most in rows
+        if most is not None
+    ]
     if allowance.cap is None:
         text = f"{plural(allowance.made, 'submission')} made"
         shown.insert(0, {"number": f"{allowance.made:,}", "text": text, "more": "no maximum", "none": False})
@@ -318,10 +294,10 @@ def _left_to_submit(allowance: Allowance) -> list[dict[str, object]]:
 
 
 async def _submit(request: Request) -> Response:
-    who = await run_in_threadpool(caller_as, request, "team")
+    who = await run_in_threadpool(web.caller_as, request, "team")
     try:
-        upload = await take_upload(request, who)
-    except FormError as error:
+        upload = await web.take_upload(request, who)
+    except web.FormError as error:
         return await run_in_threadpool(_form, request, who, error.given, tuple(error.lines))
     return RedirectResponse(f"/submissions/{upload.id}", 303)
 
@@ -354,13 +330,12 @@ def _upload_page(request: Request) -> Response:
         standing="" if run is None else run_row(service.lab(), run)["state"],
         rank=rank,
         group=group,
-        own=who is not None and who.role == "team",
         counts=_left_to_submit(service.allowance(upload.team)),
     )
 
 
 def _upload_of(request: Request) -> tuple[Service, Caller | None, Upload]:
-    service, who = service_of(request), caller(request)
+    service, who = web.service_of(request), web.caller(request)
     upload = service.queue.find(request.path_params["id"])
     if upload is None or not service.may_see(who, upload.team):
         raise RefusedRequestError(404, "there is no such upload of yours; log in first")
@@ -381,28 +356,22 @@ def _upload_state(request: Request) -> Response:
 
 
 def _team_page(request: Request) -> Response:
-    return _draw_team(request, caller_as(request, "team"))
+    return _draw_team(request, web.caller_as(request, "team"))
 
 
-def _draw_team(
-    request: Request, who: Caller, errors: tuple[str, ...] = (), done: str = "", status: int = 200
-) -> Response:
-    service = service_of(request)
+def _draw_team(request: Request, who: Caller, **outcome: Any) -> Response:  # noqa: ANN401
+    service = web.service_of(request)
     lab = service.lab()
-    frozen = service.frozen()
     return page(
         request,
         "team",
         f"Team {who.name}",
         who,
-        status=status,
-        errors=errors,
-        done=done,
+        **outcome,
         counts=_left_to_submit(service.allowance(who.name)),
         closed=closed(service),
-        frozen=frozen,
         measures=[load_protocol(lab.protocol).label(each) for each in lab.measures],
-        runs=[{**run_row(lab, each, frozen), "page": result_page(service, each)} for each in service.of_team(who.name)],
+        runs=[{**run_row(lab, each), "page": result_page(service, each)} for each in service.of_team(who.name)],
         uploads=[
             {"id": each.id, "file": each.file, "received": utc(each.received), "state": STATES[each.state]}
             for each in service.queue.of_team(who.name)
@@ -411,14 +380,14 @@ def _draw_team(
 
 
 def _team_run(request: Request) -> Response:
-    who = caller_as(request, "team")
+    who = web.caller_as(request, "team")
     at = request.path_params
-    return run_file(service_of(request), who.name, at["label"], at["version"])
+    return run_file(web.service_of(request), who.name, at["label"], at["version"])
 
 
 def _back(request: Request) -> Response:
     """Leads whoever opens the address of an action again to the page with its form."""
-    who = caller(request)
+    who = web.caller(request)
     return RedirectResponse("/login" if who is None else home_of(who), 303)
 
 
@@ -426,22 +395,19 @@ async def _action_endpoint(request: Request) -> Response:
     action = ACTIONS.get(request.path_params["action"])
     if action is None:
         raise RefusedRequestError(404, "there is no such action")
-    who = await run_in_threadpool(caller_as, request, action.role)
-    given = await fields(request)
-    check_form(request, who, given)
+    who = await run_in_threadpool(web.caller_as, request, action.role)
+    given = await web.fields(request)
+    web.check_form(request, who, given)
     given.pop("csrf", None)
     return await run_in_threadpool(_perform_and_draw, request, who, action.name, given)
 
 
 def _perform_and_draw(request: Request, who: Caller, name: str, given: Mapping[str, str]) -> Response:
-    action, service = ACTIONS[name], service_of(request)
+    action, service = ACTIONS[name], web.service_of(request)
     try:
-        done = perform(service, who, action, parsed(action, given), address_of(request))
+        done = perform(service, who, action, parsed(action, given), web.address_of(request))
     except HarnessError as error:
-        lines = tuple(error.lines)
-        if who.role == "team":
-            return _draw_team(request, who, lines, status=422)
-        return organise(request, who, lines, status=422, kept={name: given})
-    if who.role == "team":
-        return _draw_team(request, who, done=f"{done.done}.")
-    return organise(request, who, done=f"{done.done}.", secret=done.secret)
+        outcome: dict[str, Any] = {"errors": tuple(error.lines), "status": 422, "kept": {name: given}}
+    else:
+        outcome = {"done": f"{done.done}.", "secret": done.secret}
+    return (_draw_team if who.role == "team" else organise)(request, who, **outcome)

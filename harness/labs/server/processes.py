@@ -1,10 +1,11 @@
-"""The processes of a server: one that answers, workers that score, one that builds the pages.
+"""The processes of a server: one that answers, workers that score, one that builds the pages by `site build`.
 
 The first one starts the others and starts them again if they end. Each of them ends when the first one is gone.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
@@ -14,20 +15,23 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
 from harness.errors import HarnessError
 from harness.io.console import hide_progress, log_line
-from harness.labs.server.accounts import Accounts
+from harness.labs.downloads import write_downloads
+from harness.labs.lab import read_lab
+from harness.labs.server import lab_snapshot
+from harness.labs.server.accounts import Accounts, Outbox
 from harness.labs.server.app import application
-from harness.labs.server.connection_limits import patient
 from harness.labs.server.database import Database
-from harness.labs.server.lab_snapshot import DATABASE, Live, make_private
-from harness.labs.server.mail import Outbox
-from harness.labs.server.publisher import publish
+from harness.labs.server.guard import patient
 from harness.labs.server.queue import Queue
 from harness.labs.server.service import ServerSettings, Service
 from harness.labs.server.worker import Limits, UploadWorker
+from harness.render.folder import MANIFEST
 
 _PARENT = "HARNESS_SERVER_PID"
 DATABASE_VARIABLE = "HARNESS_DATABASE"
@@ -53,8 +57,8 @@ class Place:
 
     def open(self) -> Database:
         """Opens the database; creates the folder if it is new."""
-        make_private(self.state)
-        return Database(self.database or str(self.state / DATABASE))
+        lab_snapshot.make_private(self.state)
+        return Database(self.database or str(self.state / lab_snapshot.DATABASE))
 
 
 def until_stopped() -> Callable[[], bool]:
@@ -78,14 +82,14 @@ def run_worker(place: Place, limits: Limits) -> None:
 
 def run_publisher(place: Place, address: str) -> None:
     """Builds the pages until it is stopped; `address` is that of the server, empty if unknown."""
-    make_private(place.state)
+    lab_snapshot.make_private(place.state)
     publish(place.lab.resolve(), place.state, address, until_stopped())
 
 
 def service(place: Place, settings: ServerSettings, outbox: Path | None) -> Service:
     """Opens what pages and API share."""
     database = place.open()
-    live = Live(place.lab.resolve())
+    live = lab_snapshot.Live(place.lab.resolve())
     live.lab()
     live.events()
     return Service(live, place.state, Accounts(database), Queue(database, place.state), settings, Outbox(outbox))
@@ -167,9 +171,111 @@ def _keep(command: list[str], environment: Mapping[str, str], stop: threading.Ev
 
 def _end_process(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
-    until = time.monotonic() + _GRACE
-    while process.poll() is None and time.monotonic() < until:
-        time.sleep(0.05)
-    if process.poll() is None:
+    try:
+        process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
         process.kill()
     process.wait()
+
+
+POLL = 0.5  # seconds
+PAUSE = 2.0  # least number of seconds between two builds
+LOCK = "site.lock"
+RETRY = 10.0  # seconds after which a failed build is tried again
+
+
+def publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], pause: float = PAUSE) -> None:
+    """Builds the pages of a lab below `state` until `stopped()`, at a lower priority than what answers and scores.
+
+    Pages that were built for a server at another address are built again, and so are pages that somebody deleted. Of
+    several servers with one `state`, the first one builds; another begins when that one has ended.
+    """
+    os.nice(5)
+    with (state / LOCK).open("ab") as lock:
+        said = False
+        while not _is_first(lock):
+            if not said:
+                log_line(
+                    f"pages: another server builds those in {state / lab_snapshot.SITE}; this one waits until it ends"
+                )
+            said = True
+            if stopped():
+                return
+            time.sleep(POLL)
+        _publish(lab, state, address, stopped, pause)
+
+
+def _is_first(lock: IO[bytes]) -> bool:
+    """Returns whether no other process builds these pages; the lock of a process ends with it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return not isinstance(error, BlockingIOError)  # else the file system has no locks
+    return True
+
+
+def _publish(lab: Path, state: Path, address: str, stopped: Callable[[], bool], pause: float) -> None:
+    failed = tried = 0.0
+    written: tuple[int, tuple[str, ...]] | None = None  # time of the settings, and lines on what is not offered
+    while not stopped():
+        now, published = lab_snapshot.lab_state(lab), lab_snapshot.site_state(state)
+        if written is None or written[0] != now[0] or (written[1] and time.monotonic() - tried > 60 * RETRY):
+            written, tried = (now[0], _offer(lab, state, written)), time.monotonic()
+        same = published.get("of") == now and published.get("server") == address
+        same = same and (not published.get("there", True) or _is_there(state / lab_snapshot.SITE))
+        if same and (not published.get("error") or time.monotonic() - failed < RETRY):
+            time.sleep(POLL)
+            continue
+        ended = build_pages(lab, state / lab_snapshot.SITE, address, stopped)
+        if ended is None:
+            return
+        said, ok = ended
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        there = _is_there(state / lab_snapshot.SITE)
+        lab_snapshot.set_site_state(
+            state, {"of": now, "server": address, "at": at, "error": "" if ok else said, "there": there}
+        )
+        if not ok:
+            failed = time.monotonic()
+            if said != published.get("error"):  # it is tried again and again
+                log_line(f"pages: {said}")
+        until = time.monotonic() + pause
+        while time.monotonic() < until and not stopped():
+            time.sleep(POLL / 5)
+
+
+def _offer(lab: Path, state: Path, before: tuple[int, tuple[str, ...]] | None) -> tuple[str, ...]:
+    """Writes the files that the lab offers for download; logs and returns why others are not offered."""
+    try:
+        lines = tuple(write_downloads(read_lab(lab), state / lab_snapshot.DOWNLOADS))
+    except HarnessError as error:
+        lines = error.lines
+    if before is None or before[1] != lines:  # it is tried again and again
+        for line in lines:
+            log_line(f"downloads: {line}")
+    return lines
+
+
+def _is_there(site: Path) -> bool:
+    """Returns whether the pages are there; the list of files is written last."""
+    return all((site / name).is_file() for name in (MANIFEST, "index.html"))
+
+
+def build_pages(lab: Path, site: Path, address: str, stopped: Callable[[], bool]) -> tuple[str, bool] | None:
+    """Builds the pages once; returns the last line of the command and whether it succeeded, None if it was stopped."""
+    command = [sys.executable, "-P", "-m", "harness", "site", "build", str(lab), "--output", str(site), "--quiet"]
+    command += ["--server", address] if address else []
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    while True:
+        try:
+            text, _ = process.communicate(timeout=POLL)
+            break
+        except subprocess.TimeoutExpired:
+            if stopped():
+                process.terminate()
+                process.communicate()
+                return None
+    lines = [line.removeprefix("harness: ") for line in text.splitlines() if line.strip()]
+    return (lines[-1] if lines else f"exit code {process.returncode}"), process.returncode == 0

@@ -30,6 +30,7 @@ from typing import Any, Literal
 from harness.errors import HarnessError
 from harness.io import processes
 from harness.io.files import sha256, sync
+from harness.labs.names import stamp
 from harness.labs.server.database import Database, Session, record_action
 
 State = Literal["queued", "running", "done", "refused", "held"]
@@ -167,27 +168,24 @@ class Queue:
 
     def find(self, id_: str) -> Upload | None:
         """Returns an upload; None if there is none."""
-        with self.database.transaction() as session:
-            rows = session.rows(f"SELECT {_COLUMNS} FROM uploads WHERE id = ?", id_) if _ID.fullmatch(id_) else []
+        rows = self.database.rows(f"SELECT {_COLUMNS} FROM uploads WHERE id = ?", id_) if _ID.fullmatch(id_) else []
         return _upload_from_row(rows[0]) if rows else None
 
     def of_team(self, team: str, most: int = 50) -> list[Upload]:
         """Returns the latest uploads of a team, the latest first."""
-        with self.database.transaction() as session:
-            rows = session.rows(
-                f"SELECT {_COLUMNS} FROM uploads WHERE team = ? ORDER BY number DESC LIMIT ?", team, most
-            )
+        rows = self.database.rows(
+            f"SELECT {_COLUMNS} FROM uploads WHERE team = ? ORDER BY number DESC LIMIT ?", team, most
+        )
         return [_upload_from_row(row) for row in rows]
 
     def ahead(self, upload: Upload) -> int:
         """Returns the number of uploads that are scored before a waiting one, if teams take turns run by run."""
-        with self.database.transaction() as session:
-            rows = session.rows(
-                "SELECT u.team, COUNT(*), MIN(u.number), COALESCE(MAX(s.seconds), 0), "
-                "SUM(CASE WHEN u.number < (SELECT number FROM uploads WHERE id = ?) THEN 1 ELSE 0 END) "
-                f"FROM uploads AS u LEFT JOIN shares AS s ON s.team = u.team WHERE u.{_WAITING} GROUP BY u.team",
-                upload.id,
-            )
+        rows = self.database.rows(
+            "SELECT u.team, COUNT(*), MIN(u.number), COALESCE(MAX(s.seconds), 0), "
+            "SUM(CASE WHEN u.number < (SELECT number FROM uploads WHERE id = ?) THEN 1 ELSE 0 END) "
+            f"FROM uploads AS u LEFT JOIN shares AS s ON s.team = u.team WHERE u.{_WAITING} GROUP BY u.team",
+            upload.id,
+        )
         mine = next((row for row in rows if row[0] == upload.team), None)
         if mine is None:
             return 0
@@ -199,8 +197,7 @@ class Queue:
 
     def waiting(self) -> int:
         """Returns the number of uploads that are not scored yet, without those that are held."""
-        with self.database.transaction() as session:
-            return int(session.rows(f"SELECT COUNT(*) FROM uploads WHERE {_WAITING}")[0][0])
+        return int(self.database.rows(f"SELECT COUNT(*) FROM uploads WHERE {_WAITING}")[0][0])
 
     def troubled(self) -> list[Upload]:
         """Returns the uploads that could not be scored, for no fault of their own, the oldest first."""
@@ -212,12 +209,11 @@ class Queue:
 
     def refuse(self, team: str, line: str) -> None:
         """Refuses all uploads of a team that wait, such as those of a stolen token."""
-        with self.database.transaction() as session:
-            rows = session.rows(
-                "UPDATE uploads SET state = 'refused', finished = ?, result = ? WHERE team = ? "
-                "AND state IN ('queued', 'held') RETURNING id",
-                *(_now(), json.dumps({"lines": [line]}), team),
-            )
+        rows = self.database.rows(
+            "UPDATE uploads SET state = 'refused', finished = ?, result = ? WHERE team = ? "
+            "AND state IN ('queued', 'held') RETURNING id",
+            *(stamp(), json.dumps({"lines": [line]}), team),
+        )
         for (id_,) in rows:
             shutil.rmtree(self.folder / id_, ignore_errors=True)
 
@@ -241,18 +237,17 @@ class Queue:
         HarnessError
             There is no such upload.
         """
-        given = (_now(), json.dumps({"lines": [line]}))
+        given = (stamp(), json.dumps({"lines": [line]}))
         upload = self._decide(id_, "state = 'refused', finished = ?, result = ?", *given)
         shutil.rmtree(self.folder / upload.id, ignore_errors=True)
         return upload
 
     def _decide(self, id_: str, change: str, *values: str) -> Upload:
-        with self.database.transaction() as session:
-            rows = session.rows(
-                f"UPDATE uploads SET {change} WHERE id = ? AND (state = 'held' OR (state = 'queued' AND result <> '')) "
-                f"RETURNING {_COLUMNS}",
-                *(*values, id_.replace("\0", "")),
-            )
+        rows = self.database.rows(
+            f"UPDATE uploads SET {change} WHERE id = ? AND (state = 'held' OR (state = 'queued' AND result <> '')) "
+            f"RETURNING {_COLUMNS}",
+            *(*values, id_.replace("\0", "")),
+        )
         if not rows:
             raise HarnessError(f"upload {id_:.40}: does not exist, is being scored, or was decided already")
         return _upload_from_row(rows[0])
@@ -299,7 +294,7 @@ class Queue:
             if attempts >= MOST_ATTEMPTS:
                 session.rows(
                     f"UPDATE uploads SET state = 'held', finished = ?, result = ? WHERE {same}",
-                    *(_now(), json.dumps(_hold(f"the worker was stopped {attempts} times")), id_, state, owner, lease),
+                    *(stamp(), json.dumps(_hold(f"the worker was stopped {attempts} times")), id_, state, owner, lease),
                 )
                 return None
         rows = session.rows(
@@ -311,11 +306,10 @@ class Queue:
 
     def renew(self, upload: Upload, worker: str) -> bool:
         """Shows that a worker is at work; returns False if another worker has the upload."""
-        with self.database.transaction() as session:
-            rows = session.rows(
-                "UPDATE uploads SET lease = lease + 1 WHERE id = ? AND state = 'running' AND worker = ? RETURNING id",
-                *(upload.id, worker),
-            )
+        rows = self.database.rows(
+            "UPDATE uploads SET lease = lease + 1 WHERE id = ? AND state = 'running' AND worker = ? RETURNING id",
+            *(upload.id, worker),
+        )
         return bool(rows)
 
     def give_back(self, upload: Upload, worker: str) -> None:
@@ -324,10 +318,8 @@ class Queue:
 
     def delay(self, reason: str) -> None:
         """Records why nothing can be scored now, for organisers."""
-        with self.database.transaction() as session:
-            session.rows(
-                "UPDATE uploads SET result = ? WHERE state = 'queued' AND result = ''", json.dumps({"reason": reason})
-            )
+        sql = "UPDATE uploads SET result = ? WHERE state = 'queued' AND result = ''"
+        self.database.rows(sql, json.dumps({"reason": reason}))
 
     def fail(self, upload: Upload, worker: str, reason: str, seconds: float = 0.0) -> None:
         """Gives an upload back for another attempt, after a pause; holds it for the organisers after the last one.
@@ -339,7 +331,7 @@ class Queue:
         """
         if upload.attempts >= MOST_ATTEMPTS:
             change = "state = 'held', finished = ?, result = ?"
-            self._finish(upload, worker, change, seconds, _now(), json.dumps(_hold(reason)))
+            self._finish(upload, worker, change, seconds, stamp(), json.dumps(_hold(reason)))
         else:
             change = "state = 'queued', worker = '', result = ?"
             self._finish(upload, worker, change, seconds, json.dumps({"reason": reason}))
@@ -353,7 +345,7 @@ class Queue:
         ----------
         seconds : that the last attempt took.
         """
-        given = (state, _now(), json.dumps(result))
+        given = (state, stamp(), json.dumps(result))
         if self._finish(upload, worker, "state = ?, finished = ?, result = ?", seconds, *given):
             shutil.rmtree(self.folder / upload.id, ignore_errors=True)
 
@@ -392,15 +384,10 @@ def _seconds_used(session: Session, team: str) -> float:
 
 
 def _set_seconds_used(session: Session, team: str, seconds: float) -> None:
-    session.rows(
-        "INSERT INTO shares VALUES (?, ?) ON CONFLICT (team) DO UPDATE SET seconds = excluded.seconds", team, seconds
-    )
+    sql = "INSERT INTO shares VALUES (?, ?) ON CONFLICT (team) DO UPDATE SET seconds = excluded.seconds"
+    session.rows(sql, team, seconds)
 
 
 def _enter(session: Session, team: str) -> None:
     """Lets a team whose uploads were all scored start with the seconds of the team that was served last."""
     _set_seconds_used(session, team, max(_seconds_used(session, team), _seconds_used(session, _CLOCK)))
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())

@@ -16,18 +16,15 @@ from typing import IO, Any
 from harness.errors import HarnessError
 from harness.io.console import log_line
 from harness.io.files import sha256_file
-from harness.labs.allowance import Allowance, allowance
 from harness.labs.closing import frozen, has_ended, is_frozen
 from harness.labs.downloads import Downloads, offered
 from harness.labs.lab import Lab
-from harness.labs.metadata import MOST_BYTES as MOST_METADATA
 from harness.labs.names import stamp
-from harness.labs.roster import BASELINE, roster
-from harness.labs.server.accounts import Accounts, Caller
-from harness.labs.server.lab_snapshot import DOWNLOADS, Live, UnavailableError, site_state
-from harness.labs.server.lines import without_folders
-from harness.labs.server.mail import Outbox
+from harness.labs.roster import BASELINE, Allowance, allowance, roster
+from harness.labs.server.accounts import Accounts, Caller, Outbox
+from harness.labs.server.lab_snapshot import DOWNLOADS, Live, UnavailableError, site_state, without_folders
 from harness.labs.server.queue import Queue, Upload
+from harness.labs.submission_storage import MOST_BYTES as MOST_METADATA
 from harness.labs.submissions import Submission
 from harness.render.pages import file_stem
 from harness.store import sidecar

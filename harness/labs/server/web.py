@@ -122,9 +122,8 @@ def check_form(request: Request, who: Caller, given: Mapping[str, Any]) -> None:
         It does not.
     """
     if who.csrf and not (same_origin(request) and same(str(given.get("csrf", "")), who.csrf)):
-        raise RefusedRequestError(
-            403, "the form is not from a page of your session; go back, reload the page and try again"
-        )
+        reason = "the form is not from a page of your session; go back, reload the page and try again"
+        raise RefusedRequestError(403, reason)
 
 
 async def fields(request: Request) -> dict[str, str]:
@@ -160,9 +159,8 @@ def upload_rate(request: Request, who: Caller) -> Iterator[None]:
         raise RefusedRequestError(429, f"team {who.name}: too many uploads; wait a minute")
     receiving: Counter[str] = request.app.state.receiving
     if receiving[who.name] >= _AT_ONCE:
-        raise RefusedRequestError(
-            429, f"team {who.name}: sends {_AT_ONCE} uploads already; wait until they have arrived"
-        )
+        reason = f"team {who.name}: sends {_AT_ONCE} uploads already; wait until they have arrived"
+        raise RefusedRequestError(429, reason)
     receiving[who.name] += 1
     try:
         yield

@@ -30,16 +30,13 @@ from harness.experiments.task import Task
 from harness.io.console import log_line, log_text
 from harness.io.files import sha256_file
 from harness.labs.closing import is_frozen
-from harness.labs.folders import folder_of
-from harness.labs.form import normal
 from harness.labs.journal import Journal, Submitted
 from harness.labs.lab import Lab, read_lab
 from harness.labs.receipts import team_receipt
 from harness.labs.server import database
-from harness.labs.server.lab_snapshot import Live, UnreadableError
-from harness.labs.server.lines import without_folders
+from harness.labs.server.lab_snapshot import Live, UnreadableError, without_folders
 from harness.labs.server.queue import Queue, Upload, worker_name
-from harness.labs.submissions import events, from_events
+from harness.labs.submissions import events, from_events, normal
 from harness.labs.submit import Offer, OfferError, Receipt, submit_run
 
 POLL = 0.2  # seconds between two looks at an empty queue
@@ -114,7 +111,7 @@ class UploadWorker:
         begun = time.monotonic()
         outcome = None
         if self.ready():
-            outcome = self._refused_twin(upload) or self._in_child(upload, self._task(), stopped)
+            outcome = self._in_child(upload, self._task(), stopped)
         if outcome is None or outcome[0] == _WAIT:
             self.queue.give_back(upload, self.name)
             return False
@@ -135,18 +132,6 @@ class UploadWorker:
             with lab.guarded():
                 self._tasks = {key: lab.task()}
         return self._tasks[key]
-
-    def _refused_twin(self, upload: Upload) -> Outcome | None:
-        """Returns the refusal of a file that its team has submitted before, so that it need not be read again."""
-        form = upload.fields.get("format")
-        twins = [each for each in self.queue.of_team(upload.team) if each.sha256 == upload.sha256]
-        made = [each.result["receipt"] for each in twins if each.state == "done" and each.fields.get("format") == form]
-        folders = {folder_of(upload.team, each["label"], each["version"]) for each in made}
-        for run in self.live.submissions() if folders else ():
-            if run.folder in folders and (run.disqualified or not run.withdrawn):
-                reason = f"the same rankings were submitted before as {run.title} on {run.submitted}"
-                return "refused", {"lines": [f"{upload.file}: {reason}; nothing was stored"]}
-        return None
 
     def _in_child(self, upload: Upload, task: Task, stopped: Callable[[], bool]) -> Outcome | None:
         """Scores an upload in a child process; None if it must be scored again, or is another worker's by now."""
@@ -248,13 +233,8 @@ def _submitted_before(lab: Lab, upload: Upload, offer: Offer) -> Receipt | None:
     It has no rank, since other runs may have come since.
     """
     journal = events(lab)
-    at = [
-        event
-        for event in journal
-        if isinstance(event, Submitted)
-        and (event.team, event.at) == (upload.team, upload.received)
-        and offer.label in (None, event.label)
-    ]
+    mine = [each for each in journal if isinstance(each, Submitted) and each.team == upload.team]
+    at = [each for each in mine if each.at == upload.received and offer.label in (None, each.label)]
     if not at:
         return None
     try:

@@ -1,8 +1,9 @@
-"""The leaderboard of a lab as a page: pictures, a table with filters, and how to read them."""
+"""The leaderboard of a lab as a page, its final ranking, and the page about the lab."""
 
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -10,6 +11,9 @@ from typing import Literal
 
 from harness.errors import counted_text
 from harness.labs.board import BoardColumn, Leaderboard, LeaderboardRow, Mean, Span, leaderboard_to_json, shown_columns
+from harness.labs.downloads import permitted, rule_lines
+from harness.labs.journal import Extended
+from harness.labs.lab import Lab
 from harness.labs.leaderboard_report import (
     conditions_text,
     incomplete,
@@ -17,15 +21,31 @@ from harness.labs.leaderboard_report import (
     leaderboard_means_figure,
     reading,
 )
+from harness.labs.names import form_of, utc, zoned
 from harness.labs.site.lab_page import Columns, decimal, frozen_text, lab_page, listing, whole
 from harness.labs.site.lab_view import FieldRun, LabView
 from harness.labs.site.metadata import COSTS, RESOURCES, Cost
-from harness.render.model import Figure, Prose, Records
-from harness.render.pages import Block, Facet, Folded, Head, Item, Listing, ListingLine, PageSection
+from harness.render.latex import escape_unbroken as escape
+from harness.render.model import Facts, Figure, Prose, Records
+from harness.render.pages import (
+    Block,
+    Code,
+    Facet,
+    Folded,
+    Head,
+    Item,
+    Link,
+    Listing,
+    ListingLine,
+    PageSection,
+    Rich,
+    is_web,
+)
 from harness.render.profiles import frontier, timeline
 from harness.reports.parts import protocol_text
 from harness.reports.site_page import SitePage
 from harness.scoring.measures import shown_decimals
+from harness.scoring.protocol import load_protocol
 
 _CLAIMED = "Resources are read from the ir_metadata that the teams sent: claims, and none for a run without metadata."
 
@@ -42,7 +62,7 @@ def leaderboard_page(field: LabView) -> SitePage:
             "Data and protocol", (Prose((f"{conditions_text(board)}.", *field.remarks)), protocol_text(board.protocol))
         ),
     )
-    page = lab_page(field, "index.html", field.lab.title, f"{leaderboard_headline(board)}.", parts, "index.html")
+    page = lab_page(field, "index.html", field.lab.title, f"{leaderboard_headline(board)}.", parts)
     records = Records(board.columns(), board.rows())
     return SitePage(page, leaderboard_to_json(board), records, f"{field.base}/leaderboard")
 
@@ -66,7 +86,7 @@ def final_page(field: LabView, final: Leaderboard) -> SitePage:
         PageSection("", (listing("final", caption, columns, final.ranked, search="if long"),)),
         PageSection("Interpretation", (Prose(reading(final)),)),
     )
-    page = lab_page(field, "final.html", "Final ranking", f"{leaderboard_headline(final)}.", parts, "final.html")
+    page = lab_page(field, "final.html", "Final ranking", f"{leaderboard_headline(final)}.", parts)
     return SitePage(page, leaderboard_to_json(final), Records(final.columns(), final.rows()))
 
 
@@ -136,28 +156,20 @@ def runs_listing(field: LabView) -> Listing:
             Item(run.label, link=run.path, small=run.team + (" (baseline)" if each.baseline else "")),
             *(item(run) for _, _, item in columns),
         ]
-        values = {
-            "runs": ("primary",) if each.rank is not None else (),
-            "kind": (each.kind,),
-            "resource": run.resources,
-        }
+        ranked = ("primary",) if each.rank is not None else ()
+        values = {"runs": ranked, "kind": (each.kind,), "resource": run.resources}
         lines.append(ListingLine(tuple(items), values))
     if board.floor:
         lines.append(_floor(field, heads))
-    facets = [
-        *(
-            [Facet("runs", "Runs", ("primary",), "primary", "primary and others")]
-            if board.others and board.ranked
-            else []
-        ),
-        *([Facet("kind", "Kind", kinds)] if len(kinds) > 1 else []),
-        *([Facet("resource", "Resources", resources)] if resources else []),
-    ]
-    notes = [
-        f"{conditions_text(board)}. Bold: the best of the ranked runs; ±: half the 95% interval."
-        if exact
-        else f"{conditions_text(board)}."
-    ]
+    facets = []
+    if board.others and board.ranked:
+        facets.append(Facet("runs", "Runs", ("primary",), "primary", "primary and others"))
+    if len(kinds) > 1:
+        facets.append(Facet("kind", "Kind", kinds))
+    if resources:
+        facets.append(Facet("resource", "Resources", resources))
+    bold = " Bold: the best of the ranked runs; ±: half the 95% interval." if exact else ""
+    notes = [f"{conditions_text(board)}.{bold}"]
     notes += ["Rank –: not the team's primary run, or post-hoc; neither ranked nor tested."] if board.others else []
     notes += [_CLAIMED] if resources else []
     return Listing(
@@ -210,4 +222,121 @@ def _judged(standing: LeaderboardRow) -> Item:
     """Returns the share of judged results; empty without one."""
     return (
         Item("") if standing.judgments is None else Item(f"{standing.judgments.judged:.3f}", standing.judgments.judged)
+    )
+
+
+def about_page(field: LabView) -> SitePage:
+    """Returns the page about a lab."""
+    lab, collection = field.lab, field.task.collection
+    edition = collection.edition(lab.edition)
+    facts = [
+        ("collection", f"{lab.collection}: {collection.title}"),
+        ("judgments", f"edition {lab.edition}: {edition.title}"),
+        ("topics", str(field.board.topics)),
+        ("documents", lab.corpus or collection.corpus),
+        ("licence", collection.licence),
+        ("SHA-256 of the judgments", field.board.qrels_sha256),
+    ]
+    opening = (*([Prose((lab.about,))] if lab.about else []), *frozen_text(field))
+    parts = [
+        PageSection("", opening) if opening else None,
+        PageSection("Dates", (Facts(tuple(_dates_facts(field))),)),
+        PageSection("Data", (Facts(tuple((name, value) for name, value in facts if value)), *_notes_blocks(field))),
+        PageSection("Protocol", tuple(_protocol_blocks(field))),
+        PageSection("Submission", tuple(_submission_blocks(field))),
+        PageSection("Rules", (Prose(tuple(rule_lines(lab))),)),
+        PageSection("Contact", (_contact_text(lab.contact),)) if lab.contact else None,
+        PageSection("Citation", (Code("BibTeX", _bibtex(field)),)),
+        PageSection("Links", (_links_text(field),)),
+    ]
+    page = lab_page(field, "about.html", f"About {lab.title}", "", parts)
+    return SitePage(page)
+
+
+def _notes_blocks(field: LabView) -> Iterator[Block]:
+    if field.remarks:
+        yield Prose(field.remarks)
+
+
+def _dates_facts(field: LabView) -> Iterator[tuple[str, str]]:
+    deadline = field.lab.deadline
+    yield ("deadline", "none" if deadline is None else f"{zoned(deadline)}; later runs are post-hoc")
+    for act in field.acts:
+        reason = f": {field.names.text(act.reason)}" if field.names.text(act.reason) else ""
+        if isinstance(act, Extended):
+            until = zoned(datetime.fromisoformat(act.deadline))
+            yield ("deadline set", f"{utc(act.at)}, to {until}{reason}")
+        else:
+            yield (act.event, f"{utc(act.at)}{reason}")
+    dates = [each.submitted for each in field.all_submissions]
+    yield ("first submission", utc(min(dates)))
+    yield ("latest submission", utc(max(dates)))
+
+
+def _protocol_blocks(field: LabView) -> Iterator[Block]:
+    board = field.board
+    yield protocol_text(load_protocol(field.lab.protocol))
+    measures = ", ".join(map(field.label, board.measures))
+    tests = f"tests have level {board.alpha:g} and are corrected over {board.family:,} comparisons ({board.correction})"
+    tests = tests if field.tested else f"nothing is tested: {board.why}"
+    yield Prose(
+        (
+            f"Measures: {measures}. Runs are ranked by {field.label(field.main)}; {tests}.",
+            *([board.privacy] if board.privacy else []),
+        )
+    )
+
+
+def _submission_blocks(field: LabView) -> Iterator[Block]:
+    lab = field.lab
+    required = [name.replace("_", " ") for name in lab.require]
+    said = ["A run is a text file with a line per result: topic, Q0, document, rank, score, tag."]
+    said += [f"A submission must state: {', '.join(required)}."] if required else []
+    named = [] if field.roster or lab.server else ["--team", "TEAM"]
+    where = ["--server", lab.server] if lab.server else ["--lab", "LAB"]
+    if lab.private and not lab.server:
+        said.append("The judgments are private: send the run to the organisers, who submit it with this command.")
+    if field.roster or lab.server:
+        said.append("Only teams on the roster may submit; the variable HARNESS_TOKEN holds the team's token.")
+    if lab.server:
+        form = form_of(lab.server)
+        yield Rich(("Submit in the browser at ", Link(form, form), ", or by the command below."))
+    if lab.server and permitted(lab):
+        downloads = f"{lab.server}/downloads"
+        yield Rich(("Topics, documents and rules, as far as the lab offers them: ", Link(downloads, downloads), "."))
+    yield Prose(tuple(said))
+    yield Code("Submit a run:", submit_command(lab, *where, *named))
+
+
+def submit_command(lab: Lab, *where: str) -> str:
+    """Returns the command that submits a run with all that the lab requires; `where` are the options of its place."""
+    command = ["harness", "submit", "my.run", *where, "--description", "one sentence"]
+    for name in lab.require:
+        command += [f"--{name.replace('_', '-')}", "..."] if name != "description" else []
+    return shlex.join(command)
+
+
+def _bibtex(field: LabView) -> str:
+    """Returns a BibTeX entry for the lab; those of runs are on their pages."""
+    lab, latest = field.lab, max(each.submitted for each in field.all_submissions)
+    note = f"Lab on {lab.collection}, edition {lab.edition}, protocol {lab.protocol}; latest submission {latest[:10]}"
+    lines = [f"title = {{{{{escape(lab.title)}}}}}", f"year = {{{latest[:4]}}}", f"note = {{{escape(note)}}}"]
+    lines += [f"url = {{{lab.address}}}"] if lab.address else []
+    return f"@misc{{{field.base},\n  " + ",\n  ".join(lines) + "\n}"
+
+
+def _contact_text(text: str) -> Rich:
+    return Rich((Link(text, text),) if is_web(text) else (text,))
+
+
+def _links_text(field: LabView) -> Rich:
+    base = field.base
+    return Rich(
+        (
+            "Pages of runs keep their addresses, also when a run is replaced or withdrawn. New submissions: ",
+            Link("Atom feed", f"{base}/feed.xml"),
+            ". Everything is also there as JSON and CSV, named at the end of each page; ",
+            Link("their schemas", "schemas/index.html"),
+            ".",
+        )
     )

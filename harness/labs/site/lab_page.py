@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from harness.labs.addresses import form_of
-from harness.labs.categories import topic_slices
 from harness.labs.closing import frozen
-from harness.labs.names import utc
+from harness.labs.names import form_of, utc
 from harness.labs.site.lab_view import FieldRun, LabView
+from harness.labs.standing import topic_slices
 from harness.render.model import Prose
 from harness.render.pages import Head, Item, Link, Listing, ListingLine, Page
 from harness.reports.site_page import HOME
@@ -48,6 +47,12 @@ def run_item(run: FieldRun) -> Item:
     return Item(run.label, link=run.path, small=run.team)
 
 
+def neighbours(links: Sequence[Link], at: int) -> tuple[Link | None, Link | None]:
+    """Returns the links before and after a place."""
+    previous, following = (links[n] if 0 <= n < len(links) else None for n in (at - 1, at + 1))
+    return previous, following
+
+
 def whole(number: int) -> Item:
     """Returns a whole number as a cell."""
     return Item(str(number), float(number))
@@ -68,10 +73,7 @@ def tabs(field: LabView) -> tuple[Link, ...]:
     base = field.base
     links = [Link("Leaderboard", f"{base}/index.html")]
     if field.topics_shown:
-        links += [
-            Link("Topics", f"{base}/topics/index.html"),
-            Link("Compare two runs", f"{base}/pairs.html"),
-        ]
+        links += [Link("Topics", f"{base}/topics/index.html"), Link("Compare two runs", f"{base}/pairs.html")]
         if topic_slices(field.topics, field.known):
             links.append(Link("Slices", f"{base}/slices/index.html"))
     if field.final is not None:
@@ -80,8 +82,8 @@ def tabs(field: LabView) -> tuple[Link, ...]:
     return (*links, *([Link("Submit", form_of(field.lab.server))] if field.lab.server else []))
 
 
-def lab_page(field: LabView, path: str, title: str, headline: str, parts: Any, tab: str, **more: Any) -> Page:  # noqa: ANN401
-    """Returns a page of a lab; `path` and `tab` are relative to the lab's folder."""
+def lab_page(field: LabView, path: str, title: str, headline: str, parts: Any, tab: str = "", **more: Any) -> Page:  # noqa: ANN401
+    """Returns a page of a lab; `path` and `tab`, by default the same, are relative to the lab's folder."""
     base = field.base
     crumbs = (HOME, Link(field.lab.title, f"{base}/index.html"))
     return Page(
@@ -90,7 +92,7 @@ def lab_page(field: LabView, path: str, title: str, headline: str, parts: Any, t
         headline,
         tuple(part for part in parts if part is not None),
         tabs(field),
-        f"{base}/{tab}",
+        f"{base}/{tab or path}",
         crumbs,
         feed=f"{base}/feed.xml",
         site=field.lab.title,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,38 +16,32 @@ from harness.data.columns import Floats
 from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.experiments.task import Task
-from harness.labs.board import Leaderboard, LeaderboardRow
+from harness.io.console import track
+from harness.io.names import in_natural_order
+from harness.labs.board import (
+    Leaderboard,
+    LeaderboardRow,
+    TestVerdict,
+    corrected_for,
+    ranked_tests,
+    shown_tests,
+    verdicts,
+)
 from harness.labs.folders import SCORES, SUMS
 from harness.labs.journal import Event, LabAct
 from harness.labs.lab import Lab
 from harness.labs.leaderboard import LeaderboardEntry
-from harness.labs.roster import has_roster
+from harness.labs.roster import Names, has_roster, names_of
 from harness.labs.site import metadata
-from harness.labs.site.names import Names, names_of
-from harness.labs.submissions import (
-    METADATA,
-    RUN,
-    Submission,
-    file_faults,
-    from_events,
-    scores_of,
-    stored_run,
-)
-from harness.labs.testing import TestVerdict, corrected_for, ranked_tests, verdicts
+from harness.labs.submissions import METADATA, RUN, Submission, file_faults, from_events, scores_of, stored_run
 from harness.render.formulas import located
 from harness.render.pages import file_stem
-from harness.scoring.compare import Correction, PairDifference, compare
+from harness.scoring.compare import Correction, PairDifference
 from harness.scoring.scores import Scores
 from harness.store import sidecar
 
 MOST_PLACED = 100  # runs whose positions of judged documents are shown
 FIRST = 10  # first documents of each run that are shown
-Track = Callable[[Iterable[Any], str], Iterable[Any]]
-
-
-def _without_progress(items: Iterable[Any], _: str) -> Iterable[Any]:
-    """Returns items as they are, in place of showing their progress."""
-    return items
 
 
 @dataclass(frozen=True)
@@ -187,7 +180,7 @@ class LabView:
     @cached_property
     def topics(self) -> tuple[str, ...]:
         """The topics of the edition, numbers in their names in numerical order."""
-        return tuple(sorted(self.scores[0].topics, key=_natural))
+        return tuple(in_natural_order(self.scores[0].topics))
 
     @cached_property
     def known(self) -> Mapping[str, Topic]:
@@ -258,14 +251,8 @@ class LabView:
         tested = [each for each in others if len({of[topic] for topic in counted[each.run] & counted[best.run]}) > 1]
         if self.board.private or not tested:
             return {}
-        tests = compare(
-            [best, *tested],
-            baseline=best.run,
-            measures=[self.main],
-            alpha=self.board.alpha,
-            permutations=1,  # the randomization test is not shown
-            clusters=self.clusters,
-        )
+        alpha, clusters = self.board.alpha, self.clusters
+        tests = shown_tests([best, *tested], baseline=best.run, measures=[self.main], alpha=alpha, clusters=clusters)
         return {row.a: row for row in tests.rows}
 
     @property
@@ -287,12 +274,6 @@ class LabView:
         """Returns the title of a topic, or the start of its text, in one line."""
         document = self.known[topic]
         return start_of(" ".join((document.title or document.body).split()), most)
-
-
-def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
-    """Returns a key that orders A.2 before A.10."""
-    parts = re.findall(r"[0-9]{1,18}|[^0-9]+|[0-9]+", name)
-    return [(int(part), "") if part.isascii() and part.isdigit() else (-1, part) for part in parts], name
 
 
 def start_of(text: str, most: int) -> str:
@@ -323,8 +304,6 @@ def field_of(
     remarks: Sequence[str] = (),
     reproduced: frozenset[str] = frozenset(),
     final: Leaderboard | None = None,
-    now: datetime | None = None,
-    track: Track = _without_progress,
 ) -> LabView:
     """Checks the files of all current runs, scores them again and, if topics may be shown, places judged documents.
 
@@ -334,7 +313,6 @@ def field_of(
     journal : the lab's events that the leaderboard was made from.
     reproduced : SHA-256 of canonical runs that the harness made again.
     final : ranking of a lab with private judgments that has ended.
-    now : time that decides whether pseudonyms are shown; default: now.
 
     Raises
     ------
@@ -348,7 +326,7 @@ def field_of(
     by_name = {entry.name: (entry, each) for entry, each in zip(entries, current, strict=True)}
     standings = (*board.ranked, *board.others)
     placing = _Placing(task, [each.name for each in standings[:MOST_PLACED]]) if lab.topic_pages else None
-    names = names_of(lab, now or datetime.now(UTC))
+    names = names_of(lab, datetime.now(UTC))
     runs, scores = [], []
     for number, standing in enumerate(track(standings, "checking runs")):
         entry, submission = by_name[standing.name]
@@ -359,27 +337,15 @@ def field_of(
             placing.add(number, task.scorer.rankings(run, task.scorer.protocol.depth or 1_000))
         kept = scores_of(lab, submission)  # of all topics, unlike the entry's
         if again.measures != kept.measures or not np.array_equal(again.values, kept.values, equal_nan=True):
-            raise HarnessError(
-                f"{submission.run}: has other scores now than those stored; see 'harness lab check {lab.folder}'"
-            )
+            reason = f"{submission.run}: has other scores now than those stored; see 'harness lab check {lab.folder}'"
+            raise HarnessError(reason)
         runs.append(_field_run(lab, standing, submission, base, reproduced, names))
         scores.append(entry.scores)
-    return LabView(
-        lab,
-        board,
-        task,
-        base,
-        tuple(runs),
-        tuple(scores),
-        tuple(each for each in submissions if not each.current),
-        {} if placing is None else placing.done(),
-        tuple(remarks),
-        tuple(submissions),
-        names,
-        has_roster(lab, journal),
-        final,
-        tuple(each for each in journal if isinstance(each, LabAct)),
-    )
+    former = tuple(each for each in submissions if not each.current)
+    acts = tuple(each for each in journal if isinstance(each, LabAct))
+    placed = {} if placing is None else placing.done()
+    found = (tuple(runs), tuple(scores), former, placed, tuple(remarks), submissions, names, has_roster(lab, journal))
+    return LabView(lab, board, task, base, *found, final, acts)
 
 
 def submission_key(submission: Submission) -> str:
@@ -391,12 +357,7 @@ def submission_key(submission: Submission) -> str:
 
 
 def _field_run(
-    lab: Lab,
-    standing: LeaderboardRow,
-    submission: Submission,
-    base: str,
-    reproduced: frozenset[str],
-    names: Names,
+    lab: Lab, standing: LeaderboardRow, submission: Submission, base: str, reproduced: frozenset[str], names: Names
 ) -> FieldRun:
     key = submission_key(submission)
     folder = submission.run.parent

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 RESOURCES = ("neural", "lexical", "formula", "fusion", "external data")
@@ -16,7 +17,6 @@ _WORDS = {
     "fusion": r"fusion|fused|rrf|reciprocal rank|interpolat\w*|ensemble\w*|combsum|combmnz|ibc|wibc|rbc",
 }
 _PATTERNS = {name: re.compile(rf"(?<![a-z0-9])(?:{words})(?![a-z0-9])") for name, words in _WORDS.items()}
-_MOST_TEXTS = 2_000  # texts of one metadata file that are looked at
 _QUANTITY = re.compile(r"\s*([0-9][0-9,_]*(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)\s*([a-zµμ]*)\s*", re.IGNORECASE)
 _SECONDS = {"s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6}
 _SECONDS |= {"min": 60.0, "h": 3600.0, "": 1.0}
@@ -53,7 +53,8 @@ def resources(metadata: Mapping[str, Any], external_data: str = "") -> tuple[str
     >>> resources({"method": {"retrieval": [{"name": "ours", "method": "BM25 and a bi-encoder, RRF"}]}}, "Wikipedia")
     ('neural', 'lexical', 'fusion', 'external data')
     """
-    texts = [text.lower() for _, text in zip(range(_MOST_TEXTS), _texts(metadata.get("method")), strict=False)]
+    texts = [each[:500].lower() for _, each in _nodes(metadata.get("method")) if isinstance(each, str)]
+    texts = [text.replace("_", " ").replace(".", " ") for text in texts]
     used = {name for name, pattern in _PATTERNS.items() if any(pattern.search(text) for text in texts)}
     data = metadata.get("data")
     if external_data or (isinstance(data, Mapping) and data.get("external data")):
@@ -69,10 +70,9 @@ def costs(metadata: Mapping[str, Any]) -> dict[str, float]:
     >>> costs({"resources": {"latency": {"mean": "250 ms"}, "parameters": 110000000}})
     {'latency (s per topic)': 0.25, 'parameters (millions)': 110.0}
     """
-    pairs = {}
+    pairs: dict[str, object] = {}
     for part in ("method", "platform", "resources"):
-        for key, value in _pairs(metadata.get(part)):
-            pairs[key.lower().replace("_", " ")] = value
+        pairs |= {keys[-1].lower().replace("_", " "): value for keys, value in _nodes(metadata.get(part)) if keys}
     out = {}
     for cost in COSTS:
         for key in cost.keys:
@@ -96,30 +96,19 @@ def _number(value: object, units: Mapping[str, float]) -> float | None:
     return number if 0 < number < 1e18 else None
 
 
-def _texts(value: object) -> Iterator[str]:
-    """Yields the texts of nested values; not recursive, since metadata may be deep."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, str):
-            yield each[:500].replace("_", " ").replace(".", " ")
-        elif isinstance(each, Mapping):
-            waiting.extend(each.values())
-        elif isinstance(each, list | tuple):
-            waiting.extend(each)
-
-
-def _pairs(value: object, most: int = 5_000) -> Iterator[tuple[str, object]]:
-    """Yields (key, value) of all mappings in nested values, of which at most `most` are visited."""
-    waiting = [value]
+def _nodes(value: object, most: int = 5_000) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yields keys and value of nested values in order, at most `most`; not recursive, since metadata may be deep."""
+    waiting: list[tuple[tuple[str, ...], object]] = [((), value)]
     while waiting and most:
-        each = waiting.pop()
         most -= 1
+        keys, each = waiting.pop()
+        yield keys, each
+        inner: Iterable[tuple[object, object]] = ()
         if isinstance(each, Mapping):
-            yield from ((str(key), inner) for key, inner in each.items())
-            waiting.extend(each.values())
+            inner = each.items()
         elif isinstance(each, list | tuple):
-            waiting.extend(each)
+            inner = enumerate(each, 1)
+        waiting.extend(((*keys, str(key)), part) for key, part in reversed(list(inner)))
 
 
 def flat(value: object, most: int = 400, longest: int = 300) -> dict[str, str]:
@@ -130,17 +119,6 @@ def flat(value: object, most: int = 400, longest: int = 300) -> dict[str, str]:
     >>> flat({"method": {"retrieval": [{"name": "bm25", "k1": 1.2}]}})
     {'method / retrieval / 1 / name': 'bm25', 'method / retrieval / 1 / k1': '1.2'}
     """
-    out: dict[str, str] = {}
-    waiting: list[tuple[str, object]] = [("", value)]
-    while waiting and len(out) < most:
-        path, each = waiting.pop()
-        inner: list[tuple[object, object]] = []
-        if isinstance(each, Mapping):
-            inner = list(each.items())
-        elif isinstance(each, list | tuple):
-            inner = list(enumerate(each, 1))
-        elif each is not None:
-            text = str(each)
-            out[path] = text if len(text) <= longest else f"{text[:longest]}…"
-        waiting.extend((f"{path} / {key}" if path else str(key), part) for key, part in reversed(inner))
-    return out
+    leaves = ((keys, str(each)) for keys, each in _nodes(value) if not isinstance(each, Mapping | list | tuple | None))
+    shown = ((" / ".join(keys), text if len(text) <= longest else f"{text[:longest]}…") for keys, text in leaves)
+    return dict(islice(shown, most))

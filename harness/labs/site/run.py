@@ -13,25 +13,13 @@ from harness.errors import counted_text
 from harness.labs.folders import SUBMISSIONS
 from harness.labs.leaderboard_report import clustered_sentence, higher_unranked
 from harness.labs.names import utc
-from harness.labs.site.lab_page import Columns, decimal, lab_page, listing
+from harness.labs.site.lab_page import Columns, decimal, lab_page, listing, neighbours
 from harness.labs.site.lab_view import FieldRun, LabView, StoredFile, submission_key
 from harness.labs.site.metadata import flat
 from harness.labs.submissions import RUN, Submission
 from harness.render.latex import escape_unbroken as escape
 from harness.render.model import Cell, Column, Facts, Figure, Prose, Records, Table, number_cell
-from harness.render.pages import (
-    Badge,
-    Badges,
-    Block,
-    Code,
-    Folded,
-    Head,
-    Item,
-    Link,
-    Listing,
-    PageSection,
-    Rich,
-)
+from harness.render.pages import Badge, Badges, Block, Code, Folded, Head, Item, Link, Listing, PageSection, Rich
 from harness.render.profiles import profile
 from harness.reports.site_page import SitePage, json_document, json_number
 from harness.scoring.compare import PairDifference
@@ -60,9 +48,6 @@ def run_page(field: LabView, at: int) -> SitePage:
         _metadata_section(run),
         PageSection("Citation", (Code("BibTeX", bibtex(field, run)),)),
     ]
-    previous, following = (
-        Link(field.runs[n].name, field.runs[n].path) if 0 <= n < len(field.runs) else None for n in (at - 1, at + 1)
-    )
     page = lab_page(
         field,
         run.path.removeprefix(f"{field.base}/"),
@@ -70,7 +55,7 @@ def run_page(field: LabView, at: int) -> SitePage:
         f"{label} {shown}, {where}{group}.",
         parts,
         "index.html",
-        steps=(previous, following),
+        steps=neighbours([Link(each.name, each.path) for each in field.runs], at),
         kicker=f"Run of {run.team}",
     )
     return SitePage(page, _run_json(field, at), _records(field, at))
@@ -329,41 +314,31 @@ def bibtex(field: LabView, run: FieldRun) -> str:
 def _run_json(field: LabView, at: int) -> dict[str, Any]:
     run, each = field.runs[at], field.runs[at].submission
     verify, score = commands(field, each)
-    values = {}
-    if field.topics_shown:
-        values = {
-            measure: {
-                topic: json_number(v) for topic, v in zip(field.topics, field.values(measure)[:, at], strict=True)
-            }
-            for measure in field.board.measures
-        }
+    measures = field.board.measures if field.topics_shown else ()
+    columns = {measure: map(json_number, field.values(measure)[:, at]) for measure in measures}
+    values = {measure: dict(zip(field.topics, column, strict=True)) for measure, column in columns.items()}
     return json_document(
         "site-run",
         {
             "run": run.name,
-            "team": run.team,
-            "label": run.label,
+            **{key: getattr(run, key) for key in ("team", "label")},
             "number": each.version,
             "kind": each.kind,
             "primary": run.standing.rank is not None,
             "baseline": run.standing.baseline,
             "submitted": each.submitted,
-            "description": run.description,
-            "code": run.code,
-            "external_data": run.external_data,
+            **{key: getattr(run, key) for key in ("description", "code", "external_data")},
             "sha256": each.sha256,
-            "rank": run.standing.rank,
-            "group": run.standing.group,
+            **{key: getattr(run.standing, key) for key in ("rank", "group")},
             "means": {
-                mean.measure: {"value": mean.value, "low": mean.low, "high": mean.high, "n": mean.n}
+                mean.measure: {key: getattr(mean, key) for key in ("value", "low", "high", "n")}
                 for mean in run.standing.means
             },
             "values": values,
             "resources": list(run.resources),
             "costs": dict(run.costs),
             "files": [{"name": file.name, "sha256": file.sha256, "bytes": file.size} for file in run.files],
-            "verified": run.verified,
-            "reproduced": run.reproduced,
+            **{key: getattr(run, key) for key in ("verified", "reproduced")},
             "commands": [verify, score],
             "metadata": flat(run.metadata),
         },
@@ -406,23 +381,11 @@ def former_page(field: LabView, submission: Submission) -> SitePage:
         state = "This run was withdrawn by its team."
     else:
         state = "This run was replaced by a later version."
-    facts = [
-        ("team", team),
-        ("version", str(submission.version)),
-        ("kind", submission.kind),
-        ("submitted", utc(submission.submitted)),
-        (_RANKINGS, submission.sha256),
-    ]
+    facts = [("team", team), ("version", str(submission.version)), ("kind", submission.kind)]
+    facts += [("submitted", utc(submission.submitted)), (_RANKINGS, submission.sha256)]
     blocks: list[Block] = [Facts(tuple(facts))]
     if current is not None:
         blocks.append(Rich(("The current version is ", Link(current.name, current.path), ".")))
-    page = lab_page(
-        field,
-        f"runs/{submission_key(submission)}.html",
-        submission.label,
-        state,
-        [PageSection("", tuple(blocks))],
-        "index.html",
-        kicker=f"Former run of {team}",
-    )
-    return SitePage(page)
+    path, parts = f"runs/{submission_key(submission)}.html", [PageSection("", tuple(blocks))]
+    kicker = f"Former run of {team}"
+    return SitePage(lab_page(field, path, submission.label, state, parts, "index.html", kicker=kicker))

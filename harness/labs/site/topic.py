@@ -10,22 +10,11 @@ from typing import Any
 import numpy as np
 
 from harness.io.names import in_natural_order
-from harness.labs.site.lab_page import Columns, decimal, lab_page, listing, run_item, whole
+from harness.labs.site.lab_page import Columns, decimal, lab_page, listing, neighbours, run_item, whole
 from harness.labs.site.lab_view import FIRST, LabView, Placed
 from harness.render import figures
 from harness.render.model import Facts, Figure, Prose, Records
-from harness.render.pages import (
-    Block,
-    ExtraColumn,
-    Facet,
-    Folded,
-    Head,
-    Item,
-    Link,
-    Listing,
-    PageSection,
-    QuotedText,
-)
+from harness.render.pages import Block, ExtraColumn, Facet, Folded, Head, Item, Link, Listing, PageSection, QuotedText
 from harness.reports.site_page import SitePage, json_document, json_number
 from harness.reports.topics import language_tag_and_direction
 from harness.scoring.difficulty import TopicDifficulty, topic_difficulty
@@ -108,7 +97,7 @@ def topics_page(field: LabView, hard: Difficult) -> SitePage:
         notes=notes,
     )
     count = f"{len(field.topics)} topics, ordered by the mean {label} of the ranked runs, the hardest first."
-    page = lab_page(field, "topics/index.html", "Topics", count, [PageSection("", (table,))], "topics/index.html")
+    page = lab_page(field, "topics/index.html", "Topics", count, [PageSection("", (table,))])
     records = Records(("topic", "lower_quartile", "median", "upper_quartile", "best", "relevant"), tuple(rows))
     data = json_document(
         "site-topics", {"measure": field.main, "topics": [dict(zip(records.columns, r, strict=True)) for r in rows]}
@@ -144,10 +133,6 @@ def topic_page(field: LabView, at: int, hard: Difficult, texts: Mapping[str, tup
         PageSection("First documents of the runs", (_firsts_listing(field, topic, placed),)),
         PageSection("Judged documents", tuple(_judged(field, topic, placed, texts))),
     ]
-    previous, following = (
-        Link(field.topics[n], field.topic_paths[field.topics[n]]) if 0 <= n < len(field.topics) else None
-        for n in (at - 1, at + 1)
-    )
     headline = _headline_of(field, topic, hard)
     page = lab_page(
         field,
@@ -156,7 +141,7 @@ def topic_page(field: LabView, at: int, hard: Difficult, texts: Mapping[str, tup
         headline,
         parts,
         "topics/index.html",
-        steps=(previous, following),
+        steps=neighbours([Link(each, field.topic_paths[each]) for each in field.topics], at),
         kicker=f"Topic {topic}",
     )
     return SitePage(page, _topic_json(field, at, placed, hard), _records(field, topic, placed))
@@ -191,15 +176,10 @@ def _score_blocks(field: LabView, at: int, hard: Difficult) -> Iterator[Block]:
     stats = hard.of.get(topic)
     if stats is not None:
         sd = "" if stats.sd is None else f", standard deviation {stats.sd:.3f}"
-        worth = (
-            ""
-            if stats.discrimination is None
-            else f" Its discrimination is {stats.discrimination:.2f}".replace("-", "−")
-        )
+        signed = stats.discrimination is not None and f"{stats.discrimination:.2f}".replace("-", "−")
+        worth = f" Its discrimination is {signed}." if signed else ""
         zeros = f"{stats.zeros} of {stats.runs} runs have 0" if stats.zeros else "no run has 0"
-        yield Prose(
-            (f"{label} is between {stats.low:.3f} and {stats.high:.3f}{sd}; {zeros}.{worth + '.' if worth else ''}",)
-        )
+        yield Prose((f"{label} is between {stats.low:.3f} and {stats.high:.3f}{sd}; {zeros}.{worth}",))
     spread = figures.distribution([("ranked runs", ranked)], label, f"{label} of the ranked runs on topic {topic}")
     yield Figure("spread", f"{label} of the {field.ranked} ranked runs on this topic", spread)
     order = sorted(range(len(field.runs)), key=lambda n: (-_sort_value(values[n]), n))
@@ -331,24 +311,15 @@ def _documents(field: LabView, placed: Placed, rows: list[int], name: str, capti
 def _topic_json(field: LabView, at: int, placed: Placed, hard: Difficult) -> dict[str, Any]:
     topic = field.topics[at]
     known, stats = field.known[topic], hard.of.get(topic)
+    shown = ("mean", "sd", "low", "high", "discrimination")
     return json_document(
         "site-topic",
         {
             "topic": topic,
-            "title": known.title,
-            "body": known.body,
-            "language": known.language,
+            **{key: getattr(known, key) for key in ("title", "body", "language")},
             "tags": list(known.tags),
             "attributes": dict(known.attributes),
-            "difficulty": None
-            if stats is None
-            else {
-                "mean": stats.mean,
-                "sd": stats.sd,
-                "low": stats.low,
-                "high": stats.high,
-                "discrimination": stats.discrimination,
-            },
+            "difficulty": stats and {key: getattr(stats, key) for key in shown},
             "scores": {
                 run.name: {m: json_number(field.values(m)[at, n]) for m in field.board.measures}
                 for n, run in enumerate(field.runs)

@@ -146,14 +146,6 @@ def test_all_faults_at_once(make_lab: Make, tmp_path: Path) -> None:
     assert [line.startswith(begin) for line, begin in zip(said, expected, strict=True)] == [True] * len(expected)
 
 
-def test_withdrawn_submissions_count(make_lab: Make, tmp_path: Path) -> None:
-    lab = make_lab(cap=1)
-    submit_run(lab, Offer(run_file(tmp_path / "a", 1), "DPRL", "one"))
-    withdraw_run(lab, "DPRL", "one")
-    with pytest.raises(HarnessError, match="has made 1 of 1 submissions, including withdrawn ones"):
-        submit_run(lab, Offer(run_file(tmp_path / "b", 2), "DPRL", "two"))
-
-
 def test_a_withdrawn_run_may_be_submitted_again(make_lab: Make, tmp_path: Path) -> None:
     """As that of the right team, say."""
     lab, path = make_lab(), run_file(tmp_path / "a", 1)

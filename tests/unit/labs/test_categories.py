@@ -12,9 +12,9 @@ from lab_tools import TOPICS, Conf, collection, run_file, tiny_lab
 from server_tools import served
 
 from harness.data.topics import Topic
-from harness.labs.categories import scores_by_category, topic_slices
 from harness.labs.lab import Lab
 from harness.labs.receipts import Shown, team_receipt
+from harness.labs.standing import scores_by_category, topic_slices
 from harness.labs.submit import Offer, submit_run, withdraw_run
 from harness.scoring.protocol import load_protocol
 from harness.scoring.scores import Scores

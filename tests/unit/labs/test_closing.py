@@ -1,8 +1,7 @@
-"""Freezing, reopening and extending: what teams can no longer do, and how `lab.yaml` and the journal change."""
+"""Labs that change: frozen, reopened, extended, edited, judged otherwise; nothing private is told, nothing is mixed."""
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
@@ -10,18 +9,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from lab_tools import Conf, Make, collection, files, judgments, run_file
+from lab_tools import Conf, Make, collection, enrol, files, judgments, run_file
 
 from harness.cli import organiser_commands
+from harness.cli.leaderboard import leaderboard
 from harness.errors import HarnessError
 from harness.labs import closing
-from harness.labs.acts import act, rejudge, reveal
-from harness.labs.check import lab_faults
-from harness.labs.closing import extend, freeze, frozen, is_frozen, reopen
-from harness.labs.journal import Appealed, Disqualified, Extended, Frozen, Journal, Refunded, Reinstated, Reopened
-from harness.labs.lab import read_lab
+from harness.labs.acts import act, lab_faults, rejudge, reveal
+from harness.labs.closing import extend, freeze, reopen
+from harness.labs.journal import Appealed, Disqualified, Extended, Frozen, Journal, Refunded, Reinstated
+from harness.labs.lab import Lab, read_lab
 from harness.labs.roster import add_team
-from harness.labs.submissions import events, submissions
+from harness.labs.submissions import events, scores_of, submissions
 from harness.labs.submit import Offer, choose_primary, submit_run, withdraw_run
 
 NOW = datetime(2026, 8, 1, tzinfo=UTC)
@@ -34,9 +33,8 @@ def test_teams_can_change_nothing_in_a_frozen_lab_and_organisers_can(make_lab: M
     for seed, label in ((1, "a"), (2, "b")):
         submit_run(lab, Offer(run_file(tmp_path / "r", seed), "A", label), now=NOW)
     act(lab, Disqualified, "A", "a")
-    assert freeze(lab, " we check\nthe results ", now=NOW) == Frozen(
-        "we check the results", "2026-08-01T00:00:00+00:00"
-    )
+    expected = Frozen("we check the results", "2026-08-01T00:00:00+00:00")
+    assert freeze(lab, " we check\nthe results ", now=NOW) == expected
     broken = tmp_path / "broken.run"
     broken.write_text("no run\n")
     before = files(lab.folder)
@@ -89,15 +87,6 @@ def test_a_run_that_is_scored_while_the_lab_is_frozen_is_not_stored(
     assert files(lab.folder, "journal.jsonl") == before
 
 
-@pytest.mark.parametrize("given", list(itertools.product((Frozen, Reopened), repeat=3)))
-def test_the_last_event_decides(given: tuple[type[Frozen] | type[Reopened], ...]) -> None:
-    made = [kind(str(number), "") for number, kind in enumerate(given)]
-    noise = [Extended("2099-01-01T00:00:00+00:00", "", "")]
-    assert is_frozen([*made, *noise]) == (given[-1] is Frozen)
-    assert not is_frozen(noise)
-    assert frozen(made) == (made[-1] if given[-1] is Frozen else None)
-
-
 def test_extending_keeps_every_other_line(make_lab: Make) -> None:
     lab = make_lab(deadline="2026-08-15T00:00:00Z", cap=5)
     path = lab.folder / "lab.yaml"
@@ -107,24 +96,11 @@ def test_extending_keeps_every_other_line(make_lab: Make) -> None:
     after = path.read_text().splitlines()
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     comment = "  # with time zone, such as 2026-09-01T23:59:59+02:00; later only post-hoc runs are accepted"
-    assert changed == [
-        (f"deadline: '2026-08-15T00:00:00Z'{comment}", f"deadline: '2026-09-01T23:59:59-12:00'{comment}")
-    ]
+    expected = [(f"deadline: '2026-08-15T00:00:00Z'{comment}", f"deadline: '2026-09-01T23:59:59-12:00'{comment}")]
+    assert changed == expected
     assert read_lab(lab.folder) == made
     assert made.deadline == LATER
     assert events(lab) == [Extended("2026-09-01T23:59:59-12:00", "a holiday", "2026-08-01T00:00:00+00:00")]
-
-
-def test_extending_a_lab_without_a_deadline(make_lab: Make) -> None:
-    lab = make_lab()
-    path = lab.folder / "lab.yaml"
-    lines = path.read_text().splitlines()
-    extend(lab, LATER, now=NOW)
-    assert read_lab(lab.folder).deadline == LATER
-    assert len(path.read_text().splitlines()) == len(lines)
-    path.write_text("title: A lab\ncollection: tiny")
-    extend(lab, LATER, now=NOW)
-    assert path.read_text() == "title: A lab\ncollection: tiny\ndeadline: '2026-09-01T23:59:59-12:00'\n"
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -134,7 +110,7 @@ def test_extending_any_form_of_the_file(make_lab: Make, seed: int) -> None:
     lab = make_lab()
     old = draw.choice(["2026-08-15T00:00:00Z", "2026-08-15 00:00:00 +02:00", "null", ""])
     line = draw.choice(
-        ["deadline: {}", "deadline:   '{}'", 'deadline: "{}"  # why', "deadline:\n  {}", "# deadline: {}"]
+        ["deadline: {}", "deadline:   '{}'", 'deadline: "{}"  # why', "deadline:\n  {}", "# deadline: {}", "# {}"]
     )
     line = line if old not in ("null", "") else draw.choice(["deadline: {}", "deadline: {} # no", "#deadline: {}"])
     lines = ["title: A lab  # the title", "collection: tiny", line.format(old), "rules: ['deadline: 1']", "about: |-"]
@@ -154,19 +130,15 @@ def test_extending_any_form_of_the_file(make_lab: Make, seed: int) -> None:
         assert len(lines) == 1 or "\n  " in line
     else:
         assert yaml.safe_load(path.read_bytes()) == {**before, "deadline": LATER.isoformat()}
-        assert [part for part in lines if "deadline:" not in part] == [
-            part for part in path.read_bytes().decode().splitlines() if "deadline:" not in part
-        ]
+        expected = [part for part in path.read_bytes().decode().splitlines() if "deadline:" not in part]
+        assert [part for part in lines if "deadline:" not in part] == expected
 
 
 def test_deadlines_that_are_refused(make_lab: Make) -> None:
     lab = make_lab(deadline="2026-08-15T00:00:00+02:00")
     before = files(lab.folder)
     for deadline, said in (
-        (
-            NOW - timedelta(seconds=1),
-            "deadline 2026-07-31T23:59:59+00:00: is over already, the time is 2026-08-01",
-        ),
+        (NOW - timedelta(seconds=1), "deadline 2026-07-31T23:59:59+00:00: is over already, the time is 2026-08-01"),
         (datetime(2026, 9, 1), "which has no time zone"),
         (datetime(2026, 8, 14, 21, tzinfo=UTC), "the present deadline is 2026-08-15T00:00:00+02:00; expected a later"),
         (datetime(2026, 8, 2, tzinfo=UTC), "to close the lab earlier, freeze it with 'harness lab freeze'"),
@@ -222,9 +194,8 @@ def test_a_rejudged_lab_is_frozen_too_and_keeps_its_deadline(conf: Conf, make_la
         f"topics: {{reader: jsonl, file: '{tmp_path}/data/topics.jsonl'}}\n",
     )
     made = rejudge(lab, tmp_path / "again", "new")
-    assert [each for each in events(made) if not hasattr(each, "sha256")] == [
-        each for each in events(lab)[:-1] if not hasattr(each, "sha256")
-    ]
+    expected = [each for each in events(lab)[:-1] if not hasattr(each, "sha256")]
+    assert [each for each in events(made) if not hasattr(each, "sha256")] == expected
     assert made.deadline == LATER
     with pytest.raises(HarnessError, match=r"frozen by the organisers since .* \(second\)"):
         withdraw_run(made, "A", "a")
@@ -246,3 +217,65 @@ def test_the_commands(make_lab: Make, capsys: pytest.CaptureFixture[str]) -> Non
     assert f"{lab.folder}: reopened at 20" in reopened
     with pytest.raises(HarnessError, match="key 'deadline' is 'tomorrow', expected date, time and time zone"):
         organiser_commands.extend(lab.folder, "tomorrow")
+
+
+def edited(lab: Lab, old: str, new: str) -> Lab:
+    """The lab after a line of its settings was changed."""
+    path = lab.folder / "lab.yaml"
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    return read_lab(lab.folder)
+
+
+def test_a_lab_that_became_private(make_lab: Make, tmp_path: Path) -> None:
+    """Its folder of scores is as private as that of a lab that was made so."""
+    lab = enrol(edited(make_lab(cap=3), "# private:", "private: true #"), "A", "B")
+    submit_run(lab, Offer(run_file(tmp_path / "1", 1), "A"))
+    assert (lab.folder / "private").stat().st_mode & 0o777 == 0o700
+    submit_run(lab, Offer(run_file(tmp_path / "2", 2), "B"))
+
+
+def test_a_private_lab_does_not_become_public(make_lab: Make, tmp_path: Path) -> None:
+    lab = make_lab(private=True, cap=3)
+    submit_run(lab, Offer(run_file(tmp_path / "1", 1), "A"))
+    before = files(lab.folder)
+    with pytest.raises(HarnessError, match=r"key 'private' is false, but the lab was created with private judgments"):
+        edited(lab, "private: true", "private: false")
+    (lab.folder / "lab.yaml").write_bytes(before["lab.yaml"])
+    assert files(lab.folder) == before
+    assert read_lab(lab.folder) == lab
+
+
+def test_damaged_scores_are_not_replaced_by_other_ones(make_lab: Make, conf: Conf, tmp_path: Path) -> None:
+    lab = make_lab()
+    kept = submit_run(lab, Offer(run_file(tmp_path / "1", 1), "A")).submission
+    (kept.run.parent / "scores.json").write_text("{}")
+    before = files(lab.folder)
+    collection(conf, tmp_path / "data", judgments(seed=2))
+    with pytest.raises(HarnessError, match=r"scores.json: damaged, and the run now has other scores; restore the file"):
+        scores_of(lab, kept)
+    assert files(lab.folder) == before
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_lab_that_changed_has_no_leaderboard(
+    make_lab: Make, conf: Conf, tmp_path: Path, private: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its ties, floor and notes would be of what is said now, its means of what was said before."""
+    lab = make_lab(**({"private": True, "cap": 3} if private else {}))
+    for seed in (1, 2):
+        submit_run(lab, Offer(run_file(tmp_path / f"{seed}", seed), f"T{seed}"))
+    before = files(lab.folder)
+    edited(lab, "# measures:", "measures: [AP] #")
+    with pytest.raises(HarnessError, match="lab: measures changed since the first submission"):
+        leaderboard(places=[str(lab.folder)])
+    edited(lab, "measures: [AP] #", "# measures:")
+    collection(conf, tmp_path / "data", judgments(seed=2))
+    with pytest.raises(HarnessError, match="lab: judgments changed since the first submission"):
+        leaderboard(places=[str(lab.folder)])
+    assert files(lab.folder) == before
+    collection(conf, tmp_path / "data", judgments())
+    leaderboard(places=[str(lab.folder)], formats="json", resamples=10)
+    assert len(submissions(lab)) == 2
+    assert "T1 / mine" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import multiprocessing
 import os
@@ -21,11 +22,10 @@ from harness.cli.leaderboard import leaderboard
 from harness.data.trec import parse_run
 from harness.errors import HarnessError
 from harness.experiments.task import Task
-from harness.labs.check import lab_faults
-from harness.labs.form import normal, tagged
+from harness.labs.acts import lab_faults
 from harness.labs.journal import Event, Journal, _line
 from harness.labs.lab import Lab
-from harness.labs.submissions import scores_of, stored_run, submissions
+from harness.labs.submissions import normal, scores_of, stored_run, submissions, tagged
 from harness.labs.submit import Offer, choose_primary, submit_run, withdraw_run
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
@@ -121,9 +121,8 @@ def test_a_line_that_was_cut_short_at_each_byte(
         if end > last:
             assert torn.read_bytes().splitlines()[-1] == whole[last:end].rstrip(b"\n")
     assert lab_faults(lab) == []
-    assert {name: data for name, data in files(lab.folder).items() if name in before} | {
-        "journal.jsonl": whole
-    } == before
+    found = {name: data for name, data in files(lab.folder).items() if name in before} | {"journal.jsonl": whole}
+    assert found == before
     assert len(torn.read_bytes().splitlines()) == len(whole) - last - 1
 
 
@@ -296,12 +295,7 @@ def test_a_journal_that_is_missing(make_lab: Make, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["scores.json", "SHA256SUMS"])
 @pytest.mark.parametrize("how", ["changed", "empty", "gone"])
 def test_damaged_scores_are_made_again(
-    make_lab: Make,
-    tmp_path: Path,
-    settings: dict[str, object],
-    name: str,
-    how: str,
-    capsys: pytest.CaptureFixture[str],
+    make_lab: Make, tmp_path: Path, settings: dict[str, object], name: str, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab = make_lab(**settings)
     kept = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission
@@ -376,6 +370,18 @@ def test_a_stored_run_is_that_which_writing_it_again_would_confirm(make_lab: Mak
         else:
             with pytest.raises(HarnessError, match="damaged: differs from the submitted run"):
                 stored_run(kept)
+
+
+def test_an_accepted_run_is_read_again(make_lab: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However large; what is far larger unpacked is not."""
+    monkeypatch.setattr("harness.labs.submissions.MOST_BYTES", 100)
+    lab = make_lab()
+    run = submit_run(lab, Offer(run_file(tmp_path / "r", 1), "T")).submission.run
+    assert run.stat().st_size > 100
+    assert lab_faults(lab) == []
+    run.write_bytes(gzip.compress(b"x" * 1_000_000))
+    (fault,) = [line for line in lab_faults(lab) if "run.txt" in line]
+    assert "unpacks to more than" in fault
 
 
 PUBLISHED = ["run.txt", "run.ir-metadata.yml", "means.json", "topics.csv", "SHA256SUMS"]

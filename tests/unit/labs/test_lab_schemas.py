@@ -136,13 +136,11 @@ def test_schemas_have_the_fields_of_the_values() -> None:
         return {field.name for field in fields(kind)}
 
     loaded = SCHEMAS["leaderboard"]
-    assert (loaded["properties"]["schema"]["const"], loaded["properties"]["version"]["const"]) == (
-        board.SCHEMA,
-        board.VERSION,
-    )
+    expected = (board.SCHEMA, board.VERSION)
+    assert (loaded["properties"]["schema"]["const"], loaded["properties"]["version"]["const"]) == expected
     assert loaded["properties"].keys() == {"schema", "version"} | names(Leaderboard)
     kinds = {each.__name__.lower(): each for each in (board.Mean, board.Judgments, board.Ties, board.Detectable)}
     for name, kind in {**kinds, "standing": board.LeaderboardRow}.items():
         assert loaded["$defs"][name]["properties"].keys() == names(kind)
     for name, event in EVENTS.items():
-        assert SCHEMAS["journal"]["$defs"][name]["properties"].keys() == names(event) | {"check"}
+        assert SCHEMAS["journal"]["$defs"][name]["properties"].keys() == names(event) | {"check", "event"}

@@ -85,10 +85,8 @@ def test_a_declared_family_counts_if_it_is_larger() -> None:
     assert plain.detectable is not None and plain.detectable.median is not None
     assert wide.detectable is not None and wide.detectable.median is not None
     assert wide.detectable.median > plain.detectable.median
-    assert (
-        "Holm's correction over a family of 10,000 tests: all pairs of ranked runs and further declared"
-        in reading(wide)[1]
-    )
+    expected = reading(wide)[1]
+    assert "Holm's correction over a family of 10,000 tests: all pairs of ranked runs and further declared" in expected
 
 
 def test_ranks_by_hand() -> None:
@@ -196,12 +194,8 @@ def test_others_are_neither_ranked_nor_tested() -> None:
 
 def test_one_run() -> None:
     board = leaderboard([entry("only", [0.1, 0.5])])
-    assert (board.grouping, board.why, board.family, board.detectable) == (
-        "none",
-        "there is only one ranked run",
-        0,
-        None,
-    )
+    expected = ("none", "there is only one ranked run", 0, None)
+    assert (board.grouping, board.why, board.family, board.detectable) == expected
     assert (board.ranked[0].rank, board.ranked[0].rank_low, board.ranked[0].rank_high) == (1, 1, 1)
 
 
@@ -406,10 +400,8 @@ def test_broken_json() -> None:
     spoilt = {**good, "main": None, "colour": "red", "ranked": [{**good["ranked"][0], "rank": "first"}]}
     lines = said(lambda: leaderboard_from_json(spoilt, "x.json")).splitlines()
     assert lines[0].startswith("x.json: key 'colour' is unknown")
-    assert lines[1:] == [
-        "x.json: key 'main' is missing",
-        "x.json: ranked: key 'rank' is 'first', expected a whole number",
-    ]
+    expected = ["x.json: key 'main' is missing", "x.json: ranked: key 'rank' is 'first', expected a whole number"]
+    assert lines[1:] == expected
 
 
 def numbers(value: object) -> list[float]:

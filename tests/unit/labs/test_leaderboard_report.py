@@ -32,19 +32,8 @@ def entries(edition: str, seed: int) -> list[LeaderboardEntry]:
     out = []
     for at, name in enumerate(NAMES):
         values = np.clip(0.5 * topic + 0.2 * at + 0.05 * chance.random((len(TOPICS), 4)), 0, 1)
-        found = Scores(
-            "x",
-            "c",
-            edition,
-            HOW,
-            HOW.measures,
-            TOPICS,
-            values,
-            "0a" * 32,
-            "",
-            {"tied results": 5 * at},
-            TOPICS[: 2 * at],
-        )
+        tied, missing = {"tied results": 5 * at}, TOPICS[: 2 * at]
+        found = Scores("x", "c", edition, HOW, HOW.measures, TOPICS, values, "0a" * 32, "", tied, missing)
         out.append(LeaderboardEntry(name, found, kind="automatic", bounds={"AP": (0.3, 0.9)} if at else {}))
     return out
 
@@ -93,17 +82,10 @@ def test_one_leaderboard() -> None:
         "which differs significantly from all others"
     )
     assert texts(table(report, "judged"))[0][0] == NAMES[2]
-    assert [column.title for column in table(report, "judged").columns] == [
-        "run",
-        "Judged@10",
-        "unjudged@10",
-        "expected bias of P@10",
-        "Judged@1000",
-    ]
-    assert [row[:4] for row in texts(table(report, "ties"))] == [
-        [NAMES[2], "1", "10", "0.3000 to 0.9000"],
-        [NAMES[1], "2", "5", "0.3000 to 0.9000"],
-    ]
+    titles = ["run", "Judged@10", "unjudged@10", "expected bias of P@10", "Judged@1000"]
+    assert [column.title for column in table(report, "judged").columns] == titles
+    expected = [[NAMES[2], "1", "10", "0.3000 to 0.9000"], [NAMES[1], "2", "5", "0.3000 to 0.9000"]]
+    assert [row[:4] for row in texts(table(report, "ties"))] == expected
     said = " ".join(reading(board))
     for words in ("alpha 0.05, Holm's correction over a family of 3 tests", "1,000 bootstrap resamples", "0.05 / 3"):
         assert words in said
@@ -152,15 +134,10 @@ def test_all_formats_can_be_read_back(tmp_path: Path) -> None:
     assert tuple(leaderboard_from_json(each) for each in data["leaderboards"]) == boards
     rows = list(csv.DictReader(io.StringIO((tmp_path / "leaderboard.csv").read_text(encoding="utf-8"))))
     assert len(rows) == 2 * 3 * 2
-    best = boards[0].ranked[0]
+    best, mean = boards[0].ranked[0], boards[0].ranked[0].means[0]
     assert rows[0]["run"] == best.name
-    assert [float(rows[0][key]) for key in ("rank", "rank_low", "n", "mean", "mean_low")] == [
-        best.rank,
-        best.rank_low,
-        best.means[0].n,
-        best.means[0].value,
-        best.means[0].low,
-    ]
+    shown = [float(rows[0][key]) for key in ("rank", "rank_low", "n", "mean", "mean_low")]
+    assert shown == [best.rank, best.rank_low, mean.n, mean.value, mean.low]
     html = written["html"].read_text(encoding="utf-8")
     assert "<b>two" not in html
     assert "ben / &lt;b&gt;two|" in html
@@ -176,9 +153,8 @@ def test_of_private_judgments_nothing_is_told(tmp_path: Path, baseline: str | No
     assert {found.id for found in report.tables()} == {"leaderboard"}
     found = table(report, "leaderboard")
     assert [column.title for column in found.columns] == ["run", "rank", "kind", "group", "MAP′", "P′@10"]
-    assert {cell.value for row in found.rows for cell in row[4:]} == {
-        round(cell.value, 2) for row in found.rows for cell in row[4:] if cell.value is not None
-    }
+    expected = {round(cell.value, 2) for row in found.rows for cell in row[4:] if cell.value is not None}
+    assert {cell.value for row in found.rows for cell in row[4:]} == expected
     report.write(tmp_path)
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     exact = [value for each in entries("e", 1) for value in each.scores.values.ravel().tolist()]

@@ -20,8 +20,7 @@ from harness.errors import HarnessError
 from harness.experiments.evaluate import evaluate
 from harness.experiments.task import Task, task
 from harness.io.files import data_root, sha256
-from harness.labs.acts import act, reveal
-from harness.labs.check import lab_faults
+from harness.labs.acts import act, lab_faults, reveal
 from harness.labs.draw import drawn, least_width, noise
 from harness.labs.journal import Committed, Journal, Refunded, Revealed
 from harness.labs.lab import Lab, new_lab, read_lab
@@ -164,9 +163,8 @@ def test_noise_that_is_too_narrow(conf: Conf, tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("noise: 1.3", "noise: 0.01"))
     narrow = read_lab(lab.folder)
     got = submit_run(narrow, Offer(run_file(tmp_path / "r", 1), "A"))
-    assert got.submission.means["nDCG"] == by_hand(
-        replace(lab, decimals=narrow.decimals), got.submission, scores_of(lab, got.submission)
-    )
+    expected = by_hand(replace(lab, decimals=narrow.decimals), got.submission, scores_of(lab, got.submission))
+    assert got.submission.means["nDCG"] == expected
     assert "of width 1.3 (±0.65)" in receipt(narrow, got).remark
 
 

@@ -4,27 +4,50 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
-from lab_tools import DOCS, TOPICS, Conf, collection, enrol, judgments, rankings, run_text, tiny_lab, token_of
+import yaml
+from lab_tools import (
+    DOCS,
+    TOPICS,
+    Conf,
+    collection,
+    enrol,
+    files,
+    judgments,
+    rankings,
+    run_file,
+    run_text,
+    tiny_lab,
+    token_of,
+)
 from lab_tools import files as files_of
 
 from harness.cli import lab as commands
 from harness.cli import score as scoring
 from harness.collections.load import load_collection
+from harness.data.columns import Floats
 from harness.data.trec import read_run
 from harness.errors import HarnessError
+from harness.experiments.evaluate import evaluate
+from harness.experiments.redacted_scores import redact
+from harness.experiments.task import task
 from harness.io.files import cache_root, data_root, sha256
-from harness.labs.check import lab_faults
+from harness.labs.acts import lab_faults
 from harness.labs.draw import noise
 from harness.labs.journal import Committed
 from harness.labs.lab import read_lab
 from harness.labs.receipts import team_receipt
+from harness.labs.submission_storage import Details, metadata_text, ranks_judged_alone
 from harness.labs.submissions import scores_of, submissions
 from harness.labs.submit import Offer, submit_run
+from harness.scoring import measures
+from harness.scoring.rankings import Judged, Measure, Ranked
+from harness.store import sidecar
 
 MINI = data_root() / "runs" / "mini" / "mini-task1"
 NUMBER = re.compile(r"\d+\.\d+")
@@ -156,11 +179,11 @@ def test_outputs_depend_on_nothing_but_shown_means(
     conf: Conf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, per_topic: bool
 ) -> None:
     """Two worlds of other judgments in which the runs have the same P@5: all that participants get is the same."""
-    monkeypatch.setattr("harness.labs.lab.new_key", lambda: "a" * 64)
     monkeypatch.setattr(
         "harness.labs.shown_scores.noise", lambda _, __, *of: noise("", *of)
     )  # else other judgments draw
-    monkeypatch.setattr("harness.labs.lab._commitment", lambda *_: Committed(COMMITTED, "2026-07-01", held_out=False))
+    committed = Committed(COMMITTED, "2026-07-01", held_out=False)
+    monkeypatch.setattr("harness.labs.lab._new_commitment", lambda _: ("a" * 64, committed))
     worlds = []
     first = judgments(1)
     runs = [rankings(seed) for seed in range(3)]
@@ -246,10 +269,7 @@ def test_what_cannot_be_redacted(secret: Path, tmp_path: Path, conf: Conf) -> No
     for options, said in (
         ({"per_topic": True}, "--per-topic and --redact: say one of them"),
         ({"measures": "Judged@10"}, "--redact: every measure is private, such as counts"),
-        (
-            {"protocol": "arqmath-task1-answered"},
-            "means over answered topics only would reveal the score of a topic",
-        ),
+        ({"protocol": "arqmath-task1-answered"}, "means over answered topics only would reveal the score of a topic"),
     ):
         with pytest.raises(HarnessError, match=re.escape(said)):
             scoring.score([run], "secret", redact=True, **options)
@@ -260,7 +280,120 @@ def test_a_full_report_of_a_private_edition_says_what_it_is(
     secret: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scoring.score([str(part(tmp_path, "overlap", 4, "overlap"))], "secret", output=tmp_path / "full")
-    assert (
-        "edition test is private, and this report shows its judgments; --redact leaves them out"
-        in capsys.readouterr().err
-    )
+    expected = capsys.readouterr().err
+    assert "edition test is private, and this report shows its judgments; --redact leaves them out" in expected
+
+
+MINI = data_root() / "runs" / "mini" / "mini-task1"
+
+
+def said(pool: bool | None, sha256: str) -> sidecar.Said:
+    return sidecar.Said(sha256, "tiny", "", "", False, pool, {})
+
+
+def found_share(ranked: Ranked, judged: Judged, k: int | None) -> Floats:
+    return ranked.total(ranked.judged, k) / (k or 1)
+
+
+@pytest.mark.parametrize("sensitivity", [None, 1.0])
+def test_a_measure_of_another_package_is_private_unless_it_declares_otherwise(
+    conf: Conf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sensitivity: float | None
+) -> None:
+    """Whatever its name; here it tells which results are judged, or would without noise."""
+    monkeypatch.setattr(measures, "MEASURES", dict(measures.MEASURES))
+    measures.register(Measure("Found", found_share, needs_cut=True, sensitivity=sensitivity))
+    collection(conf, tmp_path / "data", judgments())
+    given = {"private": True, "cap": 3, "measures": ["nDCG", "Found@5"]}
+    found = evaluate(task("mini-task1", measures=["nDCG", "Found@5"]), MINI / "overlap.run")
+    if sensitivity is None:
+        reason = "measure Found@5: declares no sensitivity to one judgment, and the judg"
+        with pytest.raises(HarnessError, match=reason):
+            tiny_lab(tmp_path / "lab", **given)
+        assert list(redact(found).labels) == ["nDCG"]
+    else:
+        assert tiny_lab(tmp_path / "lab", **given).measures == ("nDCG", "Found@5")
+        assert list(redact(found).labels) == ["nDCG", "Found@5"]
+    private = {name for name, each in measures.MEASURES.items() if each.private} - {"Found"}
+    assert private == {"GMAP", "Judged", "RelRet", "NumRet", "NumRel", "NumQ"}
+
+
+def test_a_wide_measure_has_wide_noise(conf: Conf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measures, "MEASURES", dict(measures.MEASURES))
+    measures.register(Measure("Found", found_share, needs_cut=True, sensitivity=4.0))
+    collection(conf, tmp_path / "data", judgments())
+    assert tiny_lab(tmp_path / "lab", private=True, cap=3, measures=["Found@5"]).noise == 5.0  # 4 x 10 / 8
+    with pytest.raises(HarnessError, match="'sensitivity' is -1, expected a number above 0"):
+        Measure("Odd", found_share, sensitivity=-1)
+
+
+def test_protocols_that_tell_what_is_judged(conf: Conf, tmp_path: Path) -> None:
+    """Each refusal of a run would tell that a document is not judged, and cost nothing."""
+    collection(conf, tmp_path / "data", judgments(), protocol="candidates: judged\n")
+    with pytest.raises(HarnessError, match="protocol tiny-plain: it refuses runs with documents that are not judged"):
+        tiny_lab(tmp_path / "lab", private=True, cap=3)
+
+
+def test_results_are_not_counted() -> None:
+    """Where unjudged results are removed first, the number of results is that of judged ones."""
+    found = redact(evaluate(task("mini-task1", measures=["nDCG", "NumRet", "NumRet(rel=1)"]), MINI / "overlap.run"))
+    assert list(found.labels) == ["nDCG"]
+
+
+@pytest.mark.parametrize(("wanted", "step"), [(["nDCG"], 0.05), (["nDCG", "RelRet"], 0.05)])
+def test_a_single_document_does_not_show(wanted: list[str], step: float) -> None:
+    """A run of which all topics but one score 0 shows as 0."""
+    found = evaluate(task("mini-task1", measures=wanted), MINI / "overlap.run")
+    only = found.scores[0]
+    values = only.values.copy()
+    values[:] = 0.0
+    values[3] = 1.0
+    told = redact(replace(found, scores=(replace(only, values=values),)))
+    assert (told.step, dict(told.means[0].means)) == (step, {"nDCG": 0.0})
+
+
+def test_half_of_the_topics_where_no_file_lists_them(
+    conf: Conf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names of topics that there are not make no run complete."""
+    collection(conf, tmp_path / "data", judgments())
+    lab = tiny_lab(tmp_path / "lab", private=True, cap=3)
+    path = tmp_path / "run"
+    path.write_text(run_text(rankings(1, ("T.1", *(f"made-up-{n}" for n in range(50))))))
+    monkeypatch.setattr("harness.collections.collection.Collection.known_topics", lambda _: None)
+    before = files(lab.folder)
+    with pytest.raises(HarnessError, match=r"answers 1 of 9 topics; with private judgments, a run must answer"):
+        submit_run(lab, Offer(path, "A"))
+    assert files(lab.folder) == before
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_run_of_the_judged_documents(
+    conf: Conf, tmp_path: Path, private: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a random order of them, the baseline that comes to mind: the lab's public folder would have their ids."""
+    collection(conf, tmp_path / "data", judgments())
+    lab = tiny_lab(tmp_path / "lab", private=private, cap=3)
+    path = run_file(tmp_path / "run", 1)
+    run = read_run(path)
+    for pool, digest in ((False, run.sha256), (None, run.sha256), (True, "0" * 64), (True, run.sha256)):
+        monkeypatch.setattr(sidecar, "sidecar_of_document", lambda _, pool=pool, digest=digest: said(pool, digest))
+        assert ranks_judged_alone(path, run) == (pool is True and digest == run.sha256)
+    if private:
+        with pytest.raises(HarnessError, match="ranks judged documents only"):
+            submit_run(lab, Offer(path, "A"))
+        assert not list((lab.folder / "submissions").iterdir())
+    else:
+        assert submit_run(lab, Offer(path, "A")).made == 1
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_checksums_of_training_judgments(conf: Conf, tmp_path: Path, private: bool) -> None:
+    """They may be those of private ones, and would prove a guess."""
+    collection(conf, tmp_path / "data", judgments())
+    lab = tiny_lab(tmp_path / "lab", private=private, cap=3)
+    run = read_run(run_file(tmp_path / "run", 1))
+    said = Details("A", "one", "automatic", "", "", "")
+    text = metadata_text(lab, said, run, {"data": {"corpus": {"name": "c"}, "training data": "f" * 64}})
+    data = yaml.safe_load(text)["data"]
+    assert data["corpus"] == {"name": "c"}
+    assert ("training data" in data) is not private

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import hmac
 import os
 import shutil
 import signal
@@ -25,14 +26,13 @@ from harness.io.files import data_root
 from harness.labs.closing import freeze, reopen
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.lab import FILE, new_lab
-from harness.labs.metadata import MOST_TAKEN
-from harness.labs.roster import add_team, revoke_team
+from harness.labs.roster import add_team, revoke_team, roster
 from harness.labs.server import actions
-from harness.labs.server.accounts import hashed
-from harness.labs.server.mail import Outbox
+from harness.labs.server.accounts import Accounts, Outbox, hashed
 from harness.labs.server.processes import Place, run_server
 from harness.labs.server.queue import MOST_ATTEMPTS
 from harness.labs.server.worker import Limits, UploadWorker
+from harness.labs.submission_storage import MOST_TAKEN
 from harness.labs.submissions import submissions
 
 RUNS = data_root() / "runs/mini/mini-task1"
@@ -227,26 +227,6 @@ def test_a_database_that_cannot_be_used_now(site: Served, tmp_path: Path) -> Non
     assert site.submit(token, OVERLAP, label="a")["state"] == "done"
 
 
-def test_a_file_that_its_team_has_submitted_is_refused_before_it_is_read(
-    site: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    token, client = site.team("SRC"), site.client(site.team("DPRL"))
-    first = site.submit(token, OVERLAP, label="a")
-    assert first["state"] == "done"
-
-    def unread(*_: object, **__: object) -> None:
-        raise AssertionError
-
-    with monkeypatch.context() as patched:
-        patched.setattr("harness.labs.server.worker.submit_run", unread)
-        again = site.submit(token, OVERLAP, label="b")
-    assert again["state"] == "refused"
-    assert again["errors"][0].startswith("my.run: the same rankings were submitted before as SRC / a on ")
-    assert site.client(token).post("/api/v1/withdraw", json={"label": "a"}).status_code == 200
-    assert site.submit(token, OVERLAP, label="b")["state"] == "done"
-    assert client.get("/api/v1/team").json()["made"] == 0
-
-
 def test_two_runs_in_one_upload_are_refused(site: Served) -> None:
     client = site.client(site.team("SRC"))
     both = client.post("/api/v1/submissions", files=[("run", ("a.run", OVERLAP)), ("run", ("b.run", SHUFFLE))])
@@ -412,7 +392,7 @@ def test_the_address_of_a_database_is_not_in_the_list_of_processes(
         def terminate(self) -> None:
             Ended.returned = 0
 
-        def wait(self) -> None:
+        def wait(self, _: float = 0.0) -> None:
             pass
 
     monkeypatch.setattr(subprocess, "Popen", Ended)
@@ -423,3 +403,42 @@ def test_the_address_of_a_database_is_not_in_the_list_of_processes(
     assert command[0] == sys.executable and "secret" not in str(command)
     assert command[-1].startswith("http://127.0.0.1:")
     assert environment["HARNESS_DATABASE"] == place.database
+
+
+def test_every_hash_is_compared_in_constant_time(site: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As often for a token that is known as for one that is not; and nothing compares secrets otherwise."""
+    a, organiser = site.team("A"), site.organiser()
+    site.team("B"), site.organiser("second")
+    compared: list[tuple[str, str]] = []
+    equal = hmac.compare_digest
+
+    def noting(one: str, other: str) -> bool:
+        compared.append((one, other))
+        return equal(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", noting)
+    counts = set()
+    for token in (organiser, a, "unknown", "", "\udcff"):
+        compared.clear()
+        site.service.by_token(token)
+        counts.add(len(compared))
+    teams = len(roster(site.service.live.events()))
+    assert counts == {teams + len(site.service.accounts.organisers())}
+    with without(Accounts.holder, "hmac.compare_digest(hash_, digest)", "hash_ == digest"):
+        compared.clear()
+        site.service.by_token(a)
+        assert len(compared) == teams
+
+
+def test_no_secret_is_stored(site: Served) -> None:
+    """Neither tokens nor sessions, invitations nor what they give access to, in any file of the server or the lab."""
+    a, organiser, browser = site.team("A"), site.organiser(), site.client()
+    browser.post("/login", data={"token": a})
+    link = site.client(organiser).post("/api/v1/invite", json={}).json()["secret"]
+    secrets = [a, organiser, browser.cookies["session"], link.rpartition("/")[2]]
+    for folder in (site.lab.folder, site.service.state):
+        for path in folder.rglob("*"):
+            if path.is_file():
+                content = path.read_bytes()
+                assert not [each for each in secrets if each.encode() in content], path
+    assert site.service.state.stat().st_mode & 0o077 == 0

@@ -25,7 +25,7 @@ from harness.errors import HarnessError
 from harness.labs import downloads, remote
 from harness.labs.downloads import offered, permitted, write_downloads
 from harness.labs.lab import Lab, new_lab, read_lab
-from harness.labs.server import publisher
+from harness.labs.server import processes
 from harness.labs.server.lab_snapshot import DOWNLOADS
 
 ODD = "<b>x & \u2028 y</b>"
@@ -180,9 +180,8 @@ def test_nothing_made_of_private_judgments_is_offered(conf: Conf, tmp_path: Path
     about = f"name: of-beir\ntitle: B\nlicence: CC0\nprotocol: trec_eval\nbeir: {{folder: '{data}'}}\n"
     conf("collection", "of-beir", about)
     lab = new_lab(tmp_path / "of-beir", {"title": "B", "collection": "of-beir", **asked, "downloads": ["topics"]})
-    assert write_downloads(lab, tmp_path / "of-beir-files") == [
-        "topics: are known from the judgments alone, and these are private"
-    ]
+    expected = ["topics: are known from the judgments alone, and these are private"]
+    assert write_downloads(lab, tmp_path / "of-beir-files") == expected
     assert offered(lab, tmp_path / "of-beir-files").files == ()
 
 
@@ -236,13 +235,13 @@ def test_the_publisher_writes_the_files_and_large_ones_only_once(
     lab = new_lab(tmp_path / "lab", {"title": "L", "collection": "úkol", "measures": ["P@5"]})
     state = tmp_path / "state"
     state.mkdir()
-    monkeypatch.setattr(publisher.os, "nice", lambda _: 0)  # type: ignore[attr-defined]
-    monkeypatch.setattr(publisher, "POLL", 0.001)
-    monkeypatch.setattr(publisher, "build_pages", lambda *_: ("made", True))
+    monkeypatch.setattr(processes.os, "nice", lambda _: 0)  # type: ignore[attr-defined]
+    monkeypatch.setattr(processes, "POLL", 0.001)
+    monkeypatch.setattr(processes, "build_pages", lambda *_: ("made", True))
 
     def run() -> dict[str, bytes]:
         left = iter(range(5))
-        publisher.publish(lab.folder, state, "", lambda: next(left, None) is None, pause=0.0)
+        processes.publish(lab.folder, state, "", lambda: next(left, None) is None, pause=0.0)
         return files(state / DOWNLOADS)
 
     first = run()

@@ -26,8 +26,7 @@ from harness.labs.server import api, guard, organising, pages, service, web
 from harness.labs.server.accounts import Accounts
 from harness.labs.server.app import Pages, application
 from harness.labs.server.guard import Rates, RefusedRequestError, RequestLimits
-from harness.labs.server.lab_snapshot import SITE
-from harness.labs.server.lines import without_folders
+from harness.labs.server.lab_snapshot import SITE, without_folders
 from harness.labs.server.service import ServerSettings
 from harness.render import html
 
@@ -184,12 +183,8 @@ def learns_a_path_of_the_server(world: World) -> bool:
 @attack((service.Service.may_see, "caller.name == team", "True"))
 def reads_a_run_of_another_team(world: World) -> bool:
     client = world.client(world.b)
-    paths = [
-        "/api/v1/runs/A/one/1",
-        f"/api/v1/submissions/{world.upload}",
-        f"/submissions/{world.upload}",
-        f"/submissions/{world.upload}/state",
-    ]
+    upload = f"/submissions/{world.upload}"
+    paths = ["/api/v1/runs/A/one/1", f"/api/v1{upload}", upload, f"{upload}/state"]
     return any(client.get(path).status_code == 200 for path in paths)
 
 
@@ -261,7 +256,7 @@ def keeps_the_session_before_the_login(world: World) -> bool:
     return other.get("/team").status_code == 200
 
 
-@attack((Accounts.log_in, "secret, csrf, now = secrets.token_urlsafe(32),", 'secret, csrf, now = "chosen",'))
+@attack((Accounts.log_in, "secret, csrf = secrets.token_urlsafe(32),", 'secret, csrf = "chosen",'))
 def fixes_the_secret_of_a_session(world: World) -> bool:
     victim, attacker = world.client(), world.client()
     world.site.service.accounts.log_out("chosen")
@@ -295,12 +290,8 @@ def sends_a_form_with_the_token_from_another_site(world: World) -> bool:
 
 @attack((web.fields, "if not same_origin(request):", "if False:"))
 def logs_in_a_visitor_from_another_site(world: World) -> bool:
-    forged = (
-        {"origin": "https://evil.example"},
-        {"origin": "null"},
-        {"sec-fetch-site": "cross-site"},
-        {"sec-fetch-site": "same-site"},
-    )
+    forged = [{"origin": each} for each in ("https://evil.example", "null")]
+    forged += [{"sec-fetch-site": each} for each in ("cross-site", "same-site")]
     return any(
         world.client().post("/login", data={"token": world.a}, headers=each).status_code == 303 for each in forged
     )
@@ -440,14 +431,8 @@ def _received(world: World, receive: Callable[[], Any], **settings: float | str)
     async def send(message: Message) -> None:
         status.append(message.get("status", 0))
 
-    scope = {
-        "type": "http",
-        "path": "/submit",
-        "scheme": "http",
-        "method": "POST",
-        "headers": [(b"host", b"localhost")],
-        "query_string": b"",
-    }
+    scope = {"type": "http", "path": "/submit", "scheme": "http", "method": "POST", "query_string": b""}
+    scope["headers"] = [(b"host", b"localhost")]
     guarded = RequestLimits(app, changed(**settings), Rates(), frozenset({"localhost"}))
 
     async def answered() -> None:

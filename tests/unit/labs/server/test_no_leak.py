@@ -100,30 +100,18 @@ def crawled(world: World, role: str) -> Iterator[tuple[str, str]]:
     service = world.site.service
     uploads = [each.id for team in roster(service.live.events()) for each in service.queue.of_team(team)]
     runs = [f"{each.team}/{each.label}/{each.version}" for each in service.live.submissions()]
-    static = [
-        path.relative_to(service.state).as_posix() for path in (service.state / SITE).rglob("*") if path.is_file()
-    ]
-    waiting = ["/", "/login", "/ask", "/submit", "/team", "/organise", "/organise/audit", "/organise/site.zip"]
-    waiting += [
-        "/api/v1/openapi.json",
-        "/api/v1/lab",
-        "/api/v1/leaderboard",
-        "/api/v1/downloads",
-        "/api/v1/team",
-        "/api/v1/audit",
-        "/nothing",
-    ]
+    built = (path for path in (service.state / SITE).rglob("*") if path.is_file())
+    static = [path.relative_to(service.state).as_posix() for path in built]
+    waiting = ["/", "/nothing", "/login", "/ask", "/submit", "/team"]
+    waiting += ["/organise", "/organise/audit", "/organise/site.zip"]
+    waiting += [f"/api/v1/{each}" for each in ("openapi.json", "lab", "leaderboard", "downloads", "team", "audit")]
     waiting += [f"{head}/{each}" for each in uploads for head in ("/submissions", "/api/v1/submissions")]
     waiting += [f"/submissions/{each}/state" for each in uploads]
     waiting += [f"{head}/{each}" for each in runs for head in ("/api/v1/runs", "/site/lab/runs")]
     waiting += [f"/team/runs/{each.partition('/')[2]}" for each in runs]
     waiting += [f"/{each}" for each in static]
-    waiting += [
-        "/server.sqlite",
-        "/site/../server.sqlite",
-        "/site/..%2fserver.sqlite",
-        "/site/%2e%2e/%2e%2e/lab/private",
-    ]
+    waiting += ["/server.sqlite", *(f"/site/{each}" for each in ("../server.sqlite", "..%2fserver.sqlite"))]
+    waiting.append("/site/%2e%2e/%2e%2e/lab/private")
     seen: set[str] = set()
     while waiting:
         path = waiting.pop()
@@ -144,19 +132,10 @@ def crawled(world: World, role: str) -> Iterator[tuple[str, str]]:
                     waiting.append(target)
     for name, action in ACTIONS.items():
         # What is refused: of teams that do not exist, and of the other team.
-        other = {
-            "team": runs[1].split("/")[0],
-            "label": "two",
-            "reason": "",
-            "id": "x",
-            "deadline": "x",
-            "name": "../x",
-        }
+        other = {"team": runs[1].split("/")[0], "label": "two", "reason": "", "deadline": "x", "id": "x", "name": "../"}
         wanted = {field: other[field] for field in action.arguments.__struct_fields__ if field in other}
-        if (
-            name in ("revoke", "disqualify", "refund", "issue", "invite", "freeze", "reopen", "publish")
-            and role == "organiser"
-        ):
+        of_organisers = ("revoke", "disqualify", "refund", "issue", "invite", "freeze", "reopen", "publish")
+        if name in of_organisers and role == "organiser":
             wanted["team"] = "Nobody"
         if name in ("freeze", "publish"):
             continue  # they would change what others get
@@ -166,12 +145,8 @@ def crawled(world: World, role: str) -> Iterator[tuple[str, str]]:
             yield f"{name} {json.dumps(body)[:40]} as {role}", answer.text
             if answer.status_code == 200 and name in ("invite", "issue", "add-organiser"):
                 world.secrets.append(answer.json()["secret"].rpartition("/")[2])
-    for path, sent in (
-        ("/login", {"token": "x"}),
-        ("/ask", {"team": "\\", "contact": "x"}),
-        ("/submit", {"label": "x"}),
-        ("/join/x", {}),
-    ):
+    asked = {"team": "\\", "contact": "x"}
+    for path, sent in {"/login": {"token": "x"}, "/ask": asked, "/submit": {"label": "x"}, "/join/x": {}}.items():
         yield f"POST {path}", client.post(path, data=sent).text
 
 
@@ -224,22 +199,14 @@ def nobody_learns_what_is_private(world: World) -> None:
     key = (lab.folder / PRIVATE / SEED).read_text().strip()
     seeds = [key, sha256(key.encode())]
     assert isinstance(journal[0], Committed)
-    folders = [
-        str(lab.folder),
-        str(lab.folder.parent),
-        str(service.state),
-        str(Path.home()),
-        "/tmp",
-        '.py"',
-        "Traceback",
-    ]
+    folders = [str(lab.folder), str(lab.folder.parent), str(service.state), str(Path.home())]
+    folders += ["/tmp", '.py"', "Traceback"]
     for role in ROLES:
         assert not found_in(world, role, [*hashes, *(each[:12] for each in hashes), *seeds, *folders])
         # An organiser gets a new secret in the answer to the act that made it, and nowhere else.
         shown = {place for place, _ in found_in(world, role, world.secrets)}
-        assert {place.partition(" ")[0] for place in shown} <= (
-            {"invite", "issue", "add-organiser"} if role == "organiser" else set()
-        )
+        expected = {"invite", "issue", "add-organiser"} if role == "organiser" else set()
+        assert {place.partition(" ")[0] for place in shown} <= expected
         assert not {place for place, _ in found_in(world, role, [*DOCS, *TOPICS], words=True) if not own_run(place)}
         assert not {place for place, _ in found_in(world, role, exact(lab), words=True) if not own_run(place)}
     assert not [each for each in sessions if each]
@@ -258,10 +225,8 @@ def visitors_and_teams_learn_nothing_of_others(world: World) -> None:
         for place, text in world.answers[role].items():
             if own_run(place) and "\tQ0\t" in text:
                 assert role == "team"
-                assert {line.split("\t")[-1].rpartition("-")[2] for line in text.splitlines() if "\tQ0\t" in line} <= {
-                    "one",
-                    "three",
-                }
+                found = {line.split("\t")[-1].rpartition("-")[2] for line in text.splitlines() if "\tQ0\t" in line}
+                assert found <= {"one", "three"}
     # The scan finds it where it may be.
     assert {each for _, each in found_in(world, "organiser", list(REAL))} == set(REAL)
     assert found_in(world, "organiser", ["asker@example.org", "unsent-label"])

@@ -30,8 +30,8 @@ from harness.labs.lab import Lab
 from harness.labs.server.lab_snapshot import DOWNLOADS, HIDDEN, SITE
 
 CLOCKS = (
-    *("labs.lab", "labs.names", "labs.submit", "labs.acts", "labs.roster", "labs.closing", "labs.site.lab_view"),
-    *(f"labs.server.{name}" for name in ("service", "accounts", "database", "page_drawing", "publisher", "pages")),
+    *("labs.names", "labs.submit", "labs.acts", "labs.roster", "labs.closing", "labs.site.lab_view"),
+    *(f"labs.server.{name}" for name in ("service", "accounts", "page_drawing", "processes", "pages")),
 )
 # The second judges three topics, of which some runs answer none, and other documents.
 WORLDS = (
@@ -75,7 +75,6 @@ def worlds(
     monkeypatch.setattr("harness.labs.shown_scores.noise", swamping)
     for module in CLOCKS:
         monkeypatch.setattr(f"harness.{module}.datetime", Still)
-    monkeypatch.setattr("harness.labs.server.queue._now", lambda *_: "2026-07-01T12:00:00+00:00")
     out = []
     for judged in WORLDS:
         numbers = count()

@@ -24,7 +24,7 @@ from harness.errors import HarnessError
 from harness.io.files import sha256
 from harness.labs.closing import extend, freeze
 from harness.labs.lab import Lab
-from harness.labs.site import home
+from harness.labs.site.files import csv_columns
 from harness.labs.submissions import scores_of, submissions
 from harness.labs.submit import withdraw_run
 from harness.render.folder import BuildFolder
@@ -72,7 +72,7 @@ def test_every_document_fits_its_schema_and_every_table_its_description(site: Pa
         assert (site / "schemas" / f"{kind}.json").is_file()
         jsonschema.Draft202012Validator(SCHEMAS[kind], registry=REGISTRY).validate(document)
     assert kinds == {"site", "leaderboard", "site-run", "site-topics", "site-topic", "site-pairs"}
-    described = {path: [each["name"] for each in columns] for path, columns in home.csv_columns().items()}
+    described = {path: [each["name"] for each in columns] for path, columns in csv_columns().items()}
     for path in site.rglob("*.csv"):
         with path.open(encoding="utf-8", newline="") as file:
             header = next(csv.reader(file))

@@ -1,19 +1,26 @@
-"""The first page of a site, and the page of its schemas."""
+"""All files of a site: its first page, its schemas, and the pages and the Atom feed of each lab, one page at a time."""
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files as resources
 from pathlib import Path
+from xml.etree import ElementTree
 
 from harness.labs.leaderboard_report import leaderboard_headline
 from harness.labs.roster import BASELINE
+from harness.labs.site.board import about_page, final_page, leaderboard_page
+from harness.labs.site.comparisons import pairs_page, slice_pages
 from harness.labs.site.lab_page import Columns, listing, whole
-from harness.labs.site.lab_view import LabView
-from harness.render.model import Prose
+from harness.labs.site.lab_view import LabView, submission_key
+from harness.labs.site.run import former_page, run_page
+from harness.labs.site.topic import MOST_TEXT, difficulty, topic_page, topics_page
+from harness.render.model import Prose, visible
 from harness.render.pages import Head, Item, Link, Page, PageSection, Rich
 from harness.reports.site_page import HOME, PaperLine, SitePage, json_document
+from harness.reports.topics import own_corpus, readable
 
 SCHEMAS = (
     *("leaderboard", "scores", "site", "site-run", "site-topics", "site-topic", "site-pairs", "site-slices"),
@@ -106,3 +113,90 @@ def schema_files() -> Iterator[Mapping[str, str]]:
         PageSection("CSV", (same, listing("csv", "Columns of CSV files", columns, rows))),
     )
     yield SitePage(Page("schemas/index.html", "Schemas", "", parts, crumbs=(HOME,))).files()
+
+
+MOST_TEXTS = 50_000_000  # characters of documents' texts that are held
+
+
+def lab_files(field: LabView) -> Iterator[Mapping[str, str]]:
+    """Yields the files of a lab's site, page by page: path -> content.
+
+    Pages of topics, pairs and slices, and values per topic in any file, are there only if `field.topics_shown`. Pages
+    come after those that they list, so that links of a site that is built in place lead to pages that exist.
+    """
+    for page in _lab_pages(field):
+        yield page.files()
+    yield {f"{field.base}/feed.xml": feed(field)}
+
+
+def _lab_pages(field: LabView) -> Iterator[SitePage]:
+    yield from (run_page(field, at) for at in range(len(field.runs)))
+    yield from (former_page(field, submission) for submission in field.former)
+    if field.topics_shown:
+        hard, texts = difficulty(field), _texts(field)
+        yield from (topic_page(field, at, hard, texts) for at in range(len(field.topics)))
+        yield topics_page(field, hard)
+        yield pairs_page(field)
+        yield from slice_pages(field)
+    yield about_page(field)
+    if field.final is not None:
+        yield final_page(field, field.final)
+    yield leaderboard_page(field)
+
+
+def _texts(field: LabView) -> dict[str, tuple[str, str]]:
+    """Returns relevant document -> (title, beginning of its text), as many as fit, if its corpus can be read here."""
+    pairs = (pair for placed in field.placed.values() for pair in zip(placed.docs, placed.grades, strict=True))
+    wanted = {doc for doc, grade in pairs if grade >= field.board.protocol.relevant_from}
+    corpus, keys = readable(field.task.corpus) or own_corpus(field.task.collection), field.task.keys or {}
+    texts: dict[str, tuple[str, str]] = {}
+    room = MOST_TEXTS
+    for document in corpus or ():
+        name = keys.get(document.id, document.id)
+        if name in wanted and name not in texts:
+            texts[name] = (document.title[:MOST_TEXT], document.body[: MOST_TEXT + 1])
+            room -= sum(map(len, texts[name]))
+            if room < 0:
+                break
+    return texts
+
+
+MOST = 100  # entries
+_SPACE = uuid.UUID("6f0c5b0e-9d55-5a0e-8b8e-6f1c1c2d7a51")  # our own name space of ids
+_NAMESPACE = "http://www.w3.org/2005/Atom"
+
+
+def feed(field: LabView) -> str:
+    """Returns the feed. Ids depend only on lab, run and version, so that readers see no entry twice.
+
+    Addresses are absolute if the lab states where its site is published, else relative to the feed.
+    """
+    lab = field.lab
+    root = ElementTree.Element("feed", {"xmlns": _NAMESPACE})
+    _add_element(root, "title", lab.title)
+    _add_element(root, "id", uuid.uuid5(_SPACE, f"{field.base}\0{lab.collection}\0{lab.edition}").urn)
+    times = [each.submitted for each in field.all_submissions]
+    _add_element(root, "updated", max(times))
+    _add_element(root, "generator", "mathir-harness")
+    author = ElementTree.SubElement(root, "author")
+    _add_element(author, "name", lab.title)
+    ElementTree.SubElement(root, "link", {"href": _full_address(field, "index.html"), "rel": "alternate"})
+    ElementTree.SubElement(root, "link", {"href": _full_address(field, "feed.xml"), "rel": "self"})
+    for each in field.all_submissions[::-1][:MOST]:
+        key, name = submission_key(each), field.name(each)
+        entry = ElementTree.SubElement(root, "entry")
+        _add_element(entry, "title", name + (f", version {each.version}" if each.version > 1 else ""))
+        _add_element(entry, "id", uuid.uuid5(_SPACE, f"{field.base}\0{lab.collection}\0{key}\0{each.sha256}").urn)
+        _add_element(entry, "updated", each.submitted)
+        ElementTree.SubElement(entry, "link", {"href": _full_address(field, f"runs/{key}.html"), "rel": "alternate"})
+        _add_element(ElementTree.SubElement(entry, "author"), "name", field.names.team(each.team))
+        _add_element(entry, "summary", field.names.text(each.description) or each.kind)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _full_address(field: LabView, path: str) -> str:
+    return f"{field.lab.address.rstrip('/')}/{path}" if field.lab.address else path
+
+
+def _add_element(parent: ElementTree.Element, name: str, text: str) -> None:
+    ElementTree.SubElement(parent, name).text = visible(text)
