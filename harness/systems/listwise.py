@@ -26,7 +26,7 @@ from harness.store.llm import Ask, Client, Endpoint, load_endpoint
 from harness.store.llm.answer_cache import answers_digest
 from harness.systems.base import Request
 from harness.systems.build import BuiltSystem
-from harness.systems.dense import asking, documents, heads, texts
+from harness.systems.dense import documents, heads, texts
 
 PROMPT = "listwise"
 _IN_BRACKETS = re.compile(r"\[(\d+)\]")
@@ -89,7 +89,7 @@ def windows(count: int, window: int, step: int) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class Listwise(asking.TopicTexts, heads.OverFirst):
+class Listwise(heads.TopicTexts, heads.OverFirst):
     """Re-ranks the top documents of a first ranking by a language model that orders windows of them.
 
     The whole ranking is returned: documents below the re-ranked ones keep their order, and so do topics without text.
@@ -222,7 +222,7 @@ class Listwise(asking.TopicTexts, heads.OverFirst):
 
     def _note_cut(self, read: Sequence[str]) -> None:
         cut = sum(len(text) > self.characters for text in read)
-        asking.note_cut(self.name, "documents", cut, len(read), {"characters": self.characters})
+        heads.note_cut(self.name, "documents", cut, len(read), {"characters": self.characters})
 
     def _document_text(self, document: Document) -> str:
         return documents.text_of(document, self.document, self.view)

@@ -20,8 +20,7 @@ from harness.errors import HarnessError
 from harness.io.checks import check_whole_number, choice
 from harness.store import artefacts
 from harness.systems.dense import chroma
-from harness.systems.dense.maxsim import Floats32, Rows, Vectors
-from harness.systems.dense.ragged import queries_of
+from harness.systems.dense.maxsim import Floats32, Rows, Vectors, queries_of
 from harness.systems.dense.search import SEARCHES, STRATEGIES, Hits, VectorQuery, first_stage, singles_of
 from harness.systems.ranking import top
 

@@ -27,7 +27,7 @@ from harness.store import artefacts, code
 from harness.store.cost import note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import MARK, Request
-from harness.systems.dense import encoder, heads, models, pairs, sequence_pairs, texts
+from harness.systems.dense import encoder, heads, models, pairs, texts
 from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import Tuning, tuning
 from harness.systems.ranking import only
@@ -60,7 +60,7 @@ class CrossEncoder(heads.OverFirst):
     activation : function applied to logits: `none`, `sigmoid`, `softmax` over the labels, or its logarithm
         (`log-softmax`).
     template, words : for sequence models such as monoT5, the text that the model reads and the two words whose logits
-        are the labels: see `harness.systems.dense.sequence_pairs.PairReading`. None for models of sequence
+        are the labels: see `harness.systems.dense.pairs.PairReading`. None for models of sequence
         classification.
     length, truncation, precision : see `pairs.PairScorerSettings`.
     training : fine-tuning of the model before it is used: see `harness.systems.dense.training.settings.Tuning`.
@@ -183,15 +183,15 @@ class CrossEncoder(heads.OverFirst):
     def _load(self, model: models.AvailableModel, device: str) -> pairs.PairScorer:
         """Loads the model: a sequence model if a template says how it reads pairs, else a cross-encoder."""
         if self._reading is not None:
-            return sequence_pairs.load(model, self._reading, self._settings, device, self.tokens)
+            return pairs.load_sequence_scorer(model, self._reading, self._settings, device, self.tokens)
         return pairs.load_pair_scorer(model, self._settings, device, self.tokens)
 
     @cached_property
-    def _reading(self) -> sequence_pairs.PairReading | None:
+    def _reading(self) -> pairs.PairReading | None:
         """How a sequence model reads pairs; None for a cross-encoder."""
         if self.template is None:
             return None
-        return sequence_pairs.PairReading(self.template, **({} if self.words is None else {"words": self.words}))
+        return pairs.PairReading(self.template, **({} if self.words is None else {"words": self.words}))
 
     @cached_property
     def _settings(self) -> pairs.PairScorerSettings:
@@ -203,8 +203,7 @@ class CrossEncoder(heads.OverFirst):
         spec = {"model": pairs.identity(model, self._settings), "arithmetic": [*arithmetic, self.tokens]}
         if self._reading is None:
             return spec
-        read = [self._reading.template, *self._reading.words, code.of(sequence_pairs.__name__)]
-        return spec | {"sequence": read}
+        return spec | {"sequence": [self._reading.template, *self._reading.words]}
 
     # ---- first ranking ------------------------------------------------------------------------------------------
 

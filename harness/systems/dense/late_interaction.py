@@ -20,7 +20,7 @@ from harness.store import cost
 from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.dense import ann, asking, documents, heads, search, texts, vectors
+from harness.systems.dense import ann, documents, heads, search, texts, vectors
 from harness.systems.dense.engines import TextEncoder
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Hits, Rough, VectorQuery
@@ -29,7 +29,7 @@ from harness.systems.dense.training import tuned
 
 
 @dataclass(frozen=True)
-class LateInteraction(asking.TopicTexts, heads.OverFirst):
+class LateInteraction(heads.TopicTexts, heads.OverFirst):
     """Ranks documents by MaxSim: the sum, over a topic's token vectors, of the best cosine with a document's.
 
     Memory: exact search maps the stored vectors from their file; besides, it takes 4 MiB of products, the vectors of a
@@ -223,7 +223,7 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
         return documents.text_of(document, self.document, self.view, self.join)
 
     def _note_cut(self, what: str, cut: int, count: int, length: int) -> None:
-        asking.note_cut(self.name, what, cut, count, {"word pieces": length})
+        heads.note_cut(self.name, what, cut, count, {"word pieces": length})
 
     def _source(self, device: str) -> TokenModelSource:
         return TokenModelSource(self.model, self._settings, device, self.tokens)  # type: ignore[arg-type]

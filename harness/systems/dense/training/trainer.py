@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.nn import functional
 
 from harness.errors import HarnessError
 from harness.io.console import progress, track
 from harness.systems.dense import engines, word_pieces
 from harness.systems.dense.models import AvailableModel
-from harness.systems.dense.training import checkpoint, losses
 from harness.systems.dense.training.data import Examples
 from harness.systems.dense.training.loop import (
     BEST,
@@ -135,7 +135,7 @@ class Cross(Learner):
         """Yields the share of each forward pass in the mean loss of all pairs."""
         for part, logits in self._logits(numbers):
             labels = torch.from_numpy(self.examples.label[part]).to(self.device)
-            yield losses.binary_cross_entropy(logits, labels) * (len(part) / len(numbers))
+            yield binary_cross_entropy(logits, labels) * (len(part) / len(numbers))
 
     def learn(self, numbers: Numbers) -> float:
         """Computes the gradients of the loss of some pairs and returns the loss."""
@@ -225,11 +225,9 @@ class Bi(Learner):
 
     def _batch_loss(self, numbers: Numbers) -> torch.Tensor:
         """Returns the loss of a batch; a document known to be relevant for another query is no negative of it."""
-        out = losses.excluded(self.examples.query[numbers], self.examples.document[numbers], self._known)
+        out = excluded(self.examples.query[numbers], self.examples.document[numbers], self._known)
         queries, documents = self._vectors(numbers)
-        return losses.multiple_negatives_ranking(
-            queries, documents, torch.from_numpy(out).to(self.device), self.tuning.scale
-        )
+        return multiple_negatives_ranking(queries, documents, torch.from_numpy(out).to(self.device), self.tuning.scale)
 
     def learn(self, numbers: Numbers) -> float:
         """Computes the gradients of the loss of some pairs and returns the loss."""
@@ -310,12 +308,12 @@ def train(learner: Learner, folder: Path, identity: Mapping[str, str], say: Call
         batches,
         step,
         lambda: validate(learner),
-        lambda path: checkpoint.write_checkpoint(path, {"model": model.state_dict(), "identity": dict(identity)}),
+        lambda path: loop.write_checkpoint(path, {"model": model.state_dict(), "identity": dict(identity)}),
         line,
         f"with passes of {tuning.tokens:,} word pieces: lower the key 'tokens' or 'batch'",
     )
     log = loop.run(say)
-    model.load_state_dict(checkpoint.read_checkpoint(folder / BEST)["model"])
+    model.load_state_dict(loop.read_checkpoint(folder / BEST)["model"])
     model.eval()
     return log
 
@@ -421,3 +419,59 @@ def cross_encoder(base: AvailableModel, seed: int) -> tuple[Any, Any]:
         raise HarnessError(f"model {base.name}: its file lacks {body[0]!r}, or has it in another shape")
     word_pieces.check(tokenizer, model, base)
     return model, tokenizer
+
+
+# ---- losses -----------------------------------------------------------------------------------------------------
+
+
+Ints = npt.NDArray[np.int64]
+
+
+def binary_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Returns the mean of -(y log s(x) + (1 - y) log(1 - s(x))), where s is the logistic function.
+
+    Parameters
+    ----------
+    logits, labels : shape (pairs,). Labels from 0 to 1.
+
+    Examples
+    --------
+    >>> round(binary_cross_entropy(torch.zeros(2), torch.tensor([1.0, 0.0])).item(), 4)
+    0.6931
+    """
+    return functional.binary_cross_entropy_with_logits(logits, labels)
+
+
+def multiple_negatives_ranking(
+    queries: torch.Tensor, documents: torch.Tensor, out: torch.Tensor, scale: float = 20.0
+) -> torch.Tensor:
+    """Returns the mean cross-entropy of each query's own document among the documents of the batch, by scaled cosines.
+
+    Parameters
+    ----------
+    queries, documents : shape (pairs, dimensions). Row i of `documents` belongs to row i of `queries`.
+    out : bool, shape (pairs, pairs). True where a document must not serve as a negative for a query, such as another
+        answer to it; false on the diagonal.
+    """
+    cosines = functional.normalize(queries, dim=1) @ functional.normalize(documents, dim=1).T
+    scores = (scale * cosines).masked_fill(out, -torch.inf)
+    return functional.cross_entropy(scores, torch.arange(len(queries), device=queries.device))
+
+
+def excluded(query: Ints, document: Ints, known: frozenset[tuple[int, int]] = frozenset()) -> npt.NDArray[np.bool_]:
+    """Returns which documents of a batch must not serve as negatives for which query, shape (pairs, pairs).
+
+    Excluded are documents of the same query, duplicates of the query's own document, and documents known to be
+    relevant to the query.
+
+    Parameters
+    ----------
+    query, document : shape (pairs,). Indices of texts; equal texts have equal indices.
+    known : relevant (query, document) pairs.
+    """
+    same: npt.NDArray[np.bool_] = query[:, None] == query[None, :]
+    same |= document[:, None] == document[None, :]
+    if known:
+        same |= np.array([[(q, d) in known for d in document.tolist()] for q in query.tolist()])
+    np.fill_diagonal(same, False)
+    return same

@@ -23,7 +23,7 @@ from harness.systems.dense import documents, encoder, models
 from harness.systems.dense.engines import EncoderSettings
 from harness.systems.dense.training import data
 from harness.systems.dense.training.cards import CARD, left_out_of
-from harness.systems.dense.training.guard import guard
+from harness.systems.dense.training.data import guard
 from harness.systems.dense.training.settings import Tuning, tuning
 
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers", "numpy")

@@ -15,7 +15,7 @@ from translation_models import KINDS, LENGTH, TEXTS
 
 from harness.errors import HarnessError
 from harness.io.checks import typed
-from harness.systems.crosslingual import checkpoint
+from harness.systems.crosslingual import seq2seq
 from harness.systems.crosslingual.seq2seq import MBart, Nllb, Seq2Seq
 
 pytest_plugins = ["translation_fixtures"]
@@ -208,7 +208,7 @@ def test_languages_are_no_words_of_a_translation(tmp_path: Path, monkeypatch: py
     added = [token for token in listed["added_tokens"] if token["content"] not in MBart().languages.values()]
     tiny.edit(folder / "tokenizer.json", added_tokens=added)
     tiny.edit(folder / "tokenizer_config.json", extra_special_tokens=[])
-    own = checkpoint.reader(folder, "as edited", "mbart", "plain").tokenizer
+    own = seq2seq.reader(folder, "as edited", "mbart", "plain").tokenizer
     row = own.convert_tokens_to_ids(["</s>", "en_XX", "▁w1", "hr_HR", "▁w2", "</s>", "<pad>"])
     assert "hr_HR" in own.decode(row, skip_special_tokens=True)
     monkeypatch.setattr(MBartForConditionalGeneration, "generate", lambda *_, **__: torch.tensor([row]))

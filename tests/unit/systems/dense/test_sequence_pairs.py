@@ -17,9 +17,8 @@ from harness.data.topics import Topic, Topics
 from harness.errors import HarnessError
 from harness.systems.base import Request
 from harness.systems.build import load_system
-from harness.systems.dense import encoder, models, sequence_pairs
-from harness.systems.dense.pairs import PairScorerSettings
-from harness.systems.dense.sequence_pairs import PairReading
+from harness.systems.dense import encoder, models, pairs
+from harness.systems.dense.pairs import PairReading, PairScorerSettings
 
 if lines := encoder.missing():
     pytest.skip(lines[0], allow_module_level=True)
@@ -68,7 +67,7 @@ def by_hand(folder: Path, query: str, document: str) -> np.ndarray[Any, Any]:
 
 
 def test_scores_are_the_logits_of_two_words(folder: Path) -> None:
-    scorer = sequence_pairs.load(models.find_model(str(folder)), PairReading())
+    scorer = pairs.load_sequence_scorer(models.find_model(str(folder)), PairReading())
     documents = ["w1 w2 w3", "w4", "w5 w6 w7 w8 w9 w10 w11"]
     found = scorer.scored(["w1 w2"] * 3, documents)
     assert scorer.labels == ("false", "true")
@@ -79,7 +78,7 @@ def test_scores_are_the_logits_of_two_words(folder: Path) -> None:
 
 
 def test_only_the_document_is_truncated(folder: Path) -> None:
-    scorer = sequence_pairs.load(models.find_model(str(folder)), PairReading(), PairScorerSettings(length=10))
+    scorer = pairs.load_sequence_scorer(models.find_model(str(folder)), PairReading(), PairScorerSettings(length=10))
     long = " ".join(f"w{n}" for n in range(30))
     found = scorer.scored(["w1 w2", "w1 w2"], [long, "w0 w1 w2 w3"])
     assert found.cut.tolist() == [True, False]
@@ -107,18 +106,18 @@ def test_a_run_is_ranked_by_the_log_probability(tmp_path: Path, folder: Path) ->
 def test_no_more_word_pieces_than_positions(tmp_path: Path, folder: Path) -> None:
     """T5 has no positions of its own, so that any length is allowed; a model that states their number has a limit."""
     model = models.find_model(str(folder))
-    assert sequence_pairs.load(model, PairReading(), PairScorerSettings(length=900)).length == 900
+    assert pairs.load_sequence_scorer(model, PairReading(), PairScorerSettings(length=900)).length == 900
     limited = tmp_path / "limited"
     shutil.copytree(folder, limited)
     config = json.loads((limited / "config.json").read_text())
     (limited / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 16}))
     with pytest.raises(HarnessError, match=r"^key 'length' is 17, and model .* has 16 positions; lower it$"):
-        sequence_pairs.load(models.find_model(str(limited)), PairReading(), PairScorerSettings(length=17))
-    assert sequence_pairs.load(models.find_model(str(limited)), PairReading()).length == 16
+        pairs.load_sequence_scorer(models.find_model(str(limited)), PairReading(), PairScorerSettings(length=17))
+    assert pairs.load_sequence_scorer(models.find_model(str(limited)), PairReading()).length == 16
 
 
 def test_other_models_and_words_are_refused(tmp_path: Path, folder: Path) -> None:
     model = models.find_model(str(save(tmp_path / "bert")))
-    refuses("cannot be loaded", lambda: sequence_pairs.load(model, PairReading()))
+    refuses("cannot be loaded", lambda: pairs.load_sequence_scorer(model, PairReading()))
     with pytest.raises(HarnessError, match=r"key 'words': 'no way' is not a single word piece of model .*, but 2"):
-        sequence_pairs.load(models.find_model(str(folder)), PairReading(words=["no way", "true"]))
+        pairs.load_sequence_scorer(models.find_model(str(folder)), PairReading(words=["no way", "true"]))

@@ -12,7 +12,7 @@ from refusals import refuses
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.dense.training import checkpoint, loop  # noqa: E402
+from harness.systems.dense.training import loop  # noqa: E402
 
 
 def test_rate_falls_along_half_a_cosine() -> None:
@@ -50,19 +50,19 @@ def test_what_is_random_is_decided_by_the_numbers_and_leaves_the_rest_alone() ->
 
 def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     content: dict[str, Any] = {"a": torch.arange(5), "b": {"c": [1.5, "d"], "e": torch.randn(3, 70_000)}, "f": None}
-    checkpoint.write_checkpoint(tmp_path / "x.pt", content)
-    found = checkpoint.read_checkpoint(tmp_path / "x.pt")
+    loop.write_checkpoint(tmp_path / "x.pt", content)
+    found = loop.read_checkpoint(tmp_path / "x.pt")
     assert found.keys() == content.keys()
     assert torch.equal(found["a"], torch.arange(5))
     assert torch.equal(found["b"]["e"], content["b"]["e"])
     assert (found["b"]["c"], found["f"]) == ([1.5, "d"], None)
-    assert checkpoint.is_intact_checkpoint(tmp_path / "x.pt")
+    assert loop.is_intact_checkpoint(tmp_path / "x.pt")
     data = (tmp_path / "x.pt").read_bytes()
     (tmp_path / "x.pt").write_bytes(data[:-1])
-    assert not checkpoint.is_intact_checkpoint(tmp_path / "x.pt")
+    assert not loop.is_intact_checkpoint(tmp_path / "x.pt")
     for at in np.random.default_rng(0).integers(0, len(data), 60).tolist():
         (tmp_path / "flipped.pt").write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
-        assert not checkpoint.is_intact_checkpoint(tmp_path / "flipped.pt")
+        assert not loop.is_intact_checkpoint(tmp_path / "flipped.pt")
     said = r"x\.pt: not a checkpoint, or damaged: it ends otherwise"
-    refuses(said, lambda: checkpoint.read_checkpoint(tmp_path / "x.pt"))
-    refuses("no such checkpoint", lambda: checkpoint.read_checkpoint(tmp_path / "none.pt"))
+    refuses(said, lambda: loop.read_checkpoint(tmp_path / "x.pt"))
+    refuses("no such checkpoint", lambda: loop.read_checkpoint(tmp_path / "none.pt"))

@@ -23,7 +23,7 @@ from harness.experiments.produce import make as produce
 from harness.experiments.task import task
 from harness.systems.base import Request
 from harness.systems.build import BuiltSystem
-from harness.systems.dense.training import data, guard
+from harness.systems.dense.training import data
 from harness.systems.dense.training.data import Examples
 from harness.systems.dense.training.settings import tuning
 
@@ -101,13 +101,13 @@ def test_questions_that_topics_were_made_of_are_not_sampled(courses: Courses, pl
 def test_a_copy_of_a_topic_is_recognised_however_its_formulas_are_written() -> None:
     text = r"Let $x^2$ be the square of a number. Is \[\frac{a}{b}\] always smaller than its square root?"
     copy = r"let $x^{2}$ be the square of a number. Is $$ {a \over b} $$  always smaller than its square root"
-    found = guard.GuardedTopics(frozenset(), frozenset(guard.forms(text)), judged_nowhere([]))
+    found = data.GuardedTopics(frozenset(), frozenset(data.forms(text)), judged_nowhere([]))
     assert found.asks(Topic("new", "", copy))
     assert found.asks(Topic("new", copy))
     assert not found.asks(Topic("new", "", copy.replace("smaller", "larger")))
     assert not found.asks(Topic("new", "", ""))
     # Short prose is shared by many questions: its formulas count.
-    short = guard.GuardedTopics(frozenset(), frozenset(guard.forms("How to solve $x=1$?")), judged_nowhere([]))
+    short = data.GuardedTopics(frozenset(), frozenset(data.forms("How to solve $x=1$?")), judged_nowhere([]))
     assert short.asks(Topic("new", "how to solve $x = 1$"))
     assert not short.asks(Topic("new", "How to solve $x=2$?"))
 

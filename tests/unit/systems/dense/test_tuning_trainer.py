@@ -24,7 +24,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra sente
 if importlib.util.find_spec("sentence_transformers") is None:  # its import takes seconds
     pytest.skip("sentence-transformers is not installed (extra sentences)", allow_module_level=True)
 
-from harness.systems.dense.training import checkpoint, loop, trainer  # noqa: E402
+from harness.systems.dense.training import loop, trainer  # noqa: E402
 from harness.systems.dense.training.trainer import Learner  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread", "courses")
@@ -247,7 +247,7 @@ def test_memory_that_runs_out_is_one_line_and_keeps_the_checkpoint(
     ) as error:
         trainer.train(learner, tmp_path / "work", {}, silent)
     assert "\n" not in str(error.value)
-    assert checkpoint.read_checkpoint(tmp_path / "work" / loop.LAST)["state"]["step"] == 3
+    assert loop.read_checkpoint(tmp_path / "work" / loop.LAST)["state"]["step"] == 3
 
 
 def test_a_loss_that_is_no_number_is_one_line(tmp_path: Path) -> None:
