@@ -339,7 +339,8 @@ class _Run:
         lines: Counter[str] = Counter()
         asked, pending = set(texts), list(texts)
         while pending:
-            rows, long = self._rows(pending), []
+            pieces = self.read.tokenizer([encoder.utf8(text) for text in pending], truncation=False, padding=False)
+            rows, long = dict(zip(pending, pieces["input_ids"], strict=True)), []
             for text, row in list(rows.items()):
                 if len(row) <= self.most:
                     continue
@@ -357,7 +358,9 @@ class _Run:
                     lines[f"of more than {self.most} word pieces without a blank, and left untranslated"] += 1
             for text, written in self._written(rows):
                 bar.add(text in asked)
-                if written.full and self._worth_parting(rows[text]) and (split := halves_of_text(text)):
+                # Output of a short text that does not end is a repetition, which no splitting helps.
+                parts = self.settings.overlong == "apart" and 4 * len(rows[text]) >= self.length
+                if written.full and parts and (split := halves_of_text(text)):
                     apart[text] = split
                     long += [split[0], split[2]]
                     continue
@@ -375,15 +378,6 @@ class _Run:
             return joined(before) + blank + joined(after)
 
         return {text: joined(text) for text in texts}
-
-    def _worth_parting(self, row: Sequence[int]) -> bool:
-        """Returns whether splitting may help an unfinished translation; output of short texts is a repetition."""
-        return self.settings.overlong == "apart" and 4 * len(row) >= self.length
-
-    def _rows(self, texts: Sequence[str]) -> dict[str, list[int]]:
-        """Returns the word pieces of texts, including the language and end tokens."""
-        ids = self.read.tokenizer([encoder.utf8(text) for text in texts], truncation=False, padding=False)["input_ids"]
-        return dict(zip(texts, ids, strict=True))
 
     def _written(self, rows: Mapping[str, list[int]]) -> Iterator[tuple[str, _Written]]:
         """Yields texts with their translations, the longest texts first."""

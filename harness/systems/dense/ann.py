@@ -368,12 +368,7 @@ def qdrant_search(
         with _answering(collection.name):
             points = collection.client.query_points(collection.name, limit=k, with_payload=False, **request).points
         scale = len(query.values) if mean and strategy != "single" else 1
-        hits.append(_hits_of_points(points, scale, collection.vectors.place))
+        rows = np.array([point.id for point in points], np.int64)
+        scores = (np.array([point.score for point in points], np.float64) / scale).astype(np.float32)
+        hits.append(Hits(*top(rows, scores, collection.vectors.place, rows.size)))
     return hits
-
-
-def _hits_of_points(points: Sequence[Any], scale: int, place: Rows) -> Hits:
-    """Returns Qdrant's points as hits; their scores are divided by `scale`."""
-    rows = np.array([point.id for point in points], np.int64)
-    scores = (np.array([point.score for point in points], np.float64) / scale).astype(np.float32)
-    return Hits(*top(rows, scores, place, rows.size))

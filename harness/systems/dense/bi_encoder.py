@@ -111,8 +111,6 @@ class BiEncoder(heads.TopicTexts, heads.OverFirst):
                 raise HarnessError(f"key 'weights.{name}' is {weight:g}, expected 0 or {1 / _MOST:g} to {_MOST:g}")
         if not any(self.weights.get(name, 1) for name in self.parts):
             raise HarnessError(f"key 'weights' is {dict(self.weights)}, in which no part counts; expected one above 0")
-        if self.first is not None and self.search != "exact":
-            raise HarnessError(f"key 'search' is {self.search!r}, and documents of a first ranking are all scored")
         if self.training is not None:
             tuning("bi", self.training)
         self._settings, self._calls  # noqa: B018  (validates them at once)
@@ -158,7 +156,7 @@ class BiEncoder(heads.TopicTexts, heads.OverFirst):
         if loaded.described:
             note(f"{self.name}: model", loaded.described)
         if self._first is not None:
-            return self._reranked(heads.first(self._first, request), request, source, loaded)
+            return self._reranked(request, source, loaded)
         with phase("index"):
             parts = [self._vectors(corpus, name, source, loaded) for name in self.parts]
         worded = self._worded(request.topics)
@@ -209,10 +207,9 @@ class BiEncoder(heads.TopicTexts, heads.OverFirst):
             self._note_cut("topics", asked.cut, len(worded), loaded)
         return np.asarray(asked.vectors.values)
 
-    def _reranked(self, run: Run, request: Request, source: EncoderSource, loaded: TextEncoder) -> Run:
+    def _reranked(self, request: Request, source: EncoderSource, loaded: TextEncoder) -> Run:
         """Re-ranks the top documents of the first ranking; topics without text keep their order."""
-        with phase("read documents"):
-            run, text_of = heads.read(self.name, run, request.corpus_for(self.name), self._k, self._texts)
+        run, text_of = self.read(request, self._k, self._texts)
         names = sorted(text_of)
         with phase("index"):
             parts = []
@@ -265,11 +262,6 @@ class BiEncoder(heads.TopicTexts, heads.OverFirst):
                 self.name, self.search, approximate, lambda sample: hits(np.array(sample), None, None), self.depth
             )
         return approximate
-
-    def _asked(self, topic: Topic) -> str:
-        """Returns the text of a topic that is encoded."""
-        text = texts.of_topic(topic, self.query, self.view)
-        return text if self.view == "mathberta" else text.strip()  # MathBERTa's formula token includes the space before
 
     def _note_cut(self, what: str, cut: int, count: int, loaded: TextEncoder) -> None:
         """Prints and records how many texts are truncated."""

@@ -260,8 +260,7 @@ def transformer(
         cut[long] = True
 
         def encode(part: npt.NDArray[np.int64]) -> Sequence[Matrix]:
-            vectors: Sequence[Matrix] = forward([ids[number] for number in part.tolist()], role).cpu().numpy()
-            return vectors
+            return list(forward([ids[number] for number in part.tolist()], role).cpu().numpy())
 
         out = np.array(in_passes(stored.name, np.array(list(map(len, ids))), most, encode, batch=batch))
         return EncodedTexts(finite_texts(out, whole, stored.name), cut)
@@ -381,10 +380,7 @@ def _windows(tokenizer: Any, texts: Sequence[str], length: int) -> tuple[list[st
 
 def _length(loaded: Any, settings: EncoderSettings, name: str) -> int:  # noqa: ANN401
     """Returns the maximum word pieces of a text."""
-    config = loaded[0].auto_model.config
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions is not None and config.model_type in ("roberta", "xlm-roberta", "mpnet", "camembert"):
-        positions -= config.pad_token_id + 1  # their positions start after the padding index
+    positions = word_pieces.positions(loaded[0].auto_model.config)
     own = loaded.max_seq_length or positions or 512
     if settings.length is not None and positions is not None and settings.length > positions:
         raise HarnessError(f"key 'length' is {settings.length}, and model {name} reads {positions} word pieces at most")

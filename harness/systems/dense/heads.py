@@ -16,7 +16,7 @@ from harness.data.trec import Run
 from harness.errors import HarnessError, counted_text
 from harness.io import checks
 from harness.io.console import log_line
-from harness.store.cost import note, queries
+from harness.store.cost import note, phase, queries
 from harness.systems.base import MARK, Request
 from harness.systems.build import BuiltSystem
 from harness.systems.dense import texts
@@ -33,6 +33,7 @@ class OverFirst(checks.Checked):
     Inputs, notes and the collections left out of training are those of the system and of its first system.
     """
 
+    name: str
     first: str | Mapping[str, Any] | None
     k: int | None
 
@@ -40,12 +41,47 @@ class OverFirst(checks.Checked):
         super().__post_init__()
         if self.k is not None and self.first is None:
             raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
+        if self.first is not None and (search := getattr(self, "search", "exact")) != "exact":
+            raise HarnessError(f"key 'search' is {search!r}, and documents of a first ranking are all scored")
         self._first  # noqa: B018  (validates it at once)
 
     @cached_property
     def _first(self) -> BuiltSystem | None:
         """The system whose run is re-ranked (key `first`); None without one."""
         return None if self.first is None else another("first", self.first, files=True)
+
+    def ranking(self, request: Request) -> Run:
+        """Returns the run to re-rank: the first ranking, or the pool in arbitrary order; only permitted documents.
+
+        Raises
+        ------
+        HarnessError
+            There is neither a first ranking nor a pool.
+        """
+        if self._first is not None:
+            return permitted(self._first(request), request)
+        if request.pool is None:
+            lacking = "has nothing to re-rank; give the key 'first', or the pool of judged documents by rerank=true"
+            raise HarnessError(f"system {self.name}: {lacking}")
+        pool = {topic.id: request.left(topic, request.allowed(topic) or ()) for topic in request.topics}
+        return Run.from_dict("pool", {topic: dict.fromkeys(sorted(docs), 0.0) for topic, docs in pool.items() if docs})
+
+    def read(self, request: Request, depth: int | None, text: Callable[[Document], T]) -> tuple[Run, dict[bytes, T]]:
+        """Returns the run to re-rank, without documents that the corpus lacks, and the texts of its top documents.
+
+        Parameters
+        ----------
+        depth : documents read for each topic; None for all.
+        text : document -> its text.
+
+        Raises
+        ------
+        HarnessError
+            There is nothing to re-rank, or the corpus holds no document of the run.
+        """
+        run = self.ranking(request)
+        with phase("read documents"):
+            return _read(self.name, run, request.corpus_for(self.name), depth, text)
 
     def _reads(self) -> dict[str, Any]:
         """Returns what a run depends on besides the configuration and the first ranking."""
@@ -75,27 +111,10 @@ class OverFirst(checks.Checked):
         return own if first is None else first if own is None else own & first
 
 
-def first(system: BuiltSystem, request: Request) -> Run:
-    """Runs the first system; removes documents that are excluded, or outside the pool if there is one."""
-    return permitted(system(request), request)
-
-
-def read(
+def _read(
     name: str, run: Run, corpus: Corpus, depth: int | None, text: Callable[[Document], T]
 ) -> tuple[Run, dict[bytes, T]]:
-    """Returns a run without the documents that the corpus lacks, and the texts of the top documents of each topic.
-
-    Parameters
-    ----------
-    name : name of the re-ranking system, for messages.
-    depth : documents read for each topic; None for all.
-    text : document -> its text.
-
-    Raises
-    ------
-    HarnessError
-        The corpus holds no document of the run.
-    """
+    """Returns a run without the documents that the corpus lacks, and the texts of its top documents."""
     texts: dict[bytes, T] = {}
     here: set[bytes] = set()
     asked, count = set(run.doc.tolist()), len(run)
@@ -199,14 +218,14 @@ def worded(
         No topic has a text.
     """
     read = [(topic, text(topic)) for topic in topics]
-    if without := [topic.id for topic, topic_text in read if not topic_text]:
+    if without := [topic.id for topic, topic_text in read if not topic_text.strip()]:
         fate = "ordered as in the first ranking" if reranks else "left out"
         log_line(
             f"{name}: {counted_text(len(without), 'topic has', 'topics have')} no text, {fate}, such as {without[0]}"
         )
     if len(without) == len(read):
         raise HarnessError(f"system {name}: no topic has a text in the fields {', '.join(fields)}")
-    return [(topic, topic_text) for topic, topic_text in read if topic_text]
+    return [(topic, topic_text) for topic, topic_text in read if topic_text.strip()]
 
 
 class TopicTexts:
@@ -218,7 +237,8 @@ class TopicTexts:
 
     def _asked(self, topic: Topic) -> str:
         """Returns the text of a topic that is encoded."""
-        return texts.of_topic(topic, self.query, self.view).strip()
+        text = texts.of_topic(topic, self.query, self.view)
+        return text if self.view == "mathberta" else text.strip()  # MathBERTa's formula token includes the space before
 
     def _worded(self, topics: Iterable[Topic]) -> list[tuple[Topic, str]]:
         """Returns the topics that have a text, with their texts."""

@@ -185,9 +185,8 @@ def _logits(
     with progress("scoring pairs", len(size)) as bar:
 
         def scored(part: Index) -> Sequence[npt.NDArray[np.float32]]:
-            logits: Sequence[npt.NDArray[np.float32]] = forward(part).float().cpu().numpy()
             bar.add(len(part))
-            return logits
+            return list(forward(part).float().cpu().numpy())
 
         out = np.array(word_pieces.in_passes(name, size, most, scored, "pairs"))
     if not (good := np.isfinite(out).all(axis=1)).all():

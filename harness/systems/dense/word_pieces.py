@@ -134,6 +134,14 @@ def check(tokenizer: Any, model: Any, stored: AvailableModel) -> None:  # noqa: 
         model.config.pad_token_id = tokenizer.pad_token_id
 
 
+def positions(config: Any) -> int | None:  # noqa: ANN401
+    """Returns the number of positions for word pieces of a transformer; None if its configuration does not say."""
+    most: int | None = getattr(config, "max_position_embeddings", None)
+    # The positions of these start after the padding index.
+    after = config.model_type in ("roberta", "xlm-roberta", "mpnet", "camembert")
+    return most - config.pad_token_id - 1 if most is not None and after else most
+
+
 def file(model: AvailableModel) -> str:
     """Returns the name of the file that a model's tokenizer is read from."""
     folder = models.transformer_folder(model.folder)

@@ -204,19 +204,8 @@ class PyTerrier(heads.OverFirst):
     def _reranked(self, pipeline: Callable[[DataFrame], object], request: Request, topics: Sequence[str]) -> Run:
         """Runs the pipeline on the first ranking, or on the pool; documents below the first k keep their order."""
         where = f"system {self.name}"
-        if self._first is not None:
-            first = heads.first(self._first, request)
-        elif request.pool is not None:
-            pool = {topic.id: request.left(topic, request.allowed(topic) or ()) for topic in request.topics}
-            first = Run.from_dict(
-                "pool", {topic: dict.fromkeys(sorted(docs), 0.0) for topic, docs in pool.items() if docs}
-            )
-        else:
-            lacking = "has nothing to re-rank; give the key 'first', or the pool of judged documents by rerank=true"
-            raise HarnessError(f"{where}: {lacking}")
         k = None if self.first is None else self.k or heads.K
-        with phase("read documents"):
-            first, document_of = heads.read(self.name, first, request.corpus_for(self.name), k, self.document)
+        first, document_of = self.read(request, k, self.document)
         ranked = heads.ranked(first)
         rows = {topic: ranked[topic][:k] for topic in topics if topic in ranked}
         by_id = request.topics.by_id()

@@ -94,15 +94,12 @@ class LexicalIndex(Protocol):
     @property
     def ids(self) -> Ids:
         """Ids of the documents, in the order of the corpus."""
-        ...
 
     def score(self, query: Mapping[str, float]) -> Scored:
         """Returns each document's score minus that of an empty document, and the score of an empty document."""
-        ...
 
     def best(self, query: Mapping[str, float], place: columns.Index, k: int) -> Best:
         """Returns the top k of the documents that score above an empty document, and their scores, by `ranking.top`."""
-        ...
 
 
 def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) -> Stored[CorpusTokens]:

@@ -237,19 +237,6 @@ def test_what_a_system_says_when_it_fails_is_cut() -> None:
     assert "line 20" not in raised.trace
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("harness.systems.simple.Overlap", "harness.systems.baselines.Overlap"),
-        ("harness.systems.lexical.BM25", "harness.systems.lexical.system.BM25"),
-        ("harness.systems.l2l.L2L", "harness.systems.structural.l2l.L2L"),
-    ],
-)
-def test_a_class_that_moved_is_named_with_its_new_place(old: str, new: str) -> None:
-    assert message(lambda: build_system({"_target_": old}, "f")).endswith(f"it is {new} now")
-    assert build_system({"_target_": new}, "f")
-
-
 # What is known of a system
 
 

@@ -155,14 +155,11 @@ class _DocumentFields:
 _Key = tuple[str, int]  # a topic ("topic:ID") or question ("question:ID"), and the position of a document
 
 
-@dataclass
-class _Pairs:
+class _Pairs(dict[tuple[_Key, float, bool], int]):
     """Distinct pairs, numbered in the order in which they were added."""
 
-    number: dict[tuple[_Key, float, bool], int] = field(default_factory=dict)
-
     def add(self, key: _Key, label: float, positive: bool) -> int:
-        return self.number.setdefault((key, label, positive), len(self.number))
+        return self.setdefault((key, label, positive), len(self))
 
 
 def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Examples:
@@ -192,7 +189,7 @@ def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Exa
     unit = counts["queries trained on"] if tuning.additional_per == "query" else len(train)
     wanted = round(tuning.additional * unit)
     epochs = _sampled(tuning, corpus, fields_of_documents, similar, wanted, pairs) if wanted else [[]] * tuning.epochs
-    sampled = [positive for _, _, positive in pairs.number]
+    sampled = [positive for _, _, positive in pairs]
     counts["sampled positives and negatives of each epoch"] = [
         [sum(sampled[n] for n in epoch), sum(not sampled[n] for n in epoch)] for epoch in epochs
     ]
@@ -421,7 +418,7 @@ def _with_texts_read(
     counts: dict[str, Any],
 ) -> Examples:
     """Reads the texts of the chosen pairs and returns the examples with numbered texts."""
-    keys = [key for key, _, _ in pairs.number]
+    keys = [key for key, _, _ in pairs]
     questions = {query.removeprefix("question:") for query, _ in keys if query.startswith("question:")}
     of_questions, of_documents = _found_texts(
         tuning, corpus, questions, frozenset(documents.ids[place] for _, place in keys)
@@ -435,8 +432,8 @@ def _with_texts_read(
         tuple(number),
         np.array(query, np.int64),
         np.array(document, np.int64),
-        np.array([label for _, label, _ in pairs.number], np.float32),
-        np.array([positive for _, _, positive in pairs.number], bool),
+        np.array([label for _, label, _ in pairs], np.float32),
+        np.array([positive for _, _, positive in pairs], bool),
         np.array(train, np.int64),
         np.array(held, np.int64),
         tuple(np.array(epoch, np.int64) for epoch in epochs),

@@ -32,14 +32,15 @@ from harness.systems.dense.training.loop import (
     finite_loss,
     learning_rate,
     parameter_groups,
+    read_checkpoint,
     seeded_globally,
     shuffled,
     update,
+    write_checkpoint,
 )
 from harness.systems.dense.training.settings import Tuning
 
 ORDER = "validation order"
-_AFTER_PADDING = ("roberta", "xlm-roberta", "mpnet", "camembert")  # their positions start after the padding index
 _TOKENISED = 256  # texts or pairs in one call of the tokenizer
 _HEAD, _MIXED = 0x4EAD, 0x317D  # random streams: the weights of a new head, the order of validation pairs
 Scores = npt.NDArray[np.float64]
@@ -90,15 +91,7 @@ class Learner(ABC):
 
     def passes(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Groups inputs by length into forward passes of at most `tokens` word pieces with padding; yields indices."""
-        order = sorted(range(len(lengths)), key=lambda i: lengths[i])
-        part: list[int] = []
-        for i in order:
-            if part and (len(part) + 1) * lengths[i] > self.tuning.tokens:
-                yield part
-                part = []
-            part.append(i)
-        if part:
-            yield part
+        return (part.tolist() for part in word_pieces.batches(np.array(lengths), self.tuning.tokens))
 
     def padded(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
         """Pads tokenised inputs to the longest and returns the model's input tensors."""
@@ -181,7 +174,7 @@ class Bi(Learner):
         self.model.similarity_fn_name = "cosine"
         self.tokenizer = self.model.tokenizer
         word_pieces.check(self.tokenizer, self.model[0].auto_model, base)
-        query, document = (engines.prefix(self.model, tuning.prefixes, role) for role in engines.ROLES)
+        query, document = (engines.prefix(self.model, tuning.prefixes, role) for role in word_pieces.ROLES)
         # The prefixes are saved with the model and apply whenever the trained model is loaded.
         self.model.prompts, self.model.default_prompt_name = {"query": query, "document": document}, None
         self._marks = tuple(engines.prompt_mark(self.model, text) for text in (query, document))
@@ -308,12 +301,12 @@ def train(learner: Learner, folder: Path, identity: Mapping[str, str], say: Call
         batches,
         step,
         lambda: validate(learner),
-        lambda path: loop.write_checkpoint(path, {"model": model.state_dict(), "identity": dict(identity)}),
+        lambda path: write_checkpoint(path, {"model": model.state_dict(), "identity": dict(identity)}),
         line,
         f"with passes of {tuning.tokens:,} word pieces: lower the key 'tokens' or 'batch'",
     )
     log = loop.run(say)
-    model.load_state_dict(loop.read_checkpoint(folder / BEST)["model"])
+    model.load_state_dict(read_checkpoint(folder / BEST)["model"])
     model.eval()
     return log
 
@@ -394,9 +387,7 @@ def longest_first(sizes: Sequence[int], most: int) -> tuple[int, int]:
 def length_of(tokenizer: Any, config: Any, length: int, name: str) -> int:  # noqa: ANN401
     """Returns a maximum length in word pieces, checked against the positions of the model."""
     most = int(tokenizer.model_max_length)
-    if (positions := getattr(config, "max_position_embeddings", None)) is not None:
-        before = config.pad_token_id + 1 if config.model_type in _AFTER_PADDING else 0
-        most = min(most, positions - before)
+    most = min(most, word_pieces.positions(config) or most)
     if length > most:
         raise HarnessError(f"key 'training': key 'length' is {length}, and model {name} reads {most} word pieces")
     return length

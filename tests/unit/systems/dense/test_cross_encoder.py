@@ -220,7 +220,7 @@ def test_topics_without_text(tmp_path: Path, folder: Path, capsys: pytest.Captur
     assert "mine: 1 topic has no text, left out, such as T1" in capsys.readouterr().err.splitlines()
     alone = Topics((Topic("T1", ""),))
     silent = CrossEncoder("mine", str(folder), first=run_file(tmp_path, {"T1": ["d01"]}))
-    said = "system mine: no topic has a text; the key 'query' names what is read of topics"
+    said = "system mine: no topic has a text in the fields title, body"
     assert message(lambda: silent(request(tmp_path, alone))) == said
 
 
