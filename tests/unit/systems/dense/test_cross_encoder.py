@@ -238,13 +238,6 @@ def test_fields_and_views(tmp_path: Path, folder: Path) -> None:
         assert run.score[0] == pytest.approx(plain(folder, query, document)[0], abs=1e-5)
 
 
-def test_halves_of_surrogate_pairs_are_read_as_question_marks(tmp_path: Path, folder: Path) -> None:
-    topics, pool = Topics((Topic("T1", "w9 \udc00", "w8"),)), {"T1": frozenset({"d1"})}
-    texts = corpus(tmp_path, {"d1": "w2 \ud800 w3"})
-    run = CrossEncoder("mine", str(folder))(request(tmp_path, topics, corpus=texts, pool=pool))
-    assert run.score[0] == pytest.approx(plain(folder, "w9 ? w8", "w2 ? w3")[0], abs=1e-5)
-
-
 # ---- which output is the score ----------------------------------------------------------------------------------
 
 

@@ -235,13 +235,6 @@ def test_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     refuses(r"^no Qdrant server: set HARNESS_QDRANT to the address of one", adapters.connect)
 
 
-def test_collection_that_is_not_there(corpus: Vectors, asked: list[VectorQuery]) -> None:
-    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
-    with pytest.raises(HarnessError, match="Qdrant at absent: ") as caught:
-        adapters.qdrant_search(asked, adapters.Qdrant(embedded(), "absent", corpus))
-    assert "\n" not in str(caught.value)
-
-
 def test_qdrant_refuses(corpus: Vectors, asked: list[VectorQuery], collection: adapters.Qdrant) -> None:
     with pytest.raises(HarnessError, match="one vector and a post for each formula"):
         adapters.upload(collection.client, "f", corpus, formulas=True)
