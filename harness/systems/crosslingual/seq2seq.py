@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -308,13 +308,6 @@ class MBart(Seq2Seq):
 # ---- translating ------------------------------------------------------------------------------------------------
 
 
-class _Written(NamedTuple):
-    """A translation, and whether it reached the maximum length, so that its end may be missing."""
-
-    text: str
-    full: bool
-
-
 class _Run:
     """Translation run with one loaded model, in one direction."""
 
@@ -356,16 +349,16 @@ class _Run:
                 else:
                     done[text] = text
                     lines[f"of more than {self.most} word pieces without a blank, and left untranslated"] += 1
-            for text, written in self._written(rows):
+            for text, translation, full in self._written(rows):
                 bar.add(text in asked)
                 # Output of a short text that does not end is a repetition, which no splitting helps.
                 parts = self.settings.overlong == "apart" and 4 * len(rows[text]) >= self.length
-                if written.full and parts and (split := halves_of_text(text)):
+                if full and parts and (split := halves_of_text(text)):
                     apart[text] = split
                     long += [split[0], split[2]]
                     continue
-                done[text] = written.text
-                if written.full:
+                done[text] = translation
+                if full:
                     lines[f"with a translation that does not end within {self.length} word pieces"] += 1
             pending = [text for text in dict.fromkeys(long) if text.strip() and text not in done and text not in apart]
         for line, count in lines.items():
@@ -379,8 +372,8 @@ class _Run:
 
         return {text: joined(text) for text in texts}
 
-    def _written(self, rows: Mapping[str, list[int]]) -> Iterator[tuple[str, _Written]]:
-        """Yields texts with their translations, the longest texts first."""
+    def _written(self, rows: Mapping[str, list[int]]) -> Iterator[tuple[str, str, bool]]:
+        """Yields texts, their translations, and whether these reached the maximum length; the longest texts first."""
         import torch
 
         most = (self.settings.tokens or TOKENS[self.device]) // self.beams
@@ -406,7 +399,7 @@ class _Run:
                 words, skip_special_tokens=True, clean_up_tokenization_spaces=self.settings.clean_up
             )
             for text, translation, row in zip(part, translations, ids.tolist(), strict=True):
-                yield text, _Written(translation, sum(number != pad for number in row) >= self.length)
+                yield text, translation, sum(number != pad for number in row) >= self.length
 
     def _generated(self, rows: list[list[int]]) -> Any:  # noqa: ANN401
         """Returns the model's output for some rows of word pieces."""

@@ -31,6 +31,7 @@ COUNTS = (
     *("formulas", "kept", "repaired", "lost", "duplicated", "moved", "altered", "invented", "appended", "sentences"),
     "untranslated",
 )
+_KINDS = "apertium.Apertium controls.FormulasOnly controls.Human controls.Identity seq2seq.MBart seq2seq.Nllb"
 
 
 @dataclass(frozen=True)
@@ -179,18 +180,8 @@ def built(mapping: object) -> Translator | Control:
     except (ImportError, TypeError, ValueError) as error:
         raise HarnessError(f"{where}: {mapping['_target_']} cannot be loaded: {error}") from None
     if not isinstance(kind, type) or not is_dataclass(kind):
-        known = (
-            "apertium.Apertium",
-            "controls.FormulasOnly",
-            "controls.Human",
-            "controls.Identity",
-            "seq2seq.MBart",
-            "seq2seq.Nllb",
-        )
-        raise HarnessError(
-            f"{where}: key '_target_': {mapping['_target_']} is not a class of a translator; "
-            f"{suggestion(mapping['_target_'], [f'{__package__}.{one}' for one in known])}"
-        )
+        known = suggestion(mapping["_target_"], [f"{__package__}.{name}" for name in _KINDS.split()])
+        raise HarnessError(f"{where}: key '_target_': {mapping['_target_']} is not a class of a translator; {known}")
     made: object = checks.typed(kind, {key: value for key, value in mapping.items() if key != "_target_"}, where)
     if not isinstance(made, Translator | Control):
         raise HarnessError(f"{where}: key '_target_': {mapping['_target_']} is neither a translator nor a control")

@@ -27,6 +27,7 @@ from harness.systems.ranking import top
 GET = "pip install 'mathir-harness[ann]'"
 NEIGHBOURS = 16  # of each vector in the graph
 CONSTRUCTION = 100  # candidates while the graph is built
+_BATCH = 256  # documents in one request to Qdrant
 ADDRESS = "HARNESS_QDRANT"  # variable with the address of the Qdrant server
 
 
@@ -254,27 +255,22 @@ def upload(
     vectors: Vectors,
     *,
     formulas: bool = False,
-    batch: int = 256,
-    neighbours: int = NEIGHBOURS,
-    construction: int = CONSTRUCTION,
 ) -> Qdrant:
     """Uploads documents as a collection, replacing one of the same name; documents without vectors are excluded.
 
     Parameters
     ----------
     formulas : every document is one formula with one vector, and has a post (`context`).
-    batch : documents in one request.
 
     Raises
     ------
     HarnessError
         The server does not answer, an argument is out of range, or a formula does not have exactly one vector.
     """
-    check_whole_number("batch", batch, low=1)
     if formulas and (vectors.context is None or (np.diff(vectors.start) != 1).any()):
         raise HarnessError("vectors of formulas: expected one vector and a post for each formula")
     models = _import_library("qdrant_client.models", "qdrant-client")
-    graph = models.HnswConfigDiff(m=check_whole_number("neighbours", neighbours, low=2), ef_construct=construction)
+    graph = models.HnswConfigDiff(m=NEIGHBOURS, ef_construct=CONSTRUCTION)
     space = {"size": vectors.dimensions, "distance": models.Distance.DOT, "hnsw_config": graph}
     spaces = {"doc": models.VectorParams(**space)}
     if not formulas:
@@ -284,7 +280,7 @@ def upload(
         if client.collection_exists(name):
             client.delete_collection(name)
         client.create_collection(name, vectors_config=spaces)
-        client.upload_points(name, _qdrant_points(models, vectors, formulas), batch_size=batch, wait=True)
+        client.upload_points(name, _qdrant_points(models, vectors, formulas), batch_size=_BATCH, wait=True)
     return Qdrant(client, name, vectors, formulas)
 
 

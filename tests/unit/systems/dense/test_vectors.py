@@ -147,7 +147,7 @@ def embedded() -> Any:  # noqa: ANN401
 @pytest.fixture(scope="module")
 def collection(corpus: Vectors) -> adapters.Qdrant:
     pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
-    return adapters.upload(embedded(), "posts", corpus, batch=7)
+    return adapters.upload(embedded(), "posts", corpus)
 
 
 @pytest.mark.parametrize("precision", ["exact", "approximate"])
