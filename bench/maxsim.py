@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.table import machine, options, show
-from harness.systems.dense.maxsim import Floats32, Rows, Vectors, scores_many
-from harness.systems.dense.ragged import blocks, padded
+from harness.systems.dense.maxsim import Floats32, Rows, Vectors, blocks, padded, scores_many
 from harness.systems.dense.search import VectorQuery
 
 DIMENSIONS, LENGTH, CENTRES = 32, 16, 2000

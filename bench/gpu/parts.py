@@ -199,7 +199,7 @@ def resume(device: str, sizes: Sizes, folder: Path) -> Iterator[Line]:
     import torch
 
     from bench import graph
-    from harness.systems.dense.training import checkpoint, loop
+    from harness.systems.dense.training import loop
     from harness.systems.mathamr.training import trainer
 
     batch, every = min(sizes.graphs, 32), max(sizes.resumed // 4, 1)
@@ -225,7 +225,7 @@ def resume(device: str, sizes: Sizes, folder: Path) -> Iterator[Line]:
             with contextlib.suppress(Stopped):
                 Interrupted(**vars(whole)).run(lambda _: None)
         whole.run(said.append)
-        found: dict[str, Any] = checkpoint.read_checkpoint(folder / name / loop.LAST)["model"]
+        found: dict[str, Any] = loop.read_checkpoint(folder / name / loop.LAST)["model"]
         return found
 
     # On a processor the default algorithms are deterministic.

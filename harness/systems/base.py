@@ -107,4 +107,3 @@ class System(Protocol):
 
     def __call__(self, request: Request, /) -> Run:
         """Returns the run: documents for each topic, by score."""
-        ...

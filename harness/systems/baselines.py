@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from harness.data.topics import Topic
 from harness.data.trec import Run, read_run, run_bytes
 from harness.io import checks
 from harness.io.files import sha256
@@ -73,7 +72,8 @@ class Overlap(checks.Checked):
         weight = {word: math.log(len(documents) / df) for word, df in frequency.items()}
         rankings = {}
         for topic in queries(request.topics):
-            wanted = self._topic_words(topic)
+            parts = (topic.title,) if self.title_only else (topic.title, topic.body, *topic.tags)
+            wanted = set(tokens(" ".join(parts)))
             pool = request.allowed(topic)
             ids = request.left(topic, documents if pool is None else pool & documents.keys())
             shared = {doc: wanted & documents[doc] for doc in ids}
@@ -84,11 +84,6 @@ class Overlap(checks.Checked):
             best = sorted(((s, doc) for doc, s in scored.items() if s > 0), reverse=True)[: self.depth]
             rankings[topic.id] = {doc: score for score, doc in best}
         return Run.from_dict(self.name, {topic: docs for topic, docs in rankings.items() if docs})
-
-    def _topic_words(self, topic: Topic) -> set[str]:
-        """Returns the distinct words of a topic's title, and of its body unless `title_only`."""
-        parts = (topic.title,) if self.title_only else (topic.title, topic.body, *topic.tags)
-        return set(tokens(" ".join(parts)))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -22,7 +22,6 @@ from harness.io.console import NO_READER
 from harness.io.names import NAME_RULE, is_tag
 from harness.store.distributions import distribution
 from harness.systems.base import Request, System
-from harness.systems.dense.training.cards import tuned_folders
 from harness.systems.resources import declared
 from harness.systems.states import ABOUT, check_registered, missing_modules
 
@@ -249,25 +248,6 @@ def _faults(target: str, parameters: Mapping[str, Any], known: Mapping[str, insp
 
 
 OVERLAP = "harness.systems.baselines.Overlap"  # example of a class in error messages
-# Former modules of our classes -> current ones, for configurations written before the move.
-_MOVED = {
-    "simple": "baselines",
-    "lexical": "lexical.system",
-    "anserini": "lexical.anserini",
-    "approach0": "structural.approach0",
-    "formula_tokens": "structural.tokens",
-    "fusion": "fusion.system",
-    "l2l": "structural.l2l",
-    "structural": "structural.tree",
-    "tangent": "structural.tangent",
-    "theorem": "theorems.declarations",
-}
-
-
-def _moved(module: str, name: str) -> str:
-    """Returns the end of an error message that names the new place of a moved class; empty if it was not moved."""
-    package, _, old = module.rpartition(".")
-    return f"; it is {package}.{_MOVED[old]}.{name} now" if package == "harness.systems" and old in _MOVED else ""
 
 
 def system_class(mapping: Mapping[str, Any], where: str) -> Callable[..., Any]:
@@ -289,10 +269,9 @@ def system_class(mapping: Mapping[str, Any], where: str) -> Callable[..., Any]:
             raise
         extra = f"; install it with: pip install 'mathir-harness[{mapping['extra']}]'" if mapping.get("extra") else ""
         lacking = f"module {error.name!r} is neither in the current folder ({Path.cwd()}) nor installed"
-        why = _moved(module, name).removeprefix("; ") or lacking + extra
-        raise HarnessError(f"{where}: {target} cannot be loaded: {why}") from None
+        raise HarnessError(f"{where}: {target} cannot be loaded: {lacking}{extra}") from None
     except AttributeError:
-        raise HarnessError(f"{where}: key '_target_': {module} has no {name!r}{_moved(module, name)}") from None
+        raise HarnessError(f"{where}: key '_target_': {module} has no {name!r}") from None
     if not callable(named) or inspect.isbuiltin(named) or (inspect.isclass(named) and issubclass(named, BaseException)):
         raise HarnessError(f"{where}: key '_target_': {target} is not a class of a system")
     factory: Callable[..., Any] = named
@@ -369,3 +348,44 @@ def check_cycle(part: object, above: tuple[str, ...] = ()) -> None:
         runs = part.get("runs")
         for inner in (part.get("system"), part.get("first"), *(runs if isinstance(runs, list | tuple) else ())):
             check_cycle(inner, above)
+
+
+# ---- models that were fine-tuned here ---------------------------------------------------------------------------
+
+
+CARD = "card.json"
+_LONGEST_PATH = 1 << 10  # longer texts of a configuration, such as prompts, name no folder
+
+
+def left_out_of(folder: Path) -> frozenset[str] | None:
+    """Returns the collections left out of the training of the model in a folder; None without a card.
+
+    Raises
+    ------
+    HarnessError
+        The card is damaged.
+    """
+    path = folder / CARD
+    try:
+        if not path.is_file():
+            return None
+        return frozenset(json.loads(path.read_text(encoding="utf-8"))["settings"]["leave_out"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HarnessError(f"{path}: not the card of a fine-tuned model: {type(error).__name__}") from None
+
+
+def tuned_folders(configuration: object) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yields the keys of a system's configuration that name the folder of a fine-tuned model, and what it left out.
+
+    Keys of systems within the system are `first.model`, `teacher` and so on, whatever loads the model.
+    """
+    waiting: list[tuple[str, object]] = [("", configuration)]
+    for above, value in waiting:
+        if isinstance(value, Mapping):
+            waiting += [(f"{above}.{name}" if above else str(name), inner) for name, inner in value.items()]
+        elif isinstance(value, list | tuple):
+            waiting += [(above, inner) for inner in value]
+        elif isinstance(value, str) and len(value) < _LONGEST_PATH and "\0" not in value:
+            home = value.startswith("~/")
+            if (known := left_out_of(Path(value).expanduser() if home else Path(value))) is not None:
+                yield above, known

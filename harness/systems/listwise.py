@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple
 
 from harness.collections.corpus import Document
 from harness.data.trec import Run
@@ -25,8 +25,7 @@ from harness.store.cost import note, phase
 from harness.store.llm import Ask, Client, Endpoint, load_endpoint
 from harness.store.llm.answer_cache import answers_digest
 from harness.systems.base import Request
-from harness.systems.build import BuiltSystem
-from harness.systems.dense import asking, documents, heads, texts
+from harness.systems.dense import documents, heads, texts
 
 PROMPT = "listwise"
 _IN_BRACKETS = re.compile(r"\[(\d+)\]")
@@ -89,7 +88,7 @@ def windows(count: int, window: int, step: int) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class Listwise(asking.TopicTexts, heads.OverFirst):
+class Listwise(heads.TopicTexts, heads.OverFirst):
     """Re-ranks the top documents of a first ranking by a language model that orders windows of them.
 
     The whole ranking is returned: documents below the re-ranked ones keep their order, and so do topics without text.
@@ -167,12 +166,10 @@ class Listwise(asking.TopicTexts, heads.OverFirst):
             There is no corpus, or it holds none of the documents; no topic has a text; in replay, answers are missing;
             the client fails. A dry run always ends with an error that reports the estimates.
         """
-        corpus = request.corpus_for(self.name)
-        run = heads.first(cast(BuiltSystem, self._first), request)
-        with phase("read documents"):
-            run, text = heads.read(self.name, run, corpus, self.k, self._document_text)
+        run, text = self.read(request, self.k, self._document_text)
         worded = self._worded(request.topics)
-        self._note_cut(list(text.values()))
+        cut = sum(len(each) > self.characters for each in text.values())
+        heads.note_cut(self.name, "documents", cut, len(text), {"characters": self.characters})
         rows = heads.ranked(run)
         query = {topic.id: topic_text for topic, topic_text in worded if topic.id in rows}
         order = {topic: run.doc[rows[topic][: self.k]].tolist() for topic in query}
@@ -186,7 +183,8 @@ class Listwise(asking.TopicTexts, heads.OverFirst):
 
     def _ordered(self, order: dict[str, list[bytes]], query: Mapping[str, str], text: Mapping[bytes, str]) -> None:
         """Orders the documents of all topics in place, window by window; topics are asked at the same time."""
-        client = self._new_client
+        fill = "the same command with system.mode=live asks for them"
+        client = Client(self._endpoint, self.mode, self.budget, self._answer_folder, fill)
         ahead = {topic: windows(len(docs), self.window, self.step) for topic, docs in order.items()}
         ahead = {topic: [one for one in left if one[1] - one[0] > 1] for topic, left in ahead.items()}
         if self.mode == "dry":
@@ -220,17 +218,8 @@ class Listwise(asking.TopicTexts, heads.OverFirst):
         passages = [" ".join(text[doc][: self.characters].split()) for doc in docs]
         return Ask(prompts.messages(PROMPT, query=query, passages=passages))
 
-    def _note_cut(self, read: Sequence[str]) -> None:
-        cut = sum(len(text) > self.characters for text in read)
-        asking.note_cut(self.name, "documents", cut, len(read), {"characters": self.characters})
-
     def _document_text(self, document: Document) -> str:
         return documents.text_of(document, self.document, self.view)
-
-    @property
-    def _new_client(self) -> Client:
-        fill = "the same command with system.mode=live asks for them"
-        return Client(self._endpoint, self.mode, self.budget, self._answer_folder, fill)
 
     @cached_property
     def _endpoint(self) -> Endpoint:

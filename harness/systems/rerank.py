@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,8 +18,33 @@ from harness.systems.build import BuiltSystem, build_system, check_cycle, load_s
 from harness.systems.ranking import within
 
 
+class MadeOfSystems(ABC):
+    """Base of systems that run others: what these say of themselves holds for the whole."""
+
+    @abstractmethod
+    def _systems(self) -> Sequence[BuiltSystem]:
+        """Returns the systems that are run."""
+
+    def searches(self) -> bool:
+        """Returns whether any of the systems reads a corpus; run files need none."""
+        return any(system.searches() for system in self._systems())
+
+    def trains_without(self) -> frozenset[str] | None:
+        """Returns the collections that all trained systems left out of training; None if no system is trained."""
+        left_out = [names for system in self._systems() if (names := system.trains_without()) is not None]
+        return frozenset.intersection(*left_out) if left_out else None
+
+    def notes(self) -> tuple[str, ...]:
+        """Returns the notes of the systems, without duplicates."""
+        return tuple(dict.fromkeys(note for system in self._systems() for note in system.notes()))
+
+    def libraries(self) -> tuple[str, ...]:
+        """Returns the libraries of the systems."""
+        return tuple(dict.fromkeys(each for system in self._systems() for each in system.libraries()))
+
+
 @dataclass(frozen=True)
-class RerankPool:
+class RerankPool(MadeOfSystems):
     """Re-ranks the pool of each topic with another system; requires a pool.
 
     Results of the other system outside the pool are removed, such as those of a run file, which ignores the pool.
@@ -39,21 +65,8 @@ class RerankPool:
             raise HarnessError(f"key 'name' is {self.name!r}, expected text")
         self._system  # noqa: B018  (validates the other system at once)
 
-    def searches(self) -> bool:
-        """Returns whether the other system reads a corpus."""
-        return self._system.searches()
-
-    def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections left out of the other system's training."""
-        return self._system.trains_without()
-
-    def notes(self) -> tuple[str, ...]:
-        """Returns the notes of the other system."""
-        return self._system.notes()
-
-    def libraries(self) -> tuple[str, ...]:
-        """Returns the libraries of the other system."""
-        return self._system.libraries()
+    def _systems(self) -> list[BuiltSystem]:
+        return [self._system]
 
     def reads(self) -> dict[str, Any]:
         """Returns the configuration of the other system, if it is given by name, and its inputs."""

@@ -171,11 +171,7 @@ def module_lines(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
     a query of the state must not run code. The exception are our own modules: they may have a function `missing`, which
     may take the configuration.
     """
-    lacking = []
-    for part in configurations:
-        needs = part.get("needs") or []
-        lacking += [line for name in ([needs] if isinstance(needs, str) else needs) for line in _lacking(name, part)]
-    return list(dict.fromkeys(lacking))
+    return list(dict.fromkeys(line for name, part in _needed(configurations) for line in _lacking(name, part)))
 
 
 def by_language(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:
@@ -184,17 +180,18 @@ def by_language(configurations: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     The answers come from a function `by_language` of our own modules that the key `needs` names.
     """
     lacking: dict[str, str] = {}
-    for name in _needed(configurations):
+    for name, _ in _needed(configurations):
         if name.startswith("harness.") and installed(name):
             function = getattr(importlib.import_module(name), "by_language", None)
             lacking |= {} if function is None else function()
     return lacking
 
 
-def _needed(configurations: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Returns the distinct modules and files that systems need."""
-    named = (part.get("needs") or [] for part in configurations)
-    return list(dict.fromkeys(name for needs in named for name in ([needs] if isinstance(needs, str) else needs)))
+def _needed(configurations: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields the modules and files that systems need, each with the configuration that names it."""
+    for part in configurations:
+        needs = part.get("needs") or []
+        yield from ((name, part) for name in ([needs] if isinstance(needs, str) else needs))
 
 
 def _lacking(name: str, mapping: Mapping[str, Any]) -> Sequence[str]:

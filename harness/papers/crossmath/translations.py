@@ -23,8 +23,8 @@ from harness.reports.pair_tests import shown_p, test_marks
 from harness.systems import states
 from harness.systems.build import build_system
 from harness.systems.crosslingual.authors import NAMES, SCRIPTS, Script, untranslated
-from harness.systems.crosslingual.checkpoint import INSTALL
 from harness.systems.crosslingual.scripts import name_of
+from harness.systems.crosslingual.seq2seq import INSTALL
 from harness.systems.crosslingual.system import COUNTS, CrossLingual
 
 SIGN = "◇"  # replaces each formula in comparisons of prose

@@ -21,15 +21,12 @@ class Control(Protocol):
     @property
     def name(self) -> str:
         """Name in messages and reports."""
-        ...
 
     def identity(self) -> Mapping[str, Any]:
         """Returns the inputs of its texts besides the topics and this code."""
-        ...
 
     def texts(self, topic: Topic) -> tuple[str, str]:
         """Returns title and body."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,137 @@ depend on the other texts in its batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import importlib.util
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
 
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.checks import Natural, Positive
 from harness.io.console import log_line, progress
 from harness.systems import hardware
-from harness.systems.crosslingual import checkpoint, languages
+from harness.systems.crosslingual import languages
 from harness.systems.crosslingual.sentences import halves_of_text
-from harness.systems.dense import encoder, models
+from harness.systems.dense import encoder, models, word_pieces
+
+INSTALL = "pip install 'mathir-harness[translation]'"
+
+
+@dataclass(frozen=True, eq=False)
+class CheckpointProperties:
+    """Properties of a model that are known before its weights are loaded.
+
+    Attributes
+    ----------
+    positions : maximum number of word pieces in the input, and in the output.
+    only : token id of the only output language; None if there are several.
+    tokenizer : tokenizer of transformers.
+    name : name of the model.
+    """
+
+    positions: int
+    only: int | None
+    tokenizer: Any
+    name: str
+
+    def number(self, code: str) -> int:
+        """Returns the token id of a language.
+
+        Raises
+        ------
+        HarnessError
+            The tokenizer does not have it.
+        """
+        token_id = self.tokenizer.convert_tokens_to_ids(code)
+        if token_id is None or token_id == self.tokenizer.unk_token_id:
+            raise HarnessError(f"model {self.name}: its tokenizer does not have the language {code}")
+        return int(token_id)
+
+    def marks(self, codes: Iterable[str]) -> frozenset[int]:
+        """Returns the ids of tokens that are not words: special tokens, and languages."""
+        return frozenset([*self.tokenizer.all_special_ids, *self.tokenizer.convert_tokens_to_ids(list(codes))])
+
+
+@lru_cache(maxsize=1)  # a tokenizer takes seconds to load, and is needed for every batch of topics
+def reader(folder: Path, content: str, kind: str, name: str) -> CheckpointProperties:
+    """Loads a model without its weights; `content` identifies the files, so that changed files are loaded again.
+
+    Raises
+    ------
+    HarnessError
+        The model cannot be loaded, or is of another kind.
+    """
+    import transformers
+
+    library: Any = transformers
+    word_pieces.quiet()  # it would warn of every long text; these are split later
+    with word_pieces.loading(name):
+        config = library.AutoConfig.from_pretrained(str(folder), local_files_only=True)
+    if config.model_type != kind:
+        raise HarnessError(f"model {name}: its config.json says {config.model_type!r}, expected {kind!r}")
+    if lines := no_sentencepiece(folder):
+        raise HarnessError(lines[0])
+    with word_pieces.loading(name):
+        tokenizer = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    if tokenizer.pad_token_id is None or not hasattr(tokenizer, "src_lang"):
+        raise HarnessError(f"model {name}: its tokenizer knows no languages, or no padding")
+    only = None
+    for file in ("config.json", "generation_config.json"):
+        if (folder / file).is_file():
+            try:
+                mapping = json.loads((folder / file).read_bytes())
+            except (OSError, ValueError, RecursionError) as error:
+                raise HarnessError(f"model {name}: {file}: {word_pieces.reason(error)}") from None
+            if not isinstance(mapping, dict):
+                raise HarnessError(f"model {name}: {file}: expected keys and values")
+            only = mapping.get("forced_bos_token_id", only)
+            if only is not None and type(only) is not int:
+                raise HarnessError(f"model {name}: {file}: key 'forced_bos_token_id' is {only!r}, expected a number")
+    return CheckpointProperties(int(config.max_position_embeddings), only, tokenizer, name)
+
+
+@lru_cache(maxsize=1)  # one model in memory
+def _load_weights(folder: Path, content: str, name: str, precision: str, device: str) -> Any:  # noqa: ANN401
+    """Loads the model for generation; `content` identifies the files, so that changed files are loaded again."""
+    import torch
+    import transformers
+
+    auto: Any = transformers.AutoModelForSeq2SeqLM
+    more = {"local_files_only": True, "output_loading_info": True, "dtype": getattr(torch, precision)}
+    with word_pieces.loading(name):
+        model, report = auto.from_pretrained(str(folder), **more)
+    try:
+        model = model.to(device).eval()
+    except (torch.OutOfMemoryError, MemoryError):
+        raise HarnessError(f"model {name}: does not fit into the memory of the device {device}") from None
+    # transformers initialises missing weights at random without an error.
+    if lacking := word_pieces.lacking(model, report):
+        raise HarnessError(f"model {name}: its weights lack {lacking!r}, which its config.json asks for")
+    # A single non-finite weight makes all translations empty or repetitive, without an error.
+    if damaged := next((key for key, values in model.named_parameters() if not torch.isfinite(values).all()), None):
+        raise HarnessError(f"model {name}: its weights {damaged!r} have numbers that are not finite")
+    return model
+
+
+def missing() -> list[str]:
+    """Returns what is not installed, one line each; for the key `needs` of a configuration."""
+    there = all(importlib.util.find_spec(module) for module in ("torch", "transformers"))
+    return [] if there else [f"transformers is not installed: {INSTALL}"]
+
+
+def no_sentencepiece(folder: Path) -> list[str]:
+    """Returns an install instruction if sentencepiece is missing but needed for the tokenizer in a folder."""
+    if (folder / "tokenizer.json").is_file() or importlib.util.find_spec("sentencepiece"):
+        return []
+    return [f"sentencepiece is not installed, and {folder} has no tokenizer.json: {INSTALL}"]
+
 
 TOKENS = {"cpu": 2048, "cuda": 1 << 14}  # maximum number of tokens per batch, padding and beams included
 Length = Annotated[int, partial(checks.check_whole_number, low=8)]
@@ -75,11 +192,11 @@ class Seq2Seq:
 
     def missing(self) -> list[str]:
         """Returns what is not installed, one line each with the install command; reads no large file."""
-        lines = checkpoint.missing()
+        lines = missing()
         if lacking := models.missing(self.model):
             return lines + lacking
         folder = Path(self.model).expanduser()
-        return lines + (checkpoint.no_sentencepiece(folder) if folder.is_dir() else [])
+        return lines + (no_sentencepiece(folder) if folder.is_dir() else [])
 
     def identity(self, source: str = "", target: str = "") -> Mapping[str, Any]:
         """Returns the inputs of translations besides texts, languages and this code: model, settings and versions."""
@@ -120,7 +237,7 @@ class Seq2Seq:
             raise HarnessError(lines[0])
         stored = models.find_model(self.model)
         content = str(sorted(stored.identity.items()))
-        read = checkpoint.reader(stored.folder, content, self.kind, stored.name)
+        read = reader(stored.folder, content, self.kind, stored.name)
         if self.length is not None and self.length > read.positions:
             raise HarnessError(
                 f"key 'length' is {self.length}, and model {stored.name} writes {read.positions} word pieces at most"
@@ -134,7 +251,7 @@ class Seq2Seq:
         read.number(reads)
         read.tokenizer.src_lang = reads
         device = hardware.device(self.device)
-        weights = checkpoint.weights(stored.folder, content, stored.name, self.precision, device)
+        weights = _load_weights(stored.folder, content, stored.name, self.precision, device)
         with progress(f"translating {source} to {target} with {self.name}", len(different)) as bar:
             made = _Run(self, read, weights, begin, device, *self._search(weights, stored.name)).run(different, bar)
         return [made[text] for text in texts]
@@ -191,20 +308,13 @@ class MBart(Seq2Seq):
 # ---- translating ------------------------------------------------------------------------------------------------
 
 
-class _Written(NamedTuple):
-    """A translation, and whether it reached the maximum length, so that its end may be missing."""
-
-    text: str
-    full: bool
-
-
 class _Run:
     """Translation run with one loaded model, in one direction."""
 
     def __init__(
         self,
         settings: Seq2Seq,
-        read: checkpoint.CheckpointProperties,
+        read: CheckpointProperties,
         model: Any,  # noqa: ANN401
         begin: int,
         device: str,
@@ -219,16 +329,17 @@ class _Run:
         """Returns text -> translation, for distinct texts."""
         done: dict[str, str] = {}
         apart: dict[str, tuple[str, str, str]] = {}
-        lines: dict[str, int] = {}
+        lines: Counter[str] = Counter()
         asked, pending = set(texts), list(texts)
         while pending:
-            rows, long = self._rows(pending), []
+            pieces = self.read.tokenizer([encoder.utf8(text) for text in pending], truncation=False, padding=False)
+            rows, long = dict(zip(pending, pieces["input_ids"], strict=True)), []
             for text, row in list(rows.items()):
                 if len(row) <= self.most:
                     continue
                 if self.settings.overlong == "cut":
                     rows[text] = [*row[: self.most - 1], row[-1]]
-                    _add_one(lines, f"longer than the {self.most} word pieces that it reads, and cut")
+                    lines[f"longer than the {self.most} word pieces that it reads, and cut"] += 1
                     continue
                 del rows[text]
                 bar.add(text in asked)
@@ -237,16 +348,18 @@ class _Run:
                     long += [split[0], split[2]]
                 else:
                     done[text] = text
-                    _add_one(lines, f"of more than {self.most} word pieces without a blank, and left untranslated")
-            for text, written in self._written(rows):
+                    lines[f"of more than {self.most} word pieces without a blank, and left untranslated"] += 1
+            for text, translation, full in self._written(rows):
                 bar.add(text in asked)
-                if written.full and self._worth_parting(rows[text]) and (split := halves_of_text(text)):
+                # Output of a short text that does not end is a repetition, which no splitting helps.
+                parts = self.settings.overlong == "apart" and 4 * len(rows[text]) >= self.length
+                if full and parts and (split := halves_of_text(text)):
                     apart[text] = split
                     long += [split[0], split[2]]
                     continue
-                done[text] = written.text
-                if written.full:
-                    _add_one(lines, f"with a translation that does not end within {self.length} word pieces")
+                done[text] = translation
+                if full:
+                    lines[f"with a translation that does not end within {self.length} word pieces"] += 1
             pending = [text for text in dict.fromkeys(long) if text.strip() and text not in done and text not in apart]
         for line, count in lines.items():
             log_line(f"translator {self.settings.name}: {count} text{'s' * (count > 1)} {line}")
@@ -259,24 +372,15 @@ class _Run:
 
         return {text: joined(text) for text in texts}
 
-    def _worth_parting(self, row: Sequence[int]) -> bool:
-        """Returns whether splitting may help an unfinished translation; output of short texts is a repetition."""
-        return self.settings.overlong == "apart" and 4 * len(row) >= self.length
-
-    def _rows(self, texts: Sequence[str]) -> dict[str, list[int]]:
-        """Returns the word pieces of texts, including the language and end tokens."""
-        ids = self.read.tokenizer([encoder.utf8(text) for text in texts], truncation=False, padding=False)["input_ids"]
-        return dict(zip(texts, ids, strict=True))
-
-    def _written(self, rows: Mapping[str, list[int]]) -> Iterator[tuple[str, _Written]]:
-        """Yields texts with their translations, the longest texts first."""
+    def _written(self, rows: Mapping[str, list[int]]) -> Iterator[tuple[str, str, bool]]:
+        """Yields texts, their translations, and whether these reached the maximum length; the longest texts first."""
         import torch
 
         most = (self.settings.tokens or TOKENS[self.device]) // self.beams
-        order = sorted(rows, key=lambda text: -len(rows[text]))
-        while order:
-            size = max(1, min(self.settings.batch, most // len(rows[order[0]])))
-            part, order = order[:size], order[size:]
+        texts = list(rows)
+        sizes = np.array([len(row) for row in rows.values()])
+        for numbers in word_pieces.batches(sizes, most, self.settings.batch):
+            part = [texts[number] for number in numbers.tolist()]
             try:
                 with torch.inference_mode():
                     ids = self._generated([rows[text] for text in part])
@@ -295,7 +399,7 @@ class _Run:
                 words, skip_special_tokens=True, clean_up_tokenization_spaces=self.settings.clean_up
             )
             for text, translation, row in zip(part, translations, ids.tolist(), strict=True):
-                yield text, _Written(translation, sum(number != pad for number in row) >= self.length)
+                yield text, translation, sum(number != pad for number in row) >= self.length
 
     def _generated(self, rows: list[list[int]]) -> Any:  # noqa: ANN401
         """Returns the model's output for some rows of word pieces."""
@@ -310,8 +414,3 @@ class _Run:
             max_new_tokens=None,
             num_return_sequences=1,
         ).cpu()
-
-
-def _add_one(lines: dict[str, int], line: str) -> None:
-    """Adds one to the count of a line."""
-    lines[line] = lines.get(line, 0) + 1

@@ -25,16 +25,17 @@ from harness.systems.crosslingual.authors import NAMES, Script
 from harness.systems.crosslingual.controls import Control, FormulasOnly, Human, Identity
 from harness.systems.crosslingual.translations import TranslatedTopic
 from harness.systems.crosslingual.translators import Translator
-from harness.systems.rerank import another, reads_of
+from harness.systems.rerank import MadeOfSystems, another, reads_of
 
 COUNTS = (
     *("formulas", "kept", "repaired", "lost", "duplicated", "moved", "altered", "invented", "appended", "sentences"),
     "untranslated",
 )
+_KINDS = "apertium.Apertium controls.FormulasOnly controls.Human controls.Identity seq2seq.MBart seq2seq.Nllb"
 
 
 @dataclass(frozen=True)
-class CrossLingual:
+class CrossLingual(MadeOfSystems):
     """System for topics in another language than the documents.
 
     Only title and body are translated and searched. Tags are dropped, for the controls as well: CrossMath's tags are
@@ -89,18 +90,13 @@ class CrossLingual:
         # Under separate keys, because the retriever may itself be cross-lingual.
         return {"translator": dict(self.made.identity()), "retriever": reads_of(self.system, self._retriever)}
 
-    def searches(self) -> bool:
-        """Returns `searches` of the retriever."""
-        return self._retriever.searches()
-
-    def trains_without(self) -> frozenset[str] | None:
-        """Returns `trains_without` of the retriever."""
-        return self._retriever.trains_without()
-
     def notes(self) -> tuple[str, ...]:
         """Returns how topics are translated, and the notes of translator and retriever."""
         more = self.made.notes() if isinstance(self.made, Translator) else ()
-        return (self._method(), *more, *self._retriever.notes())
+        return (self._method(), *more, *super().notes())
+
+    def _systems(self) -> list[BuiltSystem]:
+        return [self._retriever]
 
     def _method(self) -> str:
         """Returns a sentence about the translation method."""
@@ -184,18 +180,8 @@ def built(mapping: object) -> Translator | Control:
     except (ImportError, TypeError, ValueError) as error:
         raise HarnessError(f"{where}: {mapping['_target_']} cannot be loaded: {error}") from None
     if not isinstance(kind, type) or not is_dataclass(kind):
-        known = (
-            "apertium.Apertium",
-            "controls.FormulasOnly",
-            "controls.Human",
-            "controls.Identity",
-            "seq2seq.MBart",
-            "seq2seq.Nllb",
-        )
-        raise HarnessError(
-            f"{where}: key '_target_': {mapping['_target_']} is not a class of a translator; "
-            f"{suggestion(mapping['_target_'], [f'{__package__}.{one}' for one in known])}"
-        )
+        known = suggestion(mapping["_target_"], [f"{__package__}.{name}" for name in _KINDS.split()])
+        raise HarnessError(f"{where}: key '_target_': {mapping['_target_']} is not a class of a translator; {known}")
     made: object = checks.typed(kind, {key: value for key, value in mapping.items() if key != "_target_"}, where)
     if not isinstance(made, Translator | Control):
         raise HarnessError(f"{where}: key '_target_': {mapping['_target_']} is neither a translator nor a control")

@@ -85,14 +85,11 @@ def of_control(topics: Iterable[Topic], control: Control) -> dict[str, Translate
 
 def controlled(topic: Topic, texts: tuple[str, str]) -> TranslatedTopic:
     """Returns a topic with title and body replaced, and counts how many of its formulas are kept."""
-    title, body = (_counted_text(*pair, topic.dollars) for pair in zip((topic.title, topic.body), texts, strict=True))
-    return TranslatedTopic(topic.id, title, body)
-
-
-def _counted_text(original: str, restored: str, dollars: Dollars) -> TranslatedText:
-    """Returns a replaced text with the counts of what became of the original's formulas."""
-    integrity = pipeline.compared(original, restored, dollars)
-    return TranslatedText(original, original, restored, restored, **pipeline.counts(integrity))
+    both = []
+    for original, restored in zip((topic.title, topic.body), texts, strict=True):
+        counts = pipeline.counts(pipeline.compared(original, restored, topic.dollars))
+        both.append(TranslatedText(original, original, restored, restored, **counts))
+    return TranslatedTopic(topic.id, *both)
 
 
 def _alike(topics: Sequence[Topic], work: _Translate) -> dict[str, TranslatedTopic]:

@@ -14,21 +14,17 @@ class Translator(Protocol):
     @property
     def name(self) -> str:
         """Name in messages, artifacts and reports."""
-        ...
 
     @property
     def languages(self) -> Mapping[str, str]:
         """Input languages: ISO 639-3 code -> the translator's code."""
-        ...
 
     @property
     def whole(self) -> bool:
         """Whether it translates whole texts; otherwise single sentences."""
-        ...
 
     def missing(self) -> list[str]:
         """Returns what is not installed, one line each with the install command; reads no large file."""
-        ...
 
     def identity(self, source: str = "", target: str = "") -> Mapping[str, Any]:
         """Returns the inputs of translations besides texts, languages and this code, such as checksums of the model.
@@ -42,11 +38,9 @@ class Translator(Protocol):
         HarnessError
             The translator does not have the direction, or is not installed.
         """
-        ...
 
     def notes(self) -> tuple[str, ...]:
         """Returns caveats for readers of its translations."""
-        ...
 
     def translate(self, texts: Sequence[str], source: str, target: str) -> list[str]:
         """Returns the translations in order; languages are ISO 639-3 codes.
@@ -56,7 +50,6 @@ class Translator(Protocol):
         HarnessError
             The translator lacks the direction, is not installed, fails, or returns a different number of texts.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,14 @@ from harness.errors import HarnessError
 from harness.io.checks import check_whole_number, choice
 from harness.store import artefacts
 from harness.systems.dense import chroma
-from harness.systems.dense.maxsim import Floats32, Rows, Vectors
-from harness.systems.dense.ragged import queries_of
+from harness.systems.dense.maxsim import Floats32, Rows, Vectors, queries_of
 from harness.systems.dense.search import SEARCHES, STRATEGIES, Hits, VectorQuery, first_stage, singles_of
 from harness.systems.ranking import top
 
 GET = "pip install 'mathir-harness[ann]'"
 NEIGHBOURS = 16  # of each vector in the graph
 CONSTRUCTION = 100  # candidates while the graph is built
+_BATCH = 256  # documents in one request to Qdrant
 ADDRESS = "HARNESS_QDRANT"  # variable with the address of the Qdrant server
 
 
@@ -255,27 +255,22 @@ def upload(
     vectors: Vectors,
     *,
     formulas: bool = False,
-    batch: int = 256,
-    neighbours: int = NEIGHBOURS,
-    construction: int = CONSTRUCTION,
 ) -> Qdrant:
     """Uploads documents as a collection, replacing one of the same name; documents without vectors are excluded.
 
     Parameters
     ----------
     formulas : every document is one formula with one vector, and has a post (`context`).
-    batch : documents in one request.
 
     Raises
     ------
     HarnessError
         The server does not answer, an argument is out of range, or a formula does not have exactly one vector.
     """
-    check_whole_number("batch", batch, low=1)
     if formulas and (vectors.context is None or (np.diff(vectors.start) != 1).any()):
         raise HarnessError("vectors of formulas: expected one vector and a post for each formula")
     models = _import_library("qdrant_client.models", "qdrant-client")
-    graph = models.HnswConfigDiff(m=check_whole_number("neighbours", neighbours, low=2), ef_construct=construction)
+    graph = models.HnswConfigDiff(m=NEIGHBOURS, ef_construct=CONSTRUCTION)
     space = {"size": vectors.dimensions, "distance": models.Distance.DOT, "hnsw_config": graph}
     spaces = {"doc": models.VectorParams(**space)}
     if not formulas:
@@ -285,7 +280,7 @@ def upload(
         if client.collection_exists(name):
             client.delete_collection(name)
         client.create_collection(name, vectors_config=spaces)
-        client.upload_points(name, _qdrant_points(models, vectors, formulas), batch_size=batch, wait=True)
+        client.upload_points(name, _qdrant_points(models, vectors, formulas), batch_size=_BATCH, wait=True)
     return Qdrant(client, name, vectors, formulas)
 
 
@@ -369,12 +364,7 @@ def qdrant_search(
         with _answering(collection.name):
             points = collection.client.query_points(collection.name, limit=k, with_payload=False, **request).points
         scale = len(query.values) if mean and strategy != "single" else 1
-        hits.append(_hits_of_points(points, scale, collection.vectors.place))
+        rows = np.array([point.id for point in points], np.int64)
+        scores = (np.array([point.score for point in points], np.float64) / scale).astype(np.float32)
+        hits.append(Hits(*top(rows, scores, collection.vectors.place, rows.size)))
     return hits
-
-
-def _hits_of_points(points: Sequence[Any], scale: int, place: Rows) -> Hits:
-    """Returns Qdrant's points as hits; their scores are divided by `scale`."""
-    rows = np.array([point.id for point in points], np.int64)
-    scores = (np.array([point.score for point in points], np.float64) / scale).astype(np.float32)
-    return Hits(*top(rows, scores, place, rows.size))

@@ -19,19 +19,7 @@ from harness.io import checks, config
 from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.dense import (
-    ann,
-    asking,
-    chroma,
-    documents,
-    encoder,
-    endpoints,
-    heads,
-    search,
-    texts,
-    variants,
-    vectors,
-)
+from harness.systems.dense import ann, chroma, documents, encoder, heads, search, texts, variants, vectors
 from harness.systems.dense.documents import EncoderSource
 from harness.systems.dense.engines import EncoderSettings, Matrix, TextEncoder
 from harness.systems.dense.maxsim import Rows
@@ -45,7 +33,7 @@ _MOST = 1e6  # the largest weight
 
 
 @dataclass(frozen=True)
-class BiEncoder(asking.TopicTexts, heads.OverFirst):
+class BiEncoder(heads.TopicTexts, heads.OverFirst):
     """A bi-encoder: ranks documents by inner product with the topic, which is the cosine if vectors are normalised.
 
     Parameters
@@ -73,7 +61,7 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
     training : fine-tuning of the model before it is used: see `harness.systems.dense.training.settings.Tuning`.
     tokens : maximum word pieces in one forward pass; 0 for the default of the device.
     calls : `mode`, `budget` and `cache` if the model is an endpoint: see
-    `harness.systems.dense.endpoints.EndpointCalls`.
+    `harness.systems.dense.encoder.EndpointCalls`.
     """
 
     work: ClassVar[str] = "encoder"  # see `harness.papers.work`
@@ -106,7 +94,7 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
     tokens: checks.Natural = 0
     calls: Mapping[str, Any] | None = None
 
-    nested: ClassVar[Mapping[str, type]] = {"training": Tuning, "calls": endpoints.EndpointCalls}
+    nested: ClassVar[Mapping[str, type]] = {"training": Tuning, "calls": encoder.EndpointCalls}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,8 +111,6 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
                 raise HarnessError(f"key 'weights.{name}' is {weight:g}, expected 0 or {1 / _MOST:g} to {_MOST:g}")
         if not any(self.weights.get(name, 1) for name in self.parts):
             raise HarnessError(f"key 'weights' is {dict(self.weights)}, in which no part counts; expected one above 0")
-        if self.first is not None and self.search != "exact":
-            raise HarnessError(f"key 'search' is {self.search!r}, and documents of a first ranking are all scored")
         if self.training is not None:
             tuning("bi", self.training)
         self._settings, self._calls  # noqa: B018  (validates them at once)
@@ -170,7 +156,7 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
         if loaded.described:
             note(f"{self.name}: model", loaded.described)
         if self._first is not None:
-            return self._reranked(heads.first(self._first, request), request, source, loaded)
+            return self._reranked(request, source, loaded)
         with phase("index"):
             parts = [self._vectors(corpus, name, source, loaded) for name in self.parts]
         worded = self._worded(request.topics)
@@ -187,7 +173,7 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
         read = [("document", text) for document in corpus for text in self._texts(document) if text.strip()]
         read += [("query", text) for topic in request.topics if (text := self._asked(topic))]
         sent = ((role, encoder.utf8(text)) for role, text in read)
-        estimate = endpoints.estimate(self.model, self._settings, self._calls, self.characters or 0, sent)
+        estimate = encoder.estimate(self.model, self._settings, self._calls, self.characters or 0, sent)
         return f"vectors of {self.model} {estimate}"
 
     def topic_vectors(self, topics: Iterable[Topic]) -> tuple[list[str], Matrix]:
@@ -221,10 +207,9 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
             self._note_cut("topics", asked.cut, len(worded), loaded)
         return np.asarray(asked.vectors.values)
 
-    def _reranked(self, run: Run, request: Request, source: EncoderSource, loaded: TextEncoder) -> Run:
+    def _reranked(self, request: Request, source: EncoderSource, loaded: TextEncoder) -> Run:
         """Re-ranks the top documents of the first ranking; topics without text keep their order."""
-        with phase("read documents"):
-            run, text_of = heads.read(self.name, run, request.corpus_for(self.name), self._k, self._texts)
+        run, text_of = self.read(request, self._k, self._texts)
         names = sorted(text_of)
         with phase("index"):
             parts = []
@@ -278,14 +263,9 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
             )
         return approximate
 
-    def _asked(self, topic: Topic) -> str:
-        """Returns the text of a topic that is encoded."""
-        text = texts.of_topic(topic, self.query, self.view)
-        return text if self.view == "mathberta" else text.strip()  # MathBERTa's formula token includes the space before
-
     def _note_cut(self, what: str, cut: int, count: int, loaded: TextEncoder) -> None:
         """Prints and records how many texts are truncated."""
-        asking.note_cut(self.name, what, cut, count, {"word pieces": loaded.length, "characters": self.characters or 0})
+        heads.note_cut(self.name, what, cut, count, {"word pieces": loaded.length, "characters": self.characters or 0})
 
     def _source(self, model: str, device: str) -> EncoderSource:
         """Returns how a model of this configuration is loaded."""
@@ -301,8 +281,8 @@ class BiEncoder(asking.TopicTexts, heads.OverFirst):
         return self.k or heads.K
 
     @cached_property
-    def _calls(self) -> endpoints.EndpointCalls:
-        return checks.typed(endpoints.EndpointCalls, self.calls or {}, "key 'calls'")
+    def _calls(self) -> encoder.EndpointCalls:
+        return checks.typed(encoder.EndpointCalls, self.calls or {}, "key 'calls'")
 
     @cached_property
     def _settings(self) -> EncoderSettings:

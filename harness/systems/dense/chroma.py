@@ -23,7 +23,6 @@ import xxhash
 
 from harness.errors import HarnessError
 from harness.io import staging_names
-from harness.io.checks import check_whole_number
 from harness.store import artefacts
 from harness.systems.dense.maxsim import Floats32, Rows, Vectors
 
@@ -94,17 +93,15 @@ class Chroma:
         self._ef = ef
 
 
-def build(vectors: Vectors, folder: Path, *, neighbours: int = NEIGHBOURS, construction: int = CONSTRUCTION) -> None:
+def build(vectors: Vectors, folder: Path) -> None:
     """Builds a store of documents' single vectors in an empty folder.
 
     Raises
     ------
     HarnessError
-        Chroma is not installed or cannot write, or an argument is out of range.
+        Chroma is not installed or cannot write.
     """
-    check_whole_number("neighbours", neighbours, low=2)
-    check_whole_number("construction", construction, low=1)
-    graph: dict[str, Any] = {"space": "cosine", "max_neighbors": neighbours, "ef_construction": construction}
+    graph: dict[str, Any] = {"space": "cosine", "max_neighbors": NEIGHBOURS, "ef_construction": CONSTRUCTION}
     graph["sync_threshold"] = 1  # otherwise vectors stay in a log and are inserted again each time the store is opened
     metadata = store_metadata(vectors)
     rows = np.flatnonzero(vectors.document >= 0)

@@ -18,16 +18,16 @@ import numpy.typing as npt
 
 from harness.collections.corpus import Document
 from harness.data.columns import Bools, Floats
+from harness.data.topics import Topic
 from harness.data.trec import Run
-from harness.errors import HarnessError, counted_text
+from harness.errors import HarnessError
 from harness.io import checks
-from harness.io.console import log_line
 from harness.io.files import sha256
 from harness.store import artefacts, code
-from harness.store.cost import note, phase, queries
+from harness.store.cost import phase, queries
 from harness.systems import hardware
 from harness.systems.base import MARK, Request
-from harness.systems.dense import encoder, heads, models, pairs, sequence_pairs, texts
+from harness.systems.dense import encoder, heads, models, pairs, texts
 from harness.systems.dense.training import tuned
 from harness.systems.dense.training.settings import Tuning, tuning
 from harness.systems.ranking import only
@@ -40,7 +40,7 @@ _LARGEST = 2.0**23  # float32 represents all integers down to -2 * _LARGEST, so 
 
 
 @dataclass(frozen=True)
-class CrossEncoder(heads.OverFirst):
+class CrossEncoder(heads.TopicTexts, heads.OverFirst):
     """A cross-encoder: re-ranks the top documents of a first ranking or, without one, each topic's pool.
 
     The whole ranking is returned: documents below the re-ranked ones keep their order. Documents that the corpus lacks
@@ -60,7 +60,7 @@ class CrossEncoder(heads.OverFirst):
     activation : function applied to logits: `none`, `sigmoid`, `softmax` over the labels, or its logarithm
         (`log-softmax`).
     template, words : for sequence models such as monoT5, the text that the model reads and the two words whose logits
-        are the labels: see `harness.systems.dense.sequence_pairs.PairReading`. None for models of sequence
+        are the labels: see `harness.systems.dense.pairs.PairReading`. None for models of sequence
         classification.
     length, truncation, precision : see `pairs.PairScorerSettings`.
     training : fine-tuning of the model before it is used: see `harness.systems.dense.training.settings.Tuning`.
@@ -146,32 +146,28 @@ class CrossEncoder(heads.OverFirst):
         corpus = request.corpus_for(self.name)
         request.workspace.mkdir(parents=True, exist_ok=True)
         on = hardware.device(self.device)
-        model = models.find_model(
-            tuned.loaded("cross", self.model, self.training, corpus, request.workspace, on, self._try)
-        )
+        folder = tuned.loaded("cross", self.model, self.training, corpus, request.workspace, on, self._try)
+        model = models.find_model(folder)
         spec = self._spec(model)
         scorer = cache(lambda: self._load(model, spec["arithmetic"][0]))
-        run = self._ranking(request)
-        with phase("read documents"):
-            run, text = heads.read(self.name, run, corpus, self._depth, self._document_text)
+        run, text = self.read(request, self._depth, self._document_text)
         rows_of = heads.ranked(run)
-        query = {topic.id: encoder.utf8(texts.of_topic(topic, self.query, self.view)) for topic in request.topics}
-        asked = [topic for topic in request.topics if topic.id in rows_of and query[topic.id].strip()]
-        wordless = [topic.id for topic in request.topics if topic.id in rows_of and not query[topic.id].strip()]
-        self._say_wordless(wordless, len(asked))
-        docs = {topic.id: [text[doc] for doc in run.doc[rows_of[topic.id][: self._depth]].tolist()] for topic in asked}
-        if not all(is_kept(query[topic.id], docs[topic.id], spec) for topic in asked):
+        asked = self._worded(topic for topic in request.topics if topic.id in rows_of)
+        query = {topic.id: topic_text for topic, topic_text in asked}
+        docs = {topic: [text[doc] for doc in run.doc[rows_of[topic][: self._depth]].tolist()] for topic in query}
+        if not all(is_kept(query[topic], docs[topic], spec) for topic in query):
             with phase("load model"):  # keeps the loading time out of the first topic's latency
                 scorer()
         score = np.full(len(run), np.nan)
         scored = []
         with phase("search"):
-            for topic in queries(asked):
+            for topic in queries([topic for topic, _ in asked]):
                 scored.append(kept(query[topic.id], docs[topic.id], scorer, spec))
                 score[rows_of[topic.id]] = self._scores(scored[-1], len(rows_of[topic.id]))
-        self._say_cut(scored)
+        cut = np.concatenate([of_topic.cut for of_topic in scored])
+        heads.note_cut(self.name, "pairs", int(cut.sum()), len(cut), {"word pieces": scored[0].length})
         if self._first is not None:
-            for name in wordless:
+            for name in rows_of.keys() - query.keys():
                 score[rows_of[name]] = np.arange(len(rows_of[name]), 0, -1)
         run = replace(run, score=score, name=self.name + MARK * run.name.endswith(MARK), sha256="")
         return only(run, ~np.isnan(score))
@@ -183,15 +179,15 @@ class CrossEncoder(heads.OverFirst):
     def _load(self, model: models.AvailableModel, device: str) -> pairs.PairScorer:
         """Loads the model: a sequence model if a template says how it reads pairs, else a cross-encoder."""
         if self._reading is not None:
-            return sequence_pairs.load(model, self._reading, self._settings, device, self.tokens)
+            return pairs.load_sequence_scorer(model, self._reading, self._settings, device, self.tokens)
         return pairs.load_pair_scorer(model, self._settings, device, self.tokens)
 
     @cached_property
-    def _reading(self) -> sequence_pairs.PairReading | None:
+    def _reading(self) -> pairs.PairReading | None:
         """How a sequence model reads pairs; None for a cross-encoder."""
         if self.template is None:
             return None
-        return sequence_pairs.PairReading(self.template, **({} if self.words is None else {"words": self.words}))
+        return pairs.PairReading(self.template, **({} if self.words is None else {"words": self.words}))
 
     @cached_property
     def _settings(self) -> pairs.PairScorerSettings:
@@ -203,8 +199,7 @@ class CrossEncoder(heads.OverFirst):
         spec = {"model": pairs.identity(model, self._settings), "arithmetic": [*arithmetic, self.tokens]}
         if self._reading is None:
             return spec
-        read = [self._reading.template, *self._reading.words, code.of(sequence_pairs.__name__)]
-        return spec | {"sequence": read}
+        return spec | {"sequence": [self._reading.template, *self._reading.words]}
 
     # ---- first ranking ------------------------------------------------------------------------------------------
 
@@ -215,15 +210,8 @@ class CrossEncoder(heads.OverFirst):
             return self.tiers[-1]
         return self.k or (None if self.first is None else heads.K)
 
-    def _ranking(self, request: Request) -> Run:
-        """Returns the run to re-rank: the first ranking, or the pool in arbitrary order."""
-        if self._first is not None:
-            return heads.first(self._first, request)
-        if request.pool is None:
-            lacking = "has nothing to re-rank; give the key 'first', or the pool of judged documents by rerank=true"
-            raise HarnessError(f"system {self.name}: {lacking}")
-        pool = {topic.id: request.pool.get(topic.id, frozenset()) for topic in request.topics}
-        return Run.from_dict("pool", {topic: dict.fromkeys(sorted(docs), 0.0) for topic, docs in pool.items() if docs})
+    def _asked(self, topic: Topic) -> str:
+        return encoder.utf8(texts.of_topic(topic, self.query, self.view))
 
     def _document_text(self, document: Document) -> str:
         return encoder.utf8(texts.of_document(document, self.document, self.view))
@@ -257,24 +245,6 @@ class CrossEncoder(heads.OverFirst):
             known = ", ".join(f"{number} ({label})" for number, label in enumerate(labels))
             raise HarnessError(f"key 'label' is {self.label!r}, expected a label of model {self.model}: {known}")
         return named.index(str(self.label)) % len(labels)
-
-    def _say_wordless(self, wordless: Sequence[str], asked: int) -> None:
-        """Prints and records how many topics have no text; raises HarnessError if none has any."""
-        if not asked:
-            raise HarnessError(f"system {self.name}: no topic has a text; the key 'query' names what is read of topics")
-        if wordless:
-            fate = "left out" if self._first is None else "ordered as in the first ranking"
-            note(f"{self.name}: topics without text", len(wordless))
-            several = counted_text(len(wordless), "topic has", "topics have")
-            log_line(f"{self.name}: {several} no text, {fate}, such as {wordless[0]}")
-
-    def _say_cut(self, scored: Sequence[TopicLogits]) -> None:
-        """Prints and records how many pairs are truncated."""
-        count, cut = sum(len(of_topic.cut) for of_topic in scored), sum(int(of_topic.cut.sum()) for of_topic in scored)
-        length = scored[0].length
-        note(f"{self.name}: texts cut, pairs", {"cut": cut, "texts": count, "word pieces": length})
-        if cut:
-            log_line(f"{self.name}: {cut:,} of {count:,} texts (pairs) are longer than the {length} word pieces read")
 
 
 # ---- re-ranking, whole and tiered -------------------------------------------------------------------------------

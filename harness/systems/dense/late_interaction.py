@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -20,7 +20,7 @@ from harness.store import cost
 from harness.store.cost import answered, note, phase, queries
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.dense import ann, asking, documents, heads, search, texts, vectors
+from harness.systems.dense import ann, documents, heads, search, texts, vectors
 from harness.systems.dense.engines import TextEncoder
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Hits, Rough, VectorQuery
@@ -29,7 +29,7 @@ from harness.systems.dense.training import tuned
 
 
 @dataclass(frozen=True)
-class LateInteraction(asking.TopicTexts, heads.OverFirst):
+class LateInteraction(heads.TopicTexts, heads.OverFirst):
     """Ranks documents by MaxSim: the sum, over a topic's token vectors, of the best cosine with a document's.
 
     Memory: exact search maps the stored vectors from their file; besides, it takes 4 MiB of products, the vectors of a
@@ -92,8 +92,6 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.first is not None and self.search != "exact":
-            raise HarnessError(f"key 'search' is {self.search!r}, and documents of a first ranking are all scored")
         self._settings  # noqa: B018  (validates them at once)
 
     def _reads(self) -> dict[str, Any]:
@@ -125,7 +123,7 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
         source = self._source(hardware.device(self.device))
         loaded = source.load()
         if self._first is not None:
-            return self._reranked(heads.first(self._first, request), request, source, loaded)
+            return self._reranked(request, source, loaded)
         with phase("index"):
             made = documents.vectors_of(
                 corpus, self.document, self.view, source, lambda: loaded, storage=self.storage, join=self.join
@@ -149,11 +147,10 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
             raise HarnessError(f"model {loaded.name}: the text of topic {empty[0]} has no token vectors")
         return worded, [VectorQuery(np.asarray(held.values[begin:end])) for begin, end in pairwise(ends)]
 
-    def _reranked(self, run: Run, request: Request, source: TokenModelSource, loaded: TextEncoder) -> Run:
+    def _reranked(self, request: Request, source: TokenModelSource, loaded: TextEncoder) -> Run:
         """Re-ranks the top documents of the first ranking; topics without text keep their order."""
         k = self.k or heads.K
-        with phase("read documents"):
-            run, read = heads.read(self.name, run, request.corpus_for(self.name), k, self._document_text)
+        run, read = self.read(request, k, self._document_text)
         with phase("index"):
             named = [(name.decode(), read[name]) for name in sorted(read)]
             made = documents.vectors_of_texts(named, source, loaded, storage=self.storage)
@@ -184,9 +181,15 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
         def exact(some: Sequence[VectorQuery], k: int) -> list[Hits]:
             return search.search_vectors(some, kept, k=k, rough=rough)
 
+        index = ann.kept_index(kept, made.folder) if self.search == "approximate" else None
+        how: dict[str, Any] = {"depth": self.candidates, "ef": self.ef, "index": index}
+
+        def near(some: Sequence[VectorQuery], k: int) -> list[Hits]:
+            return search.search_vectors(some, kept, "colbert", "approximate", k=k, **how)
+
         out = None if request.excluded is None else request.excluded.among(kept.ids)
         ranked: list[Hits] = []
-        find = exact if self.search == "exact" else self._approximate(made)
+        find = exact if index is None else near
         with phase("search"):
             for begin in range(0, len(asked), self.together):
                 part = range(begin, min(begin + self.together, len(asked)))
@@ -205,12 +208,6 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
             )
         return ranked
 
-    def _approximate(self, made: vectors.TextVectors) -> Callable[[Sequence[VectorQuery], int], list[Hits]]:
-        """Returns the approximate search for documents of queries, by their number."""
-        near = ann.kept_index(made.vectors, made.folder)
-        more: dict[str, Any] = {"depth": self.candidates, "ef": self.ef, "index": near}
-        return lambda some, k: search.search_vectors(some, made.vectors, "colbert", "approximate", k=k, **more)
-
     def _rough(self, kept: Vectors) -> Rough | None:
         """Returns the approximate scorer in PyTorch that preselects documents; None with NumPy."""
         if self.maxsim == "numpy":
@@ -223,7 +220,7 @@ class LateInteraction(asking.TopicTexts, heads.OverFirst):
         return documents.text_of(document, self.document, self.view, self.join)
 
     def _note_cut(self, what: str, cut: int, count: int, length: int) -> None:
-        asking.note_cut(self.name, what, cut, count, {"word pieces": length})
+        heads.note_cut(self.name, what, cut, count, {"word pieces": length})
 
     def _source(self, device: str) -> TokenModelSource:
         return TokenModelSource(self.model, self._settings, device, self.tokens)  # type: ignore[arg-type]

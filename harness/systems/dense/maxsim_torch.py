@@ -16,8 +16,7 @@ import numpy as np
 import torch
 
 from harness.errors import HarnessError
-from harness.systems.dense.maxsim import Floats32, Rows, Vectors
-from harness.systems.dense.ragged import blocks, padded, queries_of, query_ranges
+from harness.systems.dense.maxsim import Floats32, Rows, Vectors, blocks, padded, queries_of, query_ranges
 from harness.systems.dense.search import Rough
 
 GROUP = 1 << 19  # vectors of a block, padded

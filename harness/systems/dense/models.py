@@ -7,14 +7,13 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.errors import HarnessError, shortened, suggestion
 from harness.io import archives, config
 from harness.io.console import log_line
-from harness.io.files import sha256, sha256_file
+from harness.io.files import sha256, sha256_file, sha256_known
 from harness.sources import catalogue, fetch, network, packages
 from harness.sources.resource import Resource
 from harness.store import artefacts
@@ -74,7 +73,7 @@ def find_model(name: str) -> AvailableModel:
     if (folder := Path(name).expanduser()).is_dir():
         check(folder)
         inside = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-        checksums = {relative: _checksum(path) for relative, path in inside.items() if _is_counted(relative)}
+        checksums = {relative: sha256_known(path) for relative, path in inside.items() if _is_counted(relative)}
         return AvailableModel(name, folder, _engine(folder), {"files": _digest(checksums)})
     if not HUB.fullmatch(name):
         known = suggestion(name, catalogue.model_names())
@@ -351,16 +350,6 @@ def _is_counted(relative: str) -> bool:
     """Returns whether a file can affect a model's vectors: all but hidden files, Markdown and compiled Python."""
     hidden = any(part.startswith(".") or part == "__pycache__" for part in relative.split("/"))
     return not hidden and not relative.endswith((".md", ".pyc", "desktop.ini"))
-
-
-def _checksum(path: Path) -> str:
-    status = path.stat()
-    return _checksum_of(str(path), status.st_mtime_ns, status.st_size)
-
-
-@cache  # valid as long as the file's time and size are unchanged
-def _checksum_of(path: str, changed: int, size: int) -> str:
-    return sha256_file(Path(path))
 
 
 def _digest(checksums: Mapping[str, str]) -> str:

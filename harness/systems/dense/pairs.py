@@ -1,4 +1,7 @@
-"""Scoring of text pairs by a cross-encoder, a classifier that reads both texts together.
+"""Scoring of text pairs by a cross-encoder, a classifier that reads both texts together, or by a sequence model.
+
+A sequence model, as in monoT5 (Nogueira et al. 2020), reads both texts in a template. The scores of a pair are the
+logits of two words, such as `false` and `true`, at the first position of the output.
 
 Longer pairs are truncated and counted. Pairs are sorted by length to reduce padding. Up to rounding, a score does not
 depend on the other pairs of the batch.
@@ -6,7 +9,7 @@ depend on the other pairs of the batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -19,7 +22,7 @@ from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.console import progress
 from harness.systems.dense import word_pieces
-from harness.systems.dense.encoder import missing
+from harness.systems.dense.encoder import check_installed
 from harness.systems.dense.engines import TOKENS, Precision
 from harness.systems.dense.models import AvailableModel
 
@@ -116,9 +119,16 @@ def load_pair_scorer(
     (1, 1)
     """
     settings = settings or PairScorerSettings()
-    if lines := missing():
-        raise HarnessError(lines[0])
-    classifier, tokenizer = _loaded(model)
+    check_installed()
+    if model.engine != "transformers":
+        raise HarnessError(f"model {model.name}: is not a cross-encoder, but runs in {model.engine}")
+    classifier, tokenizer, report = word_pieces.pretrained(model, "AutoModelForSequenceClassification")
+    if name := word_pieces.lacking(classifier, report):
+        raise HarnessError(
+            f"model {model.name}: its weights lack {name!r}: it cannot classify pairs before it is fine-tuned"
+        )
+    word_pieces.check(tokenizer, classifier, model)
+    classifier = classifier.float()
     special = int(tokenizer.num_special_tokens_to_add(pair=True))
     length = _length(classifier, tokenizer, settings, model.name, special)
     if settings.precision != "float32":
@@ -132,9 +142,8 @@ def load_pair_scorer(
         if settings.truncation == "only_second" and (first + special >= length).any():
             worst = int(first.argmax())
             raise HarnessError(
-                f"key 'truncation' is 'only_second', and the text {quoted_start(queries[worst])} has {first[worst]} "
-                "word "
-                f"pieces, which leaves no room in {length}; say longest_first"
+                f"key 'truncation' is 'only_second', and the text {_quoted_start(queries[worst])} has {first[worst]} "
+                f"word pieces, which leaves no room in {length}; say longest_first"
             )
 
         def forward(part: Index) -> torch.Tensor:
@@ -145,19 +154,20 @@ def load_pair_scorer(
             logits: torch.Tensor = classifier(**features.to(device)).logits
             return logits
 
-        of = (model.name, forward, np.minimum(size, length), tokens or TOKENS[device], (queries, documents))
-        return PairScores(in_passes(*of, len(labels)), size > length)
+        most = tokens or TOKENS[device]
+        return PairScores(
+            _logits(model.name, forward, np.minimum(size, length), most, (queries, documents)), size > length
+        )
 
     return PairScorer(length, labels, scored)
 
 
-def in_passes(
+def _logits(
     name: str,
     forward: Callable[[Index], torch.Tensor],
     size: Index,
     most: int,
     texts: tuple[Sequence[str], Sequence[str]],
-    labels: int = 2,
 ) -> npt.NDArray[np.float32]:
     """Returns the logits of pairs, computed in passes of similar length, float32, shape (pairs, labels).
 
@@ -172,37 +182,18 @@ def in_passes(
     HarnessError
         A score is not finite, or a pass does not fit into the memory of the GPU.
     """
-    import torch
+    with progress("scoring pairs", len(size)) as bar:
 
-    out = np.empty((len(size), labels), np.float32)
-    with progress("scoring pairs", len(size)) as bar, torch.inference_mode():
-        for part in batches_of(size, most):
-            try:
-                out[part] = forward(part).float().cpu().numpy()
-            except torch.OutOfMemoryError:
-                raise HarnessError(
-                    f"model {name}: {len(part)} pairs of {size[part[0]]} word pieces do not fit into the memory of the "
-                    "GPU; lower the key 'tokens'"
-                ) from None
+        def scored(part: Index) -> Sequence[npt.NDArray[np.float32]]:
             bar.add(len(part))
+            return list(forward(part).float().cpu().numpy())
+
+        out = np.array(word_pieces.in_passes(name, size, most, scored, "pairs"))
     if not (good := np.isfinite(out).all(axis=1)).all():
         row = int(good.argmin())
-        pair = ", ".join(quoted_start(side[row]) for side in texts)
+        pair = ", ".join(_quoted_start(side[row]) for side in texts)
         raise HarnessError(f"model {name}: the score of the pair {pair} is not finite")
     return out
-
-
-def _loaded(model: AvailableModel) -> tuple[Any, Any]:
-    """Loads the classifier in float32, and its tokenizer."""
-    if model.engine != "transformers":
-        raise HarnessError(f"model {model.name}: is not a cross-encoder, but runs in {model.engine}")
-    classifier, tokenizer, report = word_pieces.pretrained(model, "AutoModelForSequenceClassification")
-    if name := word_pieces.lacking(classifier, report):
-        raise HarnessError(
-            f"model {model.name}: its weights lack {name!r}: it cannot classify pairs before it is fine-tuned"
-        )
-    word_pieces.check(tokenizer, classifier, model)
-    return classifier.float(), tokenizer
 
 
 def _length(classifier: torch.nn.Module, tokenizer: Any, settings: PairScorerSettings, name: str, special: int) -> int:  # noqa: ANN401
@@ -253,16 +244,148 @@ def _sizes(tokenizer: Any, texts: Sequence[str]) -> Index:  # noqa: ANN401
     return np.array([size[text] for text in texts], dtype=np.int64)
 
 
-def batches_of(size: Index, most: int) -> Iterator[Index]:
-    """Yields batches of pairs by descending length, each with at most `most` word pieces including padding."""
-    order = np.argsort(-size, kind="stable")
-    begin = 0
-    while begin < len(order):
-        count = max(1, most // int(size[order[begin]]))
-        yield order[begin : begin + count]
-        begin += count
-
-
-def quoted_start(text: str) -> str:
+def _quoted_start(text: str) -> str:
     """Returns the beginning of a text, quoted, for messages."""
     return repr(" ".join(text.split())[:40])
+
+
+# ---- sequence models --------------------------------------------------------------------------------------------
+
+
+TEMPLATE = "Query: {query} Document: {document} Relevant:"
+LENGTH = 512  # word pieces, if the model's files state none
+
+
+@dataclass(frozen=True)
+class PairReading:
+    """How a pair is read.
+
+    Attributes
+    ----------
+    template : text with `{query}` and `{document}`, in this order, each once.
+    words : two words, each a single word piece of the model; the names of the scores.
+
+    Raises
+    ------
+    HarnessError
+        A value is invalid.
+
+    Examples
+    --------
+    >>> PairReading("Query: {query}")
+    Traceback (most recent call last):
+    harness.errors.HarnessError: key 'template' is 'Query: {query}', expected a text with {query} and {document} in it
+    """
+
+    template: str = TEMPLATE
+    words: Sequence[str] = ("false", "true")
+
+    def __post_init__(self) -> None:
+        text = self.template
+        once = isinstance(text, str) and text.count("{query}") == 1 and text.count("{document}") == 1
+        if not once or text.index("{query}") > text.index("{document}"):
+            raise HarnessError(f"key 'template' is {text!r}, expected a text with {{query}} and {{document}} in it")
+        named = isinstance(self.words, list | tuple) and all(isinstance(word, str) and word for word in self.words)
+        if not named or len(set(self.words)) != 2:
+            raise HarnessError(
+                f"key 'words' is {self.words!r}, expected two words in quotes, such as ['false', 'true']"
+            )
+
+    def filled(self, query: str, document: str) -> tuple[str, int, int]:
+        """Returns the text of a pair, and where the document begins and ends in it."""
+        before, _, rest = self.template.partition("{query}")
+        between, _, after = rest.partition("{document}")
+        start = before + query + between
+        return start + document + after, len(start), len(start) + len(document)
+
+
+def load_sequence_scorer(
+    model: AvailableModel,
+    reading: PairReading,
+    settings: PairScorerSettings | None = None,
+    device: str = "cpu",
+    tokens: int = 0,
+) -> PairScorer:
+    """Loads a sequence model with its tokenizer.
+
+    Documents are truncated so that the template and the query stay whole.
+
+    Parameters
+    ----------
+    model : a transformers model for conditional generation: see `harness.systems.dense.models.find_model`.
+    device : `cpu` or `cuda`.
+    tokens : maximum word pieces in one forward pass; 0 for the default of the device.
+
+    Raises
+    ------
+    HarnessError
+        A package is missing; or the model is damaged, is no encoder-decoder, or does not allow a setting.
+
+    Examples
+    --------
+    >>> scorer = load_sequence_scorer(find_model("castorini/monot5-base-msmarco"), PairReading())  # doctest: +SKIP
+    >>> scorer.scored(["How many primes are there?"], ["Infinitely many."]).logits.shape  # doctest: +SKIP
+    (1, 2)
+    """
+    settings = settings or PairScorerSettings()
+    check_installed()
+    if settings.precision != "float32":
+        raise HarnessError(f"key 'precision' is {settings.precision!r}, and logits of two words would tie; say float32")
+    import torch
+
+    if model.engine != "transformers":
+        raise HarnessError(f"model {model.name}: is not a sequence model, but runs in {model.engine}")
+    sequence, tokenizer, report = word_pieces.pretrained(model, "AutoModelForSeq2SeqLM")
+    if name := word_pieces.lacking(sequence, report):
+        raise HarnessError(f"model {model.name}: its weights lack {name!r}, which its config.json asks for")
+    if sequence.config.decoder_start_token_id is None:
+        raise HarnessError(f"model {model.name}: its config.json has no 'decoder_start_token_id'")
+    word_pieces.check(tokenizer, sequence, model)
+    own = int(tokenizer.model_max_length)
+    # T5's positions are relative; models with a table of positions end there.
+    most = int(getattr(sequence.config, "max_position_embeddings", 0) or 0)
+    if most and settings.length and settings.length > most:
+        raise HarnessError(f"key 'length' is {settings.length}, and model {model.name} has {most} positions; lower it")
+    usual = own if own < (1 << 30) else LENGTH
+    length = settings.length or (min(usual, most) if most else usual)
+    columns = [_piece(tokenizer, word, model.name) for word in reading.words]
+    sequence.float().to(device).eval()
+
+    def pieces(query: str, document: str) -> tuple[list[int], bool]:
+        """Returns the word pieces of a pair, and whether its document is truncated."""
+        text, begin, end = reading.filled(query, document)
+        offsets = tokenizer(text, truncation=False, return_offsets_mapping=True)
+        ids, excess = offsets["input_ids"], len(offsets["input_ids"]) - length
+        if excess <= 0:
+            return ids, False
+        inside = [at for at, (a, b) in enumerate(offsets["offset_mapping"]) if begin <= a < b <= end]
+        if excess > len(inside):
+            raise HarnessError(
+                f"key 'length' is {length}, and the text {_quoted_start(query)} takes {len(ids) - len(inside)} word "
+                "pieces with its template; raise it"
+            )
+        gone = set(inside[len(inside) - excess :])
+        return [piece for at, piece in enumerate(ids) if at not in gone], True
+
+    def scored(queries: Sequence[str], documents: Sequence[str]) -> PairScores:
+        read = [pieces(query, document) for query, document in zip(queries, documents, strict=True)]
+        size = np.array([len(ids) for ids, _ in read], dtype=np.int64)
+
+        def forward(part: Index) -> torch.Tensor:
+            features = tokenizer.pad({"input_ids": [read[row][0] for row in part]}, return_tensors="pt").to(device)
+            first = torch.full((len(part), 1), sequence.config.decoder_start_token_id, device=device)
+            logits: torch.Tensor = sequence(**features, decoder_input_ids=first).logits[:, 0, columns]
+            return logits
+
+        logits = _logits(model.name, forward, size, tokens or TOKENS[device], (queries, documents))
+        return PairScores(logits, np.array([cut for _, cut in read], dtype=bool))
+
+    return PairScorer(length, tuple(reading.words), scored)
+
+
+def _piece(tokenizer: Any, word: str, name: str) -> int:  # noqa: ANN401
+    """Returns the number of a word's only word piece."""
+    pieces = tokenizer(word, add_special_tokens=False)["input_ids"]
+    if len(pieces) != 1 or pieces[0] == tokenizer.unk_token_id:
+        raise HarnessError(f"key 'words': {word!r} is not a single word piece of model {name}, but {len(pieces)}")
+    return int(pieces[0])

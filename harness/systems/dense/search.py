@@ -21,8 +21,7 @@ from harness.errors import HarnessError
 from harness.io.checks import check_whole_number, choice
 from harness.io.console import log_line
 from harness.store.cost import note, phase
-from harness.systems.dense.maxsim import Floats32, Rows, Scores, Vectors, scores_many
-from harness.systems.dense.ragged import queries_of
+from harness.systems.dense.maxsim import Floats32, Rows, Scores, Vectors, queries_of, scores_many
 from harness.systems.dense.single_vectors import MARGIN, DocumentParts, Scan, grouped
 from harness.systems.ranking import top
 

@@ -14,14 +14,14 @@ from harness.store import code, cost
 from harness.store.cost import note, phase
 from harness.systems import hardware
 from harness.systems.base import Request
-from harness.systems.dense import asking, documents, sparse_vectors, texts
+from harness.systems.dense import documents, heads, sparse_vectors, texts
 from harness.systems.dense.sparse_vectors import SparseModel, SparseModelSource, SparseSettings
 from harness.systems.dense.training import tuned
 from harness.systems.ranking import rank
 
 
 @dataclass(frozen=True)
-class SparseEncoder(asking.TopicTexts, checks.Checked):
+class SparseEncoder(heads.TopicTexts, checks.Checked):
     """Ranks documents by the inner product of learned sparse vectors, exactly, with an inverted index.
 
     Documents that share no dimension with a topic are not ranked, except from a pool. The number of non-zeros of
@@ -111,7 +111,7 @@ class SparseEncoder(asking.TopicTexts, checks.Checked):
             index = sparse_vectors.index_of(read, source, loaded, spec)
         asked = self._queries(request, loaded())
         said = dict(index.statistics)
-        asking.note_cut(self.name, "documents", said.pop("cut"), said["documents"], {"word pieces": loaded().length})
+        heads.note_cut(self.name, "documents", said.pop("cut"), said["documents"], {"word pieces": loaded().length})
         note(f"{self.name}: non-zeros of documents", said)
         note(cost.INDEX, index.size)
         postings = index.postings
@@ -139,7 +139,7 @@ class SparseEncoder(asking.TopicTexts, checks.Checked):
         worded = self._worded(request.topics)
         with phase("encoding topics"):
             encoded = loaded.encoded([text for _, text in worded], "query")
-        asking.note_cut(self.name, "topics", int(encoded.cut.sum()), len(worded), {"word pieces": loaded.length})
+        heads.note_cut(self.name, "topics", int(encoded.cut.sum()), len(worded), {"word pieces": loaded.length})
         sizes = encoded.start[1:] - encoded.start[:-1]
         note(f"{self.name}: non-zeros of topics", {"topics": len(worded)} | sparse_vectors.non_zeros(sizes))
         names, weights = encoded.dimension.tolist(), encoded.weight.tolist()

@@ -24,7 +24,7 @@ from harness.io.arrays import ArrayFile, mapped
 from harness.io.modules import installed
 from harness.store import code, shards
 from harness.systems.blocks import BlockFiles
-from harness.systems.dense import encoder, libraries, models
+from harness.systems.dense import encoder, models, word_pieces
 from harness.systems.dense.engines import Length, Precision, Prefixes
 from harness.systems.dense.models import AvailableModel
 from harness.systems.dense.vectors import loaded_here
@@ -161,20 +161,20 @@ def load_sparse_model(
         encoder.check_weights(stored)
     loaded = _sparse_encoder(stored, settings.precision, device)
     length = _length(loaded, settings.length, stored)
-    prefixes = libraries.prefixes_of(settings.prefixes, loaded.prompts)
+    prefixes = word_pieces.prefixes_of(settings.prefixes, loaded.prompts)
     most = {"query": settings.query_active, "document": settings.active}
 
     def encoded(texts: Sequence[str], role: str) -> Sparse:
         whole = [encoder.utf8(text) for text in texts]
         if not whole:
             return Sparse(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, bool))
-        size = libraries.word_piece_counts(loaded, whole, prefixes[role])
+        size = word_pieces.word_piece_counts(loaded, whole, prefixes[role])
 
-        def encode(part: list[int]) -> list[tuple[Any, Any]]:
-            return _encode(loaded, [whole[at] for at in part], role, prefixes[role], most[role])
+        def encode(part: npt.NDArray[np.int64]) -> list[tuple[Any, Any]]:
+            return _encode(loaded, [whole[at] for at in part.tolist()], role, prefixes[role], most[role])
 
         read = np.minimum(size, length)
-        out = libraries.in_passes(read, tokens or TOKENS[device], encode, "a sparse encoder")
+        out = word_pieces.in_passes(stored.name, read, tokens or TOKENS[device], encode)
         start = np.concatenate(([0], np.cumsum([len(dimension) for dimension, _ in out])))
         dimension = np.concatenate([dimension for dimension, _ in out]).astype(np.int32)
         weight = np.concatenate([weight for _, weight in out]).astype(np.float32)
@@ -214,7 +214,7 @@ def _sparse_encoder(stored: AvailableModel, precision: str, device: str) -> Any:
 
     more: dict[str, Any] = {"device": device, "local_files_only": True}
     more["model_kwargs"] = {"dtype": getattr(torch, precision)}
-    return libraries.opened(stored, lambda: SparseEncoder(str(stored.folder), **more), precision)
+    return word_pieces.opened(stored, lambda: SparseEncoder(str(stored.folder), **more), precision)
 
 
 def _length(loaded: Any, given: int | None, stored: AvailableModel) -> int:  # noqa: ANN401

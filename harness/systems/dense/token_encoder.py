@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.io.modules import installed
 from harness.store import code
-from harness.systems.dense import documents, encoder, libraries, models
+from harness.systems.dense import documents, encoder, models, word_pieces
 from harness.systems.dense.engines import TOKENS, EncodedTexts, Precision, Prefixes, TextEncoder, finite_texts
 from harness.systems.dense.models import AvailableModel
 
@@ -127,20 +128,20 @@ def load_token_encoder(
     encoder.check_weights(stored)
     loaded = _multi_vector_encoder(stored, settings, device)
     lengths = _lengths(loaded, settings, stored.name)
-    prefixes = libraries.prefixes_of(settings.prefixes, loaded.prompts)
+    prefixes = word_pieces.prefixes_of(settings.prefixes, loaded.prompts)
     most = tokens or TOKENS[device]
 
     def encoded(texts: Sequence[str], role: str) -> EncodedTexts:
         whole = [encoder.utf8(text) for text in texts]
         if not whole:
             return EncodedTexts(np.empty((0, dimensions), np.float32), np.zeros(0, bool), np.zeros(1, np.int64))
-        size, length = libraries.word_piece_counts(loaded, whole, prefixes[role]), lengths[role]
+        size, length = word_pieces.word_piece_counts(loaded, whole, prefixes[role]), lengths[role]
         read = np.minimum(size, length) if role == "document" else np.full(len(size), length)
 
-        def encode(part: list[int]) -> list[Any]:
-            return _encode(loaded, [whole[at] for at in part], role, prefixes[role])
+        def encode(part: npt.NDArray[np.int64]) -> list[Any]:
+            return _encode(loaded, [whole[at] for at in part.tolist()], role, prefixes[role])
 
-        out = libraries.in_passes(read, most, encode, "late interaction")
+        out = word_pieces.in_passes(stored.name, read, most, encode)
         start = np.concatenate(([0], np.cumsum([len(rows) for rows in out])))
         values = np.concatenate(out).astype(np.float32, copy=False)
         if settings.precision != "float32":
@@ -184,7 +185,7 @@ def _multi_vector_encoder(stored: AvailableModel, settings: TokenSettings, devic
         modules = [first, MultiVectorMask(), Normalize(module_input_name="token_embeddings")]
         return MultiVectorEncoder(modules=modules, **more)
 
-    return libraries.opened(stored, make, settings.precision)
+    return word_pieces.opened(stored, make, settings.precision)
 
 
 def _lengths(loaded: Any, settings: TokenSettings, name: str) -> dict[str, int]:  # noqa: ANN401

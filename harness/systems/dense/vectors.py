@@ -16,8 +16,7 @@ import numpy.typing as npt
 from harness.errors import HarnessError
 from harness.io import checks
 from harness.store import code, shards
-from harness.systems.dense.maxsim import Vectors, write_header
-from harness.systems.dense.ragged import require_finite_values
+from harness.systems.dense.maxsim import Vectors, require_finite_values, write_header
 
 if TYPE_CHECKING:
     from harness.systems.dense.engines import EncodedTexts

@@ -102,12 +102,8 @@ class Pyserini(checks.Checked):
     def libraries(self) -> tuple[str, ...]:
         """Returns the distributions whose versions the metadata file records."""
         more = () if self.searcher == "lucene" else ("torch", "transformers")
-        return (
-            "pyserini",
-            "pyjnius",
-            *more,
-            *(("faiss-cpu",) if self.searcher == "faiss" and _is_installed("faiss-cpu") else ()),
-        )
+        faiss = ("faiss-cpu",) if self.searcher == "faiss" and _is_installed("faiss-cpu") else ()
+        return ("pyserini", "pyjnius", *more, *faiss)
 
     def searches(self) -> bool:
         """Returns whether the system reads a corpus: it does unless it searches a ready index (key `index`)."""
@@ -172,23 +168,16 @@ class Pyserini(checks.Checked):
         """Runs Pyserini in a process of its own on a job; returns its answer."""
         device = "cpu" if self.searcher == "lucene" or hardware.device(self.device) == "cpu" else "cuda:0"
         shared = {
+            **{key: getattr(self, key) for key in ("searcher", "similarity", "k1", "b", "mu", "rm3", "rocchio")},
             "jar": str(engine.jar.absolute()),
-            "searcher": self.searcher,
             "encoder": None if self.encoder is None else str(self._model.folder),
             "encoder_class": self._class,
             "encoder_options": dict(self.encoder_options),
             "device": device,
-            "similarity": self.similarity,
-            "k1": float(self.k1),
-            "b": float(self.b),
-            "mu": float(self.mu),
-            "rm3": None if self.rm3 is None else dict(self.rm3),
-            "rocchio": None if self.rocchio is None else dict(self.rocchio),
         }
         environment = {"JAVA_HOME": str(engine.java.resolve().parents[1])}
-        return process_answer(
-            f"system {self.name}: pyserini", pyserini_process.__name__, {**shared, **job}, environment
-        )
+        what = f"system {self.name}: pyserini"
+        return process_answer(what, pyserini_process.__name__, {**shared, **job}, environment)
 
     @contextmanager
     def _index(self, engine: JavaRuntime, request: Request) -> Iterator[dict[str, Any]]:

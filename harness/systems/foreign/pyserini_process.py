@@ -90,9 +90,9 @@ def _make_searcher(job: Mapping[str, Any]) -> Any:  # noqa: ANN401
             raise HarnessError(f"index {job['prebuilt']!r} is neither a folder nor a prebuilt index that can be had")
     if kind == "lucene":
         if job["similarity"] == "qld":
-            searcher.set_qld(job["mu"])
+            searcher.set_qld(float(job["mu"]))
         else:
-            searcher.set_bm25(job["k1"], job["b"])
+            searcher.set_bm25(float(job["k1"]), float(job["b"]))
         for name in ("rm3", "rocchio"):
             if job[name] is not None:
                 getattr(searcher, f"set_{name}")(**job[name])
@@ -157,14 +157,8 @@ def _impact(job: Mapping[str, Any], folder: Path) -> None:
             for doc, vector in zip(docs, encoder.encode(texts), strict=True):
                 lines.write(json.dumps({"id": doc, "contents": "", "vector": vector}) + "\n")
     pyclass: Any = importlib.import_module("pyserini.pyclass")
-    arguments = [
-        "-collection",
-        "JsonVectorCollection",
-        "-input",
-        str(folder / "vectors"),
-        "-index",
-        str(folder / "index"),
-    ]
+    arguments = ["-collection", "JsonVectorCollection"]
+    arguments += ["-input", str(folder / "vectors"), "-index", str(folder / "index")]
     arguments += ["-generator", "DefaultLuceneDocumentGenerator", "-threads", "1", "-impact", "-pretokenized"]
     pyclass.autoclass("io.anserini.index.IndexCollection").main(arguments)
     if not list((folder / "index").glob("segments_*")):

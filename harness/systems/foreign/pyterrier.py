@@ -20,15 +20,14 @@ from harness.collections.corpus import Corpus, Document
 from harness.data.frames import frame, import_library
 from harness.data.topics import Topic
 from harness.data.trec import Run
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError, SystemRaisedError, suggestion
 from harness.io import checks
 from harness.io.files import sha256_file
-from harness.store import artefacts
+from harness.store import artefacts, code
 from harness.store.cost import phase
 from harness.systems.base import MARK, Request
 from harness.systems.build import guarded
 from harness.systems.dense import heads, texts
-from harness.systems.foreign import objects
 from harness.systems.foreign.results import TIES, ForeignResults, cut, run_of
 from harness.systems.ranking import permitted
 
@@ -80,9 +79,9 @@ class PyTerrier(heads.OverFirst):
     name: str = "pyterrier"
 
     def __post_init__(self) -> None:
-        objects.module_of("pipeline", self.pipeline)
+        _module_of("pipeline", self.pipeline)
         if self.index is not None:
-            objects.module_of("index", self.index)
+            _module_of("index", self.index)
         if not isinstance(self.arguments, Mapping) or "index" in self.arguments:
             raise HarnessError(f"key 'arguments' is {self.arguments!r}, expected names and values, none named index")
         super().__post_init__()
@@ -96,7 +95,7 @@ class PyTerrier(heads.OverFirst):
     def _reads(self) -> dict[str, Any]:
         """Returns the code of the pipeline and of its index, and files among the arguments."""
         named = {"pipeline": self.pipeline, "index": self.index}
-        inputs: dict[str, Any] = {key: objects.digest(key, each) for key, each in named.items() if each is not None}
+        inputs: dict[str, Any] = {key: _digest(key, each) for key, each in named.items() if each is not None}
         inputs["files"] = _files(self.arguments)
         return inputs
 
@@ -130,7 +129,7 @@ class PyTerrier(heads.OverFirst):
 
     def _pipeline(self, request: Request) -> Callable[[DataFrame], object]:
         """Returns the pipeline that the key `pipeline` names, or that the function named there makes."""
-        loaded = objects.load("pipeline", self.pipeline)
+        loaded = _load_object("pipeline", self.pipeline)
         transformer = importlib.import_module("pyterrier").Transformer
         if isinstance(loaded, transformer):
             if self.arguments or self.index is not None:
@@ -154,13 +153,13 @@ class PyTerrier(heads.OverFirst):
         spec = {
             **corpus.identity(),
             "index": named,
-            "code": objects.digest("index", named),
+            "code": _digest("index", named),
             "text": list(self.text),
             "view": self.view,
         }
 
         def build(folder: Path) -> None:
-            make: Any = objects.load("index", named)
+            make: Any = _load_object("index", named)
             if not callable(make):
                 raise HarnessError(f"key 'index': {named} is {type(make).__name__}, expected a function")
             guarded(f"key 'index': {named}", lambda: make(_CorpusIterable(self, corpus), str(folder)))
@@ -205,19 +204,8 @@ class PyTerrier(heads.OverFirst):
     def _reranked(self, pipeline: Callable[[DataFrame], object], request: Request, topics: Sequence[str]) -> Run:
         """Runs the pipeline on the first ranking, or on the pool; documents below the first k keep their order."""
         where = f"system {self.name}"
-        if self._first is not None:
-            first = heads.first(self._first, request)
-        elif request.pool is not None:
-            pool = {topic.id: request.left(topic, request.allowed(topic) or ()) for topic in request.topics}
-            first = Run.from_dict(
-                "pool", {topic: dict.fromkeys(sorted(docs), 0.0) for topic, docs in pool.items() if docs}
-            )
-        else:
-            lacking = "has nothing to re-rank; give the key 'first', or the pool of judged documents by rerank=true"
-            raise HarnessError(f"{where}: {lacking}")
         k = None if self.first is None else self.k or heads.K
-        with phase("read documents"):
-            first, document_of = heads.read(self.name, first, request.corpus_for(self.name), k, self.document)
+        first, document_of = self.read(request, k, self.document)
         ranked = heads.ranked(first)
         rows = {topic: ranked[topic][:k] for topic in topics if topic in ranked}
         by_id = request.topics.by_id()
@@ -294,10 +282,77 @@ def _files(value: object) -> dict[str, str]:
 
 def missing(mapping: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """Returns what is missing to run a configuration, without importing it; empty if nothing is."""
-    lacking = (
-        ()
-        if importlib.util.find_spec("pyterrier")
-        else (f"pyterrier is not installed: pip install 'mathir-harness[{EXTRA}]'",)
-    )
-    keys = ("pipeline", "index")
-    return (*lacking, *(line for key in keys for line in objects.missing(key, (mapping or {}).get(key))))
+    there = importlib.util.find_spec("pyterrier")
+    lacking = [] if there else [f"pyterrier is not installed: pip install 'mathir-harness[{EXTRA}]'"]
+    for key in ("pipeline", "index"):
+        named = str((mapping or {}).get(key))
+        top = named.partition(":")[0].partition(".")[0]
+        if ":" in named and top.isidentifier() and not code.known(top):
+            lacking.append(f"module {top!r} of key {key!r} is neither in the current folder nor installed")
+    return tuple(lacking)
+
+
+# ---- named objects ----------------------------------------------------------------------------------------------
+
+
+def _module_of(key: str, named: object) -> str:
+    """Returns the module of a named object.
+
+    Raises
+    ------
+    HarnessError
+        The value of the key has another form; the message names the key.
+
+    Examples
+    --------
+    >>> _module_of("pipeline", "my_package.pipelines:bm25")
+    'my_package.pipelines'
+    >>> _module_of("pipeline", "bm25")
+    Traceback (most recent call last):
+    harness.errors.HarnessError: key 'pipeline' is 'bm25', expected package.module:name
+    """
+    module, colon, name = named.partition(":") if isinstance(named, str) else ("", "", "")
+    if not colon or not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+        raise HarnessError(f"key {key!r} is {named!r}, expected package.module:name")
+    return module
+
+
+def _load_object(key: str, named: str) -> object:
+    """Imports a module and returns the named object.
+
+    Raises
+    ------
+    HarnessError
+        The module, or a module that it imports, is neither installed nor in the current folder; or it has no such name.
+    SystemRaisedError
+        The module raises another exception.
+    """
+    module, name = _module_of(key, named), named.partition(":")[2]
+    where = f"key {key!r}: {named}"
+    try:
+        target: object = guarded(where, lambda: importlib.import_module(module))
+    except SystemRaisedError as fault:
+        if not isinstance(error := fault.__cause__, ModuleNotFoundError):
+            raise
+        lacking = f"module {error.name!r} is neither in the current folder nor installed"
+        raise HarnessError(f"{where} cannot be loaded: {lacking}") from None
+    for part in name.split("."):
+        if not hasattr(target, part):
+            known = [each for each in vars(target) if not each.startswith("_")] if hasattr(target, "__dict__") else []
+            raise HarnessError(f"{where}: {module} has no {name!r}; {suggestion(name, known)}")
+        target = getattr(target, part)
+    return target
+
+
+def _digest(key: str, named: str) -> str:
+    """Returns a hash of the code that a named object depends on: its whole package, and versions of libraries.
+
+    Raises
+    ------
+    HarnessError
+        The module is not found, or is not a file.
+    """
+    module = _module_of(key, named)
+    if not code.known(module):
+        raise HarnessError(f"key {key!r}: module {module!r} is neither in the current folder nor installed")
+    return code.of(module)

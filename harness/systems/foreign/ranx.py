@@ -46,15 +46,11 @@ class RanxMethod:
 
 
 METHODS: Mapping[str, RanxMethod] = {
-    **{
-        name: RanxMethod()
-        for name in ("anz", "bordafuse", "condorcet", "isr", "log_isr", "max", "med", "min", "mnz", "sum")
-    },
-    **{
-        name: RanxMethod(trained=True)
-        for name in ("bayesfuse", "mapfuse", "posfuse", "probfuse", "segfuse", "slidefuse")
-    },
-    **{name: RanxMethod(("weights",)) for name in ("mixed", "w_bordafuse", "w_condorcet", "wmnz", "wsum")},
+    **dict.fromkeys(
+        ("anz", "bordafuse", "condorcet", "isr", "log_isr", "max", "med", "min", "mnz", "sum"), RanxMethod()
+    ),
+    **dict.fromkeys(("bayesfuse", "mapfuse", "posfuse", "probfuse", "segfuse", "slidefuse"), RanxMethod(trained=True)),
+    **dict.fromkeys(("mixed", "w_bordafuse", "w_condorcet", "wmnz", "wsum"), RanxMethod(("weights",))),
     "gmnz": RanxMethod(("gamma",)),
     "logn_isr": RanxMethod(("sigma",), default=True),
     "rbc": RanxMethod(("phi",)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -22,11 +22,12 @@ from harness.systems.build import BuiltSystem, check_cycle, load_system
 from harness.systems.fusion.candidates import DEPTH, fuse
 from harness.systems.fusion.methods import METHODS, Learn, are_texts, check_known, files_of, given
 from harness.systems.ranking import permitted
+from harness.systems.rerank import MadeOfSystems
 
 Training = tuple[Sequence[Run], Qrels]  # runs of the same systems on other topics, and the judgments of these
 
 
-class FusedRuns(ABC):
+class FusedRuns(MadeOfSystems):
     """Base of systems that fuse runs: run files, and systems that are run first.
 
     Parameters
@@ -63,24 +64,6 @@ class FusedRuns(ABC):
     def needs_training(self) -> str:
         """Returns why judged runs are required, with `{}` for what is lacking; empty if they are not."""
 
-    def searches(self) -> bool:
-        """Returns whether any of the systems to run reads a corpus; run files need none."""
-        return any(system.searches() for system in self._systems())
-
-    def trains_without(self) -> frozenset[str] | None:
-        """Returns the collections that all trained systems left out of training; None if no system is trained."""
-        asked = [system.trains_without() for system in self._systems()]
-        left_out = [names for names in asked if names is not None]
-        return frozenset.intersection(*left_out) if left_out else None
-
-    def notes(self) -> tuple[str, ...]:
-        """Returns the notes of the systems to run, without duplicates."""
-        return tuple(dict.fromkeys(note for system in self._systems() for note in system.notes()))
-
-    def libraries(self) -> tuple[str, ...]:
-        """Returns the libraries of the systems to run."""
-        return tuple(dict.fromkeys(each for system in self._systems() for each in system.libraries()))
-
     def _systems(self) -> list[BuiltSystem]:
         """Returns the systems among `runs`; the other runs are files."""
         for run in self.runs:
@@ -115,7 +98,9 @@ class FusedRuns(ABC):
             if request.training is None or not self.training_files:
                 lacking = "training judgments" if request.training is None else "the key 'training_runs'"
                 raise HarnessError(f"system {self.name}: {learner.format(lacking)}")
-            training = (self._training_runs(), request.training)
+            files = [[Path(file).expanduser() for file in entry] for entry in self.training_files]
+            joined = [_joined([read_run(file, name="training") for file in entry]) for entry in files]
+            training = (joined, request.training)
             leaked = request.topics.ids() & set(request.training.topics)
         for run in self.runs:
             check_cycle(run)
@@ -131,10 +116,6 @@ class FusedRuns(ABC):
                     raise HarnessError(f"system {self.name}: {_absent(run, systems)}")
         marked = leaked or any(run.name.endswith(MARK) for run in runs)
         return self.fused(runs, training, self.name + (MARK if marked else ""))
-
-    def _training_runs(self) -> list[Run]:
-        files = [[Path(file).expanduser() for file in entry] for entry in self.training_files]
-        return [_joined([read_run(file, name="training") for file in entry]) for entry in files]
 
 
 class Fusion(FusedRuns):

@@ -32,9 +32,8 @@ from harness.systems.base import Pool, Request
 from harness.systems.lexical import text
 from harness.systems.lexical.postings import token_sequences
 from harness.systems.lexical.runtime import JAR_SHA256, JavaRuntime, engine
-from harness.systems.lexical.system import TopicWeights, Weights, query_words, tokens_of, topic_weights
+from harness.systems.lexical.system import TopicWeights, Weights, index_folder, query_words, tokens_of, topic_weights
 from harness.systems.lexical.tokens import check_fields, field_text
-from harness.systems.store_values import index_folder
 
 MOST_HITS = 10_000_000  # maximum hits of one search process, to bound its memory; topics are split into batches
 

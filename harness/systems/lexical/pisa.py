@@ -31,10 +31,9 @@ from harness.systems.base import Request
 from harness.systems.keys import decisive
 from harness.systems.lexical import pisa_engine, text
 from harness.systems.lexical.pisa_engine import PisaIndex, QueryResults
-from harness.systems.lexical.system import TopicWeights, Weights, query_words, tokens_of, topic_weights
+from harness.systems.lexical.system import TopicWeights, Weights, index_folder, query_words, tokens_of, topic_weights
 from harness.systems.lexical.tokens import CorpusTokens
 from harness.systems.ranking import Scored, rank
-from harness.systems.store_values import index_folder
 
 
 @dataclass(frozen=True)

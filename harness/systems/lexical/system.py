@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,8 +23,8 @@ from harness.data.columns import Ids
 from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
-from harness.io import checks
-from harness.store import code
+from harness.io import checks, staging_names
+from harness.store import artefacts, code
 from harness.store.cost import phase
 from harness.systems.base import Request
 from harness.systems.build import build_system
@@ -32,7 +33,54 @@ from harness.systems.lexical import postings, text, tokens, weighting
 from harness.systems.lexical.postings import Postings, WordCounts
 from harness.systems.lexical.tokens import CorpusTokens
 from harness.systems.ranking import Best, Ranker, Scored, rank
-from harness.systems.store_values import Stored, stored
+
+T = TypeVar("T")
+Spec = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Generic[T]):
+    """A value whose arrays are mapped from files.
+
+    Attributes
+    ----------
+    spec : its specification in the store; None if it is not stored, because its code has no fingerprint.
+    """
+
+    value: T
+    spec: Spec | None
+
+
+def stored(kind: str, spec: Spec | None, build: Callable[[Path], None], load: Callable[[Path], T]) -> Stored[T]:
+    """Returns a value from the store, or builds it.
+
+    Without a specification it is built in a temporary folder, whose files are deleted but stay mapped.
+
+    Parameters
+    ----------
+    build : writes the value to an empty folder.
+    load : maps the value in a folder.
+    """
+    if spec is not None:
+        return Stored(load(artefacts.get_or_build(kind, spec, build)), spec)
+    with staging_names.folder(kind) as folder:
+        build(folder)
+        return Stored(load(folder), None)
+
+
+@contextmanager
+def index_folder(kind: str, spec: Spec | None, build: Callable[[Path], None]) -> Iterator[Path]:
+    """Opens the folder of an index, from the store or built; a temporary one without a specification."""
+    if spec is not None:
+        with phase("index"):
+            folder = artefacts.get_or_build(kind, spec, build)
+        yield folder
+        return
+    with staging_names.folder(kind) as folder:
+        with phase("index"):
+            build(folder)
+        yield folder
+
 
 TOPIC_FIELDS = ("title", "body", "tags")
 
@@ -46,15 +94,12 @@ class LexicalIndex(Protocol):
     @property
     def ids(self) -> Ids:
         """Ids of the documents, in the order of the corpus."""
-        ...
 
     def score(self, query: Mapping[str, float]) -> Scored:
         """Returns each document's score minus that of an empty document, and the score of an empty document."""
-        ...
 
     def best(self, query: Mapping[str, float], place: columns.Index, k: int) -> Best:
         """Returns the top k of the documents that score above an empty document, and their scores, by `ranking.top`."""
-        ...
 
 
 def tokens_of(corpus: Corpus, fields: Iterable[str], view: Mapping[str, Any]) -> Stored[CorpusTokens]:

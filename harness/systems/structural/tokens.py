@@ -35,9 +35,8 @@ from harness.systems.base import Request
 from harness.systems.keys import decisive
 from harness.systems.lexical import text
 from harness.systems.lexical.postings import WordCounts
-from harness.systems.lexical.system import BM25, query_words
+from harness.systems.lexical.system import BM25, Stored, query_words, stored
 from harness.systems.lexical.tokens import CorpusTokens, field_text, write_tokens
-from harness.systems.store_values import Stored, stored
 from harness.systems.structural import formulas
 
 MARK = "#"

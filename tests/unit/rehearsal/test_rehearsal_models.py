@@ -19,7 +19,7 @@ from harness.errors import HarnessError
 from harness.io import config
 from harness.rehearsal.models import FORMS, make_model, named_models
 from harness.systems import states
-from harness.systems.crosslingual import checkpoint
+from harness.systems.crosslingual import seq2seq
 from harness.systems.dense import encoder, models, pairs, word_pieces
 from harness.systems.dense.engines import ROLES, EncoderSettings, prefix, sentence_transformer
 
@@ -173,7 +173,7 @@ def test_translators_have_all_languages(stand_in: Callable[[str], Path]) -> None
     for name, kind, codes, count in zip(
         SEQ2SEQ, ("m2m_100", "mbart"), (Nllb.codes, MBart.codes), (202, 52), strict=True
     ):
-        read = checkpoint.reader(stand_in(name), name, kind, name)
+        read = seq2seq.reader(stand_in(name), name, kind, name)
         assert read.positions == 1024 and read.only is None
         assert len({read.number(code) for code in codes.values()}) == len(set(codes.values()))
         said = json.loads((stand_in(name) / "tokenizer_config.json").read_text())

@@ -144,11 +144,3 @@ def test_a_default_that_is_spelt_out_is_the_same_run(tmp_path: Path) -> None:
 def test_what_decides_a_run(given: dict[str, Any], left: dict[str, Any]) -> None:
     target = {"_target_": "harness.systems.lexical.system.BM25"}
     assert decisive(target | given) == target | left
-
-
-def test_relations_that_are_not_given_are_those_that_are_seen() -> None:
-    """MathAMR+'s model has as many as its settings have by default only if that number is given."""
-    model = config.load("system", "mathamr-dependency")[0]
-    given = {**model, "model": {"relations": 266}}
-    assert decisive(given)["model"] == {"relations": 266}
-    assert decisive({**model, "model": {"relations": None}}) == decisive({**model, "model": {}})

@@ -7,7 +7,7 @@ texts that are needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,13 +15,96 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.collections.corpus import Corpus, Document
+from harness.collections.judged_documents import JudgedDocuments, judged
 from harness.collections.load import load_collection
+from harness.collections.same_topics import LEAST, letters_and_digits
 from harness.data.topics import Topic
 from harness.errors import HarnessError
+from harness.formulas.text.delimiters import split_formulas
 from harness.io.console import log_line
+from harness.io.files import sha256
 from harness.systems.dense import texts
-from harness.systems.dense.training.guard import GuardedTopics, guard
 from harness.systems.dense.training.settings import Tuning
+
+
+@dataclass(frozen=True)
+class GuardedTopics:
+    """The topics and judged posts of some collections.
+
+    Attributes
+    ----------
+    topics : ids of the topics.
+    texts : normalised forms of the topics' titles and bodies, see `forms`.
+    judged : judged posts, of any edition.
+
+    Examples
+    --------
+    >>> topic = Topic("T1", "Is $n^2+n$ even?")
+    >>> judged = JudgedDocuments(frozenset(["d7"]), frozenset())
+    >>> guard = GuardedTopics(frozenset(["T1"]), frozenset(forms(topic.title)), judged)
+    >>> guard.asks(Topic("X9", "is  $n^2 + n$ even"))
+    True
+    >>> guard.holds(Document("d7")), guard.holds(Document("d8"))
+    (True, False)
+    """
+
+    topics: frozenset[str]
+    texts: frozenset[str]
+    judged: JudgedDocuments
+
+    def asks(self, topic: Topic) -> bool:
+        """Returns whether a topic is one of the guarded topics: by its id, its title or its body."""
+        return topic.id in self.topics or not self.texts.isdisjoint(_text_forms(topic.title, topic.body))
+
+    def holds(self, document: Document) -> bool:
+        """Returns whether a document or its question is judged."""
+        return self.judged.holds(document) or document.columns.get("question_id") in self.judged.documents
+
+    def comes_from(self, document: Document) -> bool:
+        """Returns whether the question that a document answers has the text of a guarded topic."""
+        return not self.texts.isdisjoint(_text_forms(document.title, document.columns.get("question", "")))
+
+    def digest(self) -> str:
+        """Returns a SHA-256 of the topics, their texts and the judged posts."""
+        return sha256(repr((sorted(self.topics), sorted(self.texts), self.judged.digest())).encode())
+
+
+def guard(names: Iterable[str]) -> GuardedTopics:
+    """Returns a guard for collections in all their editions, or in a single edition (`COLLECTION/EDITION`)."""
+    kept = list(names)
+    topics = [topic for name in kept for topic in _topics_named(name)]
+    texts = frozenset(form for topic in topics for form in _text_forms(topic.title, topic.body))
+    return GuardedTopics(frozenset(topic.id for topic in topics), texts, judged(kept))
+
+
+def _topics_named(name: str) -> Iterable[Topic]:
+    """Returns the topics of `COLLECTION`, or those judged in `COLLECTION/EDITION`."""
+    called, _, edition = name.partition("/")
+    collection = load_collection(called)
+    if not edition:
+        return collection.topics()
+    of_edition = frozenset(collection.qrels(edition).topics)
+    return (topic for topic in collection.topics() if topic.id in of_edition)
+
+
+def forms(text: str) -> Iterator[str]:
+    """Yields normalised forms of a text for recognising copies: its letters and digits, and those of its prose alone.
+
+    Sources differ in how they write a formula and in the spaces and punctuation around it. The prose counts alone only
+    if it has at least `LEAST` letters and digits.
+    """
+    whole = letters_and_digits(text)
+    if whole:
+        yield whole
+    prose = letters_and_digits(" ".join(part for part, _ in split_formulas(text)))
+    if len(prose) >= LEAST:
+        yield prose
+
+
+def _text_forms(*texts: str) -> set[str]:
+    """Returns the spellings by which any of some texts is recognised."""
+    return {form for text in texts for form in forms(text)}
+
 
 Ints = npt.NDArray[np.int64]
 Similar = Callable[[Sequence[str]], Iterable[npt.NDArray[np.float32]]]
@@ -72,14 +155,11 @@ class _DocumentFields:
 _Key = tuple[str, int]  # a topic ("topic:ID") or question ("question:ID"), and the position of a document
 
 
-@dataclass
-class _Pairs:
+class _Pairs(dict[tuple[_Key, float, bool], int]):
     """Distinct pairs, numbered in the order in which they were added."""
 
-    number: dict[tuple[_Key, float, bool], int] = field(default_factory=dict)
-
     def add(self, key: _Key, label: float, positive: bool) -> int:
-        return self.number.setdefault((key, label, positive), len(self.number))
+        return self.setdefault((key, label, positive), len(self))
 
 
 def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Examples:
@@ -109,7 +189,7 @@ def examples(kind: str, tuning: Tuning, corpus: Corpus, similar: Similar) -> Exa
     unit = counts["queries trained on"] if tuning.additional_per == "query" else len(train)
     wanted = round(tuning.additional * unit)
     epochs = _sampled(tuning, corpus, fields_of_documents, similar, wanted, pairs) if wanted else [[]] * tuning.epochs
-    sampled = [positive for _, _, positive in pairs.number]
+    sampled = [positive for _, _, positive in pairs]
     counts["sampled positives and negatives of each epoch"] = [
         [sum(sampled[n] for n in epoch), sum(not sampled[n] for n in epoch)] for epoch in epochs
     ]
@@ -338,7 +418,7 @@ def _with_texts_read(
     counts: dict[str, Any],
 ) -> Examples:
     """Reads the texts of the chosen pairs and returns the examples with numbered texts."""
-    keys = [key for key, _, _ in pairs.number]
+    keys = [key for key, _, _ in pairs]
     questions = {query.removeprefix("question:") for query, _ in keys if query.startswith("question:")}
     of_questions, of_documents = _found_texts(
         tuning, corpus, questions, frozenset(documents.ids[place] for _, place in keys)
@@ -352,8 +432,8 @@ def _with_texts_read(
         tuple(number),
         np.array(query, np.int64),
         np.array(document, np.int64),
-        np.array([label for _, label, _ in pairs.number], np.float32),
-        np.array([positive for _, _, positive in pairs.number], bool),
+        np.array([label for _, label, _ in pairs], np.float32),
+        np.array([positive for _, _, positive in pairs], bool),
         np.array(train, np.int64),
         np.array(held, np.int64),
         tuple(np.array(epoch, np.int64) for epoch in epochs),

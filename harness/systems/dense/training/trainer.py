@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch.nn import functional
 
 from harness.errors import HarnessError
 from harness.io.console import progress, track
 from harness.systems.dense import engines, word_pieces
 from harness.systems.dense.models import AvailableModel
-from harness.systems.dense.training import checkpoint, losses
 from harness.systems.dense.training.data import Examples
 from harness.systems.dense.training.loop import (
     BEST,
@@ -32,14 +32,15 @@ from harness.systems.dense.training.loop import (
     finite_loss,
     learning_rate,
     parameter_groups,
+    read_checkpoint,
     seeded_globally,
     shuffled,
     update,
+    write_checkpoint,
 )
 from harness.systems.dense.training.settings import Tuning
 
 ORDER = "validation order"
-_AFTER_PADDING = ("roberta", "xlm-roberta", "mpnet", "camembert")  # their positions start after the padding index
 _TOKENISED = 256  # texts or pairs in one call of the tokenizer
 _HEAD, _MIXED = 0x4EAD, 0x317D  # random streams: the weights of a new head, the order of validation pairs
 Scores = npt.NDArray[np.float64]
@@ -90,15 +91,7 @@ class Learner(ABC):
 
     def passes(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """Groups inputs by length into forward passes of at most `tokens` word pieces with padding; yields indices."""
-        order = sorted(range(len(lengths)), key=lambda i: lengths[i])
-        part: list[int] = []
-        for i in order:
-            if part and (len(part) + 1) * lengths[i] > self.tuning.tokens:
-                yield part
-                part = []
-            part.append(i)
-        if part:
-            yield part
+        return (part.tolist() for part in word_pieces.batches(np.array(lengths), self.tuning.tokens))
 
     def padded(self, rows: Sequence[Mapping[str, list[int]]]) -> dict[str, torch.Tensor]:
         """Pads tokenised inputs to the longest and returns the model's input tensors."""
@@ -135,7 +128,7 @@ class Cross(Learner):
         """Yields the share of each forward pass in the mean loss of all pairs."""
         for part, logits in self._logits(numbers):
             labels = torch.from_numpy(self.examples.label[part]).to(self.device)
-            yield losses.binary_cross_entropy(logits, labels) * (len(part) / len(numbers))
+            yield binary_cross_entropy(logits, labels) * (len(part) / len(numbers))
 
     def learn(self, numbers: Numbers) -> float:
         """Computes the gradients of the loss of some pairs and returns the loss."""
@@ -181,7 +174,7 @@ class Bi(Learner):
         self.model.similarity_fn_name = "cosine"
         self.tokenizer = self.model.tokenizer
         word_pieces.check(self.tokenizer, self.model[0].auto_model, base)
-        query, document = (engines.prefix(self.model, tuning.prefixes, role) for role in engines.ROLES)
+        query, document = (engines.prefix(self.model, tuning.prefixes, role) for role in word_pieces.ROLES)
         # The prefixes are saved with the model and apply whenever the trained model is loaded.
         self.model.prompts, self.model.default_prompt_name = {"query": query, "document": document}, None
         self._marks = tuple(engines.prompt_mark(self.model, text) for text in (query, document))
@@ -225,11 +218,9 @@ class Bi(Learner):
 
     def _batch_loss(self, numbers: Numbers) -> torch.Tensor:
         """Returns the loss of a batch; a document known to be relevant for another query is no negative of it."""
-        out = losses.excluded(self.examples.query[numbers], self.examples.document[numbers], self._known)
+        out = excluded(self.examples.query[numbers], self.examples.document[numbers], self._known)
         queries, documents = self._vectors(numbers)
-        return losses.multiple_negatives_ranking(
-            queries, documents, torch.from_numpy(out).to(self.device), self.tuning.scale
-        )
+        return multiple_negatives_ranking(queries, documents, torch.from_numpy(out).to(self.device), self.tuning.scale)
 
     def learn(self, numbers: Numbers) -> float:
         """Computes the gradients of the loss of some pairs and returns the loss."""
@@ -310,12 +301,12 @@ def train(learner: Learner, folder: Path, identity: Mapping[str, str], say: Call
         batches,
         step,
         lambda: validate(learner),
-        lambda path: checkpoint.write_checkpoint(path, {"model": model.state_dict(), "identity": dict(identity)}),
+        lambda path: write_checkpoint(path, {"model": model.state_dict(), "identity": dict(identity)}),
         line,
         f"with passes of {tuning.tokens:,} word pieces: lower the key 'tokens' or 'batch'",
     )
     log = loop.run(say)
-    model.load_state_dict(checkpoint.read_checkpoint(folder / BEST)["model"])
+    model.load_state_dict(read_checkpoint(folder / BEST)["model"])
     model.eval()
     return log
 
@@ -396,9 +387,7 @@ def longest_first(sizes: Sequence[int], most: int) -> tuple[int, int]:
 def length_of(tokenizer: Any, config: Any, length: int, name: str) -> int:  # noqa: ANN401
     """Returns a maximum length in word pieces, checked against the positions of the model."""
     most = int(tokenizer.model_max_length)
-    if (positions := getattr(config, "max_position_embeddings", None)) is not None:
-        before = config.pad_token_id + 1 if config.model_type in _AFTER_PADDING else 0
-        most = min(most, positions - before)
+    most = min(most, word_pieces.positions(config) or most)
     if length > most:
         raise HarnessError(f"key 'training': key 'length' is {length}, and model {name} reads {most} word pieces")
     return length
@@ -421,3 +410,59 @@ def cross_encoder(base: AvailableModel, seed: int) -> tuple[Any, Any]:
         raise HarnessError(f"model {base.name}: its file lacks {body[0]!r}, or has it in another shape")
     word_pieces.check(tokenizer, model, base)
     return model, tokenizer
+
+
+# ---- losses -----------------------------------------------------------------------------------------------------
+
+
+Ints = npt.NDArray[np.int64]
+
+
+def binary_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Returns the mean of -(y log s(x) + (1 - y) log(1 - s(x))), where s is the logistic function.
+
+    Parameters
+    ----------
+    logits, labels : shape (pairs,). Labels from 0 to 1.
+
+    Examples
+    --------
+    >>> round(binary_cross_entropy(torch.zeros(2), torch.tensor([1.0, 0.0])).item(), 4)
+    0.6931
+    """
+    return functional.binary_cross_entropy_with_logits(logits, labels)
+
+
+def multiple_negatives_ranking(
+    queries: torch.Tensor, documents: torch.Tensor, out: torch.Tensor, scale: float = 20.0
+) -> torch.Tensor:
+    """Returns the mean cross-entropy of each query's own document among the documents of the batch, by scaled cosines.
+
+    Parameters
+    ----------
+    queries, documents : shape (pairs, dimensions). Row i of `documents` belongs to row i of `queries`.
+    out : bool, shape (pairs, pairs). True where a document must not serve as a negative for a query, such as another
+        answer to it; false on the diagonal.
+    """
+    cosines = functional.normalize(queries, dim=1) @ functional.normalize(documents, dim=1).T
+    scores = (scale * cosines).masked_fill(out, -torch.inf)
+    return functional.cross_entropy(scores, torch.arange(len(queries), device=queries.device))
+
+
+def excluded(query: Ints, document: Ints, known: frozenset[tuple[int, int]] = frozenset()) -> npt.NDArray[np.bool_]:
+    """Returns which documents of a batch must not serve as negatives for which query, shape (pairs, pairs).
+
+    Excluded are documents of the same query, duplicates of the query's own document, and documents known to be
+    relevant to the query.
+
+    Parameters
+    ----------
+    query, document : shape (pairs,). Indices of texts; equal texts have equal indices.
+    known : relevant (query, document) pairs.
+    """
+    same: npt.NDArray[np.bool_] = query[:, None] == query[None, :]
+    same |= document[:, None] == document[None, :]
+    if known:
+        same |= np.array([[(q, d) in known for d in document.tolist()] for q in query.tolist()])
+    np.fill_diagonal(same, False)
+    return same

@@ -19,11 +19,11 @@ from harness.errors import HarnessError
 from harness.io.console import log_line
 from harness.store import artefacts, code
 from harness.systems import hardware
+from harness.systems.build import CARD, left_out_of
 from harness.systems.dense import documents, encoder, models
 from harness.systems.dense.engines import EncoderSettings
 from harness.systems.dense.training import data
-from harness.systems.dense.training.cards import CARD, left_out_of
-from harness.systems.dense.training.guard import guard
+from harness.systems.dense.training.data import guard
 from harness.systems.dense.training.settings import Tuning, tuning
 
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers", "numpy")
@@ -128,8 +128,9 @@ def loaded(
 def reads(kind: str, model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the inputs of a fine-tuned model besides corpus, code and device, without training it."""
     wanted = tuning(kind, settings)
-    retriever = models.find_model(wanted.retriever) if _needs_retriever(wanted) else None
-    if retriever is not None:
+    retriever = None
+    if wanted.additional and wanted.positive_ratio < 1:  # negatives are drawn by the retriever
+        retriever = models.find_model(wanted.retriever)
         _check_left_out(retriever, wanted)
     return {
         "kind": kind,
@@ -182,10 +183,6 @@ def _check_left_out(base: models.AvailableModel, wanted: Tuning) -> None:
 def _named(model: str) -> str:
     """Returns the name of a model; for a folder only its last part, as the path differs between machines."""
     return Path(model).name if Path(model).is_dir() else model
-
-
-def _needs_retriever(wanted: Tuning) -> bool:
-    return bool(wanted.additional) and wanted.positive_ratio < 1
 
 
 def _judgments_identity(name: str) -> list[str]:
@@ -258,6 +255,3 @@ def _epoch_row(entry: Mapping[str, Any], best: int) -> str:
     loss = "untrained" if entry["training loss"] is None else f"{entry['training loss']:.4f}"
     mark = " (kept)" if entry["epoch"] == best else ""
     return f"| {entry['epoch']}{mark} | {loss} | {entry['validation loss']:.4f} | {entry['validation order']:.4f} |"
-
-
-__all__ = ["CARD", "Tuning", "left_out", "readme", "reads", "tuned", "tuning"]

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from harness.errors import HarnessError
-from harness.systems.dense.training.checkpoint import check_identity, read_checkpoint, write_checkpoint
+from harness.systems.dense.training.loop import check_identity, read_checkpoint, write_checkpoint
 from harness.systems.mathamr.encoder.model import GraphEncoder
 from harness.systems.mathamr.encoder.settings import GraphEncoderSettings
 

@@ -214,12 +214,6 @@ def test_a_language_without_a_code(asked: Callable[..., Any], tmp_path: Path) ->
     )
 
 
-def test_a_translator_that_gives_fewer_texts(asked: Callable[..., Any], tmp_path: Path) -> None:
-    assert message(lambda: asked(TOPICS, dictionary(fewer=1), tmp_path)) == (
-        "translator dictionary: gave 2 translations of 3 texts"
-    )
-
-
 def test_topics_in_another_script_than_their_language_s(
     asked: Callable[..., Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

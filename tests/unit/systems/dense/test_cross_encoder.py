@@ -220,7 +220,7 @@ def test_topics_without_text(tmp_path: Path, folder: Path, capsys: pytest.Captur
     assert "mine: 1 topic has no text, left out, such as T1" in capsys.readouterr().err.splitlines()
     alone = Topics((Topic("T1", ""),))
     silent = CrossEncoder("mine", str(folder), first=run_file(tmp_path, {"T1": ["d01"]}))
-    said = "system mine: no topic has a text; the key 'query' names what is read of topics"
+    said = "system mine: no topic has a text in the fields title, body"
     assert message(lambda: silent(request(tmp_path, alone))) == said
 
 
@@ -236,13 +236,6 @@ def test_fields_and_views(tmp_path: Path, folder: Path) -> None:
     ):
         run = CrossEncoder("mine", str(folder), **keys)(request(tmp_path, topics, corpus=made, pool=pool))
         assert run.score[0] == pytest.approx(plain(folder, query, document)[0], abs=1e-5)
-
-
-def test_halves_of_surrogate_pairs_are_read_as_question_marks(tmp_path: Path, folder: Path) -> None:
-    topics, pool = Topics((Topic("T1", "w9 \udc00", "w8"),)), {"T1": frozenset({"d1"})}
-    texts = corpus(tmp_path, {"d1": "w2 \ud800 w3"})
-    run = CrossEncoder("mine", str(folder))(request(tmp_path, topics, corpus=texts, pool=pool))
-    assert run.score[0] == pytest.approx(plain(folder, "w9 ? w8", "w2 ? w3")[0], abs=1e-5)
 
 
 # ---- which output is the score ----------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.dense import encoder, models
 from harness.systems.dense.documents import EncoderSource
-from harness.systems.dense.endpoints import EndpointCalls
+from harness.systems.dense.encoder import EndpointCalls
 from harness.systems.dense.engines import EncoderSettings
 
 pytest.importorskip("openai", reason="openai is not installed")

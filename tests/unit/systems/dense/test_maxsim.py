@@ -218,19 +218,6 @@ def test_arrays_that_contradict_each_other(changes: dict[str, Any], message: str
 
 
 @pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        (np.zeros((0, 8), np.float32), "query 2 has vectors of shape"),
-        (np.zeros((2, 7), np.float32), "vector of 8 dimensions"),
-        (np.zeros(8, np.float32), "query 2 has vectors of shape"),
-        (np.full((1, 8), np.inf, np.float32), "query 2: a value is infinite"),
-    ],
-)
-def test_queries_that_are_refused(query: maxsim.Floats32, message: str) -> None:
-    refuses(message, lambda: scores_many([np.ones((1, 8), np.float32), query], documents([2])))
-
-
-@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"strategy": "colbret"}, "did you mean 'colbert'"),
@@ -286,3 +273,37 @@ def test_files_are_those_of_a_stack(tmp_path: Path, posts: bool) -> None:
 )
 def test_what_a_stack_refuses_is_refused(tmp_path: Path, items: list[Item], fault: str) -> None:
     refuses(fault, lambda: write_vectors(items, tmp_path / "vectors"))
+
+
+# ---- maxSim by PyTorch is that by NumPy, and finds the same -----------------------------------------------------
+
+
+@settings(deadline=None, max_examples=30)
+@given(LENGTHS, COUNTS, st.integers(0, 2**32), st.integers(1, 12), st.booleans())
+def test_what_is_found_is_the_same_by_torch(
+    lengths: list[int], counts: list[int], seed: int, k: int, mean: bool
+) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    from harness.systems.dense import maxsim_torch
+
+    vectors, asked = documents(lengths, seed=seed), queries(counts, seed=seed + 1)
+    rough = maxsim_torch.rough(vectors, "cpu", mean=mean)
+    by_torch = search_vectors(asked, vectors, k=k, mean=mean, rough=rough)
+    for found, expected in zip(by_torch, search_vectors(asked, vectors, k=k, mean=mean), strict=True):
+        assert found.rows.tolist() == expected.rows.tolist()
+        assert found.scores.tolist() == expected.scores.tolist()
+
+
+def test_torch_faults(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from harness.systems.dense import maxsim_torch
+
+    refuses("'device' is 'cudaa'", lambda: maxsim_torch.resident(documents([2]), "cudaa"))
+    held = maxsim_torch.resident(documents([2]), "cpu")
+    refuses("vector of 8 dimensions", lambda: maxsim_torch.scores([np.ones((1, 3), np.float32)], held))
+
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20 GiB")
+
+    monkeypatch.setattr(torch, "full", full)
+    refuses("not enough memory", lambda: maxsim_torch.scores([np.ones((1, 8), np.float32)], held))

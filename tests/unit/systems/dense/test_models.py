@@ -244,29 +244,6 @@ def test_wrong_checksums(source: Callable[..., str], tmp_path: Path) -> None:
     assert artefacts() == []
 
 
-@pytest.mark.parametrize(
-    ("files", "links", "fault"),
-    [
-        ({"../out": b"x"}, {}, "member '../out' leads out of the archive's folder"),
-        ({"/tmp/out": b"x"}, {}, "member '/tmp/out' leads out of the archive's folder"),
-        ({"tiny/a/../../../out": b"x"}, {}, "leads out of the archive's folder"),
-        ({}, {"tiny/link": "../.."}, "member 'tiny/link' is not a regular file"),
-    ],
-)
-def test_members_that_lead_out_are_refused(
-    files: Mapping[str, bytes], links: Mapping[str, str], fault: str, source: Callable[..., str], tmp_path: Path
-) -> None:
-    name = source(zipped(tmp_path / "z", {**files, **MEMBERS}, links))
-    assert fault in error_of(lambda: models.find_model(name))
-    assert artefacts() == []
-    assert not list(tmp_path.rglob("out"))
-
-
-def test_what_is_no_zip(source: Callable[..., str]) -> None:
-    name = source(b"no zip at all")
-    assert "cannot be read: File is not a zip file" in error_of(lambda: models.find_model(name))
-
-
 def test_a_source_says_what_engine(conf: Conf) -> None:
     file = f"files: {{a: {{sha256: {'0' * 64}, size: 1}}}}"
     conf("source", "odd", f"title: Odd\nlicence: CC0\npackage: odd==1\nmodel: {{engine: abacus, folder: a}}\n{file}\n")

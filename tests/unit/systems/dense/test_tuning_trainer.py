@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +25,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra sente
 if importlib.util.find_spec("sentence_transformers") is None:  # its import takes seconds
     pytest.skip("sentence-transformers is not installed (extra sentences)", allow_module_level=True)
 
-from harness.systems.dense.training import checkpoint, loop, trainer  # noqa: E402
+from harness.systems.dense.training import loop, trainer  # noqa: E402
 from harness.systems.dense.training.trainer import Learner  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread", "courses")
@@ -247,7 +248,7 @@ def test_memory_that_runs_out_is_one_line_and_keeps_the_checkpoint(
     ) as error:
         trainer.train(learner, tmp_path / "work", {}, silent)
     assert "\n" not in str(error.value)
-    assert checkpoint.read_checkpoint(tmp_path / "work" / loop.LAST)["state"]["step"] == 3
+    assert loop.read_checkpoint(tmp_path / "work" / loop.LAST)["state"]["step"] == 3
 
 
 def test_a_loss_that_is_no_number_is_one_line(tmp_path: Path) -> None:
@@ -341,3 +342,117 @@ def test_order_by_hand() -> None:
     # Question 1: .9 before .5 and .1; .5 ties with .5 and comes before .1. Question 2: .2 comes after .7.
     assert trainer.in_order(scores, positive, query) == pytest.approx((1 + 1 + 0.5 + 1 + 0) / 5)
     assert trainer.in_order(scores, np.ones(6, bool), query) == 0.5
+
+
+# ---- losses of fine-tuning --------------------------------------------------------------------------------------
+
+
+def test_ranking_loss_by_hand() -> None:
+    queries = torch.tensor([[2.0, 0.0], [0.0, 5.0]])
+    documents = torch.tensor([[3.0, 0.0], [1.0, 1.0]])
+    cosine = 1 / math.sqrt(2)
+    # Query 1: its own document has cosine 1, the other .7071; query 2: its own .7071, the other 0.
+    first = math.log1p(math.exp(20 * (cosine - 1)))
+    second = math.log1p(math.exp(20 * (0 - cosine)))
+    none = torch.zeros(2, 2, dtype=torch.bool)
+    found = trainer.multiple_negatives_ranking(queries, documents, none)
+    assert found.item() == pytest.approx((first + second) / 2, rel=1e-5)
+    halved = trainer.multiple_negatives_ranking(queries, documents, none, scale=10.0).item()
+    first, second = math.log1p(math.exp(10 * (cosine - 1))), math.log1p(math.exp(-10 * cosine))
+    assert halved == pytest.approx((first + second) / 2, rel=1e-5)
+
+
+def test_what_is_excluded_is_no_negative() -> None:
+    rng = torch.Generator().manual_seed(0)
+    queries, documents = torch.randn(3, 4, generator=rng), torch.randn(3, 4, generator=rng)
+    out = torch.zeros(3, 3, dtype=torch.bool)
+    out[0, 1] = out[1, 0] = True
+    found = trainer.multiple_negatives_ranking(queries, documents, out)
+    cosines = torch.nn.functional.cosine_similarity(queries[:, None], documents[None], dim=2) * 20
+    rows = [[0, 2], [1, 2], [0, 1, 2]]
+    each = [torch.logsumexp(cosines[number, kept], 0) - cosines[number, number] for number, kept in enumerate(rows)]
+    assert found.item() == pytest.approx(torch.stack(each).mean().item(), rel=1e-5)
+    alone = ~torch.eye(3, dtype=torch.bool)
+    assert trainer.multiple_negatives_ranking(queries, documents, alone).item() == pytest.approx(0, abs=1e-6)
+
+
+def test_same_questions_duplicates_and_known_answers_are_excluded() -> None:
+    # Pairs 0 and 1 are of one question, pair 2 has the document of pair 0, pair 3's document also answers question 4.
+    query, document = np.array([0, 0, 2, 3, 4]), np.array([10, 11, 10, 13, 14])
+    out = trainer.excluded(query, document, frozenset({(4, 13), (0, 10), (3, 13)}))
+    expected = {(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (4, 3)}
+    assert {(int(i), int(j)) for i, j in np.argwhere(out)} == expected
+
+
+@pytest.mark.slow
+def test_losses_are_those_of_sentence_transformers(tmp_path: Path) -> None:
+    st = pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+    model = st.SentenceTransformer(str(sentence_transformer(tmp_path / "model", dropout=0.0)), device="cpu")
+    queries, documents = ["integral of x", "the group ism", "primeal"], ["integralic", "groupoid y", "prime number"]
+    theirs = MultipleNegativesRankingLoss(model)
+    features = [model.preprocess(side) for side in (queries, documents)]
+    expected = theirs(features, torch.zeros(3)).item()
+    vectors = [torch.tensor(model.encode(side)) for side in (queries, documents)]
+    none = torch.zeros(3, 3, dtype=torch.bool)
+    assert trainer.multiple_negatives_ranking(vectors[0], vectors[1], none).item() == pytest.approx(expected, abs=1e-5)
+    logits, labels = torch.randn(7), torch.rand(7)
+    expected = torch.nn.BCEWithLogitsLoss()(logits, labels).item()  # what its BinaryCrossEntropyLoss takes
+    assert trainer.binary_cross_entropy(logits, labels).item() == pytest.approx(expected)
+
+
+# ---- what all trainings share -----------------------------------------------------------------------------------
+
+
+def test_rate_falls_along_half_a_cosine() -> None:
+    assert loop.learning_rate(0, 100, 1.0, 0.2) == pytest.approx(1.0)
+    assert loop.learning_rate(50, 100, 1.0, 0.2) == pytest.approx(0.6)
+    assert loop.learning_rate(25, 100, 1.0, 0.2) == pytest.approx(0.2 + 0.4 * (1 + math.cos(math.pi / 4)))
+    assert loop.learning_rate(100, 100, 1.0, 0.2) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("shape", ["linear", "cosine"])
+def test_rate_rises_before_it_falls(shape: str) -> None:
+    rates = [loop.learning_rate(step, 20, 2.0, 0.5, warmup=5, shape=shape) for step in range(21)]
+    assert rates[:5] == pytest.approx([0.4, 0.8, 1.2, 1.6, 2.0])
+    assert rates[5] == pytest.approx(2.0)
+    assert rates[5:] == sorted(rates[5:], reverse=True)
+    assert rates[20] == pytest.approx(0.5)
+    middle = 0.5 + 1.5 * (2 / 3 if shape == "linear" else 0.5 * (1 + math.cos(math.pi / 3)))
+    assert rates[10] == pytest.approx(middle)
+
+
+def test_what_is_random_is_decided_by_the_numbers_and_leaves_the_rest_alone() -> None:
+    def drawn(*numbers: int) -> list[float]:
+        with loop.seeded_globally(*numbers):
+            return list(torch.rand(3).tolist())
+
+    torch.manual_seed(5)
+    expected = torch.rand(3).tolist()
+    torch.manual_seed(5)
+    first = drawn(1, 2, 3)
+    assert torch.rand(3).tolist() == expected
+    assert drawn(1, 2, 3) == first
+    assert first not in (drawn(1, 2, 4), drawn(1, 3, 3), drawn(2, 2, 3))
+    assert torch.rand(2, generator=loop.seeded(1, 2, 3)).tolist() == first[:2]
+
+
+def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
+    content: dict[str, Any] = {"a": torch.arange(5), "b": {"c": [1.5, "d"], "e": torch.randn(3, 70_000)}, "f": None}
+    loop.write_checkpoint(tmp_path / "x.pt", content)
+    found = loop.read_checkpoint(tmp_path / "x.pt")
+    assert found.keys() == content.keys()
+    assert torch.equal(found["a"], torch.arange(5))
+    assert torch.equal(found["b"]["e"], content["b"]["e"])
+    assert (found["b"]["c"], found["f"]) == ([1.5, "d"], None)
+    assert loop.is_intact_checkpoint(tmp_path / "x.pt")
+    data = (tmp_path / "x.pt").read_bytes()
+    (tmp_path / "x.pt").write_bytes(data[:-1])
+    assert not loop.is_intact_checkpoint(tmp_path / "x.pt")
+    for at in np.random.default_rng(0).integers(0, len(data), 60).tolist():
+        (tmp_path / "flipped.pt").write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
+        assert not loop.is_intact_checkpoint(tmp_path / "flipped.pt")
+    said = r"x\.pt: not a checkpoint, or damaged: it ends otherwise"
+    refuses(said, lambda: loop.read_checkpoint(tmp_path / "x.pt"))
+    refuses("no such checkpoint", lambda: loop.read_checkpoint(tmp_path / "none.pt"))

@@ -14,9 +14,7 @@ import pytest
 from lexical_tools import PLAIN, corpus_of, found, message, random_texts, topics_of
 
 from harness.collections.corpus import Corpus
-from harness.data.run_writers import write_run
 from harness.data.topics import Topic, Topics
-from harness.store import artefacts
 from harness.systems.base import Request
 from harness.systems.build import build_system
 from harness.systems.lexical.system import BM25, Lexical, Sum, TfIdf
@@ -167,19 +165,6 @@ def test_a_pool_is_ranked_whole_and_alone(world: tuple[Corpus, Topics], tmp_path
         assert set(docs) == pool[topic] - {"absent"}
         assert {doc: score for doc, score in docs.items() if doc in free[topic]}.items() <= free[topic].items()
         assert list(docs.values()) == sorted(docs.values(), reverse=True)
-
-
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_the_same_bytes_twice(world: tuple[Corpus, Topics], tmp_path: Path, name: str) -> None:
-    """From a cold store and from a warm one."""
-    corpus, topics = world
-    written = []
-    for number in range(2):
-        run = SYSTEMS[name](Request(topics, corpus, tmp_path))
-        write_run(run, tmp_path / f"{number}.run")
-        written.append((tmp_path / f"{number}.run").read_bytes())
-    assert written[0] == written[1]
-    assert {artefact.kind for artefact in artefacts.artefacts()} == {"tokens", "counts", "postings"}
 
 
 # ---- frequency cut-offs

@@ -253,16 +253,3 @@ def test_the_shipped_configuration_has_the_tokens_and_parameters_of_bm25() -> No
     ours, theirs = (load_system(name).system for name in ("bm25", "pisa-bm25"))
     for name in ("view", "query", "document", "k1", "b", "depth"):
         assert getattr(ours, name) == getattr(theirs, name), name
-
-
-@pytest.mark.parametrize(
-    ("log", "status", "expected"),
-    [
-        ("[info] Reading\nterminate called\n  what():  No such file\n", -6, "No such file"),
-        ("20% [0s]\rTraceback\nImportError: libtbb.so.2\n", 1, "ImportError: libtbb.so.2"),
-        ("20% [0s]\r", -9, "ended with status -9"),
-        ("", 1, "ended with status 1"),
-    ],
-)
-def test_faults_of_a_process(log: str, status: int, expected: str) -> None:
-    assert pisa_engine.fault(log, status) == expected

@@ -32,7 +32,7 @@ from harness.systems.mathamr.system import MathAMR
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.dense.training import checkpoint  # noqa: E402
+from harness.systems.dense.training import loop  # noqa: E402
 from harness.systems.mathamr.encoder.model import GraphEncoder  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
@@ -63,7 +63,7 @@ def test_rarer_relations_than_the_model_has_are_unknown(place: Place) -> None:
     assert NodeVocabulary.learn(graphs, 20, 1).count == 4 + 4
     place.run(model=TINY | {"relations": 266, "reserved": False})
     (folder,) = kept("mathamr-model")
-    content = checkpoint.read_checkpoint(folder / "best.pt")
+    content = loop.read_checkpoint(folder / "best.pt")
     assert content["settings"]["relations"] == 266
     assert content["model"]["layers.0.conv.comp"].shape == (532, 2)
     few = place.run(model=TINY | {"relations": 5, "reserved": False})
@@ -251,7 +251,7 @@ def test_a_run_notes_what_its_training_cost(place: Place) -> None:
     assert mean == pytest.approx(notes[cost.LOG][1]["training loss"], abs=1e-5)
     assert notes[cost.VECTORS] == 24 * 3  # a formula, a sentence and the whole of each
     (folder,) = kept("mathamr-model")
-    content = checkpoint.read_checkpoint(folder / "best.pt")["model"]
+    content = loop.read_checkpoint(folder / "best.pt")["model"]
     assert notes[cost.PARAMETERS] == sum(value.numel() for value in content.values())
     with measuring() as untrained:
         place.run(training=None)

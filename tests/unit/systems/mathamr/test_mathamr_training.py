@@ -22,7 +22,7 @@ from harness.systems.mathamr.training.schedule import Schedule
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
 from harness.systems.dense.training import loop  # noqa: E402
-from harness.systems.dense.training.checkpoint import read_checkpoint, write_checkpoint  # noqa: E402
+from harness.systems.dense.training.loop import read_checkpoint, write_checkpoint  # noqa: E402
 from harness.systems.mathamr.training import checkpoint  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
