@@ -11,29 +11,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.collections.readers import lean_text
-from harness.collections.readers.lean_heads import (
+from harness.collections.readers.lean_text import (
+    ATTRIBUTES,
     COMMANDS,
+    DOC,
     MODIFIERS,
+    NAME,
     ONCE,
+    OPENING,
     PLAIN,
     PROVED,
     SHOWN,
+    STRING,
     TYPES,
     Additive,
     Before,
-    attributes,
-    declaration_modifiers,
-)
-from harness.collections.readers.lean_scopes import Binder, Scope, after_binders, binders_in, lean_binders, mentioned
-from harness.collections.readers.lean_text import (
-    ATTRIBUTES,
-    DOC,
-    NAME,
-    OPENING,
-    STRING,
+    Binder,
+    Scope,
     Token,
+    after_binders,
+    attributes,
+    binders_in,
     closing,
+    declaration_modifiers,
     join_name_parts,
+    lean_binders,
+    mentioned,
     tokens_text,
 )
 

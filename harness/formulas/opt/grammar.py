@@ -20,8 +20,22 @@ operators are merged into one with all arguments, and `a/bc` is `(a/b)c`.
 from __future__ import annotations
 
 from harness.formulas.opt.bars import divided
-from harness.formulas.opt.nodes import ABSENT, apply, error, listed, relations, scripted, sequence, unscripted
-from harness.formulas.opt.tables import TAKERS, TAKES, Node, Role, Rows, leaf
+from harness.formulas.opt.tables import (
+    ABSENT,
+    TAKERS,
+    TAKES,
+    Node,
+    Role,
+    Rows,
+    apply,
+    error,
+    leaf,
+    listed,
+    relations,
+    scripted,
+    sequence,
+    unscripted,
+)
 
 _TIMES = leaf("U!" + "times")  # a separate object, to distinguish invisible products from dots and crosses
 _CONDITIONAL = leaf("O!" + "conditional")

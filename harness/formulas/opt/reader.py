@@ -6,16 +6,16 @@ no recursion: the items around an open bracket are put on a stack until the brac
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from harness.formulas.mathml.walk import DEEP, DEPTH
-from harness.formulas.opt import tokens as latex
 from harness.formulas.opt.brackets import UNMATCHED, fenced
 from harness.formulas.opt.grammar import read_row
-from harness.formulas.opt.nodes import ABSENT, error, listed
 from harness.formulas.opt.tables import (
+    ABSENT,
     IGNORED,
     ITEMS,
     OVERS,
@@ -27,10 +27,55 @@ from harness.formulas.opt.tables import (
     Node,
     Role,
     Rows,
+    error,
     leaf,
+    listed,
 )
-from harness.formulas.text.alphabets import styled
-from harness.formulas.trees.reading import ERROR
+from harness.formulas.text.characters import normalise_latex, styled
+from harness.formulas.trees.tree import ERROR
+
+_TEXT_NAMES = "text mbox hbox textrm textbf textit textsf texttt textnormal textup"
+TEXT = frozenset("\\" + name for name in _TEXT_NAMES.split())
+
+_TOKEN = re.compile(
+    rf"((?:{'|'.join(re.escape(name) for name in sorted(TEXT))})(?![A-Za-z])\s*+\{{(?:[^{{}}\\]|\\.)*+\}}"
+    r"|\\(?:operatorname|hspace|vspace|tag)\*"
+    r"|\\(?:[A-Za-z]++|.)"
+    r"|[0-9]++(?:(?:\{,\}|\\,)[0-9]{3}(?![0-9]))*+(?:\.[0-9]++)?|\.[0-9]++|\.(?:\s*+\.){2}|'++|:=|[^\s%])"
+    r"|\s++|%",
+    re.DOTALL,
+)
+_COMMENT = re.compile(r"(\\.)|%[^\n]*+\n", re.DOTALL)
+
+
+def tokens(latex: str) -> list[str]:
+    """Returns the tokens of a formula without its delimiters (`$`, `\\[`), in order."""
+    above, end, last = latex.rpartition("\n")
+    if "%" in above:
+        latex = _COMMENT.sub(r"\1", above + end) + last
+    units: list[str] = _TOKEN.findall(normalise_latex(latex))
+    return ["\\ldots" if unit[0] == "." and unit[-1] == "." and len(unit) > 1 else unit for unit in units if unit]
+
+
+def is_text(token: str) -> bool:
+    """Returns whether a token is a text command with its braces."""
+    return token[-1] == "}" and len(token) > 1 and token[1].isalpha()
+
+
+def is_number(token: str) -> bool:
+    """Returns whether a token is a number."""
+    return token[-1] in "0123456789" and token[0] in ".0123456789"
+
+
+def number(token: str) -> str:
+    """Returns a number without the separators of its digits."""
+    return token.replace("{,}", "").replace("\\,", "") if len(token) > 5 else token
+
+
+def first_digit(token: str) -> tuple[str, str]:
+    """Splits a number into the digit that an argument without braces takes, and the rest ("" if there is none)."""
+    return token[0], token[1:]
+
 
 UNREADABLE = "a character that is not mathematical"
 MISSING = "a missing argument"
@@ -287,12 +332,12 @@ class TokenReader:
                 self.at += 1
                 prime = listed([prime, self.argument(depth, style)])
             _script("O!SUP", prime, row)
-        elif latex.is_number(unit):
+        elif is_number(unit):
             digits = [unit]
-            while self.at < len(self.tokens) and latex.is_number(self.tokens[self.at]):
+            while self.at < len(self.tokens) and is_number(self.tokens[self.at]):
                 digits.append(self.tokens[self.at])
                 self.at += 1
-            row.append((Role.NUMBER.value, leaf("N!" + latex.number("".join(digits)))))
+            row.append((Role.NUMBER.value, leaf("N!" + number("".join(digits)))))
         elif unit in SPACES:
             width = SPACES[unit]
             while self.at < len(self.tokens) and self.tokens[self.at] in SPACES:
@@ -304,7 +349,7 @@ class TokenReader:
             if self.tokens[self.at : self.at + 3 : 2] == ["{", "}"] and unit.lower().startswith("\\big"):
                 # \big{(}
                 self.tokens[self.at] = self.tokens[self.at + 2] = "\\relax"
-        elif latex.is_text(unit):
+        elif is_text(unit):
             row.append(_TEXT)
         elif unit[0] == "\\":
             self.fault(f"unknown command {unit[:20]}")
@@ -357,8 +402,8 @@ class TokenReader:
         self.at += 1
         if unit == "{":
             return self.row("}", depth + 1, style)
-        if len(unit) > 1 and latex.is_number(unit):
-            unit, rest = latex.first_digit(unit)
+        if len(unit) > 1 and is_number(unit):
+            unit, rest = first_digit(unit)
             self.at -= 1
             tokens[self.at] = rest
             return [(Role.NUMBER.value, leaf("N!" + unit))] if unit != "." else [ITEMS["."]]
@@ -368,8 +413,8 @@ class TokenReader:
         row: Rows = []
         if (command := self.commands.get(unit)) is not None:
             command(self, unit, row, depth + 1, style)
-        elif latex.is_number(unit):
-            row.append((Role.NUMBER.value, leaf("N!" + latex.number(unit))))
+        elif is_number(unit):
+            row.append((Role.NUMBER.value, leaf("N!" + number(unit))))
         else:
             self._special(unit, row, depth + 1, style)
         return row

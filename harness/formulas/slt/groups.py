@@ -10,9 +10,18 @@ import unicodedata
 from itertools import pairwise
 
 from harness.formulas.slt import rows
-from harness.formulas.slt.commands import ACCENTS, ARROWS, FENCES, FUNCTIONS, INTEGRALS, LIGATURES, SUMS, UNDER
+from harness.formulas.slt.commands import (
+    ACCENTS,
+    ARROWS,
+    FENCES,
+    FUNCTIONS,
+    INTEGRALS,
+    LIGATURES,
+    SUMS,
+    UNDER,
+    FormulaTokens,
+)
 from harness.formulas.slt.rows import BLANK, Row, Symbol
-from harness.formulas.slt.tokens import FormulaTokens
 
 PAIRS = {")": "(", "]": "[", "}": "{", "⟩": "⟨", "⌋": "⌊", "⌉": "⌈"}
 OPENING = frozenset(PAIRS.values())

@@ -30,6 +30,7 @@ from harness.formulas.slt.commands import (
     TABLES,
     TEXTS,
     VARIED,
+    FormulaTokens,
     label,
     styled,
     symbol,
@@ -59,8 +60,7 @@ from harness.formulas.slt.groups import (
     splice,
 )
 from harness.formulas.slt.rows import BLANK, Row, Symbol
-from harness.formulas.slt.tokens import FormulaTokens
-from harness.formulas.trees.reading import ERROR, ParsedFormula, failed
+from harness.formulas.trees.tree import ERROR, ParsedFormula, failed
 
 EMPTY = "no formula"
 MISSING = "a missing argument"

@@ -20,8 +20,7 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
-from harness.formulas.trees.tree import Tree
-from harness.formulas.trees.tuples import END
+from harness.formulas.trees.tree import END, Tree
 from harness.io import checks
 from harness.store.cost import phase
 from harness.systems.base import Request

@@ -13,6 +13,7 @@ from hypothesis import given
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import (
+    END,
     Tree,
     argument_edge,
     children,
@@ -20,8 +21,9 @@ from harness.formulas.trees.tree import (
     parse_tangent,
     subtree_sizes,
     tangent_string,
+    tuple_f1,
+    tuples,
 )
-from harness.formulas.trees.tuples import END, tuple_f1, tuples
 
 # x = [y^2], z as Tangent-S writes it; then a + b as an operator tree.
 LAYOUT = "[V!x[=[M!&lsqb;&rsqb;1x1[&comma;[V!z]],w[V!y,a[N!2]]]]]"

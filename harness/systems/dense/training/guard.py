@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from harness.collections.corpora import JudgedDocuments, judged
 from harness.collections.corpus import Document
-from harness.collections.judged_documents import JudgedDocuments, judged
 from harness.collections.load import load_collection
 from harness.collections.same_topics import LEAST, letters_and_digits
 from harness.data.topics import Topic

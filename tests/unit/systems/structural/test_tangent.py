@@ -18,8 +18,7 @@ from structural_tools import formula_corpus, formula_topics
 
 from harness.collections.corpus import Corpus
 from harness.formulas.trees import forest
-from harness.formulas.trees.tree import Nested, Tree, children, parse_tangent, tree_from_tuples
-from harness.formulas.trees.tuples import tuples
+from harness.formulas.trees.tree import Nested, Tree, children, parse_tangent, tree_from_tuples, tuples
 from harness.systems.structural import tangent
 from harness.systems.structural.tangent import (
     CandidateNodes,
