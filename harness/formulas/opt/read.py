@@ -18,22 +18,10 @@ import re
 from collections.abc import Mapping
 
 from harness.formulas.mathml.walk import DEEP, DEPTH
+from harness.formulas.opt import tables
 from harness.formulas.opt.brackets import UNMATCHED
 from harness.formulas.opt.reader import TEXT, Command, TokenReader, is_number, tokens
-from harness.formulas.opt.tables import (
-    ABSENT,
-    ACCENTS,
-    NEGATED,
-    STYLES,
-    SWITCHES,
-    Node,
-    Role,
-    Rows,
-    error,
-    leaf,
-    scripted,
-    sequence,
-)
+from harness.formulas.opt.tables import ABSENT, Node, Role, Rows, error, leaf, scripted, sequence
 from harness.formulas.trees.tree import ERROR, ParsedFormula, Tree, argument_edge, failed
 
 _ATOM = Role.ATOM.value
@@ -100,11 +88,11 @@ def _read_old_root(reader: TokenReader, unit: str, row: Rows, depth: int, style:
 
 
 def _read_accent(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
-    _add_node(row, (ACCENTS[unit], [reader.argument(depth, style)]))
+    _add_node(row, (tables.ACCENTS[unit], [reader.argument(depth, style)]))
 
 
 def _read_styled(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
-    row += reader.items(depth, STYLES[unit])
+    row += reader.items(depth, tables.STYLES[unit])
 
 
 def _read_operator_name(reader: TokenReader, unit: str, row: Rows, depth: int, style: str) -> None:
@@ -195,7 +183,7 @@ def _read_negation(reader: TokenReader, unit: str, row: Rows, depth: int, style:
     label = node[0]
     if not node[1] and role != Role.BAR:
         negated = f"{label}\u0338" if label.startswith("V!") else "O!not-" + label[2:]
-        node = leaf(NEGATED.get(label, negated))
+        node = leaf(tables.NEGATED.get(label, negated))
     _add_node(row, node, role)
 
 
@@ -300,8 +288,8 @@ _PLAIN: Mapping[Command, str] = {
 }
 COMMANDS: Mapping[str, Command] = {
     **{name: command for command, names in _PLAIN.items() for name in names.split()},
-    **dict.fromkeys(ACCENTS, _read_accent),
-    **dict.fromkeys((name for name in STYLES if name not in SWITCHES), _read_styled),
+    **dict.fromkeys(tables.ACCENTS, _read_accent),
+    **dict.fromkeys((name for name in tables.STYLES if name not in tables.SWITCHES), _read_styled),
     **dict.fromkeys(TEXT, _skip_text),
     **dict.fromkeys(_STACKED, _read_stacked),
     **dict.fromkeys(_ARROWS, _read_arrow),

@@ -12,25 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from harness.formulas.mathml.walk import DEEP, DEPTH
+from harness.formulas.opt import tables
 from harness.formulas.opt.brackets import UNMATCHED, fenced
 from harness.formulas.opt.grammar import read_row
-from harness.formulas.opt.tables import (
-    ABSENT,
-    IGNORED,
-    ITEMS,
-    OVERS,
-    SPACES,
-    STYLES,
-    SWITCHES,
-    WORDS,
-    Item,
-    Node,
-    Role,
-    Rows,
-    error,
-    leaf,
-    listed,
-)
+from harness.formulas.opt.tables import ABSENT, ITEMS, Item, Node, Role, Rows, error, leaf, listed
 from harness.formulas.text.characters import normalise_latex, styled
 from harness.formulas.trees.tree import ERROR
 
@@ -91,7 +76,7 @@ _ANGLES = {"<": "\\langle", ">": "\\rangle", "/": "", "\\backslash": ""}
 _NO_BASE = frozenset((Role.OPEN, Role.PUNCTUATION, Role.OVER))
 _JOINING = frozenset((Role.RELATION, Role.META, Role.PUNCTUATION))
 _BRACKETS = frozenset((Role.OPEN, Role.CLOSE))
-_OF_ROWS = SWITCHES | OVERS.keys() | {"\\left", "\\right"}
+_OF_ROWS = tables.SWITCHES | tables.OVERS.keys() | {"\\left", "\\right"}
 
 Command: TypeAlias = "Callable[[TokenReader, str, Rows, int, str], None]"
 
@@ -231,16 +216,16 @@ class TokenReader:
             while row.open and not row.open[-1][2]:
                 self._unclosed(row)
             self._close(row, close, True)
-        elif unit in SWITCHES:
-            row.style = STYLES[unit]
+        elif unit in tables.SWITCHES:
+            row.style = tables.STYLES[unit]
         else:
-            row.items = [(Role.OVER.value, (OVERS[unit], [self.read(row.items)]))]
+            row.items = [(Role.OVER.value, (tables.OVERS[unit], [self.read(row.items)]))]
 
     def _letters(self, unit: str, item: Item, style: str) -> Item:
         """Returns a letter in another alphabet; in most alphabets, the following letters join it to one name."""
         if unit.isascii() and unit.isalpha():
             names = [styled(unit, style)]
-            while style in WORDS and self.at < len(self.tokens) and self.tokens[self.at].isalnum():
+            while style in tables.WORDS and self.at < len(self.tokens) and self.tokens[self.at].isalnum():
                 names += [styled(letter, style) for letter in self.tokens[self.at]]
                 self.at += 1
             return (Role.ATOM.value, leaf("V!" + "".join(names)))
@@ -338,14 +323,14 @@ class TokenReader:
                 digits.append(self.tokens[self.at])
                 self.at += 1
             row.append((Role.NUMBER.value, leaf("N!" + number("".join(digits)))))
-        elif unit in SPACES:
-            width = SPACES[unit]
-            while self.at < len(self.tokens) and self.tokens[self.at] in SPACES:
-                width += SPACES[self.tokens[self.at]]
+        elif unit in tables.SPACES:
+            width = tables.SPACES[unit]
+            while self.at < len(self.tokens) and self.tokens[self.at] in tables.SPACES:
+                width += tables.SPACES[self.tokens[self.at]]
                 self.at += 1
             if width >= _WIDE:
                 separate(row)
-        elif unit in IGNORED:
+        elif unit in tables.IGNORED:
             if self.tokens[self.at : self.at + 3 : 2] == ["{", "}"] and unit.lower().startswith("\\big"):
                 # \big{(}
                 self.tokens[self.at] = self.tokens[self.at + 2] = "\\relax"
@@ -389,7 +374,7 @@ class TokenReader:
     def items(self, depth: int, style: str = "") -> Rows:
         """Reads the items of an argument."""
         tokens = self.tokens
-        while self.at < len(tokens) and (tokens[self.at] in SPACES or tokens[self.at] in IGNORED):
+        while self.at < len(tokens) and (tokens[self.at] in tables.SPACES or tokens[self.at] in tables.IGNORED):
             self.at += 1
         if self.at >= len(tokens) or tokens[self.at] in _ENDS or tokens[self.at] in ("^", "_", "\\left", "\\right"):
             self.fault(MISSING)

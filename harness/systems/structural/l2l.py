@@ -25,19 +25,9 @@ from harness.io import checks
 from harness.store.cost import phase
 from harness.systems.base import Request
 from harness.systems.lexical.numbering import Offsets
-from harness.systems.structural import formulas
+from harness.systems.structural import formulas, tangent
 from harness.systems.structural.formulas import Formulas
-from harness.systems.structural.tangent import (
-    UNORDERED,
-    Dice,
-    Features,
-    ForestNodes,
-    Keys,
-    hashes,
-    nodes,
-    then,
-    wildcards,
-)
+from harness.systems.structural.tangent import UNORDERED, Dice, Features, ForestNodes, Keys, hashes, nodes, then
 
 SIMILARITIES = {"paths": "opt", "sequence": "slt", "symbols": "slt"}  # similarity -> kind of trees
 
@@ -196,7 +186,7 @@ class L2L(checks.Checked):
         """Returns the features of trees that a similarity compares."""
         all_ = nodes(trees)
         if part == "paths":
-            return leaf_paths(trees, all_ if self.names else wildcards(all_), self.most)
+            return leaf_paths(trees, all_ if self.names else tangent.wildcards(all_), self.most)
         return sequences(all_, self.run if part == "sequence" else 1)
 
     def documents(self, part: str, asked: tuple[Tree, ...], known: Formulas, index: Dice) -> Floats:

@@ -209,7 +209,7 @@ def test_files_and_folders_are_told_apart(write: Write) -> None:
     said = message(lambda: read_judgments(folder / "Makefile", "stacks-proofs", "all"))
     assert "reader 'stacks-proofs' reads a folder" in said
     unknown = corpus(folder, stacks.STATEMENTS, ("proofs",))
-    assert "'keep': 'proofs'" in message(lambda: list(unknown))
+    assert "keep: 'proofs' is unknown" in message(lambda: list(unknown))
 
 
 @pytest.mark.parametrize(("latex", "text"), literals("collections/stacks_prose"))

@@ -26,18 +26,9 @@ from typing import Any
 from harness.errors import HarnessError, counted_text, format_error, suggestion
 from harness.io.console import log_line
 from harness.io.files import read_bytes
+from harness.systems.mathamr.graphs import graph as content_graph
 from harness.systems.mathamr.graphs.dependency import parsed_sentences
-from harness.systems.mathamr.graphs.graph import (
-    FORMULA,
-    OPT,
-    TEXT,
-    Edge,
-    Failure,
-    FormulaNodes,
-    Graph,
-    Sentence,
-    is_inverse,
-)
+from harness.systems.mathamr.graphs.graph import FORMULA, OPT, TEXT, Edge, Failure, FormulaNodes, Graph, Sentence
 from harness.systems.mathamr.graphs.posts import LIMIT, chunks, merge
 
 # The transition parser's package requires PyTorch 1.13.1 and NumPy 1.23.5, so that no extra can hold it.
@@ -389,7 +380,7 @@ def _sentence(top: _Node, label: Callable[[str, str | None], str]) -> Sentence:
         if part >= 0:
             parts[part][node] = None
         if above >= 0:
-            edges.append((node, role[:-3], above) if is_inverse(role) else (above, role, node))
+            edges.append((node, role[:-3], above) if content_graph.is_inverse(role) else (above, role, node))
         below = [(_ALIGNMENT.sub("", branch), to) for branch, to in branches if branch != "/"]
         if any(_PART.match(branch) for branch, _ in below):
             # A node above sentences belongs to no sentence.

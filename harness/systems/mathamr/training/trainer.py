@@ -21,19 +21,9 @@ import torch
 from harness.errors import HarnessError
 from harness.io.console import progress
 from harness.systems.dense.maxsim import scores_many, stack
+from harness.systems.dense.training import loop as loops
 from harness.systems.dense.training.checkpoint import check_identity, read_checkpoint, write_checkpoint
-from harness.systems.dense.training.loop import (
-    VALIDATION,
-    Loop,
-    Numbers,
-    finite_loss,
-    is_memory,
-    learning_rate,
-    parameter_groups,
-    seeded,
-    shuffled,
-    update,
-)
+from harness.systems.dense.training.loop import VALIDATION, Loop, Numbers, finite_loss
 from harness.systems.mathamr.encoder import batch as batches
 from harness.systems.mathamr.encoder import loss
 from harness.systems.mathamr.encoder.batch import Batch
@@ -166,7 +156,7 @@ def extra_documents(pairs: QuestionAnswerPairs) -> tuple[Numbers, npt.NDArray[np
 
 def epoch_batches(pairs: QuestionAnswerPairs, schedule: Schedule, epoch: int) -> list[Numbers]:
     """Returns the batches of an epoch; a last batch of a single pair is dropped."""
-    return shuffled(np.arange(len(pairs)), schedule.batch, schedule.seed, epoch, 2)
+    return loops.shuffled(np.arange(len(pairs)), schedule.batch, schedule.seed, epoch, 2)
 
 
 def initial(
@@ -191,7 +181,7 @@ def initial(
 def optimizer_of(model: GraphEncoder, schedule: Schedule) -> torch.optim.AdamW:
     """Returns the optimizer of a training; fused, it passes over the parameters once instead of seven times."""
     fused = model.t.device.type in {"cpu", "cuda"}
-    return torch.optim.AdamW(parameter_groups(model, schedule.weight_decay), lr=schedule.rate, fused=fused)
+    return torch.optim.AdamW(loops.parameter_groups(model, schedule.weight_decay), lr=schedule.rate, fused=fused)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,10 +233,10 @@ class Trainer:
             schedule.epochs,
             schedule.patience,
             schedule.every,
-            lambda step, steps: learning_rate(step, steps, schedule.rate, schedule.least_rate),
+            lambda step, steps: loops.learning_rate(step, steps, schedule.rate, schedule.least_rate),
             lambda epoch: epoch_batches(self.train, schedule, epoch),
             lambda batch, epoch, step: self.step(
-                model, optimizer, self.train.take(batch), seeded(schedule.seed, epoch, step)
+                model, optimizer, self.train.take(batch), loops.seeded(schedule.seed, epoch, step)
             ),
             lambda: self.validate(model),
             lambda path: save_model(path, model, self.identity),
@@ -272,7 +262,7 @@ class Trainer:
         value = self._loss(model, joined.to(self.device), pairs, keys)
         finite_loss(value.item())
         value.backward()  # type: ignore[no-untyped-call]
-        update(model, optimizer, schedule.clip)
+        loops.update(model, optimizer, schedule.clip)
         return value.item()
 
     def _batch(self, pairs: QuestionAnswerPairs) -> tuple[Batch, torch.Tensor | None]:
@@ -401,7 +391,7 @@ def encode(
             try:
                 encoded = model(joined.to(device)).float().cpu()
             except RuntimeError as error:
-                if not is_memory(error):
+                if not loops.is_memory(error):
                     raise
                 if len(part) == 1:
                     raise HarnessError(f"out of memory while encoding a graph of {sizes[part[0]]:,} nodes") from None
