@@ -27,9 +27,7 @@ from harness.formulas.mathml import latexml
 from harness.formulas.mathml.read import SOURCE, read_content, read_presentation
 from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
-from harness.formulas.trees.reading import ERROR, ParsedFormula
-from harness.formulas.trees.tree import Tree
-from harness.formulas.trees.tuples import tuple_f1
+from harness.formulas.trees.tree import ERROR, ParsedFormula, Tree, tuple_f1
 
 ARCHIVE = "github.com/jpfyoder/pt-arqmath/0d63b1776a4da96d7200b8d5e86b4b15f1777e1d.tar.xz"
 YEARS = (2020, 2021, 2022)

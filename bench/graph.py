@@ -31,14 +31,13 @@ from harness.store.cost import own_peak
 from harness.systems.dense.training.loop import seeded
 from harness.systems.mathamr.encoder import loss
 from harness.systems.mathamr.encoder.batch import Batch, collate
-from harness.systems.mathamr.encoder.convolution import RelationalConv
+from harness.systems.mathamr.encoder.convolution import EdgePlan, RelationalConv
 from harness.systems.mathamr.encoder.model import GraphEncoder, GraphEncoderSettings, edge_plan
 from harness.systems.mathamr.encoder.pack import Pack
-from harness.systems.mathamr.encoder.plan import EdgePlan
+from harness.systems.mathamr.encoder.settings import Schedule
 from harness.systems.mathamr.encoder.virtual import EncodedGraph
 from harness.systems.mathamr.training import trainer
-from harness.systems.mathamr.training.memory import freed_memory_kept
-from harness.systems.mathamr.training.schedule import Schedule
+from harness.systems.mathamr.training.trainer import freed_memory_kept
 
 MEAN, MEDIAN = 156.0, 101.0  # nodes of a graph: table 4.2
 FORMULAS, SENTENCES = 8.7, 6.6  # a graph: section 3.5.1

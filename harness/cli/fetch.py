@@ -38,7 +38,7 @@ def fetch(
     accept: Annotated[bool, typer.Option("--accept", help="Accept the terms of use that the command prints.")] = False,
 ) -> None:
     """Fetch the files of collections, corpora, papers and sources, checked against their checksums."""
-    from harness.collections.accept import check_arrived
+    from harness.collections.files import check_arrived
     from harness.io import config
     from harness.labs.names import is_address
     from harness.sources import catalogue, fetch, hub, terms
@@ -173,7 +173,7 @@ def _files(name: str) -> list[Resource | RepositoryFolder]:
 
 def _accept(names: Sequence[str], path: Path) -> Path:
     """Take a manually downloaded file of a source, or for a collection or corpus that needs just one such source."""
-    from harness.collections.accept import accept, by_hand
+    from harness.collections.files import accept, by_hand
     from harness.io import config
     from harness.sources import catalogue
 

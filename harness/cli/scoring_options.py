@@ -198,7 +198,7 @@ def evaluate_on_collections(asked: ScoringOptions) -> JointEvaluation:
 
 def _task(asked: ScoringOptions) -> Task:
     """Returns the task of one collection, or of judgments alone."""
-    from harness.collections.keys import read_key_pairs
+    from harness.collections.files import read_key_pairs
     from harness.collections.load import load_collection, local_collection
     from harness.experiments.task import task
 

@@ -81,8 +81,7 @@ def pool(
     quiet: options.Quiet = False,
 ) -> None:
     """Make a pool: the first results of all runs, in an order that reveals nothing about them."""
-    from harness.collections.files import read_topics
-    from harness.collections.keys import read_key_pairs
+    from harness.collections.files import read_key_pairs, read_topics
     from harness.collections.load import load_collection
     from harness.data.trec import read_qrels
     from harness.io.files import sha256_file, write_atomic
@@ -155,7 +154,7 @@ def analyse(
     quiet: options.Quiet = False,
 ) -> None:
     """Analysis of variance, difficulty of topics, correlations of measures and, with --depth, pool bias."""
-    from harness.collections.keys import read_key_pairs
+    from harness.collections.files import read_key_pairs
     from harness.collections.load import load_collection
     from harness.experiments.evaluate import cautions, evaluate
     from harness.experiments.task import task as make_task

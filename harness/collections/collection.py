@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from harness.collections.excluded import read_listed, read_places
-from harness.collections.files import local, read_judgments, read_topics
-from harness.collections.keys import read_keys
+from harness.collections.files import local, read_judgments, read_keys, read_listed, read_places, read_topics
 from harness.data import topic_files
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels

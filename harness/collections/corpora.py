@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from harness.collections import foreign, forms
-from harness.collections.corpus import IRDS, JSONL, Corpus, CorpusReader, Source
-from harness.collections.judged_documents import JudgedBy
+from harness.collections.corpus import IRDS, JSONL, Corpus, CorpusReader, Document, Source
+from harness.collections.load import load_collection
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.formulas.text.delimiters import Dollars
 from harness.io import config
 from harness.io.arguments import checked_arguments
 from harness.io.checks import Words, typed
+from harness.io.files import sha256
+from harness.scoring.protocol import load_protocol
 from harness.sources import catalogue
 from harness.sources.checkout import Checkout
 from harness.sources.resource import RepositoryFolder
@@ -192,3 +194,55 @@ def _parse_sources(mapping: Mapping[str, Any], where: str) -> tuple[Source, ...]
             sources += here if isinstance(here, tuple) else (here,)
     refuse(faults)
     return tuple(sources)
+
+
+@dataclass(frozen=True)
+class JudgedDocuments:
+    """Ids judged in at least one edition.
+
+    Attributes
+    ----------
+    documents : ids of documents.
+    keys : visual ids of formulas, from collections whose protocol maps formulas to them.
+    """
+
+    documents: frozenset[str]
+    keys: frozenset[str]
+
+    def holds(self, document: Document) -> bool:
+        """Returns whether a document is judged, or holds a formula that looks like a judged one."""
+        return document.id in self.documents or any(formula.visual_id in self.keys for formula in document.formulas)
+
+    def digest(self) -> str:
+        """Returns a SHA-256 of all ids."""
+        return sha256(repr((sorted(self.documents), sorted(self.keys))).encode())
+
+
+@dataclass(frozen=True)
+class JudgedBy:
+    """Documents judged by some collections, read on first use; restricts a corpus to them."""
+
+    collections: tuple[str, ...]
+
+    def read(self) -> JudgedDocuments:
+        """Returns the ids."""
+        return judged(self.collections)
+
+
+def judged(names: Iterable[str]) -> JudgedDocuments:
+    """Returns the ids judged by collections: in all their editions, or in one edition for `COLLECTION/EDITION`.
+
+    Raises
+    ------
+    HarnessError
+        There is no such collection or edition.
+    """
+    documents: set[str] = set()
+    keys: set[str] = set()
+    for name in names:
+        called, _, only = name.partition("/")
+        collection = load_collection(called)
+        into = keys if load_protocol(collection.protocol).deduplicate else documents
+        for edition in (only,) if only else collection.editions:
+            into.update(doc.decode() for doc in collection.qrels(edition).doc.tolist())
+    return JudgedDocuments(frozenset(documents), frozenset(keys))

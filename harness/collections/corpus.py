@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol, cast
 
-from harness.collections.distinct import Distinct
-from harness.collections.readers.streams import Place, numbered_lines
+import numpy as np
+
 from harness.data.records import unique_names
 from harness.data.topics import Formula, formulas_given
-from harness.errors import FormatError, HarnessError, format_error, shortened, suggestion
+from harness.errors import HarnessError, format_error, shortened, suggestion
 from harness.formulas.text.delimiters import Dollars, formula_spans, lone_dollars
+from harness.io import compression
 from harness.io.console import track
 from harness.io.files import sha256, sha256_known
 from harness.io.ids import check_id, check_length
@@ -22,6 +26,29 @@ from harness.sources.checkout import Checkout
 from harness.sources.fetch import fetch_resources, resource_state
 from harness.sources.resource import RepositoryFolder, Resource
 from harness.store import code
+
+Place = tuple[Path, int]  # file, line from 1 (0: the file as a whole)
+BLOCK = 1 << 18  # bytes
+LONGEST_LINE = 1 << 26  # bytes
+
+
+@contextmanager
+def open_decompressed(path: Path) -> Iterator[IO[bytes]]:
+    """Opens a file, decompressing it if necessary; raises the errors of `harness.io.compression.open_uncompressed`."""
+    with compression.open_uncompressed(path) as raw:
+        yield cast("IO[bytes]", io.BufferedReader(compression.Unpacked(raw.read), compression.CHUNK))
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yields (line number, line without its end) for each line of a file."""
+    with open_decompressed(path) as stream:
+        number = 0
+        while line := stream.readline(LONGEST_LINE):
+            number += 1
+            if len(line) == LONGEST_LINE:
+                raise format_error(path, number, f"longer than {LONGEST_LINE} bytes")
+            yield number, line.rstrip(b"\r\n")
+
 
 IRDS = "irds:"  # before the names of collections and corpora of the package ir_datasets
 Source = Resource | RepositoryFolder | Checkout | Path
@@ -98,7 +125,7 @@ class CorpusReader:
 
 
 class DocumentSubset(Protocol):
-    """Interface of a subset of documents, such as `harness.collections.judged_documents.JudgedDocuments`."""
+    """Interface of a subset of documents, such as `harness.collections.corpora.JudgedDocuments`."""
 
     def holds(self, document: Document) -> bool:
         """Returns whether a document is in the subset."""
@@ -253,10 +280,10 @@ class Corpus:
         ------
         FormatError
             A source is damaged, or an id is invalid, longer than ids in run files may be, or not unique; the message
-            names file and line. An id repeated after the first million documents is found when all have been read.
+            names file and line. A repeated id is found when all have been read.
         """
         reader = self.reader
-        seen = Distinct()
+        seen = array("q")  # hashes of the ids: 8 bytes for each, however many there are
         count = 0
         function = reader.read_ids if ids_only and self.part is None and reader.read_ids else reader.read
         read = track(function(self, remarks), f"reading corpus {self.name}", _COUNTED.get(self))
@@ -266,21 +293,22 @@ class Corpus:
             for formula in document.formulas:
                 check_length(formula.id, "formula", path, number)
                 check_length(formula.visual_id, "visual", path, number)
-            if not reader.unique and seen.add(document.id):
-                raise _repeated(document, path, number)
+            if not reader.unique:
+                seen.append(hash(document.id))
             if wanted is None or wanted.holds(document):
                 yield document if document.dollars == self.dollars else replace(document, dollars=self.dollars)
-        if suspects := seen.suspects():
+        ordered = np.sort(seen)
+        if suspects := set(ordered[1:][ordered[1:] == ordered[:-1]].tolist()):
             self._check_unique(suspects)
         _COUNTED[self] = count
 
-    def _check_unique(self, suspects: frozenset[int]) -> None:
+    def _check_unique(self, suspects: set[int]) -> None:
         """Reads the documents again; raises FormatError if an id with one of these hashes occurs twice."""
         seen: set[str] = set()
         for (path, number), document in self.reader.read(self, Counter()):
             if hash(document.id) in suspects:
                 if document.id in seen:
-                    raise _repeated(document, path, number)
+                    raise format_error(path, number, f"document {document.id!r} is on an earlier line already")
                 seen.add(document.id)
 
     def _sources(self) -> tuple[Source, ...]:
@@ -294,10 +322,6 @@ def dollar_counts(document: Document) -> Remarks:
         counts["formulas in texts"] += len(formula_spans(text, document.dollars))
         counts["dollar signs outside of formulas"] += lone_dollars(text, document.dollars)
     return counts
-
-
-def _repeated(document: Document, path: Path, number: int) -> FormatError:
-    return format_error(path, number, f"document {document.id!r} is on an earlier line already")
 
 
 _COUNTED: dict[Corpus, int] = {}  # number of documents at the last complete read
@@ -332,7 +356,7 @@ def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:
         if not line.strip():
             continue
         try:
-            row = _object(line)
+            row = _DECODER.decode(line.decode(json.detect_encoding(line), "surrogatepass"))
             if not isinstance(row, dict):
                 raise TypeError(f'{shortened(json.dumps(row), 60)}, expected an object such as {{"id": "d1"}}')
             document = _document_of_row(row, corpus)
@@ -348,16 +372,6 @@ def _jsonl(corpus: Corpus, remarks: Remarks) -> Documents:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=unique_names)
-
-
-def _object(line: bytes) -> Any:  # noqa: ANN401  (as json.loads)
-    """Returns the value of a line of JSON; faster for UTF-8, the usual case, than the guess of `json.loads`."""
-    if line[:1] == b"{" and line[1:2] not in (b"", b"\0"):
-        text = line.decode("utf-8", "surrogatepass")
-        row, end = _DECODER.raw_decode(text)
-        if end == len(text):
-            return row
-    return json.loads(line, object_pairs_hook=unique_names)
 
 
 def _reason(error: Exception) -> str:

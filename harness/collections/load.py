@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from harness.collections import excluded, foreign, forms
+from harness.collections import files, foreign, forms
 from harness.collections.collection import AttributeFile, Collection, Edition, ExclusionFile, KeyFile, TopicFile
 from harness.collections.corpus import IRDS
 from harness.data.trec import Qrels
@@ -27,9 +27,9 @@ _Kind = tuple[str, Callable[[], Collection_[str]]]  # kind of file: its default 
 _QRELS: _Kind = ("trec", partial(forms.readers, "judgments"))
 # Keys of an edition that name exclusion files.
 _EXCLUDED: Mapping[str, _Kind] = {
-    "exclusions": ("pairs", lambda: excluded.LISTED),
-    "order": ("order", excluded.known_places),
-    "topic_order": ("places", excluded.known_places),
+    "exclusions": ("pairs", lambda: files.LISTED),
+    "order": ("order", files.known_places),
+    "topic_order": ("places", files.known_places),
 }
 
 

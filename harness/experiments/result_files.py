@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.collections.load import load_collection
-from harness.collections.writers.mteb import script_of, task_name
+from harness.collections.writers.formats import script_of, task_name
 from harness.data.frames import import_library
 from harness.errors import HarnessError, suggestion
 from harness.io import config

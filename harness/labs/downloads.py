@@ -18,12 +18,10 @@ from typing import Any
 import yaml
 
 from harness.collections.collection import Collection
-from harness.collections.corpora import load_corpus
+from harness.collections.corpora import JudgedBy, load_corpus
 from harness.collections.corpus import IRDS, Corpus
-from harness.collections.judged_documents import JudgedBy
 from harness.collections.load import load_collection
-from harness.collections.writers.contents import contents, document_metadata, topic_metadata
-from harness.collections.writers.lines import json_line
+from harness.collections.writers.contents import contents, document_metadata, json_line, topic_metadata
 from harness.errors import HarnessError, counted_text, gather, os_errors
 from harness.io import config, staging_names
 from harness.io.files import data_root, read_bytes, write_atomic

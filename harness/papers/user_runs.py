@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from harness.collections.corpora import load_corpus
-from harness.collections.keys import read_keys
+from harness.collections.files import read_keys
 from harness.collections.load import load_collection
 from harness.data.trec import Run, read_run
 from harness.errors import HarnessError, counted_text, gather, refuse

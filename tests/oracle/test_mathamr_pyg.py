@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 peers: Any = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
 
-from harness.systems.mathamr.encoder.convolution import RelationalConv  # noqa: E402
-from harness.systems.mathamr.encoder.plan import EdgePlan, plan_edges  # noqa: E402
+from harness.systems.mathamr.encoder.convolution import EdgePlan, RelationalConv, plan_edges  # noqa: E402
 
 NODES, EDGES, RELATIONS, BASES, DIM_IN, DIM_OUT = 120, 900, 40, 6, 16, 12
 OUTPUT, GRADIENT = 1e-10, 1e-9

@@ -13,9 +13,7 @@ from harness.collections.corpora import load_corpus
 from harness.formulas.mathml.read import read_content, read_presentation
 from harness.formulas.slt.read import read_latex
 from harness.formulas.trees import forest
-from harness.formulas.trees.reading import ParseCounts, count
-from harness.formulas.trees.tree import Tree, tangent_string
-from harness.formulas.trees.tuples import tuple_f1
+from harness.formulas.trees.tree import ParseCounts, Tree, count, tangent_string, tuple_f1
 
 pytestmark = pytest.mark.real
 SOURCE = "marked as an error by its source"

@@ -9,9 +9,7 @@ import pytest
 from bench.formulas import official_pairs, truth
 from harness.collections.corpora import load_corpus
 from harness.formulas.opt.read import read_latex
-from harness.formulas.trees.reading import count
-from harness.formulas.trees.tree import Tree, depth, parse_tangent, tangent_string
-from harness.formulas.trees.tuples import tuple_f1
+from harness.formulas.trees.tree import Tree, count, depth, parse_tangent, tangent_string, tuple_f1
 
 pytestmark = pytest.mark.real
 

@@ -16,7 +16,7 @@ from harness.formulas.trees.tree import parse_tangent
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas
-from harness.systems.structural.alignments import similarities
+from harness.systems.structural.tangent_s import similarities
 
 pytestmark = pytest.mark.real
 

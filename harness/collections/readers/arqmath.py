@@ -28,9 +28,17 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
+from harness.collections.corpus import (
+    BLOCK,
+    LONGEST_LINE,
+    Corpus,
+    CorpusReader,
+    Document,
+    Documents,
+    Remarks,
+    open_decompressed,
+)
 from harness.collections.forms import FileForm
-from harness.collections.readers.streams import BLOCK, LONGEST_LINE, open_decompressed
 from harness.data.markup import Marked, read_markup
 from harness.errors import HarnessError, format_error, os_errors
 

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
-from harness.collections.readers.streams import numbered_lines
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks, numbered_lines
 from harness.data import topic_files
 from harness.data.markup import numbered_formulas
 from harness.data.records import TOPIC, Row, as_text, is_empty, json_lines, parquet_rows, text_of_columns, value

@@ -17,8 +17,9 @@ repeated names are omitted and counted.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from pathlib import Path
@@ -26,14 +27,118 @@ from typing import Any
 
 from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.collections.forms import FileForm
-from harness.collections.readers import additive
 from harness.collections.readers.lean_declarations import Declaration, declarations
-from harness.collections.readers.lean_heads import Additive
-from harness.collections.readers.lean_text import join_name_parts
+from harness.collections.readers.lean_text import Additive, join_name_parts
 from harness.errors import HarnessError, format_error
 from harness.io.files import decoded, read_bytes
 from harness.sources.checkout import Checkout
 from harness.store import artefacts, code
+
+# Multiplicative word -> additive word, in lower case: the vocabulary in Mathlib's documentation of the attribute.
+_WORDS = {
+    "one": "zero", "mul": "add", "smul": "vadd", "inv": "neg", "div": "sub", "prod": "sum", "pow": "nsmul",
+    "npow": "nsmul", "zpow": "zsmul", "hmul": "hAdd", "hsmul": "hVAdd", "hdiv": "hSub", "hpow": "hSMul",
+    "finprod": "finsum", "tprod": "tsum", "monoid": "addMonoid", "submonoid": "addSubmonoid", "group": "addGroup",
+    "subgroup": "addSubgroup", "semigroup": "addSemigroup", "subsemigroup": "addSubsemigroup", "magma": "addMagma",
+    "units": "addUnits", "unit": "addUnit", "cyclic": "addCyclic", "commute": "addCommute",
+    "semiconj": "addSemiconj", "rootable": "divisible", "zpowers": "zmultiples", "powers": "multiples",
+    "multipliable": "summable", "square": "even", "haar": "addHaar", "quotient": "quotient", "torsor": "addTorsor",
+    "character": "addCharacter", "irreducible": "addIrreducible",
+}  # fmt: skip
+_JOINED = {  # sequences of words after replacement, in lower case and without "_" -> their combined word
+    ("zero", "le"): "nonneg", ("zero", "lt"): "pos", ("le", "zero"): "nonpos", ("lt", "zero"): "neg",
+    ("comm", "addmonoid"): "addCommMonoid", ("comm", "addgroup"): "addCommGroup",
+    ("comm", "addsemigroup"): "addCommSemigroup", ("add", "support"): "support", ("add", "indicator"): "indicator",
+    ("cancel", "addmonoid"): "addCancelMonoid", ("left", "cancel", "addmonoid"): "addLeftCancelMonoid",
+    ("ordered", "addcommgroup"): "orderedAddCommGroup", ("add", "tsupport"): "tsupport",
+}  # fmt: skip
+_LONGEST = max(map(len, _JOINED))
+_PIECE = re.compile(r"_+|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[^A-Za-z_]+")
+
+
+def derived(name: str) -> str:
+    """Derives the additive name of one component of a name.
+
+    >>> [derived(name) for name in ("mul_comm", "MulHom", "prod_inv_distrib", "CommMonoid", "one_le_mul")]
+    ['add_comm', 'AddHom', 'sum_neg_distrib', 'AddCommMonoid', 'nonneg_add']
+    """
+    pieces = [_cased(_WORDS[piece.lower()], piece) if piece.lower() in _WORDS else piece for piece in split(name)]
+    out: list[str] = []
+    at = 0
+    while at < len(pieces):
+        for length in range(_LONGEST, 1, -1):
+            translated = _run(pieces, at, length)
+            if translated is not None:
+                whole, at = translated
+                out.append(whole)
+                break
+        else:
+            out.append(pieces[at])
+            at += 1
+    return "".join(out)
+
+
+def split(name: str) -> list[str]:
+    """Splits a name into words and separators.
+
+    >>> split("mul_le_oneClass'")
+    ['mul', '_', 'le', '_', 'one', 'Class', "'"]
+    """
+    return _PIECE.findall(name)
+
+
+def _run(pieces: list[str], at: int, length: int) -> tuple[str, int] | None:
+    """Returns the combined word for `length` words starting at `at`, and their end; None without an entry."""
+    words, here = [at], at + 1
+    while len(words) < length:
+        if here < len(pieces) and pieces[here] == "_":
+            here += 1
+        if here >= len(pieces) or pieces[here].startswith("_"):
+            return None
+        words.append(here)
+        here += 1
+    whole = _JOINED.get(tuple(pieces[n].lower() for n in words))
+    return None if whole is None else (_cased(whole, pieces[at]), here)
+
+
+def _cased(new: str, old: str) -> str:
+    """Returns the new word with the case of the old word's first letter."""
+    return (new[0].upper() if old[0].isupper() else new[0].lower()) + new[1:]
+
+
+def additive_names(asked: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Returns the additive names of declarations.
+
+    A given name with n components replaces the last n components; translated namespaces are replaced first.
+
+    Parameters
+    ----------
+    asked : pairs of full name and given name (empty: derive it).
+
+    Examples
+    --------
+    >>> additive_names([("MulHom", "AddHom"), ("MulHom.map_mul", ""), ("Finset.prod_comm", ""), ("A.b", "c")])
+    {'A.b': 'A.c', 'Finset.prod_comm': 'Finset.sum_comm', 'MulHom': 'AddHom', 'MulHom.map_mul': 'AddHom.map_add'}
+    """
+    additive: dict[str, str] = {}
+    for name, given in sorted(asked, key=lambda pair: (pair[0].count("."), pair)):
+        parts = name.split(".")
+        space = _mapped(parts[:-1], additive).split(".") if parts[:-1] else []
+        if given.startswith("_root_."):
+            additive[name] = join_name_parts(given)
+        else:
+            kept = space[: len(space) - given.count(".")] if given else space
+            additive[name] = join_name_parts(".".join(kept), given or derived(parts[-1]))
+    return dict(sorted(additive.items()))
+
+
+def _mapped(parts: list[str], additive: Mapping[str, str]) -> str:
+    """Returns a namespace with its longest translated beginning replaced."""
+    for length in range(len(parts), 0, -1):
+        if (new := additive.get(".".join(parts[:length]))) is not None:
+            return join_name_parts(new, *parts[length:])
+    return ".".join(parts)
+
 
 VERSION = 2
 COLUMNS = ("name", "kind", "module", "line", "signature", "doc", "references", "generated")
@@ -67,7 +172,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
                 declared.add(one.name)
             if one.additive is not None:
                 asked.append((one.name, one.additive.target))
-    targets = additive.targets(asked)
+    targets = additive_names(asked)
     known = declared | set(targets.values())
     seen: set[str] = set()
     for folder in folders:

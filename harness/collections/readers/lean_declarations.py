@@ -11,30 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.collections.readers import lean_text
-from harness.collections.readers.lean_heads import (
-    COMMANDS,
-    MODIFIERS,
-    ONCE,
-    PLAIN,
-    PROVED,
-    SHOWN,
-    TYPES,
-    Additive,
-    Before,
-    attributes,
-    declaration_modifiers,
-)
-from harness.collections.readers.lean_scopes import Binder, Scope, after_binders, binders_in, lean_binders, mentioned
 from harness.collections.readers.lean_text import (
-    ATTRIBUTES,
     DOC,
     NAME,
-    OPENING,
-    STRING,
+    Additive,
+    Before,
+    Binder,
+    Scope,
     Token,
     closing,
     join_name_parts,
-    tokens_text,
 )
 
 
@@ -123,14 +109,14 @@ class _Reading:
             return -1
         while at < len(self.stream):
             token = self.stream[at]
-            if token.text == ATTRIBUTES:
+            if token.text == lean_text.ATTRIBUTES:
                 at = closing(self.stream, at) + 1
-            elif token.kind == DOC or (token.kind == NAME and token.text in MODIFIERS):
+            elif token.kind == DOC or (token.kind == NAME and token.text in lean_text.MODIFIERS):
                 at += 1
             else:
                 if token.text == "#" and at + 1 < len(self.stream) and self.stream[at + 1].kind == NAME:
                     return at  # `#check`, and commands added by libraries
-                return at if token.kind == NAME and token.text in COMMANDS else -1
+                return at if token.kind == NAME and token.text in lean_text.COMMANDS else -1
         return -1
 
     def _next(self, begin: int) -> int:
@@ -146,9 +132,9 @@ class _Reading:
         before = Before()
         while at < word:
             token = self.stream[at]
-            if token.text == ATTRIBUTES:
+            if token.text == lean_text.ATTRIBUTES:
                 last = closing(self.stream, at)
-                before.attributes += tuple(attributes(self.stream[at + 1 : last]))
+                before.attributes += tuple(lean_text.attributes(self.stream[at + 1 : last]))
                 at = last
             elif token.kind == DOC:
                 before.doc = lean_text.doc_text(token.text)
@@ -162,7 +148,7 @@ class _Reading:
         word = self.stream[at].text
         if word == "attribute":
             self._attribute(self.once or self.scope, at, end)
-        if word in ONCE:
+        if word in lean_text.ONCE:
             stop = self._in(at, end)
             changed = self._changed(self.once or self.scope, word, at + 1, stop)
             if stop < end:
@@ -187,7 +173,7 @@ class _Reading:
                 self._document(before.doc, here, at, end)
             case "example":
                 self.left["examples"] += 1
-            case _ if word in TYPES or word in PLAIN:
+            case _ if word in lean_text.TYPES or word in lean_text.PLAIN:
                 self._add_declaration(before, here, at, end)
         return end
 
@@ -217,11 +203,11 @@ class _Reading:
         inside = self.stream[begin:end]
         names = [token.text for token in inside if token.kind == NAME]
         if word == "variable":
-            return scope.with_binders(binders_in(self.stream, begin, end))
+            return scope.with_binders(lean_text.binders_in(self.stream, begin, end))
         if word == "include":
             return replace(scope, included=scope.included | set(names))
         if word == "omit":
-            types = [binder.type for binder in binders_in(self.stream, begin, end) if binder.bracket == "["]
+            types = [binder.type for binder in lean_text.binders_in(self.stream, begin, end) if binder.bracket == "["]
             level = self.stream[begin].depth if begin < end else 0
             names = [token.text for token in inside if token.kind == NAME and token.depth == level]
             return replace(scope, omitted=scope.omitted | {*names, *types})
@@ -265,24 +251,32 @@ class _Reading:
         begin = self._after_universes(at + 1, end)
         cases = kind in ("inductive", "coinductive", "class inductive")
         stop = self._signature_end(begin, end, cases=cases)
-        shown = [name for name in before.modifiers if name in SHOWN]
+        shown = [name for name in before.modifiers if name in lean_text.SHOWN]
         head = " ".join((*shown, kind, own))
-        inside = after_binders(stream, begin, stop)
-        bound = binders_in(stream, begin, inside)
-        said = mentioned(stream[begin:stop])
-        used = said if kind in PROVED else mentioned(stream[begin:end])
+        inside = lean_text.after_binders(stream, begin, stop)
+        bound = lean_text.binders_in(stream, begin, inside)
+        said = lean_text.mentioned(stream[begin:stop])
+        used = said if kind in lean_text.PROVED else lean_text.mentioned(stream[begin:end])
         if kind in ("structure", "class"):  # a field may have the name of a variable
             fields = {token.text for at in self._field_starts(stop, end) for token in self._field_names(at, end)}
-            used = [*said, *(name for name in mentioned(stream[stop:end]) if name not in fields)]
+            used = [*said, *(name for name in lean_text.mentioned(stream[stop:end]) if name not in fields)]
         taken = scope.taken(used, [binder.name for binder in bound])
-        signature = _spaced(head, lean_binders(taken), tokens_text(stream[begin:stop]))
+        signature = _spaced(head, lean_text.lean_binders(taken), lean_text.tokens_text(stream[begin:stop]))
         names = _names(said, taken, bound, [name for binder in taken for name in sorted(binder.mentions)])
         place = (scope.namespace, scope.opens, scope.aliases)
         made = Declaration(
-            own, kind, stream[word].line, signature, before.doc, names, *place, "", *declaration_modifiers(before)
+            own,
+            kind,
+            stream[word].line,
+            signature,
+            before.doc,
+            names,
+            *place,
+            "",
+            *lean_text.declaration_modifiers(before),
         )
         self.found.append(made)
-        header = _spaced(lean_binders(taken), tokens_text(stream[begin:inside]))
+        header = _spaced(lean_text.lean_binders(taken), lean_text.tokens_text(stream[begin:inside]))
         if kind in ("structure", "class"):
             self._fields(made, header, (*taken, *bound), stop, end)
         elif cases:
@@ -300,7 +294,7 @@ class _Reading:
         level = stream[begin].depth if begin < end else 0
         for at in range(begin, end):
             token = stream[at]
-            if token.depth != level or token.kind == STRING:
+            if token.depth != level or token.kind == lean_text.STRING:
                 continue
             if token.text in ("let", "have", "letI", "haveI"):
                 locals_ += 1
@@ -358,7 +352,7 @@ class _Reading:
     def _field_names(self, at: int, end: int) -> list[Token]:
         """Returns the names in the field declaration at `at`."""
         at, names = self._skipped(at, end), []
-        at += at < end and self.stream[at].text in OPENING
+        at += at < end and self.stream[at].text in lean_text.OPENING
         while at < end and self.stream[at].kind == NAME:
             names.append(self.stream[at])
             at += 1
@@ -368,9 +362,9 @@ class _Reading:
         """Returns the index after doc strings, attributes and modifiers."""
         while at < end:
             token = self.stream[at]
-            if token.text == ATTRIBUTES:
+            if token.text == lean_text.ATTRIBUTES:
                 at = closing(self.stream, at) + 1
-            elif token.kind == DOC or (token.kind == NAME and token.text in MODIFIERS):
+            elif token.kind == DOC or (token.kind == NAME and token.text in lean_text.MODIFIERS):
                 at += 1
             else:
                 break
@@ -381,7 +375,7 @@ class _Reading:
         stream = self.stream
         if at >= end or stream[at].text in ("deriving", "extends"):
             return
-        if stream[at].text in OPENING:  # `(a b : T) (c : T)`; unnamed instances are skipped
+        if stream[at].text in lean_text.OPENING:  # `(a b : T) (c : T)`; unnamed instances are skipped
             last = closing(stream, at)
             if stream[at].text != "[" or any(token.text == ":" for token in stream[at:last]):
                 self._add_fields(of, header, outer, doc, at + 1, last)
@@ -429,10 +423,10 @@ class _Reading:
     ) -> None:
         """Adds the declaration of a field or constructor, whose signature is between `at` and `stop`."""
         stream = self.stream
-        bound = binders_in(stream, at, after_binders(stream, at, stop))
+        bound = lean_text.binders_in(stream, at, lean_text.after_binders(stream, at, stop))
         full = join_name_parts(of.name, name.text)
-        signature = _spaced(f"{kind} {full}", header, tokens_text(stream[at:stop]))
-        names = (of.name, *(n for n in _names(mentioned(stream[at:stop]), outer, bound, ()) if n != of.name))
+        signature = _spaced(f"{kind} {full}", header, lean_text.tokens_text(stream[at:stop]))
+        names = (of.name, *(n for n in _names(lean_text.mentioned(stream[at:stop]), outer, bound, ()) if n != of.name))
         place = (of.name, of.opens, of.aliases)
         self.found.append(
             Declaration(full, kind, name.line, signature, doc, names, *place, parent=of.name, private=of.private)
@@ -449,7 +443,7 @@ class _Reading:
         place = (scope.namespace, scope.opens, scope.aliases)
         for token in new:
             full = join_name_parts(scope.namespace, token.text)
-            modifiers = declaration_modifiers(before)
+            modifiers = lean_text.declaration_modifiers(before)
             what = (f"alias {full} := {' '.join(old)}", before.doc, tuple(old), *place, "", *modifiers)
             self.found.append(Declaration(full, "alias", token.line, *what))
 
@@ -459,7 +453,9 @@ class _Reading:
         if at + 1 >= end or stream[at + 1].text != "[":
             return
         last = closing(stream, at + 1)
-        additive = declaration_modifiers(Before(attributes=tuple(attributes(stream[at + 2 : last]))))[2]
+        additive = lean_text.declaration_modifiers(
+            Before(attributes=tuple(lean_text.attributes(stream[at + 2 : last])))
+        )[2]
         if additive is None or not additive.made:
             return
         for token in stream[last + 1 : self._in(last, end)]:

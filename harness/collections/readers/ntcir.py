@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks, numbered_lines
 from harness.collections.forms import FileForm, First
-from harness.collections.readers.streams import numbered_lines
 from harness.data import markup, topic_files
 from harness.data.topics import Formula, Topic, Topics
 from harness.errors import format_error

@@ -5,7 +5,7 @@ No manual judgments are needed: the proof follows its statement, and cites its p
 - `stacks-proofs`: the topic is a statement; its own proofs are relevant, among all proofs.
 - `stacks-premises`: the topic is a statement; the earlier statements that its proofs cite are relevant.
 
-References are removed from texts (`harness.collections.readers.latex_text.latex_to_text`), so that a proof does not
+References are removed from texts (`harness.collections.readers.stacks_book.latex_to_text`), so that a proof does not
 name its statement and a statement does not name its premises. The id of a proof is that of its statement with `.1`,
 `.2`, ...; systems must therefore not use ids, which would solve `stacks-proofs` trivially.
 
@@ -36,9 +36,8 @@ def split_of(book: Book) -> dict[str, str]:
 
 def statements(corpus: Corpus, remarks: Remarks) -> Documents:
     """Yields the statements in book order; their tags are the ids, and the corpus chooses among `COLUMNS`."""
-    if strange := [name for name in corpus.keep if name not in COLUMNS]:
-        raise HarnessError(f"corpus {corpus.name}: key 'keep': {strange[0]!r}; {suggestion(strange[0], COLUMNS)}")
-    where = _folder(corpus)
+    corpus.check_kept(list(COLUMNS))
+    where = corpus.path.parent  # the folder of the first file, the Makefile
     book = read_book(where)
     remarks.update(book.remarks)
     for one in book.statements:
@@ -49,11 +48,6 @@ def statements(corpus: Corpus, remarks: Remarks) -> Documents:
         remarks["statements with a proof"] += bool(one.proofs)
         remarks["formulas"] += len(formulas)
         yield (where / f"{one.chapter}.tex", one.line), Document(one.tag, title, body, (), formulas, columns)
-
-
-def _folder(corpus: Corpus) -> Path:
-    """Returns the folder of a corpus's files: the parent of its first file, the Makefile."""
-    return corpus.path.parent
 
 
 def _aside_column(name: str) -> Callable[[Book, Statement], str]:
@@ -82,9 +76,8 @@ OF_PROOFS: Mapping[str, Callable[[Book, Statement], str]] = {
 
 def proofs(corpus: Corpus, remarks: Remarks) -> Documents:
     """Yields the proofs without their statements and chapters, except for columns of `OF_PROOFS` that are kept."""
-    if strange := [name for name in corpus.keep if name not in OF_PROOFS]:
-        raise HarnessError(f"corpus {corpus.name}: key 'keep': {strange[0]!r}; {suggestion(strange[0], OF_PROOFS)}")
-    where = _folder(corpus)
+    corpus.check_kept(list(OF_PROOFS))
+    where = corpus.path.parent
     book = read_book(where)
     for one in book.statements:
         for name, passage in zip(proof_ids(one), one.proofs, strict=True):
@@ -140,11 +133,6 @@ def premises_qrels(_: bytes, path: str, edition: str) -> Qrels:
     return Qrels.from_dict(edition, {tag: docs for tag, docs in kept.items() if docs})
 
 
-def order(path: str) -> tuple[str, ...]:
-    """Returns the tags of all statements in book order."""
-    return tuple(one.tag for one in read_book(Path(path)).statements)
-
-
 def _premises(book: Book) -> dict[str, tuple[str, ...]]:
     """Returns statement -> the earlier statements that its proofs cite, for statements with such citations."""
     place = {one.tag: number for number, one in enumerate(book.statements)}
@@ -184,7 +172,8 @@ PROOFS = CorpusReader("stacks-proofs", proofs)
 
 
 def _book_order(_: bytes, path: str) -> dict[str, float]:
-    return {name: float(place) for place, name in enumerate(order(path))}
+    """Returns the place of each statement in book order."""
+    return {one.tag: float(place) for place, one in enumerate(read_book(Path(path)).statements)}
 
 
 READERS = (

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks, numbered_lines
 from harness.collections.forms import FileForm
-from harness.collections.readers.streams import numbered_lines
 from harness.errors import format_error
 
 VERSION = 1

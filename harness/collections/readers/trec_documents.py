@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from html import unescape
 
-from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks, numbered_lines
 from harness.collections.forms import FileForm
-from harness.collections.readers.streams import numbered_lines
 from harness.data.markup import numbered_formulas
 from harness.errors import format_error
 from harness.formulas.text.delimiters import Dollars

@@ -2,20 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.collections.collection import Collection
+from harness.collections.corpora import JudgedBy
 from harness.collections.corpus import Corpus, Document
-from harness.collections.judged_documents import JudgedBy
 from harness.collections.load import load_collection
-from harness.data.topics import Topic, Topics
+from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError
 from harness.scoring.protocol import Protocol, load_protocol
+
+# Line ends to some readers (str.splitlines) that JSON need not escape.
+_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Writes lines as they come, so that a file larger than the memory can be written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="\n") as out:
+        for line in lines:
+            out.write(line)
+
+
+def json_line(row: object) -> str:
+    r"""Returns one line of a JSON file, in which only its end is a line end.
+
+    Examples
+    --------
+    >>> json_line({"_id": "d1", "text": "a\u2028b ≤ c"})
+    '{"_id": "d1", "text": "a\\u2028b ≤ c"}\n'
+    """
+    line = json.dumps(row, ensure_ascii=False).translate(_ENDS)
+    try:
+        line.encode()
+    except UnicodeEncodeError:  # half of a pair of surrogates
+        line = json.dumps(row)
+    return f"{line}\n"
+
 
 Judgments = Mapping[str, Mapping[str, int]]  # topic -> document -> grade
 
@@ -83,14 +113,14 @@ class Contents:
         out: dict[str, dict[str, int]] = {}
         if self.qrels is None:
             return out
-        for topic, name, grade in _judgment_rows(self.qrels):
+        for topic, name, grade in judgment_rows(self.qrels):
             for doc in seen.judged.get(name, ()):
                 out.setdefault(topic, {})[doc] = grade
         return out
 
     def present(self, seen: Seen) -> int:
         """Returns how many of the judgments are of exported documents."""
-        return 0 if self.qrels is None else sum(name in seen.judged for _, name, _ in _judgment_rows(self.qrels))
+        return 0 if self.qrels is None else sum(name in seen.judged for _, name, _ in judgment_rows(self.qrels))
 
     def query(self, topic: Topic) -> str:
         """Returns a topic as one text: the query formula in formula search, else title and body."""
@@ -99,7 +129,8 @@ class Contents:
         return "\n".join(filter(None, (topic.title, topic.body)))
 
 
-def _judgment_rows(qrels: Qrels) -> Iterator[tuple[str, str, int]]:
+def judgment_rows(qrels: Qrels) -> Iterator[tuple[str, str, int]]:
+    """Yields topic, document or key, and whole grade of each judgment."""
     columns = zip(qrels.topic.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True)
     return ((qrels.topics[topic], doc.decode(), int(grade)) for topic, doc, grade in columns)
 
@@ -120,24 +151,21 @@ def body(document: Document) -> str:
 
 def document_metadata(document: Document) -> dict[str, Any]:
     """Returns what a title and a text do not hold: tags, formulas with their ids, further columns."""
-    out: dict[str, Any] = {"tags": list(document.tags)} if document.tags else {}
-    if document.formulas:
-        out["formulas"] = [_as_json(formula.id, formula.latex, formula.visual_id) for formula in document.formulas]
-    return {**out, **({"columns": dict(document.columns)} if document.columns else {})}
+    return _without_empty(tags=document.tags, formulas=document.formulas, columns=document.columns)
 
 
 def topic_metadata(topic: Topic) -> dict[str, Any]:
     """Returns the parts of a topic."""
-    out: dict[str, Any] = {"title": topic.title, "body": topic.body, "language": topic.language}
-    if topic.tags:
-        out["tags"] = list(topic.tags)
-    if topic.formulas:
-        out["formulas"] = [_as_json(formula.id, formula.latex, formula.visual_id) for formula in topic.formulas]
-    return {**out, **({"attributes": dict(topic.attributes)} if topic.attributes else {})}
+    said = {"title": topic.title, "body": topic.body, "language": topic.language}
+    return said | _without_empty(tags=topic.tags, formulas=topic.formulas, attributes=topic.attributes)
 
 
-def _as_json(name: str, latex: str, visual_id: str) -> dict[str, str]:
-    return {"id": name, "latex": latex, **({"visual_id": visual_id} if visual_id else {})}
+def _without_empty(tags: Sequence[str], formulas: Sequence[Formula], **names: Mapping[str, str]) -> dict[str, Any]:
+    out: dict[str, Any] = {"tags": list(tags)} if tags else {}
+    if formulas:
+        given = [(("id", each.id), ("latex", each.latex), ("visual_id", each.visual_id)) for each in formulas]
+        out["formulas"] = [{key: value for key, value in each if value or key != "visual_id"} for each in given]
+    return out | {key: dict(value) for key, value in names.items() if value}
 
 
 def contents(

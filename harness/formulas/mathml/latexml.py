@@ -25,7 +25,7 @@ from itertools import accumulate
 
 from harness.errors import HarnessError
 from harness.formulas.mathml.read import read_content, read_presentation
-from harness.formulas.trees.reading import ERROR, ParsedFormula, failed
+from harness.formulas.trees.tree import ERROR, ParsedFormula, failed
 from harness.io import staging_names
 from harness.io.console import progress
 from harness.io.files import cache_root, sha256

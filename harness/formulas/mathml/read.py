@@ -6,11 +6,296 @@ that Tangent-S drops (scripts of closing brackets and of adjacent matrices) are 
 
 from __future__ import annotations
 
-from harness.formulas.mathml.content import Operators, operator_tree
+import re
+
 from harness.formulas.mathml.walk import Element, Fault, walk
 from harness.formulas.slt import rows
-from harness.formulas.slt.rows import BLANK, Row, Symbol
-from harness.formulas.trees.reading import ERROR, ParsedFormula, failed
+from harness.formulas.slt.rows import BLANK, Row, Symbol, clean
+from harness.formulas.trees.tree import ERROR, ParsedFormula, Tree, argument_edge, failed
+
+_WIDEST = 62  # maximum arguments of an operator, as in Tangent-S; an operator with more is split in halves
+_TRIGONOMETRIC = ("sin", "cos", "tan", "cot", "sec", "csc")
+_FUNCTIONS = frozenset(
+    [f"{arc}{name}{h}" for arc in ("", "arc") for name in _TRIGONOMETRIC for h in ("", "h")]
+    + ["abs", "exp", "log", "ln", "min", "max", "ceiling", "floor", "arg", "gcd", "real", "imaginary"]
+)
+_UNORDERED = frozenset(("approx", "eq", "neq", "equivalent", "union", "intersect", "plus", "times", "and", "or"))
+_CONSTANTS = frozenset(("infinity", "emptyset", "imaginaryi"))
+_QUALIFIERS = frozenset(
+    ("degree", "bvar", "lowlimit", "uplimit", "condition", "domainofapplication", "momentabout", "logbase")
+)
+_BASE = re.compile("[2-9]|[12][0-9]|3[0-6]")
+_WHOLE = re.compile("[+-]?[0-9A-Za-z]+")
+_CONTENT_LEAVES = {"ci": "V!", "cn": "N!", "mtext": "T!", "cs": "T!", "cbytes": "T!"}
+_TOKENS = frozenset(("mi", "mn", "mo", "ms"))  # presentation of a name
+_STRUCTURES = frozenset(
+    ("msub", "msup", "msubsup", "munder", "mover", "munderover", "mmultiscripts", "mfrac", "msqrt", "mroot", "mtable")
+)
+# Content dictionaries whose symbols are those of elements: `plus` of `arith1` is `<plus/>`.
+_DICTIONARIES = frozenset(
+    f"{name}1"
+    for name in (
+        *("arith", "relation", "set", "logic", "quant", "transc", "nums", "integer", "calculus", "linalg", "minmax"),
+    )
+)
+_COLLECTIONS = {"set": "S", "list": "L", "vector": "V"}
+_CLOSURES = {"open": "O-O", "closed": "C-C", "open-closed": "O-C", "closed-open": "C-O"}
+_NAMES = {
+    **dict.fromkeys(("absent", "missing-subexpression"), BLANK),
+    **{"for-all": "O!forall", "hyperbolic-cotangent": "F!coth", "modulo": "O!rem", "differential-d": "F!d"},
+    **{"planck-constant-over-2-pi": "C!hbar", "square-root": "O!root", "formulae-sequence": "O!form-seq"},
+    **{"subscript": "O!SUB", "superscript": "O!SUP"},
+}
+
+
+class ContentNode:
+    """A node of an operator tree: a label and arguments."""
+
+    __slots__ = ("label", "parts")
+
+    def __init__(self, label: str, parts: list[ContentNode] | None = None) -> None:
+        self.label = label
+        self.parts: list[ContentNode] = [] if parts is None else parts
+
+
+def operator_tree(root: ContentNode, most: int) -> Tree | None:
+    """Returns the tree of an operator; None if it exceeds `most` nodes, as shared arguments can make it grow."""
+    labels: list[str] = []
+    parents: list[int] = []
+    edges: list[str] = []
+    waiting = [(root, -1, "")]
+    while waiting:
+        here, parent, edge = waiting.pop()
+        number = len(labels)
+        if number == most:
+            return None
+        labels.append(here.label)
+        parents.append(parent)
+        edges.append(edge)
+        waiting.extend([(here.parts[i], number, argument_edge(i)) for i in range(len(here.parts) - 1, -1, -1)])
+    return Tree(tuple(labels), tuple(parents), tuple(edges))
+
+
+class Operators:
+    """Converts the elements of one formula in Content MathML to nodes.
+
+    Attributes
+    ----------
+    known : the nodes of the elements with an id so far, to which `share` refers.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[str, ContentNode] = {}
+
+    def __call__(self, element: Element[ContentNode], above: list[Element[ContentNode]]) -> ContentNode:
+        """Converts an element; `above` are the enclosing elements."""
+        node = _shared(element, above, self.known) if element.name == "share" else _operator_node(element, above)
+        if "id" in element.attributes and (name := element.attribute("id") or element.attribute("xml:id")):
+            self.known.setdefault(name, ContentNode(node.label, node.parts))
+        return node
+
+
+def _operator_node(element: Element[ContentNode], above: list[Element[ContentNode]]) -> ContentNode:
+    name, parts = element.name, element.parts
+    if name == "cn":
+        return _number(element)
+    if name in _CONTENT_LEAVES:
+        text = _name(element)
+        return ContentNode(_CONTENT_LEAVES[name] + text if text else BLANK)
+    if above and above[-1].name in _CONTENT_LEAVES and name in _TOKENS:
+        return ContentNode(clean(element.text))
+    if name in ("apply", "bind"):
+        return _applied(element)
+    if name == "csymbol":
+        return ContentNode(_symbol_label(clean(element.text).lower(), element.attribute("cd")))
+    if name in _COLLECTIONS:
+        return ContentNode(f"M!{_COLLECTIONS[name]}-{len(parts)}", parts)
+    if name == "interval":
+        closure = _CLOSURES.get(element.attribute("closure").strip().lower(), "C-C")
+        return ContentNode(f"O!interval({closure})", parts)
+    if name == "matrix":
+        columns = max((len(row.parts) for row in parts), default=0)
+        for row in parts:
+            row.parts = row.parts + [ContentNode(ERROR) for _ in range(columns - len(row.parts))]
+        return ContentNode(f"M!M-{len(parts)}x{columns}", parts)
+    if name == "matrixrow":
+        return ContentNode("M!R!", parts)
+    if name in _QUALIFIERS:
+        return ContentNode(f"$!{name}", parts)
+    if name == "cerror":
+        return _halved(ContentNode(ERROR, _words(parts)))
+    if name == "math":
+        return _whole_formula(element)
+    if name == "semantics":
+        return _meant(element)
+    if name == "annotation-xml":
+        return _annotation(element, above)
+    if not parts and not clean(element.text):
+        return ContentNode(_operator_name(name))
+    if not any(around.name in _CONTENT_LEAVES for around in above):
+        element.reason = element.reason or f"unknown element {name[:20]}"
+    elif name in _STRUCTURES:
+        element.reason = element.reason or "a name with scripts or other structure"
+    return ContentNode(ERROR, parts)
+
+
+def _name(element: Element[ContentNode]) -> str:
+    """Returns the name of a leaf: its own text or that of its only token; Tangent-S ignores other elements in it."""
+    only = element.parts[0].label if len(element.names) == 1 and element.names[0] in _TOKENS else ""
+    return clean(element.text) or only
+
+
+def _number(element: Element[ContentNode]) -> ContentNode:
+    """Converts a number; one whose parts are separated by `sep` to the expression that it stands for."""
+    kind = "type " + element.attribute("type", "real").strip().lower()
+    first = _name(element)
+    others = [clean(text) for name, text in zip(element.names, element.after, strict=True) if name == "sep"]
+    base = element.attribute("base", "10").strip()
+    if not first and not others:
+        return ContentNode(BLANK)
+    if base != "10":
+        try:
+            first, *others = [str(_whole_number(text, base)) for text in (first, *others)]
+        except ValueError:
+            kind = f"base {base}"
+    if not others and not kind.startswith(("type hexdouble", "base")):
+        return ContentNode("N!" + first)
+    numbers = [ContentNode("N!" + text) for text in (first, *others)]
+    if len(numbers) == 2 and all((first, *others)):
+        one, other = numbers
+        if kind == "type rational":
+            return ContentNode("O!divide", [one, other])
+        if kind == "type e-notation" and base == "10":
+            return ContentNode("U!times", [one, ContentNode("O!SUP", [ContentNode("N!10"), other])])
+        if kind == "type complex-cartesian":
+            return ContentNode("U!plus", [one, ContentNode("U!times", [other, ContentNode("C!imaginaryi")])])
+        if kind == "type complex-polar":
+            angle = ContentNode("U!times", [ContentNode("C!imaginaryi"), other])
+            return ContentNode("U!times", [one, ContentNode("O!SUP", [ContentNode("O!exponentiale"), angle])])
+    element.reason = element.reason or f"a number of {kind[:30]} that is not understood"
+    return ContentNode(ERROR, numbers)
+
+
+def _whole_number(text: str, base: str) -> int:
+    """Returns the value of a whole number; raises ValueError for other text and for bases other than 2 to 36."""
+    if not (_BASE.fullmatch(base) and _WHOLE.fullmatch(text)):  # `int` takes more: base 0, `1_0`, digits of any script
+        raise ValueError
+    return int(text, int(base))
+
+
+def _operator_name(name: str) -> str:
+    if name in _FUNCTIONS:
+        return f"F!{name}"
+    if name == "determinant":
+        return "F!det"
+    if name in _UNORDERED:
+        return f"U!{name}"
+    return f"C!{name}" if name in _CONSTANTS else f"O!{name}"
+
+
+def _symbol_label(name: str, dictionary: str) -> str:
+    if name.startswith("delimited-"):
+        # Tangent-S removes the first character of the delimiter after it was escaped as `&lsqb;`.
+        return "M!D-" + (name[10:].replace("[", "lsqb;", 1) if name[10:11] == "[" else name[11:])
+    if dictionary in _DICTIONARIES:
+        return _operator_name(name)
+    if dictionary not in ("latexml", "ambiguous"):
+        return f"-!{name}"
+    return _NAMES.get(name, f"O!{name}")
+
+
+def _applied(element: Element[ContentNode]) -> ContentNode:
+    """Converts an application: attaches the arguments to the head."""
+    if not element.parts:
+        element.reason = element.reason or "an application of nothing"
+        return ContentNode(ERROR)
+    head, *arguments = element.parts
+    if head.label.startswith("V!"):
+        head.label = "F!" + head.label[2:]
+    if head.parts:
+        base = head.parts[0].label if head.label in ("O!SUB", "O!SUP") else ""
+        return _halved(ContentNode(f"+!{base}", [head, *arguments]))
+    if head.label == "O!root":
+        arguments = _root_arguments(element, arguments)
+    elif head.label == "O!int" and len(arguments) == 1:
+        # Empty arguments for the interval and the variable, which LaTeXML never provides.
+        arguments += [ContentNode(BLANK), ContentNode(BLANK)]
+    head.parts = arguments
+    return _halved(head)
+
+
+def _root_arguments(element: Element[ContentNode], arguments: list[ContentNode]) -> list[ContentNode]:
+    degrees = [part.parts[0] for part in arguments if part.label == "$!degree" and part.parts]
+    operands = [part for part in arguments if part.label != "$!degree"]
+    if len(operands) != 1 or len(degrees) > 1:
+        element.reason = element.reason or "a root of several operands or of none"
+    return operands[:1] + (degrees or [ContentNode("N!2")]) + operands[1:]
+
+
+def _words(parts: list[ContentNode]) -> list[ContentNode]:
+    """Returns the parts of an error; joins adjacent symbols of unknown role to text."""
+    out: list[ContentNode] = []
+    for part in parts:
+        if out and part.label.startswith("-!") and out[-1].label[:2] in ("-!", "T!"):
+            out[-1] = ContentNode("T!" + out[-1].label[2:] + part.label[2:])
+        else:
+            out.append(part)
+    return out
+
+
+def _halved(node: ContentNode) -> ContentNode:
+    """Splits an error or unordered operator with too many arguments recursively into two of its kind."""
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        if len(here.parts) > _WIDEST and here.label[:2] in (ERROR, "U!"):
+            middle = (len(here.parts) + 1) // 2
+            here.parts = [ContentNode(here.label, here.parts[:middle]), ContentNode(here.label, here.parts[middle:])]
+            waiting += here.parts
+    return node
+
+
+def _shared(
+    element: Element[ContentNode], above: list[Element[ContentNode]], known: dict[str, ContentNode]
+) -> ContentNode:
+    """Resolves a reference to an element before it.
+
+    In formulas without ids, as in the official ones of ARQMath, it is a shared operand in a chain of relations: the
+    last argument of the previous relation.
+    """
+    document, _, name = element.attribute("href").strip().partition("#")
+    if not document and name in known:
+        return ContentNode(known[name].label, known[name].parts)
+    if not known and len(above) > 1 and len(above[-2].parts) > 1 and above[-2].parts[-1].parts:
+        return above[-2].parts[-1].parts[-1]
+    element.reason = element.reason or "a reference to nothing"
+    return ContentNode(ERROR)
+
+
+def _annotation(element: Element[ContentNode], above: list[Element[ContentNode]]) -> ContentNode:
+    """Returns the content of an annotation in XML; one in Presentation MathML is no meaning."""
+    if "presentation" in element.attribute("encoding").lower():
+        element.name, element.reason = "annotation", ""
+    elif above:
+        above[-1].reason = ""  # of the presentation before it
+    return element.parts[0] if element.parts else ContentNode(BLANK)
+
+
+def _meant(element: Element[ContentNode]) -> ContentNode:
+    """Selects the part with the meaning: the first annotation in XML, or else the first part."""
+    for name, part in zip(element.names, element.parts, strict=True):
+        if name == "annotation-xml":
+            return part
+    return element.parts[0] if element.parts else ContentNode(BLANK)
+
+
+def _whole_formula(element: Element[ContentNode]) -> ContentNode:
+    """Returns the formula of an element; an error node unless it has exactly one."""
+    if len(element.parts) == 1:
+        return element.parts[0]
+    element.reason = element.reason or ("more than one formula" if element.parts else "no formula")
+    return ContentNode(ERROR, element.parts)
+
 
 EMPTY = "no formula"
 SOURCE = "marked as an error by its source"

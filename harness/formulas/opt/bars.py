@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from harness.formulas.opt.nodes import ABSENT, unscripted
-from harness.formulas.opt.tables import Item, Node, Role, Rows, leaf
+from harness.formulas.opt.tables import ABSENT, Item, Node, Role, Rows, leaf, unscripted
 
 _NESTED = 3  # maximum nesting of bars
 _SEPARATORS = frozenset((Role.RELATION, Role.META, Role.PUNCTUATION))

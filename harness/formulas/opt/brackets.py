@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from harness.formulas.opt.bars import matching_bars
 from harness.formulas.opt.grammar import Grammar, read_row, without_end
-from harness.formulas.opt.nodes import ABSENT, error
-from harness.formulas.opt.tables import Item, Node, Role, Rows, leaf
+from harness.formulas.opt.tables import ABSENT, Item, Node, Role, Rows, error, leaf
 
 UNMATCHED = "braces, brackets or environments that do not match"
 

@@ -19,9 +19,9 @@ operators are merged into one with all arguments, and `a/bc` is `(a/b)c`.
 
 from __future__ import annotations
 
+from harness.formulas.opt import tables
 from harness.formulas.opt.bars import divided
-from harness.formulas.opt.nodes import ABSENT, apply, error, listed, relations, scripted, sequence, unscripted
-from harness.formulas.opt.tables import TAKERS, TAKES, Node, Role, Rows, leaf
+from harness.formulas.opt.tables import Node, Role, Rows, apply, error, leaf, listed, relations, scripted, sequence
 
 _TIMES = leaf("U!" + "times")  # a separate object, to distinguish invisible products from dots and crosses
 _CONDITIONAL = leaf("O!" + "conditional")
@@ -45,7 +45,7 @@ def read_row(items: Rows) -> tuple[Node, str]:
         return (label, [*above, below]), reason
     items = without_end(items) if len(items) > 1 else items
     if not items:
-        return ABSENT, ""
+        return tables.ABSENT, ""
     if len(items) == 1:
         only = items[0][1]
         # As in LaTeXML, a script without a base is applied to nothing.
@@ -87,12 +87,12 @@ class Grammar:
             self.at += 1
             right = self._expression()
             if right is not None:
-                return self._formulas(self._more_relations([ABSENT, operator, right]))
+                return self._formulas(self._more_relations([tables.ABSENT, operator, right]))
         elif role in (Role.META, Role.MODIFY):
             self.at += 1
             right = self._formula() if role == Role.META else self._expression()
             if right is not None:
-                return apply(operator, [ABSENT, right])
+                return apply(operator, [tables.ABSENT, right])
         elif role == Role.MODIFIER:
             self.at += 1
             return operator
@@ -118,7 +118,7 @@ class Grammar:
             right = self._expression()
             if operands[0][0] == "V!′":
                 return operands[0] if right is None else listed([operands[0], right])
-            return apply(operands[0], [ABSENT, right]) if right is not None else operands[0]
+            return apply(operands[0], [tables.ABSENT, right]) if right is not None else operands[0]
         if operands and all(node[0].strip("′") == "V!" for node in operands):
             return leaf("V!" + "".join(node[0][2:] for node in operands))
         return listed(operands) if operands else None
@@ -140,7 +140,7 @@ class Grammar:
             operator = items[self.at][1]
             self.at += 1
             if self.at == self.end:
-                formulas += [operator, ABSENT]
+                formulas += [operator, tables.ABSENT]
                 break
             node = self._formula()
             if node is None:
@@ -184,7 +184,7 @@ class Grammar:
             relation = self.items[self.at][1]
             self.at += 1
             if self.at == self.end:
-                return [*parts, relation, ABSENT]
+                return [*parts, relation, tables.ABSENT]
             right = self._expression()
             if right is None:
                 if self.items[self.at][0] != Role.RELATION:
@@ -192,7 +192,7 @@ class Grammar:
                     break
                 # a < > b
                 self.reason = self.reason or UNREAD
-                right = ABSENT
+                right = tables.ABSENT
             parts += [relation, right]
             if only:
                 break
@@ -296,7 +296,7 @@ class Grammar:
             role, node = items[self.at]
             if self._begins(self.at, product.taker):
                 self.at += 1
-                if role in TAKERS and not self._is_called(role):
+                if role in tables.TAKERS and not self._is_called(role):
                     product = _Product(role, node, product)
                     continue
                 product.multiply(self._factor(role, node, product.taker))
@@ -323,7 +323,7 @@ class Grammar:
         if place >= self.end:
             return False
         role = self.items[place][0]
-        return role in TAKES[taker] and (role != Role.BAR or place in self.bars)
+        return role in tables.TAKES[taker] and (role != Role.BAR or place in self.bars)
 
     def _is_called(self, role: int) -> bool:
         """Returns whether an item is a function with argument brackets after it."""
@@ -331,7 +331,7 @@ class Grammar:
 
     def _factor(self, role: int, node: Node, taker: int) -> Node:
         """Parses a factor whose first item has been consumed, as one that `taker` takes."""
-        if role in TAKERS:
+        if role in tables.TAKERS:
             return self._called(node)
         if role == Role.BAR:
             return self._between_bars(self.at - 1)
@@ -373,7 +373,7 @@ class Grammar:
         while self.at < self.end and self.items[self.at][0] == Role.FLOAT:
             scripts.append(self.items[self.at][1])
             self.at += 1
-        base = ABSENT
+        base = tables.ABSENT
         if self.at < self.end and self.items[self.at][0] <= Role.FENCED:
             base = self.items[self.at][1]
             self.at += 1
@@ -383,7 +383,7 @@ class Grammar:
         """Parses an absolute value, or between double bars a norm."""
         bars = self.bars
         close = bars[place]
-        base, scripts = unscripted(self.items[close][1])
+        base, scripts = tables.unscripted(self.items[close][1])
         norm = base[0] == "V!∥"
         start, end = place + 1, close
         if not norm and bars.get(start) == close - 1 and close - start > 2:
@@ -398,7 +398,7 @@ class Grammar:
 
         Also returns whether factors may follow.
         """
-        _, scripts = unscripted(self.items[self.at][1])
+        _, scripts = tables.unscripted(self.items[self.at][1])
         self.at += 1
         if scripts:
             places = [script for name, script in sorted(scripts, key=lambda pair: pair[0])]

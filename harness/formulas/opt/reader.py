@@ -6,31 +6,61 @@ no recursion: the items around an open bracket are put on a stack until the brac
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from harness.formulas.mathml.walk import DEEP, DEPTH
-from harness.formulas.opt import tokens as latex
+from harness.formulas.opt import tables
 from harness.formulas.opt.brackets import UNMATCHED, fenced
 from harness.formulas.opt.grammar import read_row
-from harness.formulas.opt.nodes import ABSENT, error, listed
-from harness.formulas.opt.tables import (
-    IGNORED,
-    ITEMS,
-    OVERS,
-    SPACES,
-    STYLES,
-    SWITCHES,
-    WORDS,
-    Item,
-    Node,
-    Role,
-    Rows,
-    leaf,
+from harness.formulas.opt.tables import ABSENT, ITEMS, Item, Node, Role, Rows, error, leaf, listed
+from harness.formulas.text.characters import normalise_latex, styled
+from harness.formulas.trees.tree import ERROR
+
+_TEXT_NAMES = "text mbox hbox textrm textbf textit textsf texttt textnormal textup"
+TEXT = frozenset("\\" + name for name in _TEXT_NAMES.split())
+
+_TOKEN = re.compile(
+    rf"((?:{'|'.join(re.escape(name) for name in sorted(TEXT))})(?![A-Za-z])\s*+\{{(?:[^{{}}\\]|\\.)*+\}}"
+    r"|\\(?:operatorname|hspace|vspace|tag)\*"
+    r"|\\(?:[A-Za-z]++|.)"
+    r"|[0-9]++(?:(?:\{,\}|\\,)[0-9]{3}(?![0-9]))*+(?:\.[0-9]++)?|\.[0-9]++|\.(?:\s*+\.){2}|'++|:=|[^\s%])"
+    r"|\s++|%",
+    re.DOTALL,
 )
-from harness.formulas.text.alphabets import styled
-from harness.formulas.trees.reading import ERROR
+_COMMENT = re.compile(r"(\\.)|%[^\n]*+\n", re.DOTALL)
+
+
+def tokens(latex: str) -> list[str]:
+    """Returns the tokens of a formula without its delimiters (`$`, `\\[`), in order."""
+    above, end, last = latex.rpartition("\n")
+    if "%" in above:
+        latex = _COMMENT.sub(r"\1", above + end) + last
+    units: list[str] = _TOKEN.findall(normalise_latex(latex))
+    return ["\\ldots" if unit[0] == "." and unit[-1] == "." and len(unit) > 1 else unit for unit in units if unit]
+
+
+def is_text(token: str) -> bool:
+    """Returns whether a token is a text command with its braces."""
+    return token[-1] == "}" and len(token) > 1 and token[1].isalpha()
+
+
+def is_number(token: str) -> bool:
+    """Returns whether a token is a number."""
+    return token[-1] in "0123456789" and token[0] in ".0123456789"
+
+
+def number(token: str) -> str:
+    """Returns a number without the separators of its digits."""
+    return token.replace("{,}", "").replace("\\,", "") if len(token) > 5 else token
+
+
+def first_digit(token: str) -> tuple[str, str]:
+    """Splits a number into the digit that an argument without braces takes, and the rest ("" if there is none)."""
+    return token[0], token[1:]
+
 
 UNREADABLE = "a character that is not mathematical"
 MISSING = "a missing argument"
@@ -46,7 +76,7 @@ _ANGLES = {"<": "\\langle", ">": "\\rangle", "/": "", "\\backslash": ""}
 _NO_BASE = frozenset((Role.OPEN, Role.PUNCTUATION, Role.OVER))
 _JOINING = frozenset((Role.RELATION, Role.META, Role.PUNCTUATION))
 _BRACKETS = frozenset((Role.OPEN, Role.CLOSE))
-_OF_ROWS = SWITCHES | OVERS.keys() | {"\\left", "\\right"}
+_OF_ROWS = tables.SWITCHES | tables.OVERS.keys() | {"\\left", "\\right"}
 
 Command: TypeAlias = "Callable[[TokenReader, str, Rows, int, str], None]"
 
@@ -186,16 +216,16 @@ class TokenReader:
             while row.open and not row.open[-1][2]:
                 self._unclosed(row)
             self._close(row, close, True)
-        elif unit in SWITCHES:
-            row.style = STYLES[unit]
+        elif unit in tables.SWITCHES:
+            row.style = tables.STYLES[unit]
         else:
-            row.items = [(Role.OVER.value, (OVERS[unit], [self.read(row.items)]))]
+            row.items = [(Role.OVER.value, (tables.OVERS[unit], [self.read(row.items)]))]
 
     def _letters(self, unit: str, item: Item, style: str) -> Item:
         """Returns a letter in another alphabet; in most alphabets, the following letters join it to one name."""
         if unit.isascii() and unit.isalpha():
             names = [styled(unit, style)]
-            while style in WORDS and self.at < len(self.tokens) and self.tokens[self.at].isalnum():
+            while style in tables.WORDS and self.at < len(self.tokens) and self.tokens[self.at].isalnum():
                 names += [styled(letter, style) for letter in self.tokens[self.at]]
                 self.at += 1
             return (Role.ATOM.value, leaf("V!" + "".join(names)))
@@ -287,24 +317,24 @@ class TokenReader:
                 self.at += 1
                 prime = listed([prime, self.argument(depth, style)])
             _script("O!SUP", prime, row)
-        elif latex.is_number(unit):
+        elif is_number(unit):
             digits = [unit]
-            while self.at < len(self.tokens) and latex.is_number(self.tokens[self.at]):
+            while self.at < len(self.tokens) and is_number(self.tokens[self.at]):
                 digits.append(self.tokens[self.at])
                 self.at += 1
-            row.append((Role.NUMBER.value, leaf("N!" + latex.number("".join(digits)))))
-        elif unit in SPACES:
-            width = SPACES[unit]
-            while self.at < len(self.tokens) and self.tokens[self.at] in SPACES:
-                width += SPACES[self.tokens[self.at]]
+            row.append((Role.NUMBER.value, leaf("N!" + number("".join(digits)))))
+        elif unit in tables.SPACES:
+            width = tables.SPACES[unit]
+            while self.at < len(self.tokens) and self.tokens[self.at] in tables.SPACES:
+                width += tables.SPACES[self.tokens[self.at]]
                 self.at += 1
             if width >= _WIDE:
                 separate(row)
-        elif unit in IGNORED:
+        elif unit in tables.IGNORED:
             if self.tokens[self.at : self.at + 3 : 2] == ["{", "}"] and unit.lower().startswith("\\big"):
                 # \big{(}
                 self.tokens[self.at] = self.tokens[self.at + 2] = "\\relax"
-        elif latex.is_text(unit):
+        elif is_text(unit):
             row.append(_TEXT)
         elif unit[0] == "\\":
             self.fault(f"unknown command {unit[:20]}")
@@ -344,7 +374,7 @@ class TokenReader:
     def items(self, depth: int, style: str = "") -> Rows:
         """Reads the items of an argument."""
         tokens = self.tokens
-        while self.at < len(tokens) and (tokens[self.at] in SPACES or tokens[self.at] in IGNORED):
+        while self.at < len(tokens) and (tokens[self.at] in tables.SPACES or tokens[self.at] in tables.IGNORED):
             self.at += 1
         if self.at >= len(tokens) or tokens[self.at] in _ENDS or tokens[self.at] in ("^", "_", "\\left", "\\right"):
             self.fault(MISSING)
@@ -357,8 +387,8 @@ class TokenReader:
         self.at += 1
         if unit == "{":
             return self.row("}", depth + 1, style)
-        if len(unit) > 1 and latex.is_number(unit):
-            unit, rest = latex.first_digit(unit)
+        if len(unit) > 1 and is_number(unit):
+            unit, rest = first_digit(unit)
             self.at -= 1
             tokens[self.at] = rest
             return [(Role.NUMBER.value, leaf("N!" + unit))] if unit != "." else [ITEMS["."]]
@@ -368,8 +398,8 @@ class TokenReader:
         row: Rows = []
         if (command := self.commands.get(unit)) is not None:
             command(self, unit, row, depth + 1, style)
-        elif latex.is_number(unit):
-            row.append((Role.NUMBER.value, leaf("N!" + latex.number(unit))))
+        elif is_number(unit):
+            row.append((Role.NUMBER.value, leaf("N!" + number(unit))))
         else:
             self._special(unit, row, depth + 1, style)
         return row

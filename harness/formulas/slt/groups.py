@@ -9,10 +9,8 @@ from __future__ import annotations
 import unicodedata
 from itertools import pairwise
 
-from harness.formulas.slt import rows
-from harness.formulas.slt.commands import ACCENTS, ARROWS, FENCES, FUNCTIONS, INTEGRALS, LIGATURES, SUMS, UNDER
+from harness.formulas.slt import commands, rows
 from harness.formulas.slt.rows import BLANK, Row, Symbol
-from harness.formulas.slt.tokens import FormulaTokens
 
 PAIRS = {")": "(", "]": "[", "}": "{", "⟩": "⟨", "⌋": "⌊", "⌉": "⌈"}
 OPENING = frozenset(PAIRS.values())
@@ -201,7 +199,7 @@ def join(frame: Frame, name: str) -> bool:
     if name == "′" and label[:1] == "′" and len(label) < _LONGEST:
         whole: str | None = label + name
     else:
-        whole = LIGATURES.get((label, name))
+        whole = commands.LIGATURES.get((label, name))
     if whole:
         frame.items[-1] = [Symbol(whole)]
     return whole is not None
@@ -215,13 +213,13 @@ def _differentials(parts: list[Row], within: bool) -> None:
     argument = False
     for part, after in pairwise(parts):
         label = part[0].label if part else ""
-        if label in INTEGRALS:
+        if label in commands.INTEGRALS:
             within, argument = True, False
         elif label in _RELATIONS or label in ("+", "-"):
             within = False
-        elif label in FUNCTIONS:
+        elif label in commands.FUNCTIONS:
             argument = argument or not (after and after[0].label.startswith("M!"))
-        elif label in SUMS:
+        elif label in commands.SUMS:
             argument = True
         elif label == "V!d" and within and not argument and _is_differential(part, after):
             part[0].label = "d" if isinstance(part[0], Upright) else "𝑑"
@@ -286,7 +284,7 @@ def _close_fence(frame: Frame, name: str) -> None:
     frame.items.append(fence(opening, parts, name))
 
 
-def bar(frame: Frame, name: str, side: str, tokens: FormulaTokens) -> None:
+def bar(frame: Frame, name: str, side: str, tokens: commands.FormulaTokens) -> None:
     """Handles a bar, which closes an open one if it follows an operand; `side` is `l` or `r` if the command says so.
 
     Three bars of which the first closes one, as in `|a|||b||`, are one and two.
@@ -323,7 +321,7 @@ def _is_operand(part: Row) -> bool:
 
 def fence(opening: str, parts: list[Row], closing: str) -> Row:
     """Encloses parts in brackets or bars, "" for none; brackets that Tangent-S treats as fences make a matrix."""
-    if any(part and part[0].label in INTEGRALS for part in parts):
+    if any(part and part[0].label in commands.INTEGRALS for part in parts):
         _differentials(parts, within=False)
     parts = [part for part in parts if not rows.ignored(part)]
     if opening == "{" and closing == "}":
@@ -363,7 +361,7 @@ def environment(frame: Frame) -> Row:
     last = row_of(frame)
     if last or frame.cells or not frame.rows:
         frame.rows.append([*frame.cells, last])
-    brackets = FENCES.get(frame.name.removesuffix("*"))
+    brackets = commands.FENCES.get(frame.name.removesuffix("*"))
     if brackets is None:
         return flat([cell for row in frame.rows for cell in row])
     # LaTeXML gives each case a condition, and each row of an array all declared columns.
@@ -397,16 +395,16 @@ def built(frame: Frame) -> Row:
         return fence("(", [[_fraction_symbol(*filled)]], ")")
     if name == "\\sqrt":
         return [Symbol("O!root", {edge: row for edge, row in (("w", filled[0]), ("c", frame.option)) if row})]
-    if name in ACCENTS:
-        return rows.hung(last, [("o", [Symbol(ACCENTS[name])])])
-    if name in UNDER:
-        return rows.hung(last, [("u", [Symbol(UNDER[name])])])
+    if name in commands.ACCENTS:
+        return rows.hung(last, [("o", [Symbol(commands.ACCENTS[name])])])
+    if name in commands.UNDER:
+        return rows.hung(last, [("u", [Symbol(commands.UNDER[name])])])
     if name in ("\\overset", "\\stackrel"):
         return rows.hung(last, [("o", filled[0])])
     if name == "\\underset":
         return rows.hung(last, [("u", filled[0])])
-    if name in ARROWS:
-        return rows.hung([Symbol(ARROWS[name])], [("o", last or [Symbol(BLANK)]), ("u", frame.option)])
+    if name in commands.ARROWS:
+        return rows.hung([Symbol(commands.ARROWS[name])], [("o", last or [Symbol(BLANK)]), ("u", frame.option)])
     if name in ("\\boxed", "\\fbox"):
         return [Symbol("box", {"w": last} if last else None)]
     if name in ("\\phantom", "\\hphantom", "\\vphantom"):

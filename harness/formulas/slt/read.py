@@ -15,52 +15,10 @@ from __future__ import annotations
 import re
 
 from harness.formulas.mathml.walk import DEEP, DEPTH, Fault
-from harness.formulas.slt import rows
-from harness.formulas.slt.commands import (
-    ARGUMENTS,
-    COLUMNS,
-    DROPPED,
-    FONTS,
-    INFIX,
-    INTEGRALS,
-    MERGED,
-    NOTHING,
-    OPTIONAL,
-    SWITCHES,
-    TABLES,
-    TEXTS,
-    VARIED,
-    label,
-    styled,
-    symbol,
-)
-from harness.formulas.slt.groups import (
-    BARS,
-    OPENING,
-    PAIRS,
-    Frame,
-    OperatorName,
-    Upright,
-    append,
-    bar,
-    based,
-    bracket,
-    built,
-    close_evaluation,
-    environment,
-    fence,
-    join,
-    lengthen,
-    mark,
-    row_of,
-    separate,
-    settle,
-    settled,
-    splice,
-)
+from harness.formulas.slt import commands, groups, rows
+from harness.formulas.slt.groups import Frame
 from harness.formulas.slt.rows import BLANK, Row, Symbol
-from harness.formulas.slt.tokens import FormulaTokens
-from harness.formulas.trees.reading import ERROR, ParsedFormula, failed
+from harness.formulas.trees.tree import ERROR, ParsedFormula, failed
 
 EMPTY = "no formula"
 MISSING = "a missing argument"
@@ -86,7 +44,7 @@ def read_latex(latex: str) -> ParsedFormula:
 
 class _Reader:
     def __init__(self, latex: str, nested: int) -> None:
-        self.tokens = FormulaTokens(latex)
+        self.tokens = commands.FormulaTokens(latex)
         self.nested = nested
         self.reason = ""
         self.stack = [Frame("top", "")]
@@ -127,7 +85,7 @@ class _Reader:
         while len(stack) > 1:
             self._note_fault(UNMATCHED)
             self._abandon()
-        return row_of(stack[0])
+        return groups.row_of(stack[0])
 
     def _note_fault(self, reason: str) -> None:
         self.reason = self.reason or reason
@@ -147,8 +105,8 @@ class _Reader:
         tokens = self.tokens
         if not self.stack[-1].need and tokens.all[tokens.at + 1 : tokens.at + 2] == ["}"]:
             piece = tokens.all[tokens.at]
-            name = label(piece) or ""
-            if name in OPENING or name in PAIRS or name in BARS:
+            name = commands.label(piece) or ""
+            if name in groups.OPENING or name in groups.PAIRS or name in groups.BARS:
                 tokens.at += 2
                 self._character(piece)
                 return
@@ -173,21 +131,21 @@ class _Reader:
         if name != frame.name and kind == "env":
             self._note_fault(UNMATCHED)
         if kind == "[":
-            stack[-1].option = row_of(frame)
+            stack[-1].option = groups.row_of(frame)
         elif kind == "{" and not stack[-1].need and frame.infix is None and not frame.name:
-            splice(stack[-1], frame)
+            groups.splice(stack[-1], frame)
         else:
-            self._deliver(environment(frame) if frame.is_table() else row_of(frame))
+            self._deliver(groups.environment(frame) if frame.is_table() else groups.row_of(frame))
 
     def _abandon(self) -> None:
         """Ends the innermost group prematurely; enclosing commands continue to wait for arguments."""
         frame = self.stack.pop()
         if frame.is_table():
-            self._deliver(environment(frame))
+            self._deliver(groups.environment(frame))
         elif frame.kind == "left":
-            self._deliver([*([Symbol(frame.name)] if frame.name else []), *row_of(frame)])
+            self._deliver([*([Symbol(frame.name)] if frame.name else []), *groups.row_of(frame)])
         else:
-            self._deliver(row_of(frame))
+            self._deliver(groups.row_of(frame))
         self._fill()
 
     def _closes_option(self) -> bool:
@@ -199,7 +157,7 @@ class _Reader:
         while True:
             frame = self.stack[-1]
             if not frame.need:
-                append(frame, row)
+                groups.append(frame, row)
                 return
             frame.items.append(row)
             if len(frame.items) < frame.need:
@@ -208,9 +166,9 @@ class _Reader:
             if frame.kind != "args":
                 self._add_script(frame.kind, row)
                 return
-            row = built(frame)
+            row = groups.built(frame)
             if frame.name in ("\\overbrace", "\\underbrace") and not self.stack[-1].need:
-                append(self.stack[-1], row)
+                groups.append(self.stack[-1], row)
                 self.stack[-1].brace = len(self.stack[-1].items) - 1
                 return
 
@@ -221,9 +179,9 @@ class _Reader:
         frame = self.stack[-1]
         if not frame.items:
             frame.items.append([])
-        close_evaluation(frame)
+        groups.close_evaluation(frame)
         if frame.below is None and frame.above is None:
-            based(frame)
+            groups.based(frame)
         return frame
 
     def _add_script(self, kind: str, row: Row) -> None:
@@ -233,14 +191,14 @@ class _Reader:
                 frame.below += row
                 return
             if frame.below is not None:
-                settle(frame)
+                groups.settle(frame)
             frame.below = row
         elif frame.above is not None and (frame.carried or frame.primes):
             frame.above += row
             frame.primes = False
         else:
             if frame.above is not None:
-                settle(frame)
+                groups.settle(frame)
             frame.above = row
 
     def _add_primes(self, number: int) -> None:
@@ -261,19 +219,19 @@ class _Reader:
                 self._character(piece)
                 return
         font = frame.font
-        text = "".join([styled(digit, font) for digit in piece]) if font else piece
-        if not lengthen(frame, text):
+        text = "".join([commands.styled(digit, font) for digit in piece]) if font else piece
+        if not groups.lengthen(frame, text):
             more = "" if frame.need else self.tokens.more_digits()
             self._deliver([Symbol("N!" + text + more)])
 
     def _add_letter(self, piece: str) -> None:
         frame = self.stack[-1]
         font = frame.font
-        text = styled(piece, font) if font else piece
-        if font not in MERGED:
+        text = commands.styled(piece, font) if font else piece
+        if font not in commands.MERGED:
             self._deliver([Symbol("V!" + text)])
-        elif not lengthen(frame, text):
-            kind = Upright if font == "rm" else OperatorName if font == "op" else Symbol
+        elif not groups.lengthen(frame, text):
+            kind = groups.Upright if font == "rm" else groups.OperatorName if font == "op" else Symbol
             self._deliver([kind("V!" + text)])
             if not frame.need:
                 frame.word = len(frame.items) - 1
@@ -287,79 +245,79 @@ class _Reader:
             # In the ARQMath trees, LaTeXML was configured to treat a question mark as a query variable.
             self._deliver([Symbol("V!qvar_$")])
             return
-        name = piece if piece == "||" else label(piece)
+        name = piece if piece == "||" else commands.label(piece)
         if name is None:
             self._note_fault(f"unknown command {piece[:20]}")
             self._deliver([Symbol(ERROR)])
             return
         frame = self.stack[-1]
         if frame.need or rows.is_operator(name) is False:
-            self._deliver([symbol(name, frame.font)])
-        elif name in OPENING:
-            mark(frame, name)
-        elif name in PAIRS:
-            bracket(frame, name)
-        elif name in BARS:
-            bar(frame, name, piece[1:2] if piece[2:] in ("vert", "Vert") else "", self.tokens)
-        elif not join(frame, name):
-            separate(frame, name)
-            append(frame, [Symbol(name)])
-            frame.integral = frame.integral or name in INTEGRALS
+            self._deliver([commands.symbol(name, frame.font)])
+        elif name in groups.OPENING:
+            groups.mark(frame, name)
+        elif name in groups.PAIRS:
+            groups.bracket(frame, name)
+        elif name in groups.BARS:
+            groups.bar(frame, name, piece[1:2] if piece[2:] in ("vert", "Vert") else "", self.tokens)
+        elif not groups.join(frame, name):
+            groups.separate(frame, name)
+            groups.append(frame, [Symbol(name)])
+            frame.integral = frame.integral or name in commands.INTEGRALS
 
     # ---- commands ----------------------------------------------------------------------------------------------
 
     def _read_command(self, piece: str) -> None:
-        if piece in NOTHING:
+        if piece in commands.NOTHING:
             self.stack[-1].word = -1
             if piece in ("\\\\", "\\cr", "\\crcr", "\\newline"):
                 self._cell(piece)
             elif piece in ("\\quad", "\\qquad"):
-                separate(self.stack[-1])
+                groups.separate(self.stack[-1])
             return
         frame = self.stack[-1]
-        if piece in ARGUMENTS:
-            self._push_frame(Frame("args", frame.font, piece, ARGUMENTS[piece]))
-            if piece in OPTIONAL and self.tokens.take("["):
+        if piece in commands.ARGUMENTS:
+            self._push_frame(Frame("args", frame.font, piece, commands.ARGUMENTS[piece]))
+            if piece in commands.OPTIONAL and self.tokens.take("["):
                 self._open_frame("[")
-        elif piece in FONTS:
-            self._push_frame(Frame("args", FONTS[piece], piece, 1))
-        elif piece in TEXTS:
-            self._read_text(TEXTS[piece])
-        elif piece in SWITCHES:
-            frame.font = SWITCHES[piece]
+        elif piece in commands.FONTS:
+            self._push_frame(Frame("args", commands.FONTS[piece], piece, 1))
+        elif piece in commands.TEXTS:
+            self._read_text(commands.TEXTS[piece])
+        elif piece in commands.SWITCHES:
+            frame.font = commands.SWITCHES[piece]
         elif piece in ("\\left", "\\right"):
             self._read_delimiter(piece)
         elif piece in ("\\begin", "\\end"):
             self._read_environment(piece)
-        elif piece in INFIX:
+        elif piece in commands.INFIX:
             self._fill()
             frame = self.stack[-1]
             if frame.infix is None:
-                frame.infix = (INFIX[piece], settled(frame))
+                frame.infix = (commands.INFIX[piece], groups.settled(frame))
                 frame.clear()
-        elif piece in DROPPED:
+        elif piece in commands.DROPPED:
             self.tokens.skip_argument()
-        elif piece in TABLES:
+        elif piece in commands.TABLES:
             if self.tokens.take("{"):
-                self._open_frame("{", TABLES[piece])
+                self._open_frame("{", commands.TABLES[piece])
             else:
                 self._note_fault(MISSING)
         elif piece == "\\genfrac":
             self._fraction()
-        elif piece in VARIED:
-            edge, sign = VARIED[piece]
+        elif piece in commands.VARIED:
+            edge, sign = commands.VARIED[piece]
             self._deliver([Symbol("V!lim", {edge: [Symbol(sign)]})])
         elif piece == "\\limits":
             # Scripts of the previous part are set over and under it, even where they would not be by default.
             if frame.items and not frame.need:
-                settle(frame)
+                groups.settle(frame)
                 frame.brace = len(frame.items) - 1
         elif piece == "\\root":
             self._open_frame("root")
         elif piece == "\\of":
             self._fill()
             if self.stack[-1].kind == "root":
-                option = row_of(self.stack.pop())
+                option = groups.row_of(self.stack.pop())
                 self._push_frame(Frame("args", self.stack[-1].font, "\\sqrt", 1))
                 self.stack[-1].option = option
         else:
@@ -378,15 +336,15 @@ class _Reader:
                 text = (
                     _ESCAPED.sub(r"\1", part.replace("~", " ")).replace("``", "“").replace("''", "”").replace("'", "’")
                 )
-                text = "".join([styled(character, font) for character in text]) if font else text
+                text = "".join([commands.styled(character, font) for character in text]) if font else text
                 leaf = rows.leaf("T!", text)
                 row += [leaf] if leaf.label != BLANK else []
-        separate(self.stack[-1])
+        groups.separate(self.stack[-1])
         self._deliver(row or [Symbol(BLANK)])
 
     def _fraction(self) -> None:
         """Handles `\\genfrac`: brackets, thickness of the line, style, numerator and denominator."""
-        brackets = [label(raw) if (raw := self.tokens.raw().strip()) else "" for _ in range(2)]
+        brackets = [commands.label(raw) if (raw := self.tokens.raw().strip()) else "" for _ in range(2)]
         self.tokens.skip_argument()
         self.tokens.skip_argument()
         self._push_frame(Frame("args", self.stack[-1].font, "\\genfrac", 2))
@@ -395,7 +353,7 @@ class _Reader:
     def _read_delimiter(self, piece: str) -> None:
         next_ = self.tokens.peek()
         self.tokens.at += bool(next_)
-        name = "" if next_ in (".", "") else _ANGLES.get(next_) or label(next_)
+        name = "" if next_ in (".", "") else _ANGLES.get(next_) or commands.label(next_)
         if name is None:
             self._note_fault(f"unknown command {next_[:20]}")
             name = ERROR
@@ -408,8 +366,8 @@ class _Reader:
             self._deliver([Symbol(name or BLANK)])
             return
         frame = self.stack.pop()
-        parts = settled(frame) if frame.infix is None else [row_of(frame)]
-        self._deliver(fence(frame.name, parts, name))
+        parts = groups.settled(frame) if frame.infix is None else [groups.row_of(frame)]
+        self._deliver(groups.fence(frame.name, parts, name))
 
     def _read_environment(self, piece: str) -> None:
         name = self.tokens.raw().strip()
@@ -417,7 +375,7 @@ class _Reader:
             self._close("env", name)
             return
         self.tokens.skip_option()
-        columns = self.tokens.raw() if name in COLUMNS else ""
+        columns = self.tokens.raw() if name in commands.COLUMNS else ""
         self._open_frame("env", name)
         if name == "array":
             self.stack[-1].columns = len(_COLUMN.findall(columns))
@@ -430,7 +388,7 @@ class _Reader:
             self._abandon()
         frame = self.stack[-1]
         if frame.is_table():
-            frame.cells.append(row_of(frame))
+            frame.cells.append(groups.row_of(frame))
             frame.clear()
             frame.infix = None
             if piece != "&":

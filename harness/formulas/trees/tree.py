@@ -13,7 +13,8 @@ these.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import HarnessError
@@ -152,3 +153,77 @@ def depth(tree: Tree) -> int:
     for parent in tree.parents:
         levels.append(levels[parent] + 1 if parent >= 0 else 1)
     return max(levels)
+
+
+Tuple = tuple[str, str, str]
+END = "0!"  # optional end mark below each leaf, so that formulas of one symbol have a tuple
+
+
+def tuples(tree: Tree, window: int | None = None, ends: bool = False) -> list[Tuple]:
+    """Returns the tuples of pairs at most `window` edges apart (None: any distance), in the order of the descendant.
+
+    With `ends` each leaf also has a tuple with the end mark `0!` and the edge "". Time and number of tuples grow with
+    nodes times window, or nodes times depth.
+    """
+    labels, parents = tree.labels, tree.parents
+    edges = [
+        "0" if parent >= 0 and labels[parent].startswith("U!") else edge
+        for parent, edge in zip(parents, tree.edges, strict=True)
+    ]
+    out: list[Tuple] = []
+    for number, label in enumerate(labels):
+        path = edges[number]
+        above = parents[number]
+        left = len(labels) if window is None else window
+        while above >= 0 and left > 0:
+            out.append((labels[above], label, path))
+            path = edges[above] + path
+            above = parents[above]
+            left -= 1
+        if ends and (number + 1 == len(labels) or parents[number + 1] != number):
+            out.append((label, END, ""))
+    return out
+
+
+def tuple_f1(tree: Tree, truth: Tree, window: int | None = None) -> float:
+    """Returns the F1 score of a tree's tuples against those of the true tree."""
+    actual, wanted = (Counter(tuples(each, window, ends=True)) for each in (tree, truth))
+    return 2 * (actual & wanted).total() / (actual.total() + wanted.total())
+
+
+ERROR = "E!"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedFormula:
+    """Result of parsing a formula.
+
+    Attributes
+    ----------
+    tree : the tree, even after a failure; a part that could not be parsed is a node `E!`.
+    reason : why the formula could not be parsed wholly or in part, in the same words for all such formulas; "" if it
+        was parsed completely.
+    """
+
+    tree: Tree
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParseCounts:
+    """Numbers of formulas parsed completely, and of failures by reason."""
+
+    read: int
+    failed: Mapping[str, int]
+
+
+def failed(reason: str) -> ParsedFormula:
+    """Returns the result for a formula that could not be parsed at all."""
+    return ParsedFormula(Tree((ERROR,), (-1,), ("",)), reason)
+
+
+def count(readings: Iterable[ParsedFormula]) -> ParseCounts:
+    """Counts the formulas that were parsed completely, and failures by reason (most frequent first)."""
+    reasons = Counter(reading.reason for reading in readings)
+    read = reasons.pop("", 0)
+    return ParseCounts(read, dict(reasons.most_common()))

@@ -25,9 +25,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
+from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks, numbered_lines
 from harness.collections.forms import FileForm
-from harness.collections.readers.streams import numbered_lines
 from harness.data import topic_files
 from harness.data.layouts import LARGEST_GRADE
 from harness.data.markup import numbered_formulas

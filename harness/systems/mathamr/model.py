@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from harness.collections.corpora import load_corpus
-from harness.collections.judged_documents import JudgedDocuments, judged
+from harness.collections.corpora import JudgedDocuments, judged, load_corpus
 from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.console import log_line
@@ -27,13 +26,12 @@ from harness.systems import hardware
 from harness.systems.dense import encoder
 from harness.systems.dense.engines import EncoderSettings as Plain
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write_pack
-from harness.systems.mathamr.encoder.settings import GraphEncoderSettings, check_package, package_version
+from harness.systems.mathamr.encoder.settings import GraphEncoderSettings, Schedule, check_package, package_version
 from harness.systems.mathamr.encoder.virtual import AUXILIARY, STRUCTURES, check_options
 from harness.systems.mathamr.encoder.vocabulary import LEAST_NUMBER, MOST_RELATIONS, SIZE, VIRTUAL, NodeVocabulary
 from harness.systems.mathamr.graphs import data, parsers
 from harness.systems.mathamr.graphs.data import PairGraphs
 from harness.systems.mathamr.graphs.graph import MODES, restrict_graph
-from harness.systems.mathamr.training.schedule import Schedule
 
 if TYPE_CHECKING:
     from harness.systems.mathamr.encoder.model import GraphEncoder
@@ -199,7 +197,7 @@ class ModelRecipe(checks.Checked):
     def trained(self, workspace: Path) -> Trained:
         """Returns the model; trains it if it is not in the store. Interrupted training resumes."""
         from harness.systems.dense.training.loop import BEST, COST, LOG, drop_damaged
-        from harness.systems.mathamr.training import checkpoint, options
+        from harness.systems.mathamr.training import options
         from harness.systems.mathamr.training import trainer as training
 
         check_package(self.settings(self.vocabulary))
@@ -218,7 +216,7 @@ class ModelRecipe(checks.Checked):
             vocabulary.save(folder / "vocabulary.json")
             if self.training is None:
                 model = training.initial(trainer.settings, trainer.schedule.seed, trainer.embedding)
-                checkpoint.save_model(folder / BEST, model, trainer.identity)
+                training.save_model(folder / BEST, model, trainer.identity)
                 return
             drop_damaged(work, log_line)
             trainer.run(log_line)
@@ -230,7 +228,7 @@ class ModelRecipe(checks.Checked):
         folder = artefacts.get_or_build("mathamr-model", spec, make)
         shutil.rmtree(work, ignore_errors=True)
         vocabulary = NodeVocabulary.load(folder / "vocabulary.json")
-        model = checkpoint.load_model(folder / BEST, {"vocabulary": vocabulary.digest})
+        model = training.load_model(folder / BEST, {"vocabulary": vocabulary.digest})
         log = folder / LOG
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         entries = tuple(map(json.loads, lines))
@@ -258,8 +256,7 @@ class ModelRecipe(checks.Checked):
         posts = ((graphs.ids[i], restrict_graph(graph, self.formulas)) for i, graph in graphs.graphs())
         items = encode_posts(posts, vocabulary, self.structure, self.auxiliary)
         work.mkdir(parents=True, exist_ok=True)
-        written = write_pack(work / "pairs.pack", items, keep_going=True)
-        for name, reason in written.refused:
+        for name, reason in write_pack(work / "pairs.pack", items, keep_going=True):
             log_line(f"pair left out: {name}: {reason}")
         pack = Pack(work / "pairs.pack")
         train, held = (_renumbered(part, graphs.ids, pack) for part in (train, held))

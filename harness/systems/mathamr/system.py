@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import perf_counter as clock
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from harness.collections.corpora import load_corpus
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
+from harness.io import checks, config
 from harness.io.console import log_line, progress
 from harness.store import artefacts, cost
 from harness.store.cost import note, phase, queries
@@ -27,16 +29,92 @@ from harness.systems.dense import ann as adapters
 from harness.systems.dense import search
 from harness.systems.dense.maxsim import Vectors
 from harness.systems.dense.search import Rough, VectorQuery
-from harness.systems.mathamr.configured import Configured
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts
 from harness.systems.mathamr.encoder.virtual import TYPES as TYPE_NAMES
 from harness.systems.mathamr.graphs import data
 from harness.systems.mathamr.graphs.graph import restrict_graph
-from harness.systems.mathamr.model import Trained
-from harness.systems.mathamr.vectors import TYPES, of_documents, posts_read
+from harness.systems.mathamr.model import ModelRecipe, Trained
+from harness.systems.mathamr.vectors import TYPES, identities, of_documents
 
 if TYPE_CHECKING:
     from harness.systems.mathamr.encoder.virtual import EncodedGraph
+
+PRECISIONS = (*search.SEARCHES, "qdrant")
+# Differences from the thesis in every configuration.
+DIFFERENCES = (
+    "Trees of formulas are read from LaTeX by our parsers; the thesis had them from MathML by Tangent-S.",
+    "The learned temperature stays between 0.01 and 100; the thesis sets it no bounds.",
+    "In a batch, other answers of a question and equal posts are not negatives; the thesis does not mention them.",
+)
+
+
+@dataclass(frozen=True)
+class Configured(ModelRecipe):
+    """Configuration keys of MathAMR+: those of `ModelRecipe`, and those of the vector search.
+
+    Parameters
+    ----------
+    task : `posts`: rank the documents of the corpus. `formulas`: rank a corpus of formulas, using the posts of the
+        corpus `posts` that contain them (its questions are in the column given by `pairs`), and the questions of the
+        corpus `unanswered`.
+    strategy, candidates, ef : see `harness.systems.dense.search.search_vectors`, where `candidates` is called `depth`.
+    precision : `exact`; `approximate`: with a FAISS index; `qdrant`: approximate, by the Qdrant server whose
+        address is in the variable `HARNESS_QDRANT`.
+    maxsim : library that computes MaxSim over all documents, `numpy`, or `torch` on the `device`; the run is the same.
+    pictured : topic -> document; the similarities of their vectors are recorded in the run's metadata file.
+    together : topics searched in one batch; the latency of each is an equal share of the batch's time.
+    """
+
+    task: str = "posts"
+    posts: str = ""
+    unanswered: str | None = None
+    strategy: Annotated[str, partial(checks.choice, known=search.STRATEGIES)] = "colbert"
+    precision: Annotated[str, partial(checks.choice, known=PRECISIONS)] = "exact"
+    candidates: checks.Positive | None = None
+    ef: checks.Positive | None = None
+    depth: checks.Positive = 1000
+    together: checks.Positive = 32
+    maxsim: Literal["numpy", "torch"] = "numpy"
+    pictured: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        data.check_task(self.task, self.posts, self.formulas)
+        self._check_vectors()
+        pictured = {} if self.pictured is None else self.pictured
+        if not isinstance(pictured, Mapping) or not all(isinstance(name, str) for name in pictured.values()):
+            raise HarnessError(f"key 'pictured' is {self.pictured!r}, expected topics with documents in quotes")
+        if self.unanswered is not None:
+            config.load("corpus", self.unanswered, "key 'unanswered'")
+
+    def _check_vectors(self) -> None:
+        """Raises HarnessError if the keys require vectors that no graph will have."""
+        if self.task == "posts" and self.structure == "none" and self.strategy != "colbert":
+            raise HarnessError(
+                f"key 'strategy' is {self.strategy!r}, which needs a vector of the whole post, and structure 'none' "
+                "has none; take colbert, or another structure"
+            )
+
+    def notes(self) -> tuple[str, ...]:
+        """Returns caveats for readers of the scores: the kind of graphs, and the training data."""
+        said = []
+        if self.parser == "dependency":
+            said.append("Graphs are of a dependency parser, not of AMR.")
+        if self.parser.partition(":")[0] == "penman-file":
+            said.append("Graphs of topics are of AMR, those of documents of a dependency parser: few words are common.")
+        said += DIFFERENCES
+        if self.training is None:
+            return (*said, "The model is untrained.")
+        said.append(
+            f"Trained on the pairs of {', '.join(self.sources)}; left out were posts that "
+            f"{', '.join(self.leave_out) or 'no collection'} judges."
+        )
+        if self.sample is not None:
+            said.append(f"A sample of {self.sample:,} pairs (seed {self.sample_seed}), held-out ones among them.")
+        unsaid = [name for name in self.sources if not data.says_accepted(load_corpus(name))]
+        if unsaid:
+            said.append(f"{', '.join(unsaid)}: which answer was accepted is not known, so every answer counts as one.")
+        return tuple(said)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +132,7 @@ class MathAMR(Configured):
 
     def reads(self) -> dict[str, Any]:
         """Returns the inputs of the run besides corpus and code: model, posts of formulas, ready topic graphs."""
-        read = {"model": artefacts.key(self.made_from()), "posts": posts_read(self)}
+        read = {"model": artefacts.key(self.made_from()), "posts": identities(self._posts)}
         return {**read, "topics": dict(self.sentences.given_by)} if self.sentences.given_by else read
 
     def __call__(self, request: Request) -> Run:
@@ -74,7 +152,7 @@ class MathAMR(Configured):
         with phase("training"):
             trained = self.trained(request.workspace)
         with phase("index"):
-            folder = of_documents(self, corpus, trained)
+            folder = of_documents(self, corpus, trained, self._posts)
             vectors = Vectors.load(folder)
             index = self._index(vectors, folder)
             find = partial(self._search_vectors, vectors=vectors, index=index, rough=self._rough(vectors, index))
@@ -196,6 +274,11 @@ class MathAMR(Configured):
         from harness.systems.dense import maxsim_torch
 
         return maxsim_torch.rough(vectors, self.runs_on, mean=self._mean)
+
+    @property
+    def _posts(self) -> list[str]:
+        """Returns the corpora of posts whose formulas are ranked; none if posts are ranked."""
+        return [name for name in (self.posts, self.unanswered) if name and self.task == "formulas"]
 
     @property
     def _mean(self) -> bool:

@@ -29,8 +29,7 @@ from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
-from harness.formulas.trees.reading import ERROR, ParseCounts, ParsedFormula, failed
-from harness.formulas.trees.tree import Tree, parse_tangent, tangent_string
+from harness.formulas.trees.tree import ERROR, ParseCounts, ParsedFormula, Tree, failed, parse_tangent, tangent_string
 from harness.io import checks, memory
 from harness.io.arrays import ArrayFile, Texts, mapped, ranges, release
 from harness.io.console import log_line

@@ -20,25 +20,14 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
-from harness.formulas.trees.tree import Tree
-from harness.formulas.trees.tuples import END
+from harness.formulas.trees.tree import END, Tree
 from harness.io import checks
 from harness.store.cost import phase
 from harness.systems.base import Request
 from harness.systems.lexical.numbering import Offsets
-from harness.systems.structural import formulas
+from harness.systems.structural import formulas, tangent
 from harness.systems.structural.formulas import Formulas
-from harness.systems.structural.tangent import (
-    UNORDERED,
-    Dice,
-    Features,
-    ForestNodes,
-    Keys,
-    hashes,
-    nodes,
-    then,
-    wildcards,
-)
+from harness.systems.structural.tangent import UNORDERED, Dice, Features, ForestNodes, Keys, hashes, nodes, then
 
 SIMILARITIES = {"paths": "opt", "sequence": "slt", "symbols": "slt"}  # similarity -> kind of trees
 
@@ -197,7 +186,7 @@ class L2L(checks.Checked):
         """Returns the features of trees that a similarity compares."""
         all_ = nodes(trees)
         if part == "paths":
-            return leaf_paths(trees, all_ if self.names else wildcards(all_), self.most)
+            return leaf_paths(trees, all_ if self.names else tangent.wildcards(all_), self.most)
         return sequences(all_, self.run if part == "sequence" else 1)
 
     def documents(self, part: str, asked: tuple[Tree, ...], known: Formulas, index: Dice) -> Floats:

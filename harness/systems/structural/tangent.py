@@ -24,8 +24,7 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
 from harness.formulas.trees.forest import Forest
-from harness.formulas.trees.tree import Tree, children, subtree_sizes
-from harness.formulas.trees.tuples import END
+from harness.formulas.trees.tree import END, Tree, children, subtree_sizes
 from harness.io import checks
 from harness.store.cost import phase
 from harness.systems.base import Request
@@ -103,7 +102,7 @@ def wildcards(all_: ForestNodes) -> ForestNodes:
 
 
 def pairs(all_: ForestNodes, window: int | None = None, flat: bool = False) -> Features:
-    """Returns the tuples of `harness.formulas.trees.tuples.tuples`, end marks included, in any order.
+    """Returns the tuples of `harness.formulas.trees.tree.tuples`, end marks included, in any order.
 
     With `flat`, only trees without a node below the root's children have end marks, as in Tangent-3.
 

@@ -24,9 +24,7 @@ from harness.errors import HarnessError
 from harness.formulas.opt import read as operators
 from harness.formulas.slt import read as layout
 from harness.formulas.text.delimiters import Dollars, split_formulas
-from harness.formulas.trees.reading import ERROR
-from harness.formulas.trees.tree import Tree
-from harness.formulas.trees.tuples import tuples
+from harness.formulas.trees.tree import ERROR, Tree, tuples
 from harness.io import checks
 from harness.io.console import log_line
 from harness.store import code

@@ -15,8 +15,7 @@ from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
-from harness.formulas.trees.tree import Tree
-from harness.formulas.trees.tuples import tuples
+from harness.formulas.trees.tree import Tree, tuples
 from harness.io import checks, staging_names
 from harness.systems.base import Request
 from harness.systems.lexical.system import BM25

@@ -12,7 +12,7 @@ from refusals import refusal as message
 from trec_tools import message as messages
 
 from harness.collections.corpus import Corpus, Document
-from harness.collections.keys import read_keys
+from harness.collections.files import read_keys
 from harness.collections.load import load_collection
 from harness.data.trec import Run
 from harness.errors import FormatError

@@ -18,9 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.collections.corpora import load_corpus
-from harness.collections.corpus import Corpus, Document
+from harness.collections.corpus import Corpus, Document, numbered_lines
 from harness.collections.readers import arqmath as posts
-from harness.collections.readers.streams import numbered_lines
 from harness.data.markup import read_markup, repair_entities, trimmed, unwrapped
 from harness.data.records import json_items
 from harness.data.topics import Formula
@@ -212,6 +211,15 @@ def test_a_column_that_no_line_has_is_a_slip(tmp_path: Path, keep: tuple[str, ..
     made = Corpus("c", "C", "CC0", path, fields, keep)
     assert [d.id for d in islice(made, 2)] == ["a", "b"]
     assert message(lambda: list(made)) == f"{path}: no line has the column 'nmae', which corpus c takes"
+
+
+def test_a_repeated_id_is_refused_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_text("".join(f'{{"id": "{name}"}}\n' for name in "abcdecd"))
+    assert message(lambda: list(corpus(path, id="id"))) == f"{path}:6: document 'c' is on an earlier line already"
+    path.write_text('{"id": "a"}\n{"id": "b"}\n')
+    monkeypatch.setattr("harness.collections.corpus.hash", lambda _: 7, raising=False)  # that others share
+    assert [document.id for document in corpus(path, id="id")] == ["a", "b"]
 
 
 @pytest.mark.parametrize("key", ["id", "f", "other"])

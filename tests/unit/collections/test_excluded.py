@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import harness
 from harness.cli.main import app
-from harness.collections.excluded import read_listed, read_places
+from harness.collections.files import read_listed, read_places
 from harness.errors import HarnessError
 
 Conf = Callable[[str, str, str], Path]

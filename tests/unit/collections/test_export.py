@@ -21,9 +21,8 @@ from harness.collections.corpus import Corpus, CorpusReader, Document
 from harness.collections.files import read_topics
 from harness.collections.load import local_collection
 from harness.collections.readers import beir, trec_documents
-from harness.collections.writers.contents import body, contents
+from harness.collections.writers.contents import body, contents, json_line
 from harness.collections.writers.folder import export
-from harness.collections.writers.lines import json_line
 from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Qrels, read_qrels
 from harness.errors import HarnessError
@@ -107,7 +106,7 @@ def test_trec_is_read_back(tmp_path: Path, name: str) -> None:
 
 def test_exported_keys_give_the_same_scores(tmp_path: Path) -> None:
     """The judgments and keys of a TREC folder score a run of formulas as the collection does."""
-    from harness.collections.keys import read_keys
+    from harness.collections.files import read_keys
     from harness.experiments.evaluate import evaluate
 
     folder = exported("mini-task2", "trec", tmp_path / "out")

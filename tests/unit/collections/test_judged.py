@@ -8,9 +8,8 @@ import pytest
 from mathamr_tools import message
 from mathamr_world import World, row, world
 
-from harness.collections.corpora import load_corpus
+from harness.collections.corpora import JudgedBy, JudgedDocuments, judged, load_corpus
 from harness.collections.corpus import Document
-from harness.collections.judged_documents import JudgedBy, JudgedDocuments, judged
 from harness.data.topics import Formula
 from harness.errors import HarnessError
 

@@ -13,9 +13,9 @@ from case_tables import literals
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.collections.readers import lean
-from harness.collections.readers.additive import derived
+from harness.collections.readers.lean import derived
 from harness.collections.readers.lean_declarations import declarations
-from harness.collections.readers.lean_heads import Additive
+from harness.collections.readers.lean_text import Additive
 from harness.errors import HarnessError
 from harness.sources.checkout import Checkout
 from harness.store import artefacts

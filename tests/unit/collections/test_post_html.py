@@ -11,7 +11,7 @@ from corpora_tools import mathml, span
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.collections.readers.post_html import HTML5, as_typed, post_html
+from harness.collections.readers.mse import HTML5, as_typed, post_html
 
 
 @pytest.mark.parametrize(("latexml", "typed"), literals("collections/post_html_latex_as_it_is_typed"))

@@ -10,12 +10,10 @@ from refusals import refusal as message
 
 from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus, CorpusReader
-from harness.collections.excluded import read_places
-from harness.collections.files import read_judgments, read_topics
+from harness.collections.files import read_judgments, read_places, read_topics
 from harness.collections.load import load_collection
 from harness.collections.readers import stacks
-from harness.collections.readers.latex_text import expander, latex_to_text, without_comments
-from harness.collections.readers.stacks_book import read_book
+from harness.collections.readers.stacks_book import expander, latex_to_text, read_book, without_comments
 
 CHAPTERS = ("sets", "sites", "sites-modules", "rings", "schemes", "flat", "late", "stacks")
 TAGS, PREAMBLE, SETS, SITES, MODULES, RINGS = (
@@ -145,7 +143,7 @@ def test_pairs_have_what_is_proved_and_the_chapter(write: Write) -> None:
             "chapter": chapters[asked.id],
         }
     said = message(lambda: list(replace(corpus(folder, stacks.PROOFS), keep=("label",))))
-    assert said.startswith("corpus mine: key 'keep': 'label'")
+    assert said.startswith("corpus mine: keep: 'label' is unknown")
 
 
 def test_proofs_show_no_reference(write: Write) -> None:
@@ -211,7 +209,7 @@ def test_files_and_folders_are_told_apart(write: Write) -> None:
     said = message(lambda: read_judgments(folder / "Makefile", "stacks-proofs", "all"))
     assert "reader 'stacks-proofs' reads a folder" in said
     unknown = corpus(folder, stacks.STATEMENTS, ("proofs",))
-    assert "'keep': 'proofs'" in message(lambda: list(unknown))
+    assert "keep: 'proofs' is unknown" in message(lambda: list(unknown))
 
 
 @pytest.mark.parametrize(("latex", "text"), literals("collections/stacks_prose"))

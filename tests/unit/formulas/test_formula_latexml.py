@@ -16,8 +16,7 @@ from lexical_tools import message
 from harness.cli import findings
 from harness.formulas.mathml import latexml
 from harness.formulas.mathml.latexml import Markup, convert, latexml_reader, missing, read_latexml
-from harness.formulas.trees.reading import count
-from harness.formulas.trees.tree import tangent_string
+from harness.formulas.trees.tree import count, tangent_string
 from harness.io.files import cache_root
 
 # Stands in Perl's place: a formula is its own markup, but for those that say what is to happen to them.

@@ -7,8 +7,7 @@ from case_tables import table
 from formula_tools import check, mutated
 
 from harness.formulas.mathml.read import read_content, read_presentation
-from harness.formulas.trees.reading import ParseCounts, count
-from harness.formulas.trees.tree import tangent_string
+from harness.formulas.trees.tree import ParseCounts, count, tangent_string
 
 
 def layout(inner: str) -> str:

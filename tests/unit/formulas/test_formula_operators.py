@@ -13,13 +13,11 @@ import pytest
 from case_tables import table
 from formula_tools import check, mutated
 
-from harness.formulas.opt import tokens as latex
-from harness.formulas.opt.commands import COMMANDS
-from harness.formulas.opt.read import read_latex
+from harness.formulas.opt import reader as latex
+from harness.formulas.opt.read import COMMANDS, read_latex
 from harness.formulas.opt.tables import IGNORED, ITEMS, SPACES
-from harness.formulas.text.alphabets import styled
-from harness.formulas.trees.reading import ParsedFormula
-from harness.formulas.trees.tree import depth, tangent_string
+from harness.formulas.text.characters import styled
+from harness.formulas.trees.tree import ParsedFormula, depth, tangent_string
 
 CASES = table("formulas/operators")
 _PIECES = r"""

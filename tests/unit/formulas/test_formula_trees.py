@@ -12,16 +12,8 @@ from hypothesis import given
 
 from harness.errors import HarnessError
 from harness.formulas.trees import forest
-from harness.formulas.trees.tree import (
-    Tree,
-    argument_edge,
-    children,
-    depth,
-    parse_tangent,
-    subtree_sizes,
-    tangent_string,
-)
-from harness.formulas.trees.tuples import END, tuple_f1, tuples
+from harness.formulas.trees import tree as formula_tree
+from harness.formulas.trees.tree import Tree, parse_tangent, tangent_string
 
 # x = [y^2], z as Tangent-S writes it; then a + b as an operator tree.
 LAYOUT = "[V!x[=[M!&lsqb;&rsqb;1x1[&comma;[V!z]],w[V!y,a[N!2]]]]]"
@@ -37,9 +29,9 @@ def test_a_layout_tree_is_read() -> None:
 def test_an_operator_tree_is_read() -> None:
     tree = parse_tangent(OPERATORS)
     assert tree == Tree(("U!plus", "V!a", "O!SUP", "V!b", "N!2"), (-1, 0, 0, 2, 2), ("", "0", "1", "0", "1"))
-    assert children(tree) == [[1, 2], [], [3, 4], [], []]
-    assert subtree_sizes(tree) == [5, 1, 3, 1, 1]
-    assert depth(tree) == 3
+    assert formula_tree.children(tree) == [[1, 2], [], [3, 4], [], []]
+    assert formula_tree.subtree_sizes(tree) == [5, 1, 3, 1, 1]
+    assert formula_tree.depth(tree) == 3
 
 
 @pytest.mark.parametrize(
@@ -71,7 +63,15 @@ def test_what_is_no_tree_is_refused(text: str) -> None:
 
 
 def test_places_are_those_of_tangent() -> None:
-    assert [argument_edge(number) for number in (0, 9, 10, 35, 36, 61, 62)] == ["0", "9", "A", "Z", "a", "z", "62"]
+    assert [formula_tree.argument_edge(number) for number in (0, 9, 10, 35, 36, 61, 62)] == [
+        "0",
+        "9",
+        "A",
+        "Z",
+        "a",
+        "z",
+        "62",
+    ]
 
 
 # ---- tuples -----------------------------------------------------------------------------------------------------
@@ -79,19 +79,27 @@ def test_places_are_those_of_tangent() -> None:
 
 def test_tuples_by_hand() -> None:
     tree = parse_tangent("[V!x[=[V!y]],a[N!2]]")  # x^2 = y
-    assert tuples(tree) == [("V!x", "=", "n"), ("=", "V!y", "n"), ("V!x", "V!y", "nn"), ("V!x", "N!2", "a")]
-    assert tuples(tree, window=1) == [("V!x", "=", "n"), ("=", "V!y", "n"), ("V!x", "N!2", "a")]
-    assert tuples(parse_tangent("[V!x]"), ends=True) == [("V!x", END, "")]
-    assert len(tuples(parse_tangent("[V!a[V!b[V!c[V!d]]]]"), window=2)) == 3 + 2  # one edge apart, and two
-    assert tuples(parse_tangent("[U!plus,0[V!x],1[V!y]]")) == [("U!plus", "V!x", "0"), ("U!plus", "V!y", "0")]
+    assert formula_tree.tuples(tree) == [
+        ("V!x", "=", "n"),
+        ("=", "V!y", "n"),
+        ("V!x", "V!y", "nn"),
+        ("V!x", "N!2", "a"),
+    ]
+    assert formula_tree.tuples(tree, window=1) == [("V!x", "=", "n"), ("=", "V!y", "n"), ("V!x", "N!2", "a")]
+    assert formula_tree.tuples(parse_tangent("[V!x]"), ends=True) == [("V!x", formula_tree.END, "")]
+    assert len(formula_tree.tuples(parse_tangent("[V!a[V!b[V!c[V!d]]]]"), window=2)) == 3 + 2  # one edge apart, and two
+    assert formula_tree.tuples(parse_tangent("[U!plus,0[V!x],1[V!y]]")) == [
+        ("U!plus", "V!x", "0"),
+        ("U!plus", "V!y", "0"),
+    ]
 
 
 def test_f1_of_tuples_by_hand() -> None:
     # x^2 against x^3: no tuple in common, as the end is below the exponent.
-    assert tuple_f1(parse_tangent("[V!x,a[N!2]]"), parse_tangent("[V!x,a[N!2]]")) == 1
-    assert tuple_f1(parse_tangent("[V!x,a[N!2]]"), parse_tangent("[V!x,a[N!3]]")) == 0
+    assert formula_tree.tuple_f1(parse_tangent("[V!x,a[N!2]]"), parse_tangent("[V!x,a[N!2]]")) == 1
+    assert formula_tree.tuple_f1(parse_tangent("[V!x,a[N!2]]"), parse_tangent("[V!x,a[N!3]]")) == 0
     # x=y against x=z: of (x = n), (= y n), (x y nn), (y end) only the first is common: 2 * 1 / (4 + 4).
-    assert tuple_f1(parse_tangent("[V!x[=[V!y]]]"), parse_tangent("[V!x[=[V!z]]]")) == pytest.approx(0.25)
+    assert formula_tree.tuple_f1(parse_tangent("[V!x[=[V!y]]]"), parse_tangent("[V!x[=[V!z]]]")) == pytest.approx(0.25)
 
 
 # ---- stores -----------------------------------------------------------------------------------------------------

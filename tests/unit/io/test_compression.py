@@ -19,7 +19,7 @@ from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.collections.readers.streams import numbered_lines
+from harness.collections.corpus import numbered_lines
 from harness.data.topic_files import jsonl
 from harness.data.trec import read_qrels, read_run
 from harness.errors import FormatError, HarnessError

@@ -32,7 +32,7 @@ from harness.papers.compared_settings import ComparedSetting, read_settings, set
 from harness.papers.paper import load_paper, paper_names
 from harness.systems.dense.training.settings import Tuning
 from harness.systems.lexical.text import view
-from harness.systems.mathamr.training.schedule import Schedule
+from harness.systems.mathamr.encoder.settings import Schedule
 
 PAGE = Path(__file__).parents[3] / "docs/settings.md"
 TEST = r"`(\w+)::(\w+)`"

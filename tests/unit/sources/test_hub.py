@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.cli import fetch as commands
-from harness.collections import accept
+from harness.collections import files
 from harness.collections.beir import DataSet, named, survey
 from harness.collections.readers.beir import find_beir_files
 from harness.errors import HarnessError
@@ -198,11 +198,11 @@ def test_rows_of_a_data_set_become_lines_checked_on_arrival(
     assert [json.loads(line) for line in path.read_bytes().splitlines()] == [RATED, {**RATED, "problem": "Find $y$."}]
     found = [query for _, query in saber.queries(path.read_bytes(), str(path))]
     assert [(query.id, query.ratings) for query in found] == [(n, {"0": 1.0, "1": 2.5}) for n in ("0", "1")]
-    accept.check_arrived([first])
+    files.check_arrived([first])
     assert fetch.resource_state(first) == "here"
     (path,) = fetch.fetch_resources([second])
     with pytest.raises(HarnessError, match=r"documents.jsonl:2: key 'problem' is missing, empty or no text"):
-        accept.check_arrived([second])
+        files.check_arrived([second])
     asked = len(answering.asked)
     fetch.fetch_resources([first, second])
     assert len(answering.asked) == asked == 3

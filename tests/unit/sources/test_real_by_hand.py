@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from refusals import refusal as message
 
-from harness.collections.accept import accept, by_hand
 from harness.collections.corpora import load_corpus
+from harness.collections.files import accept, by_hand
 from harness.collections.forms import checks
 from harness.collections.load import load_collection
 from harness.collections.readers import ntcir

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.collections.corpora import JudgedDocuments, judged
 from harness.collections.corpus import Corpus, Document
-from harness.collections.judged_documents import JudgedDocuments, judged
 from harness.collections.load import load_collection
 from harness.collections.same_topics import LEAST, letters_and_digits
 from harness.data.topics import Topic

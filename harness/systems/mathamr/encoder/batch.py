@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.settings import GraphEncoderSettings
-from harness.systems.mathamr.encoder.virtual import DOCUMENT, TYPES, UNKNOWN_RELATION, EncodedGraph
+from harness.systems.mathamr.encoder.virtual import DOCUMENT, UNKNOWN_RELATION, EncodedGraph
 from harness.systems.mathamr.encoder.vocabulary import MASK
 
 if TYPE_CHECKING:
@@ -68,15 +67,7 @@ class Batch:
 
 
 def collate(items: Sequence[EncodedGraph], settings: GraphEncoderSettings) -> Batch:
-    """Returns some posts as one batch, with inverse edges.
-
-    Raises
-    ------
-    HarnessError
-        There is no post, or a node or relation is not one of the settings' vocabulary.
-    """
-    if not items:
-        raise HarnessError("a batch of no graphs: at least one is needed")
+    """Returns some posts, at least one, as one batch with inverse edges."""
     sizes = np.array([len(item.nodes) for item in items])
     offsets = np.concatenate(([0], np.cumsum(sizes)[:-1]))
     nodes = _concatenated([item.nodes for item in items])
@@ -85,7 +76,6 @@ def collate(items: Sequence[EncodedGraph], settings: GraphEncoderSettings) -> Ba
     shift = np.repeat(offsets, [len(item.source) for item in items])
     source, target = (_concatenated([getattr(item, end) for item in items]) + shift for end in ("source", "target"))
     relation = _concatenated([item.relation for item in items])
-    _check_numbers(nodes, relation, settings)
     source, relation, target = _known(source, relation, target, settings)
     forward = settings.relations
     back = np.where(relation < 2 * forward, relation + forward, relation + 1)
@@ -114,17 +104,6 @@ def _known(source: Ints, relation: Ints, target: Ints, settings: GraphEncoderSet
     if settings.reserved:
         return source, np.where(unknown, 2 * settings.relations, relation), target
     return source[~unknown], relation[~unknown], target[~unknown]
-
-
-def _check_numbers(nodes: Ints, relation: Ints, settings: GraphEncoderSettings) -> None:
-    most = settings.nodes + len(TYPES)
-    if len(nodes) and int(nodes.max()) >= most:
-        raise HarnessError(f"node type {int(nodes.max())} of a model with {most}: graphs of another vocabulary")
-    known = relation[relation != UNKNOWN_RELATION]
-    if len(known) and int(known.max()) >= settings.relations:
-        raise HarnessError(
-            f"relation {int(known.max())} of a model with {settings.relations}: graphs of another vocabulary"
-        )
 
 
 def _vectors(nodes: Sequence[npt.NDArray[Any]], items: Sequence[EncodedGraph]) -> dict[str, npt.NDArray[Any]]:

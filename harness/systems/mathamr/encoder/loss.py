@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.batch import Batch
 
 TEACHER = 0.05  # temperature of a teacher's similarities, equal to that of the untrained model
@@ -66,19 +65,6 @@ def info_nce(scores: Tensor, temperature: Tensor | float, excluded: Tensor | Non
     return functional.cross_entropy(logits, own)
 
 
-def document_vectors(vectors: Tensor, batch: Batch) -> Tensor:
-    """Returns the document (or global) vector of each graph, shape (g, p).
-
-    Raises
-    ------
-    HarnessError
-        A graph has none.
-    """
-    if bool((batch.document < 0).any()):
-        raise HarnessError("graphs without a document vector: beta must be 1 with structure 'none'")
-    return vectors[torch.arange(len(vectors), device=vectors.device), batch.document]
-
-
 def objective(
     vectors: Tensor,
     batch: Batch,
@@ -87,7 +73,6 @@ def objective(
     beta: float = 1.0,
     normalise: bool = True,
     excluded: Tensor | None = None,
-    extra: int = 0,
 ) -> Tensor:
     """Returns beta times the MaxSim loss plus 1 - beta times the loss of the document vectors (equation 4.2).
 
@@ -95,31 +80,20 @@ def objective(
 
     Parameters
     ----------
-    vectors : shape (2b + extra, k, p). The model's output for the batch: b queries, their b documents, then documents
+    vectors : shape (2b or more, k, p). The model's output for the batch: b queries, their b documents, then documents
         that belong to no query.
     queries : b.
     excluded : as in `info_nce`.
-
-    Raises
-    ------
-    HarnessError
-        beta is not from 0 to 1, the halves differ in size, or beta is below 1 and a graph has no document vector.
     """
-    if not 0 <= beta <= 1:
-        raise HarnessError(f"key 'beta' is {beta!r}, expected a number from 0 to 1")
-    if len(vectors) != 2 * queries + extra:
-        raise HarnessError(f"{len(vectors)} graphs are not {queries} queries and as many documents")
     parts = []
     if beta > 0:
         q, d = vectors[:queries], vectors[queries:]
         scores = maxsim(q, batch.mask[:queries], d, batch.mask[queries:], normalise)
         parts.append((beta, info_nce(scores, temperature, excluded)))
     if beta < 1:
-        single = document_vectors(vectors, batch)
+        single = vectors[torch.arange(len(vectors), device=vectors.device), batch.document]
         parts.append((1 - beta, info_nce(single[:queries] @ single[queries:].T, temperature, excluded)))
-    if len(parts) == 1:
-        return parts[0][1]
-    return parts[0][0] * parts[0][1] + parts[1][0] * parts[1][1]
+    return parts[0][1] if len(parts) == 1 else parts[0][0] * parts[0][1] + parts[1][0] * parts[1][1]
 
 
 def formula_loss(vectors: Tensor, keys: Tensor, queries: int, temperature: Tensor | float) -> Tensor | None:

@@ -13,7 +13,6 @@ import mmap
 import struct
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
@@ -21,7 +20,7 @@ from typing import BinaryIO
 import numpy as np
 
 from harness.errors import HarnessError, format_error
-from harness.systems.mathamr.encoder.virtual import MOST_EDGES, MOST_NODES, TYPES, EncodedGraph, check_options, encode
+from harness.systems.mathamr.encoder.virtual import EncodedGraph, check_options, encode
 from harness.systems.mathamr.encoder.vocabulary import NodeVocabulary
 from harness.systems.mathamr.graphs.graph import Graph
 
@@ -31,20 +30,6 @@ _COUNTS = 6  # index entries per post: nodes, content, edges, content edges, vec
 _SEPARATOR = "\0"
 
 Item = tuple[str, EncodedGraph | HarnessError]
-
-
-@dataclass(frozen=True)
-class PackSummary:
-    """Result of `write_pack`: number of stored posts, and refused posts.
-
-    Attributes
-    ----------
-    posts : number of posts in the pack.
-    refused : (id, reason) of posts that were not stored, in input order.
-    """
-
-    posts: int
-    refused: tuple[tuple[str, str], ...]
 
 
 def encode_posts(
@@ -61,19 +46,18 @@ def encode_posts(
         An option is unknown; raised before the first graph is read.
     """
     check_options(structure, auxiliary)
-    return ((post, _try(graph, vocabulary, structure, auxiliary)) for post, graph in posts)
+
+    def encoded(graph: Graph) -> EncodedGraph | HarnessError:
+        try:
+            return encode(graph, vocabulary, structure, auxiliary)
+        except HarnessError as error:
+            return error
+
+    return ((post, encoded(graph)) for post, graph in posts)
 
 
-def _try(graph: Graph, vocabulary: NodeVocabulary, structure: str, auxiliary: str) -> EncodedGraph | HarnessError:
-    """Encodes a graph; returns its error in place of raising it."""
-    try:
-        return encode(graph, vocabulary, structure, auxiliary)
-    except HarnessError as error:
-        return error
-
-
-def write_pack(path: Path, items: Iterable[Item], *, keep_going: bool = False) -> PackSummary:
-    """Writes a pack; the same items give the same bytes.
+def write_pack(path: Path, items: Iterable[Item], *, keep_going: bool = False) -> list[tuple[str, str]]:
+    """Writes a pack, of the same items the same bytes; returns id and reason of each post that is left out.
 
     Parameters
     ----------
@@ -83,8 +67,8 @@ def write_pack(path: Path, items: Iterable[Item], *, keep_going: bool = False) -
     Raises
     ------
     HarnessError
-        A post cannot be stored (the message names it): it could not be encoded, has too many nodes for 16-bit numbers,
-        inconsistent arrays, or a duplicate id. The file cannot be written.
+        A post cannot be stored (the message names it): it could not be encoded, or its id is not unique. Or the file
+        cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +79,7 @@ def write_pack(path: Path, items: Iterable[Item], *, keep_going: bool = False) -
         raise HarnessError(f"{error.filename or path}: {error.strerror or error}") from None
 
 
-def _write_items(stream: BinaryIO, items: Iterable[Item], keep_going: bool) -> PackSummary:
+def _write_items(stream: BinaryIO, items: Iterable[Item], keep_going: bool) -> list[tuple[str, str]]:
     """Writes the records of graphs, then their positions, sizes and ids, then a footer with the checksum."""
     digest = hashlib.sha256()
 
@@ -120,7 +104,7 @@ def _write_items(stream: BinaryIO, items: Iterable[Item], keep_going: bool) -> P
     padding, ids = bytes(-begins[-1] % 8), _SEPARATOR.join(known).encode()
     put(padding + np.array(begins, "<u8").tobytes() + np.array(counts, "<u4").tobytes() + ids)
     stream.write(_FOOTER.pack(len(known), begins[-1] + len(padding), len(ids), digest.digest(), MAGIC))
-    return PackSummary(len(known), tuple(refused))
+    return refused
 
 
 def _record_bytes(item: EncodedGraph) -> bytes:
@@ -140,37 +124,11 @@ def _fault(post: str, item: EncodedGraph | HarnessError, known: Mapping[str, Non
     if not post or _bad_id(post):
         return f"id {post!r} is empty, or not UTF-8 without NUL"
     bad = next(filter(_bad_id, item.formulas), None)
-    if bad is not None:
-        return f"formula id {bad!r} is not UTF-8 without NUL"
-    return _unfit_reason(item)
+    return "" if bad is None else f"formula id {bad!r} is not UTF-8 without NUL"
 
 
 def _bad_id(name: str) -> bool:
     return _SEPARATOR in name or name.encode(errors="replace").decode() != name
-
-
-def _unfit_reason(item: EncodedGraph) -> str:
-    """Returns why a graph cannot be written in the format; empty if it can."""
-    nodes, edges = len(item.nodes), len(item.source)
-    if nodes > MOST_NODES:
-        return f"{nodes:,} nodes, more than {MOST_NODES:,} (16-bit numbers)"
-    if edges > MOST_EDGES:
-        return f"{edges:,} edges, more than {MOST_EDGES:,}"
-    numbers = (item.nodes, item.source, item.relation, item.target, item.vectors)
-    if any(part.dtype != np.uint16 or part.ndim != 1 for part in numbers) or item.types.dtype != np.uint8:
-        return "its arrays are not one-dimensional and of uint16 (types: uint8)"
-    if not (len(item.relation) == len(item.target) == edges and len(item.types) == len(item.vectors)):
-        return "its arrays differ in length"
-    if not (0 <= item.content <= nodes and 0 <= item.content_edges <= edges):
-        return "it has more content than nodes or edges"
-    if len(item.formulas) > len(item.vectors):
-        return f"{len(item.formulas)} formulas, but {len(item.vectors)} vectors"
-    for part in (item.source, item.target, item.vectors):
-        if part.size and part.max() >= nodes:
-            return f"it names node {part.max()}, but has {nodes}"
-    if item.types.size and item.types.max() >= len(TYPES):
-        return f"it has a vector of type {item.types.max()}, expected less than {len(TYPES)}"
-    return ""
 
 
 class Pack:

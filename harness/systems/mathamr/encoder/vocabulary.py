@@ -126,7 +126,7 @@ class NodeVocabulary:
     Raises
     ------
     HarnessError
-        The tuples are not as described above, or a number needs more than 16 bits.
+        `size` is too small for the special types, or needs more than 16 bits.
     """
 
     nodes: tuple[str, ...]
@@ -134,9 +134,9 @@ class NodeVocabulary:
     size: int = SIZE
 
     def __post_init__(self) -> None:
-        fault = _fault(self.nodes, self.relations, self.size)
-        if fault:
-            raise HarnessError(f"vocabulary: {fault}")
+        if not len(SPECIALS) <= self.size <= MOST:
+            between = f"between {len(SPECIALS)} (the special types) and {MOST:,} (16-bit numbers)"
+            raise HarnessError(f"vocabulary: size {self.size:,} is not {between}")
 
     def __reduce__(self) -> tuple[Any, ...]:  # without the label cache
         return NodeVocabulary, (self.nodes, self.relations, self.size)
@@ -232,40 +232,15 @@ class NodeVocabulary:
         FormatError
             The file is missing, damaged or not a vocabulary.
         """
+        data = read_bytes(path)
         try:
-            fields = json.loads(read_bytes(path))
-        except (ValueError, RecursionError) as error:
-            raise format_error(path, getattr(error, "lineno", 0), f"not a vocabulary: no JSON ({error})") from None
-        if not isinstance(fields, dict) or fields.get("format") != FORMAT:
-            raise format_error(path, 0, f"not a vocabulary: its format is not {FORMAT!r}")
-        names = [fields.get("nodes"), fields.get("relations")]
-        if not all(isinstance(part, list) and all(isinstance(name, str) for name in part) for part in names):
-            raise format_error(path, 0, "not a vocabulary: nodes and relations must be lists of strings")
-        if type(fields.get("size")) is not int:
-            raise format_error(path, 0, "not a vocabulary: size must be an integer")
-        try:
+            fields = json.loads(data)
+            if fields["format"] != FORMAT:
+                raise ValueError(f"its format is not {FORMAT!r}")
             return NodeVocabulary(tuple(fields["nodes"]), tuple(fields["relations"]), fields["size"])
-        except HarnessError as error:
-            raise format_error(path, 0, str(error)) from None
+        except (HarnessError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise format_error(path, 0, f"not a vocabulary: {error}") from None
 
 
 def _by_frequency(counts: dict[str, int]) -> list[str]:
     return sorted(counts, key=lambda name: (-counts[name], name))
-
-
-def _fault(nodes: tuple[str, ...], relations: tuple[str, ...], size: int) -> str:
-    """Returns the first fault in the parts of a vocabulary, or ""."""
-    if not len(SPECIALS) <= size <= MOST:
-        return f"size {size:,} is not between {len(SPECIALS)} (the special types) and {MOST:,} (16-bit numbers)"
-    if nodes[: len(SPECIALS)] != SPECIALS:
-        return f"its nodes must begin with {', '.join(SPECIALS)}"
-    if len(nodes) > size:
-        return f"it has {len(nodes):,} nodes, more than its size {size:,}"
-    if relations[-len(VIRTUAL) :] != VIRTUAL:
-        return f"its relations must end with {', '.join(VIRTUAL)}"
-    if len(relations) > MOST_RELATIONS:
-        return f"it has {len(relations):,} relations, more than {MOST_RELATIONS:,} (16-bit numbers)"
-    for what, names in (("node type", nodes), ("relation", relations)):
-        if len(set(names)) < len(names):
-            return f"{what} {Counter(names).most_common(1)[0][0]!r} occurs in it twice"
-    return ""

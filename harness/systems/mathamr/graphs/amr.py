@@ -21,23 +21,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from harness.errors import HarnessError, counted_text, format_error, suggestion
 from harness.io.console import log_line
 from harness.io.files import read_bytes
+from harness.systems.mathamr.graphs import graph as content_graph
 from harness.systems.mathamr.graphs.dependency import parsed_sentences
-from harness.systems.mathamr.graphs.graph import (
-    FORMULA,
-    OPT,
-    TEXT,
-    Edge,
-    Failure,
-    FormulaNodes,
-    Graph,
-    Sentence,
-    is_inverse,
-)
+from harness.systems.mathamr.graphs.graph import FORMULA, OPT, TEXT, Edge, Failure, FormulaNodes, Graph, Sentence
 from harness.systems.mathamr.graphs.posts import LIMIT, chunks, merge
 
 # The transition parser's package requires PyTorch 1.13.1 and NumPy 1.23.5, so that no extra can hold it.
@@ -51,7 +42,6 @@ _NO_GRAPH = "the parser gave no graph"
 _WEIGHTS = "expected a path with the model's weights, which are not part of the package"
 _Node = tuple[str | None, Sequence[tuple[str, Any]]]  # variable, branches (role, target); role `/` is the concept
 Loaded = Callable[[Sequence[str]], list[str]]
-T = TypeVar("T")
 
 _ALIGNMENT = re.compile(r"~(?:[a-z]\.?)?\d+(?:,\d+)*$")
 _PART = re.compile(r":snt\d+$", re.IGNORECASE)
@@ -120,26 +110,19 @@ def transition_amr(model: str = DOCUMENT_MODEL) -> Loaded:
     parser = _load_weights(model, lambda: make(model))
     document = any("doc" in name for name in (Path(model).name, Path(model).parent.parent.name))
 
-    def of_sentences(sentences: list[list[str]]) -> Sequence[str | None]:
-        graphs: Sequence[str | None] = parser.parse_sentences(sentences)[0]
-        return graphs
-
-    def of_documents(documents: list[list[list[str]]]) -> Sequence[str | None]:
-        graphs: Sequence[str | None] = parser.parse_docs(documents)[0]
-        return graphs
-
     def parse(texts: Sequence[str]) -> list[str]:
         tokens = [[_whole(parser.tokenize(line)[0]) for line in text.splitlines() if line.strip()] for text in texts]
         if not document:
-            flat = _called(of_sentences, [sentence for sentences in tokens for sentence in sentences])
+            flat = _called(parser.parse_sentences, [sentence for sentences in tokens for sentence in sentences])
             return _grouped([len(sentences) for sentences in tokens], flat)
         # A document of one token has no window, for which the package fails with all others of the call.
         long = [sum(map(len, sentences)) > 1 for sentences in tokens]
         documents = [each for each, fits in zip(tokens, long, strict=True) if fits]
         words = [each[0] for each, fits in zip(tokens, long, strict=True) if each and not fits]
-        parses, single = iter(_called(of_documents, documents)), iter(_called(of_sentences, words))
+        parses = iter(_called(parser.parse_docs, documents))
+        single = iter(_called(parser.parse_sentences, words))
         return [
-            _graph_or_empty(next(parses) if fits else next(single) if each else None)
+            (next(parses) if fits else next(single) if each else None) or ""
             for each, fits in zip(tokens, long, strict=True)
         ]
 
@@ -164,14 +147,11 @@ def amrlib(model: str) -> Loaded:
         raise HarnessError(f"AMR model {model!r}: {_WEIGHTS}; there is no such folder")
     parser = _load_weights(model, lambda: module.load_stog_model(model_dir=model))
 
-    def of_sentences(lines: list[str]) -> Sequence[str | None]:
-        graphs: Sequence[str | None] = parser.parse_sents(lines, add_metadata=False)
-        return graphs
-
     def parse(texts: Sequence[str]) -> list[str]:
         lines = [[line for line in text.splitlines() if line.strip()] for text in texts]
-        flat = _called(of_sentences, [line for part in lines for line in part])
-        return _grouped([len(part) for part in lines], flat)
+        flat = [line for part in lines for line in part]
+        graphs = _called(lambda given: (parser.parse_sents(given, add_metadata=False),), flat)
+        return _grouped([len(part) for part in lines], graphs)
 
     return parse
 
@@ -273,7 +253,7 @@ def _whole(tokens: Sequence[str]) -> list[str]:
     return out
 
 
-def _called(call: Callable[[list[T]], Sequence[str | None]], asked: list[T]) -> Sequence[str | None]:
+def _called(call: Callable[[list[Any]], Any], asked: list[Any]) -> Sequence[str | None]:
     """Returns what a package makes of texts; it is not called without any, where it divides by zero.
 
     What it prints is dropped: standard output holds the results of commands.
@@ -281,17 +261,14 @@ def _called(call: Callable[[list[T]], Sequence[str | None]], asked: list[T]) -> 
     if not asked:
         return ()
     with redirect_stdout(io.StringIO()):
-        return call(asked)
-
-
-def _graph_or_empty(graph: str | None) -> str:
-    return graph or ""
+        graphs: Sequence[str | None] = call(asked)[0]
+    return graphs
 
 
 def _grouped(sizes: Sequence[int], flat: Sequence[str | None]) -> list[str]:
     """Joins the graphs of each text, separated by empty lines."""
     graphs = iter(flat)
-    return ["\n\n".join(_graph_or_empty(next(graphs)) for _ in range(size)) for size in sizes]
+    return ["\n\n".join(next(graphs) or "" for _ in range(size)) for size in sizes]
 
 
 def _penman() -> ModuleType:
@@ -403,7 +380,7 @@ def _sentence(top: _Node, label: Callable[[str, str | None], str]) -> Sentence:
         if part >= 0:
             parts[part][node] = None
         if above >= 0:
-            edges.append((node, role[:-3], above) if is_inverse(role) else (above, role, node))
+            edges.append((node, role[:-3], above) if content_graph.is_inverse(role) else (above, role, node))
         below = [(_ALIGNMENT.sub("", branch), to) for branch, to in branches if branch != "/"]
         if any(_PART.match(branch) for branch, _ in below):
             # A node above sentences belongs to no sentence.

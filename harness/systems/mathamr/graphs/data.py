@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from harness.collections.corpora import load_corpus
+from harness.collections.corpora import JudgedDocuments, load_corpus
 from harness.collections.corpus import Corpus, Document
-from harness.collections.judged_documents import JudgedDocuments
 from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.io import checks, config, rehearsal

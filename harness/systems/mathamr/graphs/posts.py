@@ -20,8 +20,7 @@ from harness.formulas.text.delimiters import Dollars, Span, formula_spans
 from harness.systems.mathamr.graphs.graph import FORMULA, OPT, ROOT, SLT, TEXT, Edge, FormulaNodes, Graph, Sentence
 
 if TYPE_CHECKING:
-    from harness.formulas.trees.reading import ParsedFormula
-    from harness.formulas.trees.tree import Tree
+    from harness.formulas.trees.tree import ParsedFormula, Tree
 
 T = TypeVar("T")
 LIMIT = 500  # maximum number of tokens per chunk
@@ -280,7 +279,7 @@ def trees(latex: str) -> tuple[Tree | None, Tree | None]:
 
 def _tree_or_none(reading: ParsedFormula) -> Tree | None:
     """Returns the tree of a formula that was parsed; None if it failed."""
-    from harness.formulas.trees.reading import ERROR
+    from harness.formulas.trees.tree import ERROR
 
     return None if reading.tree.labels == (ERROR,) else reading.tree
 

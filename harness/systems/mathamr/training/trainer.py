@@ -6,8 +6,10 @@ query's own document among the documents of all held-out pairs, reported alongsi
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,27 +21,74 @@ import torch
 from harness.errors import HarnessError
 from harness.io.console import progress
 from harness.systems.dense.maxsim import scores_many, stack
+from harness.systems.dense.training import loop as loops
 from harness.systems.dense.training.loop import (
     VALIDATION,
     Loop,
     Numbers,
+    check_identity,
     finite_loss,
-    is_memory,
-    learning_rate,
-    parameter_groups,
-    seeded,
-    shuffled,
-    update,
+    read_checkpoint,
+    write_checkpoint,
 )
 from harness.systems.mathamr.encoder import batch as batches
 from harness.systems.mathamr.encoder import loss
 from harness.systems.mathamr.encoder.batch import Batch
-from harness.systems.mathamr.encoder.model import GraphEncoder, GraphEncoderSettings
+from harness.systems.mathamr.encoder.model import GraphEncoder
 from harness.systems.mathamr.encoder.pack import Pack
+from harness.systems.mathamr.encoder.settings import GraphEncoderSettings, Schedule
 from harness.systems.mathamr.encoder.virtual import formula_keys
-from harness.systems.mathamr.training import checkpoint
-from harness.systems.mathamr.training.memory import freed_memory_kept
-from harness.systems.mathamr.training.schedule import Schedule
+
+# Parameters of mallopt, from malloc.h; the values are the largest that glibc takes, and chooses, by itself.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_LARGEST_MMAP = 32 << 20
+_LARGEST_TRIM = 2 * _LARGEST_MMAP
+_NEVER = (1 << 31) - 1
+
+
+@contextmanager
+def freed_memory_kept() -> Iterator[None]:
+    """Keeps freed memory in the process inside the block, and returns it to the system afterwards.
+
+    Each step frees what it allocated. Without this, glibc returns most of it to the system, and the next step spends up
+    to a fifth of its time in faults of new pages. Has no effect with other allocators, and none on results.
+    """
+    libc = ctypes.CDLL(None)
+    with suppress(AttributeError):  # not glibc
+        libc.mallopt(_MMAP_THRESHOLD, _LARGEST_MMAP)
+        libc.mallopt(_TRIM_THRESHOLD, _NEVER)
+    try:
+        yield
+    finally:
+        with suppress(AttributeError):
+            libc.mallopt(_TRIM_THRESHOLD, _LARGEST_TRIM)
+            libc.malloc_trim(0)
+
+
+def save_model(path: Path, model: GraphEncoder, identity: Mapping[str, str]) -> None:
+    """Writes the weights of a model with its settings and identity."""
+    write_checkpoint(
+        path, {"model": model.state_dict(), "settings": asdict(model.settings), "identity": dict(identity)}
+    )
+
+
+def load_model(path: Path, identity: Mapping[str, str]) -> GraphEncoder:
+    """Reads a model written by `save_model`.
+
+    Raises
+    ------
+    HarnessError
+        The file is damaged, is not a checkpoint, or has another identity, such as another vocabulary.
+    """
+    content = read_checkpoint(path)
+    check_identity(path, content.get("identity", {}), identity)
+    try:
+        model = GraphEncoder(GraphEncoderSettings(**content["settings"]))
+        model.load_state_dict(content["model"])
+    except (KeyError, TypeError, RuntimeError) as error:
+        raise HarnessError(f"{path}: no checkpoint of this model: {str(error).splitlines()[0]}") from None
+    return model.eval()
+
 
 Say = Callable[[str], None]
 NODES = 10_000  # maximum total number of nodes of graphs encoded together
@@ -70,23 +119,6 @@ class QuestionAnswerPairs:
         """Returns some of the pairs."""
         more = (None if each is None else each[which] for each in (self.block, self.hard))
         return QuestionAnswerPairs(self.query[which], self.document[which], self.group[which], *more)
-
-
-@dataclass(frozen=True)
-class HeldOutResult:
-    """Effectiveness of a model on held-out queries.
-
-    Attributes
-    ----------
-    loss : validation loss.
-    mrr : mean reciprocal rank of a query's own document among those of all pairs, except other answers to its question;
-        ties count half.
-    chance : expected MRR of a random order.
-    """
-
-    loss: float
-    mrr: float
-    chance: float
 
 
 def split(pairs: QuestionAnswerPairs, share: float, seed: int) -> tuple[QuestionAnswerPairs, QuestionAnswerPairs]:
@@ -131,7 +163,7 @@ def extra_documents(pairs: QuestionAnswerPairs) -> tuple[Numbers, npt.NDArray[np
 
 def epoch_batches(pairs: QuestionAnswerPairs, schedule: Schedule, epoch: int) -> list[Numbers]:
     """Returns the batches of an epoch; a last batch of a single pair is dropped."""
-    return shuffled(np.arange(len(pairs)), schedule.batch, schedule.seed, epoch, 2)
+    return loops.shuffled(np.arange(len(pairs)), schedule.batch, schedule.seed, epoch, 2)
 
 
 def initial(
@@ -156,7 +188,7 @@ def initial(
 def optimizer_of(model: GraphEncoder, schedule: Schedule) -> torch.optim.AdamW:
     """Returns the optimizer of a training; fused, it passes over the parameters once instead of seven times."""
     fused = model.t.device.type in {"cpu", "cuda"}
-    return torch.optim.AdamW(parameter_groups(model, schedule.weight_decay), lr=schedule.rate, fused=fused)
+    return torch.optim.AdamW(loops.parameter_groups(model, schedule.weight_decay), lr=schedule.rate, fused=fused)
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,13 +240,13 @@ class Trainer:
             schedule.epochs,
             schedule.patience,
             schedule.every,
-            lambda step, steps: learning_rate(step, steps, schedule.rate, schedule.least_rate),
+            lambda step, steps: loops.learning_rate(step, steps, schedule.rate, schedule.least_rate),
             lambda epoch: epoch_batches(self.train, schedule, epoch),
             lambda batch, epoch, step: self.step(
-                model, optimizer, self.train.take(batch), seeded(schedule.seed, epoch, step)
+                model, optimizer, self.train.take(batch), loops.seeded(schedule.seed, epoch, step)
             ),
-            lambda: self._log_entry(model),
-            lambda path: checkpoint.save_model(path, model, self.identity),
+            lambda: self.validate(model),
+            lambda path: save_model(path, model, self.identity),
             _log_text,
             f"with batches of {schedule.batch}: lower the key 'batch'",
         )
@@ -237,7 +269,7 @@ class Trainer:
         value = self._loss(model, joined.to(self.device), pairs, keys)
         finite_loss(value.item())
         value.backward()  # type: ignore[no-untyped-call]
-        update(model, optimizer, schedule.clip)
+        loops.update(model, optimizer, schedule.clip)
         return value.item()
 
     def _batch(self, pairs: QuestionAnswerPairs) -> tuple[Batch, torch.Tensor | None]:
@@ -265,7 +297,7 @@ class Trainer:
         extra, none = extra_documents(pairs)
         out = torch.from_numpy(np.concatenate((excluded(pairs), none), axis=1)).to(self.device)
         temperature, mean = model.temperature(), self.settings.normalise
-        value = loss.objective(encoded, joined, half, temperature, schedule.beta, mean, out, len(extra))
+        value = loss.objective(encoded, joined, half, temperature, schedule.beta, mean, out)
         if not model.training:
             return value
         weight = 1 - schedule.formulas - schedule.distil
@@ -281,18 +313,10 @@ class Trainer:
             value = value + schedule.distil * loss.divergence(scores, temperature, theirs, out)
         return value
 
-    def _log_entry(self, model: GraphEncoder) -> dict[str, Any]:
-        """Validates the model; returns the measures for the log."""
-        ranked = self.validate(model)
-        return {
-            VALIDATION: ranked.loss,
-            "validation MRR": ranked.mrr,
-            "chance": ranked.chance,
-            "temperature": float(model.temperature().detach()),
-        }
-
-    def validate(self, model: GraphEncoder) -> HeldOutResult:
-        """Returns the loss over held-out batches in a fixed order, and the MRR of each query's own document."""
+    def validate(self, model: GraphEncoder) -> dict[str, Any]:
+        """Returns the measures for the log: the loss over held-out batches in a fixed order, and the mean reciprocal
+        rank of each query's own document among those of all pairs, except other answers; ties count half.
+        """
         model.eval()
         losses, weights = [], []
         with torch.no_grad():
@@ -303,9 +327,9 @@ class Trainer:
                     losses.append(self._loss(model, joined.to(self.device), pairs, None).item())
                     weights.append(len(pairs))
         value = finite_loss(float(np.average(losses, weights=weights)), VALIDATION)
-        scores = self.held_scores(model)
-        mrr, chance = reciprocal_rank(scores, excluded(self.held))
-        return HeldOutResult(value, mrr, chance)
+        mrr, chance = reciprocal_rank(self.held_scores(model), excluded(self.held))
+        temperature = float(model.temperature().detach())
+        return {VALIDATION: value, "validation MRR": mrr, "chance": chance, "temperature": temperature}
 
     def held_scores(self, model: GraphEncoder) -> npt.NDArray[np.float64]:
         """Returns the scores of all held-out documents for all held-out queries, shape (pairs, pairs)."""
@@ -374,7 +398,7 @@ def encode(
             try:
                 encoded = model(joined.to(device)).float().cpu()
             except RuntimeError as error:
-                if not is_memory(error):
+                if not loops.is_memory(error):
                     raise
                 if len(part) == 1:
                     raise HarnessError(f"out of memory while encoding a graph of {sizes[part[0]]:,} nodes") from None

@@ -11,7 +11,7 @@ import pytest
 from case_tables import literals
 
 import harness as h
-from harness.collections import accept
+from harness.collections import files
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.run_writers import write_qrels
@@ -239,9 +239,9 @@ def test_files_that_a_person_brings(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     path = tmp_path / "queries.jsonl"
     path.write_text(json.dumps({**GOOD, "relevance_scores": [1]}))
     with pytest.raises(HarnessError, match=r"queries.jsonl:1: 'candidates' and 'relevance_scores' must be lists"):
-        accept.accept(path, "saber-math-data")
+        files.accept(path, "saber-math-data")
     path.write_text(json.dumps(GOOD))
-    assert accept.accept(path, "saber-math-data").read_text() == json.dumps(GOOD)
+    assert files.accept(path, "saber-math-data").read_text() == json.dumps(GOOD)
     with pytest.raises(HarnessError, match=r"1 topic and 2 judgments; .* says 1000 and 150000"):
         load_collection("saber-math").qrels()
 

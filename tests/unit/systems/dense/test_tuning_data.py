@@ -13,8 +13,8 @@ from case_tables import literals
 from refusals import refusal, refuses
 from tuning_tools import SUBJECTS, Courses, courses, judged, mapping, settings, similar, threads, topic
 
+from harness.collections.corpora import judged as judged_nowhere
 from harness.collections.corpora import load_corpus
-from harness.collections.judged_documents import judged as judged_nowhere
 from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError

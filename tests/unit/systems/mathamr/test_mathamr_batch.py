@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from encoder_tools import SMALL, encoded
-from refusals import refuses
 
 from harness.systems.mathamr.encoder.batch import Batch, augment, collate
 from harness.systems.mathamr.encoder.virtual import UNKNOWN_RELATION
@@ -67,13 +66,6 @@ def test_node_numbers_beyond_16_bits_in_a_batch() -> None:
     one = collate([encoded(n, 30_000, wide) for n in range(4)], wide)
     assert int(one.vectors.max()) == len(one.nodes) - 1 == 4 * 30_004 - 1
     assert int(one.source.max()) > 1 << 16
-
-
-def test_graphs_of_another_vocabulary_are_refused() -> None:
-    item = encoded(1)
-    refuses("another vocabulary", lambda: collate([item], replace(SMALL, nodes=10)))
-    refuses("another vocabulary", lambda: collate([item], replace(SMALL, relations=5)))
-    refuses("no graphs", lambda: collate([], SMALL))
 
 
 @pytest.mark.parametrize("together", [False, True])

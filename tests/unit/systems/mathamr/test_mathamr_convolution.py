@@ -9,8 +9,7 @@ if TYPE_CHECKING:
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
-from harness.systems.mathamr.encoder.convolution import RelationalConv  # noqa: E402
-from harness.systems.mathamr.encoder.plan import EdgePlan, plan_edges  # noqa: E402
+from harness.systems.mathamr.encoder.convolution import EdgePlan, RelationalConv, plan_edges  # noqa: E402
 
 
 def conv(relations: int = 7, chunks: bool | None = None, dim_in: int = 5, dim_out: int = 4) -> RelationalConv:

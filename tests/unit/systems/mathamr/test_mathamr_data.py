@@ -9,8 +9,8 @@ import pytest
 from mathamr_world import Words, World, parser, row, rows, topics, world
 from refusals import refusal
 
+from harness.collections.corpora import JudgedDocuments, judged
 from harness.collections.corpus import Corpus, Document
-from harness.collections.judged_documents import JudgedDocuments, judged
 from harness.store import artefacts
 from harness.systems.mathamr.graphs import data
 from harness.systems.mathamr.graphs.build import read_graphs

@@ -23,7 +23,6 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra graph
 from harness.systems.dense.training import loop  # noqa: E402
 from harness.systems.mathamr.encoder import loss  # noqa: E402
 from harness.systems.mathamr.encoder.model import GraphEncoder, edge_plan  # noqa: E402
-from harness.systems.mathamr.training import checkpoint  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
 __all__ = ["one_thread"]
@@ -88,7 +87,7 @@ def equal(first: GraphEncoder, second: GraphEncoder) -> bool:
 def test_an_epoch_by_hand(tmp_path: Path, changes: dict[str, Any]) -> None:
     one = made(tmp_path, **changes)
     one.run(lambda _: None)
-    trained = checkpoint.load_model(tmp_path / loop.BEST, {})
+    trained = training.load_model(tmp_path / loop.BEST, {})
     assert equal(trained, by_hand(one))
     # What was changed is felt: the same comparison with the schedule of the first case tells them apart.
     plain = by_hand(replace(one, schedule=made(tmp_path).schedule))
@@ -99,7 +98,7 @@ def test_scores_that_are_not_normalised_are_trained_on(tmp_path: Path) -> None:
     one = made(tmp_path)
     one = replace(one, settings=replace(one.settings, normalise=False))
     one.run(lambda _: None)
-    trained = checkpoint.load_model(tmp_path / loop.BEST, {})
+    trained = training.load_model(tmp_path / loop.BEST, {})
     assert equal(trained, by_hand(one))
     assert not equal(trained, by_hand(made(tmp_path)))
 
@@ -110,7 +109,7 @@ def test_other_answers_of_a_question_are_no_negatives_of_a_step(tmp_path: Path) 
     alone = replace(one.train, group=np.zeros(len(one.train), np.int64))
     still = replace(one, train=alone, schedule=replace(one.schedule, weight_decay=0.0))
     assert still.run(lambda _: None)[1]["training loss"] == 0
-    assert equal(checkpoint.load_model(tmp_path / loop.BEST, {}), training.initial(one.settings, one.schedule.seed))
+    assert equal(training.load_model(tmp_path / loop.BEST, {}), training.initial(one.settings, one.schedule.seed))
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.0])
@@ -128,8 +127,8 @@ def test_held_out_pairs_are_ranked_as_the_loss_scores_them(tmp_path: Path, beta:
     competes = one.held.group[:, None] != one.held.group[None, :]
     ranks = [1 + sum(scores[i, j] > scores[i, i] for j in np.flatnonzero(competes[i])) for i in range(len(scores))]
     found = one.validate(model)
-    assert found.mrr == pytest.approx(float(np.mean([1 / rank for rank in ranks])))
-    assert found.chance == pytest.approx(sum(1 / n for n in range(1, 6)) / 5)  # its own, and four of others
+    assert found["validation MRR"] == pytest.approx(float(np.mean([1 / rank for rank in ranks])))
+    assert found["chance"] == pytest.approx(sum(1 / n for n in range(1, 6)) / 5)  # its own, and four of others
 
 
 def _sides(one: training.Trainer) -> tuple[Any, Any]:

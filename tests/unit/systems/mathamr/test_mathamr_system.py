@@ -18,10 +18,9 @@ from harness.io.files import sha256_file
 from harness.store import artefacts, code
 from harness.systems import hardware
 from harness.systems.dense.maxsim import Vectors
-from harness.systems.mathamr.configured import DIFFERENCES
 from harness.systems.mathamr.encoder.pack import Pack
 from harness.systems.mathamr.encoder.vocabulary import NodeVocabulary
-from harness.systems.mathamr.system import MathAMR
+from harness.systems.mathamr.system import DIFFERENCES, MathAMR
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 

@@ -14,8 +14,7 @@ from mathamr_tools import text_graph
 from mathamr_world import ASKED, SHORT, TINY, Place, asking, kept, parser, place, row, rows, world
 from refusals import refusal, refuses
 
-from harness.collections.corpora import load_corpus
-from harness.collections.judged_documents import judged
+from harness.collections.corpora import judged, load_corpus
 from harness.data.topics import Topics
 from harness.errors import HarnessError
 from harness.io import config

@@ -13,17 +13,15 @@ from refusals import refuses
 
 from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts
-from harness.systems.mathamr.encoder.settings import GraphEncoderSettings
+from harness.systems.mathamr.encoder.settings import GraphEncoderSettings, Schedule
 from harness.systems.mathamr.encoder.vocabulary import NodeVocabulary
 from harness.systems.mathamr.graphs.graph import TEXT, Graph
-from harness.systems.mathamr.training.memory import freed_memory_kept
-from harness.systems.mathamr.training.schedule import Schedule
+from harness.systems.mathamr.training.trainer import freed_memory_kept
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 
 from harness.systems.dense.training import loop  # noqa: E402
 from harness.systems.dense.training.loop import read_checkpoint, write_checkpoint  # noqa: E402
-from harness.systems.mathamr.training import checkpoint  # noqa: E402
 from harness.systems.mathamr.training import trainer as training  # noqa: E402
 
 WORDS = tuple(f"word{chr(97 + i)}{chr(97 + j)}" for i in range(10) for j in range(6))
@@ -95,7 +93,7 @@ def test_reciprocal_rank_by_hand() -> None:
 def test_a_checkpoint_of_another_vocabulary_is_one_line(tmp_path: Path) -> None:
     trainer(tmp_path, epochs=1).run(lambda _: None)
     said = r"best\.pt: the checkpoint belongs to another vocabulary"
-    refuses(said, lambda: checkpoint.load_model(tmp_path / loop.BEST, {"vocabulary": "0" * 64}))
+    refuses(said, lambda: training.load_model(tmp_path / loop.BEST, {"vocabulary": "0" * 64}))
     before = (tmp_path / loop.LAST).read_bytes()
     said = r"last\.pt: the checkpoint belongs to another schedule"
     refuses(said, lambda: trainer(tmp_path, epochs=2).run(lambda _: None))
@@ -108,7 +106,7 @@ def test_a_checkpoint_of_something_else_is_one_line(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / loop.LAST, read_checkpoint(tmp_path / loop.LAST) | {"model": {}})
     refuses(r"last\.pt: no checkpoint of a training", lambda: made.run(lambda _: None))
     write_checkpoint(tmp_path / "x.pt", {"identity": {}, "model": {}})
-    refuses(r"x\.pt: no checkpoint of this model", lambda: checkpoint.load_model(tmp_path / "x.pt", {}))
+    refuses(r"x\.pt: no checkpoint of this model", lambda: training.load_model(tmp_path / "x.pt", {}))
 
 
 def test_too_few_held_out_and_numbers_that_are_none_are_one_line(tmp_path: Path) -> None:

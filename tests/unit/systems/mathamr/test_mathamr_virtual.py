@@ -8,21 +8,15 @@ import pytest
 from mathamr_tools import POST, text_graph
 from refusals import refuses
 
-from harness.systems.mathamr.encoder.virtual import (
-    MOST_NODES,
-    TYPES,
-    UNKNOWN_RELATION,
-    EncodedGraph,
-    document_order,
-    encode,
-)
+from harness.systems.mathamr.encoder import virtual
+from harness.systems.mathamr.encoder.virtual import encode
 from harness.systems.mathamr.encoder.vocabulary import UNK, NodeVocabulary
 from harness.systems.mathamr.graphs.graph import FORMULA, OPT, TEXT, FormulaNodes, Graph
 
 VOCABULARY = NodeVocabulary.learn([POST], size=500)
 
 
-def virtual_edges(item: EncodedGraph) -> list[tuple[int, str, int]]:
+def virtual_edges(item: virtual.EncodedGraph) -> list[tuple[int, str, int]]:
     at = item.content_edges
     triples = zip(item.source[at:].tolist(), item.relation[at:].tolist(), item.target[at:].tolist(), strict=True)
     return [(source, VOCABULARY.relations[relation], target) for source, relation, target in triples]
@@ -50,7 +44,7 @@ def test_the_hierarchy_of_a_post_by_hand() -> None:
         + [(18, ":virtual_document", node) for node in (13, 14, 15, 16, 17, 0)]
     )
     assert item.vectors.tolist() == [13, 14, 15, 16, 17, 18]
-    assert [TYPES[kind] for kind in item.types] == ["formula"] * 3 + ["sentence"] * 2 + ["document"]
+    assert [virtual.TYPES[kind] for kind in item.types] == ["formula"] * 3 + ["sentence"] * 2 + ["document"]
     assert item.formulas == ("f10", "", "f12")
     arrays = (item.nodes, item.source, item.relation, item.target, item.vectors, item.types)
     assert [part.dtype.name for part in arrays] == ["uint16"] * 5 + ["uint8"]
@@ -60,12 +54,12 @@ def test_no_virtual_nodes_and_a_global_one() -> None:
     plain = encode(POST, VOCABULARY, "none")
     assert (len(plain.nodes), len(plain.source)) == (13, 12)
     assert plain.vectors.tolist() == [2, 4, 6, 1, 3]
-    assert [TYPES[kind] for kind in plain.types] == ["formula"] * 3 + ["sentence"] * 2
+    assert [virtual.TYPES[kind] for kind in plain.types] == ["formula"] * 3 + ["sentence"] * 2
     whole = encode(POST, VOCABULARY, "global")
     assert whole.nodes[13:].tolist() == [502]
     assert virtual_edges(whole) == [(13, ":virtual_document", node) for node in range(13)]
     assert whole.vectors.tolist() == [2, 4, 6, 1, 3, 13]
-    assert TYPES[whole.types[-1]] == "document"
+    assert virtual.TYPES[whole.types[-1]] == "document"
     assert whole.formulas == plain.formulas == ("f10", "", "f12")
 
 
@@ -85,7 +79,7 @@ def test_a_sentence_that_is_its_placeholder_gives_one_vector() -> None:
 
 def test_auxiliary_edges_follow_the_document() -> None:
     # Virtual nodes: formulas 13, 14, 15, sentences 16, 17. The dropped formula comes after the one before it.
-    assert document_order(POST) == [3, 0, 4, 1, 2]
+    assert virtual.document_order(POST) == [3, 0, 4, 1, 2]
     chain = [(16, 13), (13, 17), (17, 14), (14, 15)]
     assert auxiliary_pairs(POST, "none") == []
     assert auxiliary_pairs(POST, "sequential") == chain
@@ -102,7 +96,7 @@ def test_a_dropped_formula_before_all_others_comes_first_and_one_between_them_st
         ((1, 2), (3, 4)),
         tuple(FormulaNodes("", node, (0, 0), (0, 0)) for node in (5, 2, 6, 4)),
     )
-    assert document_order(graph) == [0, 4, 1, 2, 5, 3]
+    assert virtual.document_order(graph) == [0, 4, 1, 2, 5, 3]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
@@ -118,16 +112,16 @@ def test_what_the_vocabulary_does_not_know() -> None:
     graph = Graph(("unseen", "solve-01"), bytes(2), ((0, ":unseen", 1), (1, ":virtual-of-old", 0)), 0, ((0, 1),), ())
     item = encode(graph, VOCABULARY)
     assert item.nodes[0] == UNK
-    assert item.relation[:2].tolist() == [UNKNOWN_RELATION] * 2
-    assert UNKNOWN_RELATION not in item.relation[2:]
+    assert item.relation[:2].tolist() == [virtual.UNKNOWN_RELATION] * 2
+    assert virtual.UNKNOWN_RELATION not in item.relation[2:]
 
 
 def test_a_post_of_the_most_nodes_is_encoded_and_one_more_refused() -> None:
-    item = encode(text_graph(("a",) * (MOST_NODES - 2)), VOCABULARY)
-    assert len(item.nodes) == MOST_NODES
-    assert item.vectors.tolist() == [MOST_NODES - 2, MOST_NODES - 1]
-    assert item.target[: item.content_edges].tolist() == list(range(1, MOST_NODES - 2))
-    for nodes, structure in ((MOST_NODES - 1, "hierarchy"), (MOST_NODES, "global"), (70_000, "none")):
+    item = encode(text_graph(("a",) * (virtual.MOST_NODES - 2)), VOCABULARY)
+    assert len(item.nodes) == virtual.MOST_NODES
+    assert item.vectors.tolist() == [virtual.MOST_NODES - 2, virtual.MOST_NODES - 1]
+    assert item.target[: item.content_edges].tolist() == list(range(1, virtual.MOST_NODES - 2))
+    for nodes, structure in ((virtual.MOST_NODES - 1, "hierarchy"), (virtual.MOST_NODES, "global"), (70_000, "none")):
         refuses("more than 65,532", lambda: encode(text_graph(("a",) * nodes), VOCABULARY, structure))  # noqa: B023
 
 

@@ -14,8 +14,7 @@ from structural_tools import encode, formula_topics, posts_corpus
 from harness.collections.corpus import Corpus, Document
 from harness.formulas.mathml import latexml
 from harness.formulas.mathml.latexml import Markup
-from harness.formulas.trees.reading import ParseCounts
-from harness.formulas.trees.tree import tangent_string
+from harness.formulas.trees.tree import ParseCounts, tangent_string
 from harness.store import artefacts, shards
 from harness.systems.base import Request, System
 from harness.systems.structural import formulas

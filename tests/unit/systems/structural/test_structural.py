@@ -22,8 +22,7 @@ from harness.collections.readers import tangent
 from harness.data import topic_files
 from harness.data.topics import Formula
 from harness.formulas.trees import forest
-from harness.formulas.trees.reading import ParseCounts
-from harness.formulas.trees.tree import Tree, parse_tangent
+from harness.formulas.trees.tree import ParseCounts, Tree, parse_tangent
 from harness.systems.base import Request
 from harness.systems.build import load_system
 from harness.systems.structural import formulas, paths

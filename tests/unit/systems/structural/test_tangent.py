@@ -18,19 +18,9 @@ from structural_tools import formula_corpus, formula_topics
 
 from harness.collections.corpus import Corpus
 from harness.formulas.trees import forest
-from harness.formulas.trees.tree import Nested, Tree, children, parse_tangent, tree_from_tuples
-from harness.formulas.trees.tuples import tuples
+from harness.formulas.trees.tree import Nested, Tree, children, parse_tangent, tree_from_tuples, tuples
 from harness.systems.structural import tangent
-from harness.systems.structural.tangent import (
-    CandidateNodes,
-    Dice,
-    Tangent,
-    aligned,
-    common,
-    nodes,
-    pairs,
-    wildcards,
-)
+from harness.systems.structural.tangent import Dice, Tangent
 
 LABELS = ("V!x", "V!y", "V!z", "N!2", "U!plus", "O!minus", "O!SUP")
 
@@ -80,7 +70,11 @@ def shuffled(tree: Tree, rng: random.Random) -> Tree:
 
 def shared(one: str, other: str, credit: float = 0.0) -> float:
     packed = forest.pack([parse_tangent(other)])
-    return float(common(parse_tangent(one), CandidateNodes.of(packed, nodes(packed), np.zeros(1, np.int64)), credit)[0])
+    return float(
+        tangent.common(
+            parse_tangent(one), tangent.CandidateNodes.of(packed, tangent.nodes(packed), np.zeros(1, np.int64)), credit
+        )[0]
+    )
 
 
 # ---- tuples -----------------------------------------------------------------------------------------------------
@@ -89,11 +83,13 @@ def shared(one: str, other: str, credit: float = 0.0) -> float:
 @pytest.mark.parametrize("window", [1, 2, 3, None])
 def test_trees_are_scored_by_dice_of_their_tuples(window: int | None) -> None:
     documents, asked = random_trees(60, seed=1), random_trees(15, seed=2)
-    index = Dice.of(pairs(nodes(forest.pack(documents)), window), len(documents))
+    index = Dice.of(tangent.pairs(tangent.nodes(forest.pack(documents)), window), len(documents))
     bags = [tuples(tree, window, ends=True) for tree in documents]
     for tree in (*asked, *documents[:5]):
         expected = dice(tuples(tree, window, ends=True), bags)
-        np.testing.assert_allclose(index.score(pairs(nodes(forest.pack([tree])), window)), expected, atol=1e-12)
+        np.testing.assert_allclose(
+            index.score(tangent.pairs(tangent.nodes(forest.pack([tree])), window)), expected, atol=1e-12
+        )
 
 
 def test_long_rows_have_near_tuples_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +99,7 @@ def test_long_rows_have_near_tuples_only(monkeypatch: pytest.MonkeyPatch) -> Non
     def row(length: int) -> Tree:
         return Tree(("V!x",) * length, tuple(range(-1, length - 1)), ("", *["n"] * (length - 1)))
 
-    tree, _ = pairs(nodes(forest.pack([row(31), row(30)])))
+    tree, _ = tangent.pairs(tangent.nodes(forest.pack([row(31), row(30)])))
     # One end, then for each distance d the pairs of a row: 31 - d up to 5 edges, 30 - d for all 29.
     assert np.bincount(tree).tolist() == [1 + sum(31 - d for d in range(1, 6)), 1 + sum(range(1, 30))]
 
@@ -111,17 +107,19 @@ def test_long_rows_have_near_tuples_only(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_wildcards_make_all_variables_alike() -> None:
     texts = ("[V!x[=[V!y]]]", "[V!a[=[V!a]]]", "[N!1[=[V!a]]]")
     renamed = [tuples(parse_tangent(re.sub("V!.", "V!", text)), ends=True) for text in texts]
-    all_ = wildcards(nodes(forest.pack(map(parse_tangent, texts))))
-    scores = Dice.of(pairs(all_), 3).score(pairs(wildcards(nodes(forest.pack([parse_tangent(texts[0])])))))
+    all_ = tangent.wildcards(tangent.nodes(forest.pack(map(parse_tangent, texts))))
+    scores = Dice.of(tangent.pairs(all_), 3).score(
+        tangent.pairs(tangent.wildcards(tangent.nodes(forest.pack([parse_tangent(texts[0])]))))
+    )
     assert scores.tolist() == pytest.approx(dice(renamed[0], renamed))
     assert scores[1] == 1 > scores[2]
 
 
 def test_unknown_features_count_in_the_length_of_the_query() -> None:
-    index = Dice.of(pairs(nodes(forest.pack([parse_tangent("[V!x]"), parse_tangent("[V!y]")]))), 2)
+    index = Dice.of(tangent.pairs(tangent.nodes(forest.pack([parse_tangent("[V!x]"), parse_tangent("[V!y]")]))), 2)
     # One tuple of each weighs ln 3; the query has another two that nothing has.
-    assert index.score(pairs(nodes(forest.pack([parse_tangent("[V!x[+]]")])))).tolist() == [0, 0]
-    asked = pairs(nodes(forest.pack([parse_tangent("[O!f,0[V!x],1[V!x]]")])))
+    assert index.score(tangent.pairs(tangent.nodes(forest.pack([parse_tangent("[V!x[+]]")])))).tolist() == [0, 0]
+    asked = tangent.pairs(tangent.nodes(forest.pack([parse_tangent("[O!f,0[V!x],1[V!x]]")])))
     assert index.score(asked) == pytest.approx([2 * 1 / (1 + 4), 0])
 
 
@@ -137,10 +135,10 @@ def test_common_subtree_by_hand(one: str, other: str, credit: str, paired: str) 
 def test_many_trees_are_aligned_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     some = operator_trees(20, seed=4)
     packed = forest.pack(some)
-    at_once = [aligned(tree, packed, nodes(packed), np.arange(20), 0.8) for tree in some]
+    at_once = [tangent.aligned(tree, packed, tangent.nodes(packed), np.arange(20), 0.8) for tree in some]
     monkeypatch.setattr("harness.systems.structural.tangent._CELLS", 100)
     for tree, expected in zip(some, at_once, strict=True):
-        assert aligned(tree, packed, nodes(packed), np.arange(20), 0.8).tolist() == expected.tolist()
+        assert tangent.aligned(tree, packed, tangent.nodes(packed), np.arange(20), 0.8).tolist() == expected.tolist()
 
 
 # ---- the system -------------------------------------------------------------------------------------------------

@@ -14,9 +14,8 @@ from structural_tools import encode, formula_corpus, formula_topics
 from harness.collections.corpus import Corpus, Document
 from harness.formulas.trees import forest
 from harness.formulas.trees.tree import parse_tangent
-from harness.systems.structural.alignments import similarities
 from harness.systems.structural.tangent import Dice, nodes, pairs
-from harness.systems.structural.tangent_s import TangentS, learn
+from harness.systems.structural.tangent_s import TangentS, learn, similarities
 
 
 def values(query: str, candidate: str, kind: str) -> list[float]:
