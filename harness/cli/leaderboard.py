@@ -46,7 +46,7 @@ Places = Annotated[
 
 
 @in_panel(TASKS, cls=ScoreCommand)
-@with_scoring_options("runs", "as_json", "redact")
+@with_scoring_options("runs", "json", "redact")
 def leaderboard(
     asked: ScoringOptions,
     places: Places = None,

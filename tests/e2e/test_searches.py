@@ -11,7 +11,7 @@ from case_tables import literals
 from sweep_tools import MINI, points, runs
 from tools import Place
 
-from harness.experiments.sweep_progress import rounded
+from harness.experiments.sweep import rounded
 
 SEARCH = ("run", "-m", *MINI, "system=bm25", "hydra/sweeper=optuna", "system.b=interval(0,1)", "formats=[json]")
 needs_optuna = pytest.mark.skipif(

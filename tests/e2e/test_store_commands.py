@@ -15,7 +15,7 @@ from tools import Place, table
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
-from harness.io import processes
+from harness.io import staging_names as processes
 from harness.io.locks import held
 
 MINI = ("collection=mini-task1", "corpus=mini-answers")
