@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from operator import eq
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,12 @@ from harness.cli.run import name_of, produce_run, run_remarks, task_of
 from harness.cli.settings import RunSettings, import_from_here
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
-from harness.errors import HarnessError, SystemRaisedError
+from harness.errors import HarnessError, SystemRaisedError, counted_text
 from harness.experiments import costs, launch, produce
 from harness.experiments import experiment as plan
 from harness.experiments.engines import BASIC
 from harness.experiments.evaluate import Evaluation, cautions
-from harness.experiments.experiment import ExperimentCell
+from harness.experiments.experiment import CONDITION, Experiment, ExperimentCell
 from harness.experiments.fingerprint import Plan
 from harness.experiments.produce import Produced, made_elsewhere
 from harness.experiments.results import Outcome
@@ -26,7 +28,7 @@ from harness.experiments.task import Task
 from harness.io.checks import typed
 from harness.io.console import log_line, log_text, track
 from harness.io.files import check_writable
-from harness.store.busy import ArtefactBusy
+from harness.store.artefacts import ArtefactBusy
 from harness.store.code import TARGET
 from harness.systems import states
 from harness.systems.build import BuiltSystem, build_system
@@ -292,3 +294,93 @@ def grouped_by_reason(faults: Sequence[tuple[ExperimentCell, str]]) -> list[str]
     return [
         f"{in_words(of[0])}{f' and {len(of) - 1} more cells' if of[1:] else ''}: {why}" for why, of in cells.items()
     ]
+
+
+# ---- forecasts of a dry run -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """State of a cell before it is run.
+
+    Attributes
+    ----------
+    seconds : what its run took; None if it is not finished.
+    reason : why it cannot be run here; empty if it can.
+    """
+
+    cell: ExperimentCell
+    seconds: float | None = None
+    reason: str = ""
+
+
+def time_left(cells: Sequence[Forecast]) -> str:
+    """Returns the estimated time of the unfinished cells in words: each takes the mean of the nearest finished ones.
+
+    Those of the same labels (another seed), or else of its condition, or else of all: a training of 20,000 pairs takes
+    what another seed's took, not what those of 1,000 do.
+
+    Examples
+    --------
+    >>> done = [Forecast(ExperimentCell(("a",), None, ()), 2.0), Forecast(ExperimentCell(("a",), None, ()), 4.0)]
+    >>> time_left([*done, Forecast(ExperimentCell(("a",), None, ())), Forecast(ExperimentCell(("b",), None, ()))])
+    '2 cells left to run: about 6.0 s (1 by finished cells of the same labels, 1 by the mean of all finished cells)'
+    """
+    took: dict[tuple[str, ...], list[float]] = {}
+    for each in cells:
+        if each.seconds is not None:
+            for key in {each.cell.labels, each.cell.labels[:1], ()}:
+                took.setdefault(key, []).append(each.seconds)
+    waiting = [each.cell.labels for each in cells if each.seconds is None and not each.reason]
+    if not waiting:
+        return "nothing is left that can be run here"
+    left = f"{counted_text(len(waiting), 'cell')} left to run"
+    if not took:
+        return f"{left}; no cell is finished yet, by which their time could be estimated"
+    keys = [next(key for key in (labels, labels[:1], ()) if key in took) for labels in waiting]
+    same, others = sum(map(eq, keys, waiting)), keys.count(())
+    numbers = {
+        "finished cells of the same labels": same,
+        "finished cells of their condition": len(keys) - same - others,
+        "the mean of all finished cells": others,
+    }
+    how = ", ".join(f"{number} by {what}" for what, number in numbers.items() if number)
+    return f"{left}: about {duration(sum(statistics.mean(took[key]) for key in keys))} ({how})"
+
+
+def forecast_lines(name: str, experiment: Experiment, scale: str, cells: Sequence[Forecast]) -> Iterator[str]:
+    """Yields the lines of a dry run: the whole experiment, each condition, and the estimate."""
+    conditions = list(dict.fromkeys(each.cell.labels[0] for each in cells))
+    seeds = list(dict.fromkeys(each.cell.seed for each in cells if each.cell.seed is not None))
+    told = [
+        counted_text(len(conditions), CONDITION),
+        *(f"{axis}: {len(experiment.labels(axis))}" for axis in experiment.axes),
+    ]
+    told += [f"seeds {', '.join(seeds)}"] if seeds else []
+    told += [f"{counted_text(len(cells), 'cell')}, {counted_text(experiment.tests, 'test')}"]
+    yield f"experiment {name}, scale {scale}: {'; '.join(told)}"
+    if said := experiment.scale_of(scale).says:
+        yield f"scale {scale}: {said}"
+    for condition in conditions:
+        of = [each for each in cells if each.cell.labels[0] == condition]
+        done = [each.seconds for each in of if each.seconds is not None]
+        lost = list(dict.fromkeys(each.reason for each in of if each.reason))
+        line = f"  {condition}: {len(done)} of {counted_text(len(of), 'cell')} finished"
+        line += f", {duration(statistics.mean(done))} each" if done else ""
+        line += f"; {sum(bool(each.reason) for each in of)} cannot be run here: {'; '.join(lost)}" if lost else ""
+        yield line
+    yield time_left(cells)
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in words.
+
+    Examples
+    --------
+    >>> duration(0.34), duration(75), duration(7300)
+    ('0.3 s', '1 min 15 s', '2 h 1 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -10,21 +10,19 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from harness.cli.hydra_flags import other_plugins, print_hydra_help, read_flags, show_instead
-from harness.cli.overrides import ALONE, FLAGS, GROUPS, check_alone, checked_overrides, gist, is_literal, is_plain
+from harness.cli.overrides import FLAGS, GROUPS, check_alone, checked_overrides, gist, is_literal, is_plain
 from harness.cli.settings import NOT_GIVEN, fixed, import_from_here, sweep_folder, sweep_overrides
 from harness.errors import HarnessError, SystemRaisedError
 from harness.experiments import engines, trackers
 from harness.experiments.overrides import OVERRIDE, has_several
 from harness.io import config, interrupt
-from harness.io.console import log_text
+from harness.io.console import log_text, print_line
 from harness.store.artefacts import key as content_key
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-
 
 _MULTIRUN = {"-m", "--multirun"}
 _MOVING = re.compile(r"hydra[./]output|hydra\.(sweep|run)(\..*)?|hydra\.job\.chdir")
@@ -87,7 +85,7 @@ def run_with_hydra(command: str, arguments: Sequence[str]) -> None:
         if show_instead(command, hydra, given):
             return
         if multirun:
-            from harness.experiments.sweep_progress import planned_points, show_points
+            from harness.experiments.sweep import planned_points, show_points
 
             if command == "run":
                 try:
@@ -95,14 +93,18 @@ def run_with_hydra(command: str, arguments: Sequence[str]) -> None:
                 except HarnessError as error:
                     raise _JobStoppedError(error) from None
             total, lowest = planned_points(sweep, arguments)
-            with (
-                show_points(_sweep_folder(arguments, kept), total, lowest=lowest) if command == "run" else nullcontext()
-            ):
+            shown = show_points(_sweep_folder(arguments, kept), total, lowest=lowest)
+            with shown if command == "run" else nullcontext():
                 hydra.multirun(command, _job(command), [*words, "hydra.mode=MULTIRUN"])
         else:
             hydra.run(command, _job(command), [*words, "hydra.mode=RUN"])
     if command == "run" and multirun:
-        _summarise(arguments, kept)
+        from harness.cli.run import summarise
+        from harness.render.write import DEFAULT
+
+        import_from_here()
+        formats = _given(arguments).get("formats")
+        summarise(_sweep_folder(arguments, kept), formats if isinstance(formats, list) else DEFAULT)
 
 
 def composed_alone(command: str, given: argparse.Namespace) -> dict[str, Any] | None:
@@ -110,15 +112,15 @@ def composed_alone(command: str, given: argparse.Namespace) -> dict[str, Any] | 
 
     Most commands are such, and Hydra takes longer than many runs.
     """
-    flags = {**vars(given), "overrides": False, "run": False}
     chosen = dict(word.split("=", 1) for word in given.overrides if is_plain(word))
-    if any(flags.values()) or len(chosen) < len(given.overrides) or chosen.keys() - set(ALONE[command]):
+    flags, alone = vars(given) | {"overrides": None, "run": None}, set(GROUPS[command]) - {"sweep", "experiment"}
+    if any(flags.values()) or len(chosen) < len(given.overrides) or chosen.keys() - alone:
         return None
-    composed = dict(config.read_file(config.folders()[0] / f"{command}.yaml"))
-    listed = [entry for entry in composed.pop("defaults") if isinstance(entry, dict)]
+    composed = config.read_file(config.folders()[0] / f"{command}.yaml")
     del composed["hydra"]
-    for group, name in {**{key: name for entry in listed for key, name in entry.items()}, **chosen}.items():
-        if group in GROUPS[command] and name is not None:
+    named = dict(pair for entry in composed.pop("defaults") if isinstance(entry, dict) for pair in entry.items())
+    for group, name in (named | chosen).items():
+        if group in alone and name is not None:
             composed[group] = config.composed(group, name, config.names(group)[name])
             if "defaults" in composed[group] or not is_literal(composed[group]):
                 return None
@@ -276,8 +278,7 @@ def _for_points(arguments: Sequence[str], kept: str, added: Sequence[str]) -> li
 
 def _failed_point(error: HarnessError) -> bool:
     """Records the fault of one point of a sweep, which continues; returns whether this is a sweep."""
-    from harness.experiments.sweep import SweepPoint, write_point
-    from harness.experiments.sweep_progress import note_point
+    from harness.experiments.sweep import SweepPoint, note_point, write_point
 
     overrides = sweep_overrides()
     if not overrides:
@@ -303,10 +304,105 @@ def _sweep_folder(arguments: Sequence[str], kept: str) -> Path:
     return Path(str(_given(arguments).get("output", "reports"))) / "sweeps" / kept
 
 
-def _summarise(arguments: Sequence[str], kept: str) -> None:
-    from harness.cli.run import summarise
-    from harness.render.write import DEFAULT
+# ---- flags, and what they show in place of running the command --------------------------------------------------
 
-    import_from_here()
-    formats = _given(arguments).get("formats")
-    summarise(_sweep_folder(arguments, kept), formats if isinstance(formats, list) else DEFAULT)
+_REFUSED = ("config_path", "config_name", "config_dir", "experimental_rerun")
+_SWITCHES = ("help", "hydra-help", "resolve", "run", "multirun", "shell-completion")
+_SHORT = {"help": "-h", "cfg": "-c", "package": "-p", "run": "-r", "multirun": "-m", "shell-completion": "-sc",
+          "config-path": "-cp", "config-name": "-cn", "config-dir": "-cd", "info": "-i"}  # fmt: skip
+_INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+
+
+def read_flags(command: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """Returns the flags and, as `overrides`, all other words; raises HarnessError for flags without a meaning here."""
+
+    def refuse(message: str) -> NoReturn:
+        raise HarnessError(f"{command}: {message}; 'harness {command} --hydra-help' lists the flags")
+
+    if any(argument.startswith("--ver") for argument in arguments):
+        refuse("--version is a flag of the harness itself: harness --version")
+    if "-c" in arguments or "--collection" in arguments:
+        hint = " (-c is Hydra's --cfg: --cfg job shows the configuration)" if "-c" in arguments else ""
+        refuse(f"give the collection as collection=NAME{hint}")
+    given = _parser(refuse).parse_intermixed_args(list(arguments))
+    for flag in _REFUSED:
+        if getattr(given, flag) is not None:
+            refuse(
+                f"--{flag.replace('_', '-')} has no use here; configurations of your own go below conf/ or HARNESS_CONF"
+            )
+    does = [given.run, given.multirun, given.cfg is not None, given.info is not None, given.shell_completion]
+    if sum(does) > 1:
+        refuse("only one of --run, --multirun, --cfg, --info and --shell-completion can be given")
+    if (given.cfg or given.info) and any(word.startswith("sweep=") for word in given.overrides):
+        refuse(f"{'--cfg' if given.cfg else '--info'} shows one configuration, sweep= makes several; leave sweep= out")
+    if given.resolve and not (given.cfg or given.help):
+        refuse("--resolve is for the configuration that --cfg job shows")
+    return given
+
+
+def _parser(refuse: object) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False, prog="harness")
+    parser.error = refuse  # type: ignore[method-assign, assignment]
+    parser.add_argument("overrides", nargs="*", help="KEY=VALUE")
+    for name in _SWITCHES:
+        parser.add_argument(*filter(None, [_SHORT.get(name), f"--{name}"]), action="store_true")
+    for name in ("package", *(flag.replace("_", "-") for flag in _REFUSED)):
+        parser.add_argument(*filter(None, [_SHORT.get(name), f"--{name}"]))
+    parser.add_argument("-c", "--cfg", choices=("job", "hydra", "all"))
+    parser.add_argument("-i", "--info", const="all", nargs="?", choices=_INFO)
+    return parser
+
+
+def show_instead(command: str, hydra: Any, given: argparse.Namespace) -> bool:  # noqa: ANN401
+    """Shows what the flags ask for, in place of running the command; returns False if they ask for nothing."""
+    if given.help:
+        hydra.app_help(command, _parser(None), given)
+    elif given.cfg:
+        hydra.show_cfg(command, given.overrides, given.cfg, given.package, given.resolve)
+    elif given.info:
+        hydra.show_info(given.info, command, given.overrides)
+    elif given.shell_completion:
+        hydra.shell_completion(command, given.overrides)
+    return bool(given.help or given.cfg or given.info or given.shell_completion)
+
+
+def print_hydra_help(command: str) -> None:
+    """Prints the flags and groups of Hydra that have a meaning here."""
+    from hydra.core.config_store import ConfigStore
+    from hydra.core.plugins import Plugins
+
+    lines = [
+        "Flags of Hydra (https://hydra.cc) that this command takes:",
+        "  --help, -h               help of the command",
+        "  --hydra-help             this list",
+        "  --cfg, -c job|hydra|all  show the composed configuration; --resolve fills in references to other keys,",
+        "                           --package, -p KEY shows a part",
+        "  --info, -i [WHAT]        its origin: all, config, defaults, defaults-tree, plugins or searchpath",
+        "  --multirun, -m           sweep: all combinations of the values of KEY=A,B",
+        "  --run, -r                run one configuration, which is the default",
+    ]
+    if command == "run":
+        Plugins.instance()  # which store their configurations
+        stored = ConfigStore.instance().repo.get("hydra", {}).get("sweeper", {})
+        samplers = [Path(name).stem for name in stored.get("sampler", {}) if name != "grid.yaml"]
+        groups = {
+            "launcher": (engines.BASIC, *engines.ENGINES, *other_plugins("launcher", plugins=False)),
+            "sweeper": ("basic", engines.OPTUNA, *other_plugins("sweeper", plugins=False)),
+            "sweeper/sampler": sorted(samplers),
+            "callbacks": (*trackers.MODULES, *other_plugins("callbacks", plugins=False)),
+        }
+        lines += [
+            "",
+            'Groups of Hydra, as hydra/GROUP=NAME (see "Launchers", "Sweeps" and "Exporting" in the documentation):',
+        ]
+        lines += [f"  hydra/{group:18} {', '.join(dict.fromkeys(names))}" for group, names in groups.items() if names]
+    print_line("\n".join(lines))
+
+
+def other_plugins(group: str, plugins: bool = True) -> dict[str, object]:
+    """Returns the launchers or sweepers of Hydra's other plugins, and those in the user's folders."""
+    from hydra.core.config_store import ConfigStore
+
+    stored = ConfigStore.instance().repo.get("hydra", {}).get(group, {}) if plugins else ()
+    own = [path for folder in config.folders() for path in (folder / "hydra" / group).glob("*.yaml")]
+    return {Path(name).stem: None for name in (*stored, *own)}

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 
 from harness.cli.cells import (
     OF_ALL,
+    Forecast,
     PlannedCell,
     fetchable_missing,
     finished_run,
+    forecast_lines,
     grouped_by_reason,
     in_words,
     missing_requirement,
@@ -33,7 +35,6 @@ from harness.errors import HarnessError, SystemRaisedError, counted_text, gather
 from harness.experiments import experiment as plan
 from harness.experiments.cell_composition import composer
 from harness.experiments.experiment import Experiment, ExperimentCell, Labels, load_experiment
-from harness.experiments.forecast import Forecast, forecast_lines
 from harness.experiments.overrides import SETS, override_key
 from harness.experiments.produce import check_untrained
 from harness.experiments.results import ExperimentResults, Outcome

@@ -41,7 +41,7 @@ def fetch(
     from harness.collections.files import check_arrived
     from harness.io import config
     from harness.labs.names import is_address
-    from harness.sources import catalogue, fetch, hub, terms
+    from harness.sources import catalogue, fetch, hub
     from harness.sources.resource import Resource
 
     if any(is_address(name) for name in names):
@@ -64,7 +64,7 @@ def fetch(
         print_line(f"{', '.join(names)}: here or reachable")
         return
     for name in wanted:
-        if name in config.names("source") and not terms.accepted(name):
+        if name in config.names("source") and not fetch.accepted(name):
             _agree(name, accept)
     paths = fetch.fetch_resources(files, progress=log_line)
     check_arrived(files)
@@ -73,7 +73,7 @@ def fetch(
     elif all(name in config.names("source") for name in names):
         parts = {name: catalogue.source_files(name) for name in names if catalogue.joined(name)}
         inside = {part.cached for files in parts.values() for part in files}
-        for path in sorted({*(set(paths) - inside), *(terms.whole(name, log_line) for name in parts)}):
+        for path in sorted({*(set(paths) - inside), *(fetch.whole(name, log_line) for name in parts)}):
             print_line(str(path))
     got = {path for data in _data_sets(wanted) for part in astuple(data.fetched()) for path in part}
     print_line(f"{len({*paths, *got})} files, checksums right")
@@ -107,13 +107,13 @@ def _data_sets(names: Sequence[str]) -> list[DataSet]:
 def _agree(name: str, accept: bool) -> None:
     """Shows the terms of use of a source, asks for acceptance and records it."""
     from harness.io import config
-    from harness.sources import catalogue, terms
+    from harness.sources import catalogue, fetch
 
     said = f"{name} has terms of use: {config.load('source', name)[0]['licence']}, {catalogue.terms(name)}"
     log_line(said)
     if not accept and not (sys.stdin.isatty() and typer.confirm("Do you accept them?", err=True)):
         raise HarnessError(f"fetch {name!r}: its terms of use are not accepted; to accept them: --accept")
-    terms.accept(name)
+    fetch.accept(name)
 
 
 def _models(name: str) -> list[str]:

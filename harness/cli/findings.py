@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,15 +30,20 @@ from harness.systems.states import (
 
 def findings() -> list[list[str]]:
     """Returns rows of (check, state, command to run); the command is empty where the check passes."""
-    rows = [
+    configuration = ", ".join(map(str, config.folders()))
+    return [
         ["Python", platform.python_version(), ""],
         _cache(),
         _mirror(),
         _network(),
-        _configuration_row(),
-        _kernels(),
+        ["configuration", configuration, ""],
+        ["kernels", *kernels.state()],  # the compiled code, without which some work takes longer
+        *_anserini(),
+        *_latexml(),
+        *_extras(),
+        *_models(),
+        *_endpoints(),
     ]
-    return [*rows, *_anserini(), *_latexml(), *_extras(), *_models(), *_endpoints()]
 
 
 def writable(folder: Path) -> bool:
@@ -70,35 +75,21 @@ def _network() -> list[str]:
     return ["network", state, "data must come from HARNESS_MIRROR or the cache"]
 
 
-def _configuration_row() -> list[str]:
-    folders = config.folders()
-    return ["configuration", ", ".join(str(folder) for folder in folders), ""]
+def _rows(check: str, lines: Iterable[str]) -> list[list[str]]:
+    """Returns a row for each line `WHAT: REMEDY`."""
+    return [[check, what, remedy] for what, _, remedy in (line.partition(": ") for line in lines)]
 
 
-def _kernels() -> list[str]:
-    """Checks the compiled code, without which some work takes longer."""
-    return ["kernels", *kernels.state()]
-
-
-def _anserini() -> Iterator[list[str]]:
+def _anserini() -> list[list[str]]:
     """Checks the Java runtime and the jar that Anserini's systems need."""
-    lacking = runtime.missing()
-    if not lacking:
-        _, version = runtime.find_java()
-        yield ["Anserini", f"Java {version}, {runtime.find_jar().name}", ""]
-    for line in lacking:
-        what, _, command = line.partition(": ")
-        yield ["Anserini", what, command]
+    if lacking := runtime.missing():
+        return _rows("Anserini", lacking)
+    return [["Anserini", f"Java {runtime.find_java()[1]}, {runtime.find_jar().name}", ""]]
 
 
-def _latexml() -> Iterator[list[str]]:
+def _latexml() -> list[list[str]]:
     """Checks Perl and LaTeXML, the parser of ARQMath's formulas."""
-    lacking = latexml.missing()
-    if not lacking:
-        yield ["LaTeXML", latexml.version(), ""]
-    for line in lacking:
-        what, _, command = line.partition(": ")
-        yield ["LaTeXML", what, command]
+    return _rows("LaTeXML", latexml.missing()) or [["LaTeXML", latexml.version(), ""]]
 
 
 def _extras() -> Iterator[list[str]]:
@@ -149,8 +140,6 @@ def _endpoints() -> Iterator[list[str]]:
     """Yields language models: what a call needs; of a local one, whether its server answers."""
     for name in config.names("llm"):
         endpoint = load_endpoint(name)
-        for line in endpoint.missing():
-            what, _, remedy = line.partition(": ")
-            yield [f"llm {name}", what, remedy]
+        yield from _rows(f"llm {name}", endpoint.missing())
         if endpoint.local and not endpoint.answers():
             yield [f"llm {name}", f"no server at {endpoint.address}", "start one (page Language models)"]

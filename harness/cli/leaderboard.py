@@ -38,7 +38,7 @@ Places = Annotated[
 
 
 @in_panel(TASKS, cls=ScoreCommand)
-@scoring_options.with_scoring_options("runs", "as_json", "redact")
+@scoring_options.with_scoring_options("runs", "json", "redact")
 def leaderboard(
     asked: scoring_options.ScoringOptions,
     places: Places = None,

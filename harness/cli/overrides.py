@@ -20,8 +20,6 @@ from harness.systems.keys import unlisted
 GROUPS = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol", "sweep", "experiment")}
 
 FLAGS = {"--dry-run": "dry=true", "--json": "json=true"}
-ALONE = {"reproduce": ("paper",), "run": ("collection", "corpus", "system", "protocol")}  # set no keys but their own
-
 _PLAIN = re.compile(r"[a-z_]+=([A-Za-z][\w-]*)", re.ASCII)
 _NO_TEXT = ("null", "true", "false", "nan", "inf")  # words that Hydra takes for values of other types
 _UNREAD = ("no viable", "mismatched", "extraneous", "missing", "LexerNoViable")  # what its parser says
@@ -216,29 +214,34 @@ def _written(value: object) -> str:
 
 
 @lru_cache(maxsize=4096)  # the cells of an experiment share most of them
-def _check_readable(command: str, override: str) -> None:
-    """Raises HarnessError for a value that Hydra cannot parse, with the key and the quotes needed."""
-    if is_plain(override):
-        return
+def _parsed(override: str) -> tuple[object, Exception | None]:
+    """Returns the value of an override as Hydra parses it, and the error if it cannot."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
-        OverridesParser.create().parse_override(override)
+        return OverridesParser.create().parse_override(override).value(), None
     except HydraException as error:
-        said = gist(error)
-        if said.startswith(_UNREAD):
-            said = "cannot be read; close brackets, and put text with []{}(),:= in quotes, but no keys in {}"
-            if (right := _in_quotes(override)) and _readable(right):
-                said = f"cannot be read; write {shlex.quote(right)}"
-        # The parser's own error, for a character that no rule of its lexer has.
-        if (at := getattr(error.__cause__, "startIndex", None)) is not None:
-            key, _, value = override.partition("=")
-            sign = override[at:][:1]
-            plain = not set(value) & set("[]{}(),'\"")
-            right = f"write \"{key.lstrip('+~')}='{value}'\"" if plain else "put the text in quotes"
-            said = "a quote is not closed" if sign in "'\"" else f"Hydra reads {sign!r} in quotes only; {right}"
-        raise HarnessError(f"{command}: {override}: {said}") from None
+        return "", error
+
+
+def _check_readable(command: str, override: str) -> None:
+    """Raises HarnessError for a value that Hydra cannot parse, with the key and the quotes needed."""
+    if is_plain(override) or (error := _parsed(override)[1]) is None:
+        return
+    said = gist(error)
+    if said.startswith(_UNREAD):
+        said = "cannot be read; close brackets, and put text with []{}(),:= in quotes, but no keys in {}"
+        if (right := _in_quotes(override)) and _parsed(right)[1] is None:
+            said = f"cannot be read; write {shlex.quote(right)}"
+    # The parser's own error, for a character that no rule of its lexer has.
+    if (at := getattr(error.__cause__, "startIndex", None)) is not None:
+        key, _, value = override.partition("=")
+        sign = override[at:][:1]
+        plain = not set(value) & set("[]{}(),'\"")
+        right = f"write \"{key.lstrip('+~')}='{value}'\"" if plain else "put the text in quotes"
+        said = "a quote is not closed" if sign in "'\"" else f"Hydra reads {sign!r} in quotes only; {right}"
+    raise HarnessError(f"{command}: {override}: {said}")
 
 
 def _in_quotes(override: str) -> str:
@@ -258,33 +261,13 @@ def _in_quotes(override: str) -> str:
     return f"{key}=[{','.join(quoted)}]" if listed else f"{key}={quoted[0]}"
 
 
-def _readable(override: str) -> bool:
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
-    try:
-        OverridesParser.create().parse_override(override)
-    except HydraException:
-        return False
-    return True
-
-
 def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
 
 
-@lru_cache(maxsize=4096)
 def _other_than_text(name: str) -> str:
     """Returns the type as which Hydra reads a name such as `nan` or `1e5`; empty if it is text."""
-    if is_plain(f"x={name}"):
-        return ""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
-    try:
-        read = OverridesParser.create().parse_override(f"x={name}").value()
-    except HydraException:
-        return ""
+    read = name if is_plain(f"x={name}") else _parsed(f"x={name}")[0]
     return "" if isinstance(read, str) else {"float": "number", "int": "number"}.get(type(read).__name__, "value")
 
 

@@ -28,6 +28,7 @@ from harness.experiments.sweep import (
     best_of,
     failure_lines,
     is_minimized,
+    note_point,
     read_points,
     run_suffix,
     scored_point,
@@ -35,7 +36,6 @@ from harness.experiments.sweep import (
     tuned_remark,
     write_point,
 )
-from harness.experiments.sweep_progress import note_point
 from harness.experiments.task import Task, task, task_without_judgments
 from harness.experiments.trackers import Finished, Record, tracker_record
 from harness.io import checks, config

@@ -31,7 +31,7 @@ from harness.io.console import out_table, out_wrapped, print_line
 
 if TYPE_CHECKING:
     from harness.experiments.evaluate import Evaluation
-    from harness.experiments.joint import JointEvaluation
+    from harness.experiments.evaluation import JointEvaluation
     from harness.render.model import Table
     from harness.scoring.compare import Comparison
     from harness.scoring.unjudged import UnjudgedBounds
@@ -259,7 +259,7 @@ def _finish_jointly(
     asked: ScoringOptions, evaluation: JointEvaluation, comparison: Comparison | None, written: WrittenFiles
 ) -> None:
     """Prints runs on several collections, writes their tables and report, or prints the JSON document."""
-    from harness.experiments.joint import heterogeneity
+    from harness.experiments.evaluation import heterogeneity
     from harness.reports.joint import heterogeneity_table, joint_document, joint_means_table, joint_report
 
     parts = list(evaluation.parts.values())

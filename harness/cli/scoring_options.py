@@ -12,24 +12,8 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import (
-    AsJson,
-    CollectionName,
-    CollectionNames,
-    CorpusName,
-    Edition,
-    Format,
-    Judgments,
-    Keys,
-    Measures,
-    ProtocolName,
-    Quiet,
-    Redact,
-    Runs,
-    TopicFile,
-    parameters_of,
-    to_path,
-)
+from harness.cli import options
+from harness.cli.options import parameters_of, to_path
 from harness.errors import HarnessError, counted_text
 from harness.io.console import hide_progress, log_line, print_line
 from harness.io.names import check_name
@@ -37,7 +21,7 @@ from harness.io.names import check_name
 if TYPE_CHECKING:
     from harness.collections.collection import Collection
     from harness.experiments.evaluate import Evaluation
-    from harness.experiments.joint import JointEvaluation
+    from harness.experiments.evaluation import JointEvaluation
     from harness.experiments.task import Task
 
 
@@ -45,20 +29,29 @@ if TYPE_CHECKING:
 class ScoringOptions:
     """Options of these commands."""
 
-    runs: Sequence[str]
-    collection: str | None
-    qrels: Path | None
-    topics: Path | None
-    edition: str | None
-    protocol: str | None
-    format: str | None
-    measures: str | None
-    keys: str | None
-    corpus: str | None
-    json: bool
-    redact: bool
-    note: Callable[[str], None]
-    lines: bool = True  # whether the runs are shown line by line
+    runs: options.Runs
+    collection: options.CollectionName = None
+    qrels: options.Judgments = None
+    topics: options.TopicFile = None
+    edition: options.Edition = None
+    protocol: options.ProtocolName = None
+    format: options.Format = None
+    measures: options.Measures = None
+    keys: options.Keys = None
+    corpus: options.CorpusName = None
+    json: options.AsJson = False
+    redact: options.Redact = False
+    quiet: options.Quiet = False
+    lines: bool = True  # no option: whether the runs are shown line by line
+
+    def __post_init__(self) -> None:
+        if self.quiet:
+            hide_progress()
+
+    def note(self, line: str) -> None:
+        """Prints a warning or a line on progress, unless `--quiet` hides them."""
+        if not self.quiet:
+            log_line(line)
 
     @property
     def collections(self) -> list[str]:
@@ -79,27 +72,6 @@ class ScoringOptions:
         }
 
 
-def _options(
-    runs: Runs,
-    collection: CollectionName = None,
-    qrels: Judgments = None,
-    topics: TopicFile = None,
-    edition: Edition = None,
-    protocol: ProtocolName = None,
-    format: Format = None,
-    measures: Measures = None,
-    keys: Keys = None,
-    corpus: CorpusName = None,
-    as_json: AsJson = False,
-    redact: Redact = False,
-    quiet: Quiet = False,
-) -> ScoringOptions:
-    note = note_unless(quiet)
-    return ScoringOptions(
-        runs, collection, qrels, topics, edition, protocol, format, measures, keys, corpus, as_json, redact, note
-    )
-
-
 def with_scoring_options(*without: str, several: bool = False) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Returns a decorator of a command, which takes `ScoringOptions` first, that adds their options to its own.
 
@@ -110,17 +82,17 @@ def with_scoring_options(*without: str, several: bool = False) -> Callable[[Call
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        shared = {name: each for name, each in parameters_of(_options).items() if name not in without}
+        shared = {name: each for name, each in parameters_of(ScoringOptions).items() if name not in (*without, "lines")}
         if several:
-            shared["collection"] = shared["collection"].replace(annotation=CollectionNames)
+            shared["collection"] = shared["collection"].replace(annotation=options.CollectionNames)
         _, *own = parameters_of(function).values()
-        first = [each for name, each in shared.items() if name not in ("as_json", "redact", "quiet")]
+        first = [each for name, each in shared.items() if name not in ("json", "redact", "quiet")]
         last = [each for each in shared.values() if each not in first]
 
         @wraps(function)
         def command(*placed: Any, **given: Any) -> None:  # noqa: ANN401  (the values of any options)
             given |= dict(zip((each.name for each in parameters), placed, strict=False))
-            asked = _options(**{"runs": [], **{name: given.pop(name) for name in list(given) if name in shared}})
+            asked = ScoringOptions(**{"runs": [], **{name: given.pop(name) for name in list(given) if name in shared}})
             function(asked, **given)
 
         parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*first, *own, *last)]

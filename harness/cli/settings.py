@@ -32,10 +32,6 @@ def _folder(key: str, value: object) -> str:
     return value
 
 
-def _maybe_folder(key: str, value: object) -> str | None:
-    return None if value is None else _folder(key, value)
-
-
 def _checked_formats(key: str, value: object) -> tuple[str, ...]:
     from harness.render.write import FORMATS, check_pdf
 
@@ -45,35 +41,27 @@ def _checked_formats(key: str, value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _tables(key: str, value: object) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    if not isinstance(value, list | tuple) or not value or not all(isinstance(name, str | int) for name in value):
-        said = "expected a list of tables, such as [2]; put a number with a point in quotes, such as ['4.10']"
-        raise HarnessError(f"key {key!r} is {value!r}, {said}")
+def _checked_list(key: str, value: object, *, of: str, kinds: tuple[type, ...] = (str,)) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(name, kinds) for name in value):
+        raise HarnessError(f"key {key!r} is {value!r}, expected a list of {of}")
     return tuple(map(str, value))
 
 
-def _scale(key: str, value: object) -> str | None:
-    if value not in (None, "here"):
+def _scale(key: str, value: object) -> str:
+    if value != "here":
         raise HarnessError(f"key {key!r} is {value!r}, expected here, or nothing for the paper's own resources")
-    return None if value is None else str(value)
+    return "here"
 
 
-def _budget(key: str, value: object) -> float | None:
-    if value is None:
-        return None
+def _budget(key: str, value: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
         raise HarnessError(f"key {key!r} is {value!r}, expected dollars, such as 20")
     return float(value)
 
 
-def _collections(key: str, value: object) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    if not isinstance(value, list | tuple) or not value or not all(isinstance(name, str) for name in value):
-        raise HarnessError(f"key {key!r} is {value!r}, expected a list of collections, such as [mini-task1]")
-    return tuple(value)
+_TABLES = "tables, such as [2]; put a number with a point in quotes, such as ['4.10']"
+_Tables = Annotated[tuple[str, ...], partial(_checked_list, of=_TABLES, kinds=(str, int))]
+_Collections = Annotated[tuple[str, ...], partial(_checked_list, of="collections, such as [mini-task1]")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,18 +78,18 @@ class ReproduceSettings(_Settings):
     """Settings of the command `reproduce`: the keys of `conf/reproduce.yaml`."""
 
     paper: Mapping[str, object]
-    brought: Annotated[str | None, _maybe_folder] = None
+    brought: Annotated[str, _folder] | None = None
     reference: bool = False
     rerun: bool = False
     make: bool = False
     dry: bool = False
     json: bool = False
-    tables: Annotated[tuple[str, ...] | None, _tables] = None
+    tables: _Tables | None = None
     rows: Words | None = None
-    collections: Annotated[tuple[str, ...] | None, _collections] = None
-    scale: Annotated[str | None, _scale] = None
+    collections: _Collections | None = None
+    scale: Annotated[str, _scale] | None = None
     seeds: Annotated[int, partial(check_whole_number, low=1)] | None = None
-    budget: Annotated[float | None, _budget] = None
+    budget: Annotated[float, _budget] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +110,9 @@ class RunSettings(_Settings):
     protocol: Mapping[str, object] | None = None
     edition: Words | None = None
     rerank: bool = False
-    training: Annotated[tuple[str, ...] | None, _collections] = None
+    training: _Collections | None = None
     allow_test_judgments: bool = False
-    tune: Annotated[tuple[str, ...] | None, _collections] = None
+    tune: _Collections | None = None
     reuse: bool = True
     experiment: Mapping[str, object] | None = None
     only: Mapping[str, tuple[Words, ...]] | None = None

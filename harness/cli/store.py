@@ -21,14 +21,13 @@ store_app = typer.Typer(
 @store_app.command(name="ls")
 def store_ls() -> None:
     """List cached artifacts, the least recently used first, then those that are being made."""
-    from harness.store import busy
-    from harness.store.artefacts import artefacts, store_root
+    from harness.store.artefacts import artefacts, being_made, store_root
 
     cached = artefacts()
     rows = [[a.kind, a.key[:12], _size(a.size), _day(a.used), _corpus(a.spec)] for a in cached]
     if rows:
         out_left([["kind", "key", "size", "last used", "corpus"], *rows])
-    if made := busy.found(store_root()):
+    if made := being_made(store_root()):
         held = [[kind, key[:12], by.machine, str(by.process or ""), by.user] for kind, key, by in made]
         out_left([["being made", "key", "machine", "process", "user"], *held])
     print_line(f"{_counted(len(cached))}, {_size(sum(artefact.size for artefact in cached))} in {store_root()}")

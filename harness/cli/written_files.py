@@ -11,17 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.options import (
-    Columns,
-    Decimals,
-    FigureFile,
-    Formats,
-    Latex,
-    Order,
-    Output,
-    parameters_of,
-    to_path,
-)
+from harness.cli import options
+from harness.cli.options import parameters_of, to_path
 from harness.errors import HarnessError, suggestion
 
 if TYPE_CHECKING:
@@ -41,14 +32,14 @@ _THEIR_REPORTS = "whose reports (-o) have LaTeX tables"
 class WrittenFiles:
     """The files that are asked for, each None if it is not, and the layout of the table of means."""
 
-    output: Output = None
-    formats: Formats = ""
-    latex: Latex = None
-    columns: Columns = None
-    decimals: Decimals = None
-    order: Order = None
+    output: options.Output = None
+    formats: options.Formats = ""
+    latex: options.Latex = None
+    columns: options.Columns = None
+    decimals: options.Decimals = None
+    order: options.Order = None
     latex_tests: LatexTests = None
-    figure: FigureFile = None
+    figure: options.FigureFile = None
 
     def check(self, *, report_only: bool, joint: bool = False) -> None:
         """Raises HarnessError for options that do not go together, before anything is scored.

@@ -14,7 +14,7 @@ from harness.collections.load import local_collection
 from harness.data.trec import Qrels, Run, read_run
 from harness.errors import FormatError, HarnessError, InputFault, counted_text
 from harness.experiments.evaluation import Evaluation as Evaluation  # noqa: PLC0414  (for who imports it from here)
-from harness.experiments.joint import JointEvaluation, by_collection, checked_parts, compare_jointly
+from harness.experiments.evaluation import JointEvaluation, by_collection, checked_parts, compare_jointly
 from harness.experiments.task import Task
 from harness.experiments.task import task as make_task
 from harness.io import config
@@ -211,7 +211,7 @@ def evaluate(
 def _evaluate_jointly(
     tasks: Sequence[Task], runs: Sequence[Any], names: Sequence[str], format: str | None, lines: bool
 ) -> JointEvaluation:
-    """Scores runs by several tasks; see `harness.experiments.joint`."""
+    """Scores runs by several tasks; see `harness.experiments.evaluation`."""
     labels = list(names) or [""] * len(runs)
     several_runs = len(runs) > 1
     read = []

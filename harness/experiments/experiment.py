@@ -11,8 +11,18 @@ from math import isfinite, prod
 from typing import Annotated, Any, Literal
 
 from harness.errors import HarnessError, counted_text, gather, refuse, suggestion
-from harness.experiments.overrides import Overrides, checked_override, has, hides, override_key, unclear
-from harness.experiments.parts import Condition, ExperimentScale, Only, Seeds
+from harness.experiments.overrides import (
+    Condition,
+    ExperimentScale,
+    Only,
+    Overrides,
+    Seeds,
+    checked_override,
+    has,
+    hides,
+    override_key,
+    unclear,
+)
 from harness.io import config
 from harness.io.checks import Words, check_whole_number, typed
 from harness.scoring.measures import parse_measures, without_diagnostics

@@ -27,7 +27,7 @@ from harness.experiments.engines import BASIC
 from harness.io import interrupt
 from harness.io.console import Progress, log_line, log_text, progress
 from harness.io.files import write_atomic
-from harness.store.busy import ArtefactBusy, without_waiting
+from harness.store.artefacts import ArtefactBusy, without_waiting
 from harness.systems.resources import Resources
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def _waves(jobs: Sequence[Job], work: Work, folder: Path) -> Iterator[tuple[int,
         faults = _hand_over(JobWorker(folder, work, waits, tuple(sys.argv), _one_kills_all()), wave, jobs)
         waiting, came = left, False
         for number in wave:
-            end = _end_of(folder, number)
+            end = _end_of(folder, _name(number))
             began = (folder / f"{_name(number)}.started").exists()
             if end is not None and end.state != "busy":
                 came = True
@@ -266,7 +266,7 @@ def _waves(jobs: Sequence[Job], work: Work, folder: Path) -> Iterator[tuple[int,
                 if tries[number] < _TRIES and not any(limit in fault for limit in _LIMITS):
                     (died if began else waiting).append(number)
                 else:
-                    yield number, Ended("lost", (_lost(fault, began),), log=_log(folder, number))
+                    yield number, Ended("lost", (_lost(fault, began),), log=_log(folder, _name(number)))
             _forget(folder, number)
         waits = not came
 
@@ -350,8 +350,8 @@ def _watched(folder: Path, shown: Progress) -> Iterator[None]:
             names = set(os.listdir(folder))  # noqa: PTH208
             ends = {name.removesuffix(".ended") for name in names if name.endswith(".ended")}
             running = {name.removesuffix(".started") for name in names if name.endswith(".started")} - ends
-            busy = {name for name in ends - finished if _state(folder / f"{name}.ended") in ("busy", "")}
-            finished.update(ends - busy)
+            seen = {name: _end_of(folder, name) for name in ends - finished}
+            finished.update(name for name, end in seen.items() if end is not None and end.state != "busy")
             shown.done = len(finished)
             shown.detail = f"; {len(running)} running" if running else ""
 
@@ -371,32 +371,24 @@ def _name(number: int) -> str:
     return f"run-{number:05d}"  # Hydra would read digits alone as a number
 
 
-def _log(folder: Path, number: int) -> Path | None:
-    path = folder / f"{_name(number)}.log"
+def _log(folder: Path, name: str) -> Path | None:
+    path = folder / f"{name}.log"
     return path if path.exists() else None
 
 
-def _end_of(folder: Path, number: int) -> Ended | None:
+def _end_of(folder: Path, name: str) -> Ended | None:
     """Reads how a job ended; None if it has not ended."""
     try:
-        plain = json.loads((folder / f"{_name(number)}.ended").read_text(encoding="utf-8"))
+        plain = json.loads((folder / f"{name}.ended").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return Ended(plain["state"], tuple(plain["lines"]), plain["lacking"], plain["made"], _log(folder, number))
-
-
-def _state(path: Path) -> str:
-    """Returns the state of a job's end; empty if there is none any more."""
-    try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["state"])
-    except (OSError, ValueError):
-        return ""
+    return Ended(plain["state"], tuple(plain["lines"]), plain["lacking"], plain["made"], _log(folder, name))
 
 
 def _forget(folder: Path, number: int) -> None:
     """Removes the traces of an attempt, but for its log and its end if it is not to be repeated."""
     (folder / f"{_name(number)}.started").unlink(missing_ok=True)
-    end = _end_of(folder, number)
+    end = _end_of(folder, _name(number))
     if end is not None and end.state == "busy":
         (folder / f"{_name(number)}.ended").unlink()
 

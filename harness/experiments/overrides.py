@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from dataclasses import dataclass
+from itertools import product
+from typing import Annotated, Any, Literal
 
 from harness.errors import HarnessError, suggestion
 from harness.io import config
+from harness.io.checks import Words
 
 OVERRIDE = re.compile(r"(?P<sign>\+{0,2})(?P<key>[A-Za-z_][\w.@/-]*)=(?P<value>.*)", re.DOTALL)
 # Keys that a cell may override: those that decide its run and scores. The others are set on the command line.
@@ -114,3 +117,68 @@ def system_keys(system: str) -> dict[str, Any]:
     'robertson'
     """
     return config.load("system", system)[0] if system in config.names("system") else {}
+
+
+Only = Mapping[str, tuple[Words, ...]]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition of an experiment.
+
+    Attributes
+    ----------
+    overrides : arguments of `harness run`.
+    only : axis -> labels that the condition is restricted to.
+    tune : key -> values to try: all combinations are run, and each set of topics sees the one whose mean of the first
+        measure is best over the other sets; of equal ones, the first. See `Experiment.tune_on`.
+    """
+
+    overrides: Overrides = ()
+    only: Only | None = None
+    tune: Mapping[str, tuple[Words, ...]] | None = None
+
+    def points(self) -> tuple[tuple[str, ...] | None, ...]:
+        """Returns the overrides of each combination that is tried; a single None where nothing is tuned."""
+        if self.tune is None:
+            return (None,)
+        keys = tuple(self.tune)
+        return tuple(
+            tuple(f"{key}={value}" for key, value in zip(keys, values, strict=True))
+            for values in product(*self.tune.values())
+        )
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Seeds of an experiment.
+
+    Attributes
+    ----------
+    key, values : the key that takes the seed, and its values.
+    only : `condition` or axis -> labels that have a seed.
+    best : topics that choose the best seed: those that are reported, or those of the other sets of topics.
+    """
+
+    key: Words
+    values: tuple[Words, ...]
+    only: Only | None = None
+    best: Literal["evaluation", "others"] = "evaluation"
+
+
+@dataclass(frozen=True)
+class ExperimentScale:
+    """A scale of an experiment, smaller or for a larger machine: its changes in words and as overrides.
+
+    Attributes
+    ----------
+    says : description of the changes.
+    changes : overrides of every cell; a key of a system (`system.KEY`) changes those systems that have it.
+    seeds : in place of those of the experiment.
+    needs : what the machine must have.
+    """
+
+    says: Words = ""
+    changes: Overrides = ()
+    seeds: tuple[Words, ...] = ()
+    needs: tuple[Literal["gpu"], ...] = ()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -17,6 +17,7 @@ from harness.io import extensions, rehearsal
 from harness.io.arguments import checked_arguments
 from harness.io.files import data_root, read_bytes
 
+T = TypeVar("T")
 _TICK = 2_000_000_000  # nanoseconds; the coarsest resolution of file times
 _DEEPEST = 50  # maximum nesting of a configuration; ours have six levels
 _MOST_BYTES = 1 << 22
@@ -161,19 +162,28 @@ def _parted(files: tuple[str, ...]) -> tuple[tuple[tuple[str, str], ...], tuple[
     return own, tuple(file for file in files if file[0] == "_")
 
 
+def _unless_changed(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Decorates a function of a file or folder, called thousands of times: it is read again only if it has changed.
+
+    A change within the clock's resolution may not change the time, so what changed recently is always read.
+    """
+    known = cache(lambda path, *_state: read(path))
+
+    def call(path: str) -> T:
+        try:
+            state = os.stat(path)  # noqa: PTH116  (Path's takes longer)
+        except OSError:
+            return read(path)  # which says what is wrong
+        if time.time_ns() - state.st_mtime_ns <= _TICK:
+            return read(path)
+        return known(path, state.st_size, state.st_mtime_ns, state.st_ino)
+
+    return call
+
+
+@_unless_changed
 def _variants(path: str) -> dict[str, Any]:
     """Returns the variants of a family, name -> keys; none of other bases."""
-    try:
-        state = os.stat(path)  # noqa: PTH116  (Path's takes longer)
-    except OSError:
-        return {}
-    if time.time_ns() - state.st_mtime_ns <= _TICK:
-        return _family.__wrapped__(path)
-    return _family(path, state.st_size, state.st_mtime_ns, state.st_ino)
-
-
-@cache  # keyed by the state of the file; called thousands of times
-def _family(path: str, *_state: int) -> dict[str, Any]:
     data = read_bytes(Path(path), most=_MOST_BYTES)
     if not re.search(rb"^variants\s*:", data, re.MULTILINE):
         return {}
@@ -188,21 +198,9 @@ def _family(path: str, *_state: int) -> dict[str, Any]:
     return variants
 
 
-def _files(folder: str | Path) -> tuple[str, ...]:
-    try:
-        changed = os.stat(folder).st_mtime_ns  # noqa: PTH116  (Path's takes longer)
-    except (FileNotFoundError, NotADirectoryError):
-        return ()
-    # A change within the clock's resolution may not change the time, so recently changed folders are always listed.
-    return _listed(folder, changed) if time.time_ns() - changed > _TICK else _list(folder)
-
-
-@cache  # keyed by the folder's modification time; called thousands of times
-def _listed(folder: str | Path, _changed: int) -> tuple[str, ...]:
-    return _list(folder)
-
-
-def _list(folder: str | Path) -> tuple[str, ...]:
+@_unless_changed
+def _files(folder: str) -> tuple[str, ...]:
+    """Returns the names of the YAML files in a folder; none if there is no folder."""
     try:
         with os.scandir(folder) as entries:
             return tuple(sorted(each.name for each in entries if each.name.endswith(".yaml") and each.name[0] != "."))
@@ -286,7 +284,7 @@ def files(group: str, name: str) -> list[Path]:
 
 def bases(group: str) -> list[Path]:
     """Returns the base files of a group in all folders."""
-    return [folder / group / file for folder in folders() for file in _files(folder / group) if file[0] == "_"]
+    return [folder / group / file for folder in folders() for file in _files(f"{folder}/{group}") if file[0] == "_"]
 
 
 def read_file(path: Path, name: str = "") -> dict[str, Any]:
@@ -294,7 +292,7 @@ def read_file(path: Path, name: str = "") -> dict[str, Any]:
 
     Those of a variant, if the file is the family of one of this name.
     """
-    content = dict(_content(path))
+    content = dict(_content(str(path)))
     if path.name[0] == "_" and "variants" in content:
         del content["variants"]
         if name in (variants := _variants(str(path))):
@@ -302,20 +300,9 @@ def read_file(path: Path, name: str = "") -> dict[str, Any]:
     return content
 
 
-def _content(path: Path) -> dict[str, Any]:
-    try:
-        state = os.stat(path)  # noqa: PTH116  (Path's takes longer)
-    except OSError:
-        return parse(read_bytes(path), str(path))  # which says what is wrong
-    # A change within the clock's resolution may not change the time, so recently changed files are always read.
-    if time.time_ns() - state.st_mtime_ns <= _TICK:
-        return _parsed(read_bytes(path, most=_MOST_BYTES), str(path))
-    return _unchanged(path, state.st_size, state.st_mtime_ns, state.st_ino)
-
-
-@cache
-def _unchanged(path: Path, *_state: int) -> dict[str, Any]:
-    return _parsed(read_bytes(path, most=_MOST_BYTES), str(path))
+@_unless_changed
+def _content(path: str) -> dict[str, Any]:
+    return _parsed(read_bytes(Path(path), most=_MOST_BYTES), path)
 
 
 def is_alone(group: str) -> bool:

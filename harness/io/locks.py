@@ -1,4 +1,4 @@
-"""Locks between processes: one does a piece of work, the others wait for it.
+"""Locks between processes: one does a piece of work, the others wait for it; and what killed processes leave.
 
 A lock is the operating system's on a file `.NAME.lock`, so it ends with its process, however that ends. Network file
 systems share it between machines. Where a file system has no locks, nobody waits.
@@ -9,18 +9,23 @@ A lock saves double work. Data are protected by atomic renames: work is done und
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import HarnessError, printable, shortened
-from harness.io import processes
+from harness.errors import HarnessError, os_errors, printable, shortened
+from harness.io import staging_names
 from harness.io.console import log_line
+from harness.io.files import cache_root
+from harness.io.staging_names import host_name, user
 
 SILENT = 1.0  # seconds of waiting before a line says so
 _SHORTEST, _LONGEST = 0.002, 0.5  # seconds between two looks
@@ -111,7 +116,7 @@ def held(
         delay = min(1.5 * delay, _LONGEST)
     _HANDLES.add(handle)
     try:
-        said = {"machine": processes.host_name(), "process": os.getpid(), "user": processes.user(), "what": what}
+        said = {"machine": host_name(), "process": os.getpid(), "user": user(), "what": what}
         os.ftruncate(handle, 0)
         os.write(handle, json.dumps(said).encode() + b"\n")
         yield Lock(handle)
@@ -207,3 +212,45 @@ def _forked() -> None:
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+_PART = re.compile(r"\.[0-9a-f]{64}\.part")  # an interrupted download, which the next one continues
+_LOCK = re.compile(r"\.(.+)\.lock")
+_FETCH = "fetch"  # name of the lock of a folder that files are fetched into
+
+
+@contextmanager
+def fetching(folder: Path) -> Iterator[None]:
+    """Keeps other processes from fetching files into a folder.
+
+    Where nothing can be written, the block is executed without that.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(held(folder, _FETCH, f"fetches files into {folder}"))
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+                raise
+        yield
+
+
+def clear_remains(limit: float) -> None:
+    """Deletes remains from the cache: files and locks of killed processes, and downloads interrupted before `limit`.
+
+    Parameters
+    ----------
+    limit : seconds since 1970.
+    """
+    for root, folders, names in os.walk(cache_root()):
+        at = Path(root)
+        for path in [at / name for name in (*folders, *names)]:
+            with os_errors(path, "deleted"), suppress(FileNotFoundError):
+                if _PART.fullmatch(path.name) and path.stat().st_mtime <= limit:
+                    with suppress(HeldError), held(at, _FETCH, wait=False):
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
+                elif staging_names.is_left(path):
+                    staging_names.delete(path)
+                elif match := _LOCK.fullmatch(path.name):
+                    with suppress(HeldError), held(at, match[1], wait=False):
+                        pass  # its end deletes the file
+        folders[:] = [name for name in folders if not name.endswith(".staged")]

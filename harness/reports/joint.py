@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.errors import counted_text
 from harness.experiments.evaluate import inputs
-from harness.experiments.joint import JointEvaluation, heterogeneity
+from harness.experiments.evaluation import JointEvaluation, heterogeneity
 from harness.render import figures
 from harness.render.model import Cell, Column, Figure, Prose, Section, Table, number_cell, slug
 from harness.render.svg import SERIES

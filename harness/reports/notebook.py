@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.experiments.evaluate import Evaluation
-from harness.experiments.joint import JointEvaluation
+from harness.experiments.evaluation import JointEvaluation
 from harness.render.html import render_html_table
 from harness.reports.joint import joint_means_table
 from harness.reports.means import comparison_means_table

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import HarnessError, counted_text
-from harness.experiments.sweep import SweepPoint, first_label, natural, point_sort_key, same_topics, value_of
-from harness.experiments.sweep_progress import rounded
+from harness.experiments.sweep import SweepPoint, first_label, natural, point_sort_key, rounded, same_topics, value_of
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, number_cell, slug
 from harness.render.svg import SERIES

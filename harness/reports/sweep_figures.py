@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, combinations
 
-from harness.experiments.sweep import SweepPoint, natural, value_of
-from harness.experiments.sweep_progress import rounded
+from harness.experiments.sweep import SweepPoint, natural, rounded, value_of
 from harness.render import figures
 from harness.render.heat_map import heat_map
 from harness.render.model import Cell, Column, Figure, Table, number_cell, slug

@@ -20,7 +20,7 @@ from harness.data.columns import Floats, Index
 from harness.data.frames import frame
 from harness.errors import HarnessError, counted_text, suggestion
 from harness.io.console import track
-from harness.io.display import table_html
+from harness.io.modules import table_html
 from harness.scoring.equivalence import EquivalenceTest, Kind, Margin, check_margin, equivalence_tests
 from harness.scoring.intervals import detectable_shift, mean_errors, numbers_of_names, paired_t
 from harness.scoring.max_statistic import shared_flips

@@ -7,15 +7,12 @@ import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from harness.errors import LONGEST_LINE, HarnessError, os_errors
 from harness.io import console, staging_names
 from harness.io.files import sha256_file
-from harness.sources.resource import Resource
-
-if TYPE_CHECKING:
-    from harness.sources.resource import RepositoryFolder
+from harness.sources.resource import RepositoryFolder, Resource
 
 LOG = logging.getLogger(__name__)
 TIMEOUT = 30.0  # seconds without progress, while connecting or waiting for the next byte

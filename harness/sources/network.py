@@ -13,22 +13,14 @@ from urllib.parse import urljoin
 
 from harness.errors import os_errors, reason_of
 from harness.io import console
-from harness.io.temporary import fetching
+from harness.io.locks import fetching
 from harness.sources import cache
-from harness.sources.cache import (
-    Progress,
-    is_cached,
-    mismatch,
-    put,
-    unavailable,
-)
-from harness.sources.resource import RAW_BASE, URL, Resource
+from harness.sources.cache import Progress, is_cached, mismatch, put, unavailable
+from harness.sources.resource import RAW_BASE, URL, RepositoryFolder, Resource
 from harness.version import __version__
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
-
-    from harness.sources.resource import RepositoryFolder
 
 TRIES = 4
 PAUSE = 0.5  # seconds before the second try; doubles from then on

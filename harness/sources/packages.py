@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.errors import HarnessError, os_errors, reason_of
 from harness.io import archives, staging_names
 from harness.io.files import cache_root, sha256_file
-from harness.io.temporary import fetching
+from harness.io.locks import fetching
 from harness.sources import cache, network
 from harness.sources.resource import Resource
 

@@ -8,8 +8,9 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,11 @@ from typing import Any
 import xxhash
 
 from harness.errors import HarnessError, os_errors
-from harness.io import staging_names, temporary
+from harness.io import locks, staging_names
 from harness.io.console import log_line, progress
 from harness.io.files import cache_root, read_bytes, sha256, sha256_file, write_atomic
-from harness.io.locks import HeldError, Lock, held
-from harness.store import busy, cost
+from harness.io.locks import HeldError, Holder, Lock, held
+from harness.store import cost
 
 SPEC = "spec.json"
 ABSENT = "not there"
@@ -82,7 +83,7 @@ def get_or_build(kind: str, spec: Mapping[str, Any], build: Callable[[Path], Non
     Raises
     ------
     ArtefactBusy
-        Another process makes the artifact, and this one does not wait (see `harness.store.busy.without_waiting`).
+        Another process makes the artifact, and this one does not wait (see `harness.store.artefacts.without_waiting`).
     """
     folder = ensure(kind, spec, build)
     with suppress(OSError):  # the store may be read-only
@@ -121,7 +122,7 @@ def discard(*folders: Path) -> None:
 def _build(folder: Path, kind: str, spec: Mapping[str, Any], build: Callable[[Path], None], quiet: bool) -> None:
     fault = damage(folder, kind)
     why = "" if fault == ABSENT else f"; {folder.name} there is {fault}, and has to be rebuilt"
-    with busy.making(folder.parent, folder.name, why) as lock:
+    with making_lock(folder.parent, folder.name, why) as lock:
         if not (fault := damage(folder, kind)):  # another process built it meanwhile
             return
         if fault != ABSENT:
@@ -348,8 +349,8 @@ def collect(days: float) -> list[Artefact]:
     the same number of days, because they can be resumed.
     """
     limit = time.time() - days * 86400 if days else math.inf  # clocks of machines that share a store may differ
-    temporary.clear(limit)
-    living = busy.found(store_root())
+    locks.clear_remains(limit)
+    living = being_made(store_root())
     used = {use for *_, holder in living for use in holder.uses}
     making = {f"{kind}/{name}" for kind, name, _ in living}
     gone = []
@@ -384,3 +385,72 @@ def _last_use(folder: Path) -> float | None:
         with suppress(FileNotFoundError, NotADirectoryError):
             return path.stat().st_mtime
     return None
+
+
+# ---- artifacts that are being made -------------------------------------------------------------------------------
+
+_WAITS: ContextVar[bool] = ContextVar("waits", default=True)
+
+
+class ArtefactBusy(HarnessError):  # noqa: N818  (a state, not a fault)
+    """An artifact that was asked for in `without_waiting` is being made by another process.
+
+    Attributes
+    ----------
+    kind, key : of the artifact.
+    machine, process : of its maker.
+    """
+
+    def __init__(self, kind: str, key: str, machine: str, process: int) -> None:
+        super().__init__(f"{kind} {key[:12]} is being made by {machine}, process {process}")
+        self.kind, self.key, self.machine, self.process = kind, key, machine, process
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.kind, self.key, self.machine, self.process)
+
+
+@contextmanager
+def without_waiting() -> Iterator[None]:
+    """Makes requests for artifacts in the block raise `ArtefactBusy` instead of waiting for another process.
+
+    It holds for this thread only. A build in the block that asks for a busy artifact is given up, and starts again with
+    the next request.
+    """
+    token = _WAITS.set(False)
+    try:
+        yield
+    finally:
+        _WAITS.reset(token)
+
+
+@contextmanager
+def making_lock(folder: Path, key: str, why: str = "") -> Iterator[Lock]:
+    """Holds the lock of an artifact; waits for another maker, unless in `without_waiting`.
+
+    Parameters
+    ----------
+    folder : folder of the artifacts of a kind.
+    why : end of the message if the folder cannot be written.
+
+    Raises
+    ------
+    ArtefactBusy
+        Another process makes the artifact, and this one does not wait.
+    HarnessError
+        The folder cannot be written.
+    """
+    kind = folder.name
+    with ExitStack() as stack:
+        try:
+            lock = stack.enter_context(held(folder, key, f"makes {kind}", wait=_WAITS.get()))
+        except HeldError as error:
+            raise ArtefactBusy(kind, key, error.holder.machine, error.holder.process) from None
+        except OSError as error:
+            raise HarnessError(f"{folder}: cannot be written: {error.strerror or error}{why}") from None
+        yield lock
+
+
+def being_made(root: Path) -> list[tuple[str, str, Holder]]:
+    """Returns kind, key and maker of the artifacts of a store that are being made."""
+    paths = [path for path in sorted(root.glob("*/.*.lock")) if locks.is_held(path)]
+    return [(path.parent.name, path.name[1:].removesuffix(".lock"), locks.read(path)) for path in paths]

@@ -10,7 +10,7 @@ import yaml
 from case_tables import literals
 from tools import MINI, Place, points
 
-from harness.experiments.sweep_progress import rounded
+from harness.experiments.sweep import rounded
 
 SEARCH = ("run", "-m", *MINI, "system=bm25", "hydra/sweeper=optuna", "system.b=interval(0,1)", "formats=[json]")
 needs_optuna = pytest.mark.skipif(

@@ -13,7 +13,7 @@ from tools import MINI, Place, own_corpus, table
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
-from harness.io import processes
+from harness.io import staging_names as processes
 from harness.io.locks import held
 
 KINDS = ("tokens", "counts", "postings")

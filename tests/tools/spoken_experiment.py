@@ -11,7 +11,7 @@ from typing import Any
 from harness.collections.load import load_collection, local_collection
 from harness.data.topics import Topic
 from harness.experiments.experiment import Experiment
-from harness.experiments.parts import Condition
+from harness.experiments.overrides import Condition
 from harness.experiments.produce import make
 from harness.experiments.results import ExperimentResults, Outcome
 from harness.experiments.task import Task, task

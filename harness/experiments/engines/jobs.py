@@ -20,8 +20,7 @@ from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, JobStatus
 from hydra_plugins.hydra_submitit_launcher.submitit_launcher import LocalLauncher, SlurmLauncher
 
-from harness.experiments.engines.processes import at_once
-from harness.experiments.engines.shared import JobEngine, failed, jobs_by_resources
+from harness.experiments.engines.shared import JobEngine, at_once, failed, jobs_by_resources
 from harness.systems.hardware import cores
 from harness.systems.resources import Resources
 

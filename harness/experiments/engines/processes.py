@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 from hydra.core.utils import JobReturn
 from hydra_plugins.hydra_joblib_launcher.joblib_launcher import JoblibLauncher
 
-from harness.experiments.engines.shared import JobEngine, jobs_by_resources
+from harness.experiments.engines.shared import JobEngine, at_once, jobs_by_resources
 from harness.io import interrupt
 from harness.systems.hardware import cores
-from harness.systems.resources import Resources
 
 # Read when the libraries are loaded, so they are set before the processes start.
 _THREADS = (
@@ -52,35 +51,6 @@ class Joblib(JobEngine, JoblibLauncher):  # type: ignore[misc]
             results.update(zip(places, made, strict=True))
         self.joblib = given
         return [results[at] for at in range(len(job_overrides))]
-
-
-def at_once(need: Resources, slots: int) -> int:
-    """Returns how many jobs with these resources run side by side.
-
-    Parameters
-    ----------
-    slots : `n_jobs` of joblib: the number of jobs of one core each; -1 for all cores, -2 for all but one.
-
-    Examples
-    --------
-    >>> at_once(Resources(cpus=2), 8), at_once(Resources(), 3), at_once(Resources(gpus=1), 8)
-    (4, 3, 1)
-    """
-    slots = slots if slots > 0 else max(cores() + 1 + slots, 1)
-    if need.gpus:
-        return 1
-    count = slots // (need.cpus or 1)
-    if need.memory and (whole := _memory()):
-        count = min(count, int(whole // need.memory))
-    return max(count, 1)
-
-
-def _memory() -> float:
-    """Returns the gigabytes of memory of this machine; 0 if it does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    except (ValueError, OSError, AttributeError):
-        return 0.0
 
 
 @contextmanager

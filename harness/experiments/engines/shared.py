@@ -11,7 +11,9 @@ from hydra.core.utils import JobReturn, JobStatus, run_job, setup_globals
 from omegaconf import OmegaConf, open_dict
 
 from harness.experiments.overrides import override_key
+from harness.io.memory import available
 from harness.systems import states
+from harness.systems.hardware import cores
 from harness.systems.resources import RESOURCES, Resources, declared
 
 if TYPE_CHECKING:
@@ -61,6 +63,27 @@ def jobs_by_resources(needed: Sequence[Resources]) -> Iterator[tuple[Resources, 
     for at, need in enumerate(needed):
         positions.setdefault(need, []).append(at)
     yield from positions.items()
+
+
+def at_once(need: Resources, slots: int) -> int:
+    """Returns how many jobs with these resources run side by side.
+
+    Parameters
+    ----------
+    slots : `n_jobs` of joblib: the number of jobs of one core each; -1 for all cores, -2 for all but one.
+
+    Examples
+    --------
+    >>> at_once(Resources(cpus=2), 8), at_once(Resources(), 3), at_once(Resources(gpus=1), 8)
+    (4, 3, 1)
+    """
+    slots = slots if slots > 0 else max(cores() + 1 + slots, 1)
+    if need.gpus:
+        return 1
+    count = slots // (need.cpus or 1)
+    if need.memory:
+        count = min(count, int(available() // (need.memory * 10**9)))
+    return max(count, 1)
 
 
 def run_one(

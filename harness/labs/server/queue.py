@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import HarnessError
-from harness.io import processes
+from harness.io import staging_names as processes
 from harness.io.files import sha256, sync
 from harness.labs.names import stamp
 from harness.labs.server.database import Database, Session, record_action

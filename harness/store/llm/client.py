@@ -22,11 +22,10 @@ from harness.io.console import log_line, progress
 from harness.io.files import cache_root
 from harness.store import artefacts
 from harness.store.llm.answer_cache import AnswerCache, Reply
-from harness.store.llm.answers import fault, validator, worded
 from harness.store.llm.endpoint import Answer, Ask, Endpoint, Message, Spent, request, text_request
 from harness.store.llm.estimate import ENOUGH, CallEstimate, Taken, character_counts, estimate_calls
 from harness.store.llm.limits import PATIENCE, Budget, Pace, pause, record_cost
-from harness.store.llm.wire import BrokenError, RefusedError, Wire
+from harness.store.llm.wire import BrokenError, RefusedError, Wire, fault, validator, worded
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,12 +133,7 @@ class Client:
         for ask in unique.values():
             if ask.schema is not None:
                 validator(ask.schema)
-        known: dict[str, tuple[Answer, int]] = {}
-        for key, ask in unique.items():
-            try:
-                known[key] = self._follow(ask, self._found)
-            except _AbsentError:
-                continue
+        known = {key: found for key, ask in unique.items() if (found := self._known(ask)) is not None}
         missing = {key: ask for key, ask in unique.items() if key not in known}
         answers = {key: answer for key, (answer, _) in known.items()}
         if missing and self.mode == "replay":
@@ -163,11 +157,12 @@ class Client:
 
         For workflows in which requests depend on earlier answers. Raises `HarnessError` if a cached answer was altered.
         """
-        return tuple(map(self._known, asks))
+        return tuple(found and found[0] for found in map(self._known, asks))
 
-    def _known(self, ask: Ask) -> Answer | None:
+    def _known(self, ask: Ask) -> tuple[Answer, int] | None:
+        """Returns the cached answer to a request and the number of its calls; None if a reply is not in the cache."""
         try:
-            return self._follow(ask, self._found)[0]
+            return self._follow(ask, self._found)
         except _AbsentError:
             return None
 

@@ -17,6 +17,7 @@ import jsonschema
 import pytest
 import typer
 import yaml
+from refusals import refuses
 
 import harness as h
 from harness.cli.check import check_command
@@ -257,10 +258,8 @@ def test_private_judgments_are_not_used(
     ],
 )
 def test_wrong_options(here: Path, options: dict[str, Any], says: str) -> None:
-    with pytest.raises(HarnessError, match=re.escape(says)):
-        checked("good.run", **options)
-    with pytest.raises(HarnessError, match=r"absent\.run: no such file"):
-        checked("good.run", "absent.run")
+    refuses(re.escape(says), lambda: checked("good.run", **options))
+    refuses(r"absent\.run: no such file", lambda: checked("good.run", "absent.run"))
 
 
 # ---- the hook and the action ------------------------------------------------------------------------------------

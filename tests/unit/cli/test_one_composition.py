@@ -13,8 +13,7 @@ import pytest
 from omegaconf import OmegaConf
 
 import harness
-from harness.cli.compose import composed_alone
-from harness.cli.hydra_flags import read_flags
+from harness.cli.compose import composed_alone, read_flags
 from harness.cli.overrides import GROUPS
 from harness.experiments.cell_composition import composer, initialized
 from harness.io import config

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from harness.cli.cells import Forecast, time_left
 from harness.data.trec import Run
 from harness.experiments import costs
 from harness.experiments.experiment import ExperimentCell
-from harness.experiments.forecast import Forecast, TimeEstimate, forecast_cells
 from harness.experiments.produce import produce
 from harness.experiments.task import task
 from harness.store import cost, sidecar
@@ -105,6 +105,10 @@ def test_a_cell_is_estimated_by_those_that_are_nearest_to_it() -> None:
     done = [cell("m", "1000", seconds=10), cell("m", "20000", seconds=200), cell("bm25", "1000", seconds=3)]
     waiting = [cell("m", "1000"), cell("m", "20000"), cell("m", "20000"), cell("m", "5000"), cell("e5", "1000")]
     lost = cell("m", "2500", reason="needs a GPU")
-    assert forecast_cells([*done, *waiting, lost]) == TimeEstimate(10 + 2 * 200 + 105 + 71, 3, 1, 1)
-    assert forecast_cells([*waiting, lost]) == TimeEstimate(None, 0, 0, 5)
-    assert forecast_cells([*done, lost]) == TimeEstimate(0.0, 0, 0, 0)
+    assert time_left([*done, *waiting, lost]) == (
+        "5 cells left to run: about 9 min 46 s (3 by finished cells of the same labels, "  # 10 + 2 * 200 + 105 + 71 s
+        "1 by finished cells of their condition, 1 by the mean of all finished cells)"
+    )
+    none = "5 cells left to run; no cell is finished yet, by which their time could be estimated"
+    assert time_left([*waiting, lost]) == none
+    assert time_left([*done, lost]) == "nothing is left that can be run here"

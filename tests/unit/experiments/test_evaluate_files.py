@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refuses
 
 from harness.collections.load import local_collection
 from harness.data.trec import read_run
@@ -72,8 +73,7 @@ def test_faults_of_all_files_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lines", [True, False])
 def test_no_runs_and_one_name_for_two_are_refused(tmp_path: Path, lines: bool) -> None:
     bench = _judged(tmp_path)
-    with pytest.raises(HarnessError, match="expected at least one run"):
-        evaluate(bench, lines=lines)
+    refuses("expected at least one run", lambda: evaluate(bench, lines=lines))
     (tmp_path / "a.run").write_text("T1 Q0 a 1 2 tag\n")
     with pytest.raises(HarnessError, match="same: 2 runs have this name"):
         evaluate(bench, *[tmp_path / "a.run"] * 2, names=("same", "same"), lines=lines)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import harness as h
-from harness.experiments.joint import heterogeneity
+from harness.experiments.evaluation import heterogeneity
 from harness.experiments.task import Task
 from harness.scoring.strata import stratified_test
 

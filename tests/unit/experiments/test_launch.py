@@ -7,19 +7,21 @@ import os
 import pickle
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import refuses
 
 from harness.errors import HarnessError
 from harness.experiments import launch, spread
 from harness.experiments.engines import ENGINES, check_launcher
-from harness.experiments.engines.processes import at_once
+from harness.experiments.engines.shared import at_once
 from harness.experiments.launch import Job, JobWorker, MissingResourceError
 from harness.io import interrupt
-from harness.store.busy import ArtefactBusy
+from harness.store.artefacts import ArtefactBusy
 from harness.store.shards import ShardTask
 from harness.systems.keys import unlisted
 from harness.systems.resources import Resources, declared
@@ -170,23 +172,20 @@ def test_resources_of_parts() -> None:
     found = declared([{"resources": {"cpus": 4}}, {}, {"resources": {"cpus": 2, "gpus": 1, "time": 90}}], "x")
     assert found == Resources(cpus=4, gpus=1, time=90)
     for wrong in ({"cpus": 0}, {"gpus": "1"}, {"gpu": 1}, 3):
-        with pytest.raises(HarnessError, match="x: resources"):
-            declared([{"resources": wrong}], "x")
+        refuses("x: resources", partial(declared, [{"resources": wrong}], "x"))
 
 
 def test_the_key_can_be_set_for_every_system() -> None:
     shuffle = {"_target_": "harness.systems.baselines.Shuffle"}
     assert unlisted(shuffle, "resources.gpus", "x") is not None
     assert unlisted({**shuffle, "resources": {"gpus": 1}}, "resources.gpus", "x") is None
-    with pytest.raises(HarnessError, match=r"did you mean 'cpus'"):
-        unlisted(shuffle, "resources.cpu", "x")
+    refuses(r"did you mean 'cpus'", lambda: unlisted(shuffle, "resources.cpu", "x"))
 
 
 def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, extra in (("joblib", "joblib"), ("submitit_slurm", "slurm"), ("ray", "ray")):
         monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-        with pytest.raises(HarnessError, match=rf"is not installed: pip install 'mathir-harness\[{extra}\]'"):
-            check_launcher(name, {})
+        refuses(rf"is not installed: pip install 'mathir-harness\[{extra}\]'", partial(check_launcher, name, {}))
     assert set(ENGINES) == {"joblib", "submitit_local", "submitit_slurm", "ray"}
     check_launcher("mine", {"mine": None})
 
@@ -196,5 +195,4 @@ def test_shards_are_not_made_by_other_code_than_was_planned(tmp_path: Path) -> N
     (tmp_path / "map.pickle").write_bytes(pickle.dumps(task))
     content = {"folder": str(tmp_path), "shards": [], "code": spread._code_of(task)}
     assert spread.make_shards(content) == {}
-    with pytest.raises(HarnessError, match="the code changed since the work was planned"):
-        spread.make_shards({**content, "code": "another"})
+    refuses("the code changed since the work was planned", lambda: spread.make_shards({**content, "code": "another"}))

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats as reference
 
 from harness.experiments.experiment import Experiment
-from harness.experiments.parts import Condition, Seeds
+from harness.experiments.overrides import Condition, Seeds
 from harness.experiments.results import POOLED, ExperimentResults, Outcome
 from harness.experiments.task import Task, task
 from harness.scoring.protocol import Protocol

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.experiments.sweep import SweepPoint
-from harness.experiments.sweep_progress import FILE, note_point, planned_points, show_points
+from harness.experiments.sweep import FILE, SweepPoint, note_point, planned_points, show_points
 
 OPTUNA = {"defaults": [{"override /hydra/sweeper": "optuna"}], "hydra": {"sweeper": {"n_trials": 7}}}
 GRID = {"hydra": {"sweeper": {"params": {"system.k1": "0.3,0.6", "system.b": "0,1,2"}}}}

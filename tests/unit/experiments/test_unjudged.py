@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from refusals import refuses
 
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.data.trec import Run
-from harness.errors import HarnessError
 from harness.experiments.produce import make
 from harness.experiments.task import task, task_without_judgments
 from harness.scoring.protocol import load_protocol
@@ -50,8 +50,7 @@ def test_a_system_that_ranks_the_topics_of_one_edition_is_refused(tmp_path: Path
             raise AssertionError
 
     bench = task_without_judgments(load_collection("mini-task1"), load_corpus("mini-answers"))
-    with pytest.raises(HarnessError, match="mini-task1, edition official, whose judgments are not here"):
-        make(Learner(), bench, runs=tmp_path)
+    refuses("mini-task1, edition official, whose judgments are not here", lambda: make(Learner(), bench, runs=tmp_path))
 
 
 @pytest.mark.parametrize("private", [True, False])
@@ -69,8 +68,7 @@ def test_only_private_judgments_may_be_missing(conf: Conf, tmp_path: Path, priva
     absent = "needs the private judgments, which the organisers have" if private else f"needs {qrels}"
     assert club.state() == absent
     said = "cannot be read: the judgments of club, edition first, are private; " if private else "no such file"
-    with pytest.raises(HarnessError, match=f"judgments.txt: {said}"):
-        club.qrels()
+    refuses(f"judgments.txt: {said}", club.qrels)
     qrels.write_text("M.1 0 a 1\n")
     assert not club.withheld()
     assert club.state() == "here"

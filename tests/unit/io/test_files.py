@@ -6,12 +6,14 @@ import hashlib
 import os
 import pickle
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusal as message
+from refusals import refuses
 
 from harness.errors import (
     FormatError,
@@ -273,8 +275,7 @@ def test_devices_and_pipes_are_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     (tmp_path / "link").symlink_to(os.devnull)
     for path in (pipe, tmp_path / "link"):
-        with pytest.raises(HarnessError, match=r"cannot be written: a device or pipe, expected a file"):
-            write_all({other: "x", path: "x"})
+        refuses(r"cannot be written: a device or pipe, expected a file", partial(write_all, {other: "x", path: "x"}))
         assert not other.exists()
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert (tmp_path / "link").is_symlink()

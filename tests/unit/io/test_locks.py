@@ -19,8 +19,8 @@ import pytest
 from process_tools import same_paths
 
 from harness.errors import HarnessError
-from harness.io import processes, temporary
-from harness.io.locks import HeldError, Holder, alone, held, is_held, read
+from harness.io import staging_names as processes
+from harness.io.locks import HeldError, Holder, alone, clear_remains, fetching, held, is_held, read
 
 HOLD = """
 import sys, time
@@ -202,14 +202,14 @@ def test_one_process_is_alone_in_a_folder(tmp_path: Path) -> None:
 def test_files_are_not_fetched_twice_but_a_folder_that_cannot_be_written_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with temporary.fetching(tmp_path), pytest.raises(HeldError), held(tmp_path, "fetch", wait=False):
+    with fetching(tmp_path), pytest.raises(HeldError), held(tmp_path, "fetch", wait=False):
         pass
 
     def refuse(*_: object, **__: object) -> int:
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(os, "open", refuse)
-    with temporary.fetching(tmp_path):
+    with fetching(tmp_path):
         pass
 
 
@@ -218,5 +218,5 @@ def test_remains_are_cleared_and_locks_that_are_held_are_not() -> None:
     folder.mkdir(parents=True)
     (folder / ".left.lock").write_text("{}\n")
     with held(folder, "mine"):
-        temporary.clear(time.time())
+        clear_remains(time.time())
         assert names(folder) == [".mine.lock"]

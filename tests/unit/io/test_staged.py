@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.io import staging_names, temporary
+from harness.io import locks, staging_names
 from harness.io.files import cache_root, write_atomic
 
 
@@ -69,7 +69,7 @@ def test_the_cache_is_cleared_everywhere() -> None:
     place = cache_root() / "terms" / "inner" / "agreed"
     place.parent.mkdir(parents=True)
     remains = left(place)
-    temporary.clear(0)
+    locks.clear_remains(0)
     assert not remains.exists()
 
 

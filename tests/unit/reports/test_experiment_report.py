@@ -16,7 +16,7 @@ from scipy import stats as reference
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
 from harness.experiments.experiment import Experiment
-from harness.experiments.parts import Condition, ExperimentScale, Seeds
+from harness.experiments.overrides import Condition, ExperimentScale, Seeds
 from harness.experiments.result_files import scores_in
 from harness.experiments.results import ExperimentResults, Outcome
 from harness.experiments.task import task

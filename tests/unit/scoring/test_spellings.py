@@ -10,7 +10,7 @@ from case_tables import table
 import harness as h
 from harness.errors import HarnessError
 from harness.experiments.experiment import Experiment
-from harness.experiments.parts import Condition
+from harness.experiments.overrides import Condition
 from harness.scoring.measures import parse_measure, parse_measures
 from harness.scoring.spellings import split_measures
 

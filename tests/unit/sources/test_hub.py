@@ -14,6 +14,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from refusals import refuses
 
 from harness.cli import fetch as commands
 from harness.collections import files
@@ -128,8 +129,7 @@ def test_what_is_here_is_enough_where_the_hub_does_not_answer(
     answering: type[Hub], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = DataSet(name="o/n", revision=REVISION)
-    with pytest.raises(HarnessError, match="cannot be fetched"):
-        DataSet(name="o/other", revision=REVISION).fetched()
+    refuses("cannot be fetched", lambda: DataSet(name="o/other", revision=REVISION).fetched())
     files = data.fetched()
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert data.fetched() == files
@@ -140,12 +140,9 @@ def test_what_is_here_is_enough_where_the_hub_does_not_answer(
 
 def test_the_newest_revision_is_written_down(answering: type[Hub]) -> None:
     assert named("o/n", None, "test", "") == DataSet(None, "o/n", REVISION)
-    with pytest.raises(HarnessError, match=r"key 'revision' is 'main', expected the 40 hexadecimal digits"):
-        named("o/n", "main", "test", "")
-    with pytest.raises(HarnessError, match=r"data set o/other \(hub\): cannot be fetched: "):
-        named("o/other", None, "test", "")
-    with pytest.raises(HarnessError, match=r"nowhere: no such folder, and no OWNER/NAME"):
-        named("nowhere", None, "test", "")
+    refuses(r"key 'revision' is 'main', expected the 40 hexadecimal digits", lambda: named("o/n", "main", "test", ""))
+    refuses(r"data set o/other \(hub\): cannot be fetched: ", lambda: named("o/other", None, "test", ""))
+    refuses(r"nowhere: no such folder, and no OWNER/NAME", lambda: named("nowhere", None, "test", ""))
 
 
 def test_a_file_that_was_damaged_in_the_cache_is_noticed(answering: type[Hub]) -> None:
@@ -153,8 +150,7 @@ def test_a_file_that_was_damaged_in_the_cache_is_noticed(answering: type[Hub]) -
     path = data.files().corpus[0]
     blob = path.resolve()
     blob.write_bytes(b'{"_id": "d1", "text": "two"}\n')
-    with pytest.raises(HarnessError, match=r"corpus.jsonl: damaged \(checksum \w{12}, expected \w{12}\); delete"):
-        data.files()
+    refuses(r"corpus.jsonl: damaged \(checksum \w{12}, expected \w{12}\); delete", data.files)
     blob.unlink()
     path.unlink()
     assert data.files().corpus[0].read_bytes() == FILES["corpus.jsonl"]
@@ -201,8 +197,7 @@ def test_rows_of_a_data_set_become_lines_checked_on_arrival(
     files.check_arrived([first])
     assert fetch.resource_state(first) == "here"
     (path,) = fetch.fetch_resources([second])
-    with pytest.raises(HarnessError, match=r"documents.jsonl:2: key 'problem' is missing, empty or no text"):
-        files.check_arrived([second])
+    refuses(r"documents.jsonl:2: key 'problem' is missing, empty or no text", lambda: files.check_arrived([second]))
     asked = len(answering.asked)
     fetch.fetch_resources([first, second])
     assert len(answering.asked) == asked == 3
@@ -214,14 +209,11 @@ def test_a_data_set_without_rows_or_damaged(
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "ours"))
     wanted = catalogue.source_files("saber-math-data")[:1]
     brought = r"; or bring it yourself: export the data sets .* --from documents.jsonl$"
-    with pytest.raises(HarnessError, match=rf"data set {QUERIES} \(hub\): cannot be fetched: .*{brought}"):
-        fetch.fetch_resources(wanted)
+    refuses(rf"data set {QUERIES} \(hub\): cannot be fetched: .*{brought}", lambda: fetch.fetch_resources(wanted))
     answering.sets[QUERIES] = {"README.md": b"a card\n"}
-    with pytest.raises(HarnessError, match=rf"none of its 1 files ends in .parquet or .jsonl{brought}"):
-        fetch.fetch_resources(wanted)
+    refuses(rf"none of its 1 files ends in .parquet or .jsonl{brought}", lambda: fetch.fetch_resources(wanted))
     answering.sets[QUERIES] = {"data.parquet": b"PAR1"}
-    with pytest.raises(HarnessError, match=rf"data.parquet: no Parquet file of texts and numbers: .*{brought}"):
-        fetch.fetch_resources(wanted)
+    refuses(rf"data.parquet: no Parquet file of texts and numbers: .*{brought}", lambda: fetch.fetch_resources(wanted))
     assert not wanted[0].cached.exists()
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from fetch_tools import error_of, isolate, kept, put, sha
+from refusals import refuses
 
-from harness.errors import HarnessError
 from harness.sources import packages
 from harness.sources.fetch import fetch_resources, resource_state
 from harness.sources.resource import Resource
@@ -226,12 +226,9 @@ def test_a_pip_in_the_current_folder_is_not_run(index: Path, tmp_path: Path, mon
 
 @pytest.mark.parametrize("package", ["stand-in", "--index-url==1", "../a==1", "a==", "a==1 b", "a>=1", "a==/etc", 7])
 def test_packages_have_a_name_and_a_version(package: str) -> None:
-    with pytest.raises(HarnessError, match="package must be"):
-        resource(package=package)
+    refuses("package must be", lambda: resource(package=package))
 
 
 def test_a_package_is_the_only_source() -> None:
-    with pytest.raises(HarnessError, match="the source must be"):
-        Resource("", "", "a", "0" * 64, url="https://example.org/a", package=PACKAGE)
-    with pytest.raises(HarnessError, match="the source must be"):
-        Resource("owner/name", "0" * 40, "a", "0" * 64, package=PACKAGE)
+    refuses("the source must be", lambda: Resource("", "", "a", "0" * 64, url="https://example.org/a", package=PACKAGE))
+    refuses("the source must be", lambda: Resource("owner/name", "0" * 40, "a", "0" * 64, package=PACKAGE))

@@ -15,8 +15,7 @@ import pytest
 from fetch_tools import COMMIT, FOLDER, error_of, isolate, kept, member, mirrored_archive, pack, sha
 
 from harness.io import archives
-from harness.sources import cache, resource
-from harness.sources import folder as folders
+from harness.sources import cache, fetch, resource
 from harness.sources.fetch import fetch_resources, resource_state
 from harness.sources.resource import RepositoryFolder
 
@@ -149,7 +148,7 @@ def test_a_folder_is_hashed_once_a_process(archive: Path, monkeypatch: pytest.Mo
         hashed.append(path)
         return sha(path.read_bytes())
 
-    monkeypatch.setattr(folders, "sha256_file", counting)
+    monkeypatch.setattr(fetch, "sha256_file", counting)
     fetch_resources([WANTED])
     assert hashed == []
     cache.VERIFIED.clear()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from fetch_tools import isolate, sha
+from refusals import refuses
 
-from harness.cli.fetch import fetch
-from harness.errors import HarnessError
+from harness.cli.fetch import fetch as fetch_command
 from harness.io.files import cache_root
-from harness.sources import catalogue, terms
+from harness.sources import catalogue, fetch
 
 PARTS = {"a.part0": b"first half, ", "a.part1": b"second half"}
 WHOLE = b"".join(PARTS.values())
@@ -43,48 +43,43 @@ def test_terms_are_shown_and_asked_for_once(
     source: Callable[..., None], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     source()
-    with pytest.raises(
-        HarnessError, match="fetch 'parted': its terms of use are not accepted; to accept them: --accept"
-    ):
-        fetch(["parted"])
+    refuses(
+        "fetch 'parted': its terms of use are not accepted; to accept them: --accept", lambda: fetch_command(["parted"])
+    )
     assert "parted has terms of use: Theirs, https://example.org/terms" in capsys.readouterr().err
     assert not (cache_root() / "pypi").exists()
-    with pytest.raises(HarnessError, match="harness fetch parted --accept"):
-        terms.whole("parted")
-    fetch(["parted"], accept=True)
+    refuses("harness fetch parted --accept", lambda: fetch.whole("parted"))
+    fetch_command(["parted"], accept=True)
     captured = capsys.readouterr()
     assert "https://example.org/terms" in captured.err
     path = Path(captured.out.splitlines()[0])
     assert path.read_bytes() == WHOLE
     assert captured.out.splitlines()[1:] == ["2 files, checksums right"]
-    fetch(["parted"])
+    fetch_command(["parted"])
     assert "terms" not in capsys.readouterr().err
     source(said="https://example.org/other")
-    with pytest.raises(HarnessError, match="not accepted"):
-        fetch(["parted"])
+    refuses("not accepted", lambda: fetch_command(["parted"]))
 
 
 def test_a_damaged_whole_is_put_together_again_and_a_wrong_one_refused(source: Callable[..., None]) -> None:
     source()
-    terms.accept("parted")
-    path = terms.whole("parted")
+    fetch.accept("parted")
+    path = fetch.whole("parted")
     path.write_bytes(WHOLE[:-1])
-    assert terms.whole("parted").read_bytes() == WHOLE
+    assert fetch.whole("parted").read_bytes() == WHOLE
     source(checksum=sha(b"other"))
     path.unlink()
-    with pytest.raises(HarnessError, match=f"expected sha256 {sha(b'other')} of a.bin, found {sha(WHOLE)}"):
-        terms.whole("parted")
+    refuses(f"expected sha256 {sha(b'other')} of a.bin, found {sha(WHOLE)}", lambda: fetch.whole("parted"))
     assert not list(path.parent.iterdir())
 
 
 def test_a_source_that_has_neither() -> None:
-    assert terms.accepted("all-minilm-l6-v2")
-    with pytest.raises(HarnessError, match="source 'all-minilm-l6-v2' holds no file in parts"):
-        terms.whole("all-minilm-l6-v2")
+    assert fetch.accepted("all-minilm-l6-v2")
+    refuses("source 'all-minilm-l6-v2' holds no file in parts", lambda: fetch.whole("all-minilm-l6-v2"))
 
 
 def test_the_model_of_ours_asks_and_is_fetched_by_no_other_name() -> None:
-    assert not terms.accepted("gemma-3-270m")
+    assert not fetch.accepted("gemma-3-270m")
     assert "gemma-3-270m" not in catalogue.model_names()
     described = catalogue.joined("gemma-3-270m")
     assert described is not None

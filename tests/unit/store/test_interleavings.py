@@ -15,7 +15,7 @@ import pytest
 
 from harness.io import console
 from harness.store import artefacts
-from harness.store.busy import ArtefactBusy, without_waiting
+from harness.store.artefacts import ArtefactBusy, without_waiting
 
 KINDS, NUMBERS = ("index", "vectors"), range(3)
 STEPS = 12  # of a process

@@ -18,8 +18,7 @@ from process_tools import same_paths
 from harness.errors import HarnessError
 from harness.io import locks
 from harness.store import artefacts
-from harness.store.artefacts import collect, get_or_build, key, store_root
-from harness.store.busy import ArtefactBusy, found, without_waiting
+from harness.store.artefacts import ArtefactBusy, being_made, collect, get_or_build, key, store_root, without_waiting
 
 SPEC = {"a": 1}
 
@@ -150,7 +149,7 @@ def test_what_is_being_made_and_what_it_reads_are_kept() -> None:
 
     def during() -> None:
         within = get_or_build("index", {"read": "within"}, writes("3"))
-        ((kind, name, holder),) = found(store_root())
+        ((kind, name, holder),) = being_made(store_root())
         assert (kind, name, holder.process, holder.what) == ("index", key(SPEC), os.getpid(), "makes index")
         assert holder.uses == (f"index/{read.name}", f"index/{within.name}")
         assert [gone.path for gone in collect(0)] == [old]

@@ -14,7 +14,7 @@ import spoken_experiment as spoken
 
 from harness.data.topics import Topic
 from harness.experiments.experiment import Experiment
-from harness.experiments.parts import Condition
+from harness.experiments.overrides import Condition
 from harness.experiments.results import POOLED, ExperimentResults, Outcome
 from harness.experiments.task import Task, task
 from harness.papers.crossmath import translation_pages, translations

@@ -12,7 +12,7 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.evaluate import evaluate
 from harness.experiments.experiment import Experiment
-from harness.experiments.parts import Condition
+from harness.experiments.overrides import Condition
 from harness.experiments.results import ExperimentResults, Outcome
 from harness.experiments.task import task
 from harness.papers.mathlib4 import theorems

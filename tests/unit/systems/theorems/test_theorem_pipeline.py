@@ -28,8 +28,8 @@ from harness.sources.checkout import Checkout
 from harness.store import artefacts, prompts
 from harness.store.llm import Ask, Client
 from harness.store.llm.answer_cache import AnswerCache, Reply
-from harness.store.llm.answers import worded
 from harness.store.llm.endpoint import request
+from harness.store.llm.wire import worded
 from harness.systems.base import Request
 from harness.systems.build import BuiltSystem, load_system
 from harness.systems.theorems import augment, informalise
