@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-pytest.register_assert_rewrite("browser_tools")
+pytest.register_assert_rewrite("browser_tools", "translation_models")
 
 # The models of the tests are too small for several threads, which wait for each other when other tests run beside them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
