@@ -158,10 +158,8 @@ def incomplete(board: Leaderboard) -> tuple[str, ...]:
         effect = "unanswered topics count 0"
     else:
         effect = "its means cover only these and are not comparable with those of runs that answer more"
-    said = [
-        f"{each.name} answers {board.topics - (each.missing or 0)} of {board.topics} topics; {effect}."
-        for each in rows[:MOST_INCOMPLETE]
-    ]
+    few = ((each.name, board.topics - (each.missing or 0)) for each in rows[:MOST_INCOMPLETE])
+    said = [f"{name} answers {answered} of {board.topics} topics; {effect}." for name, answered in few]
     if more := len(rows) - len(said):
         said.append(
             f"{more} more run{'s do' if more > 1 else ' does'} not answer all topics: see the column 'topics missing'."

@@ -124,10 +124,8 @@ def standing(
             )
         found_of = verdicts(made, lab.correction)
         results = [found_of.get(frozenset((submission.title, each.title))) for each in others]
-        rows = tuple(
-            _against(submission, other, roles[other.place], row, result, measure)
-            for other, row, result in zip(others, alone, results, strict=True)
-        )
+        found = zip(others, alone, results, strict=True)
+        rows = tuple(_against(submission, each, roles[each.place], row, result, measure) for each, row, result in found)
         tests = _tests(lab, rows, family_of(len(family), lab.family), unread=unread)
     return SubmissionStanding(measure, rank, 1 + len(beside), ranked, rows, tests, omitted)
 

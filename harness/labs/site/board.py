@@ -220,9 +220,8 @@ def _cost_item(run: FieldRun, cost: Cost) -> Item:
 
 def _judged(standing: LeaderboardRow) -> Item:
     """Returns the share of judged results; empty without one."""
-    return (
-        Item("") if standing.judgments is None else Item(f"{standing.judgments.judged:.3f}", standing.judgments.judged)
-    )
+    share = None if standing.judgments is None else standing.judgments.judged
+    return Item("") if share is None else Item(f"{share:.3f}", share)
 
 
 def about_page(field: LabView) -> SitePage:

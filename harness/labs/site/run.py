@@ -154,10 +154,8 @@ def _topics(field: LabView, at: int) -> Iterator[Block]:
     run, label = field.runs[at], field.label(field.main)
     values, quartiles = field.values(field.main)[:, at], field.quartiles
     order = sorted(range(len(field.topics)), key=lambda n: (-_sort_value(quartiles[n, 1]), field.topics[n]))
-    rows = [
-        (field.topics[n], float(values[n]), float(quartiles[n, 0]), float(quartiles[n, 1]), float(quartiles[n, 2]))
-        for n in order
-    ]
+    low, middle, high = (column.tolist() for column in quartiles.T)
+    rows = [(field.topics[n], float(values[n]), low[n], middle[n], high[n]) for n in order]
     caption = f"{label} on each topic, with the quartiles of the {field.ranked} ranked runs"
     if field.ranked:
         yield Figure("profile", caption, profile(rows, label, run.name))
