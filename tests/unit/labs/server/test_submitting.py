@@ -33,11 +33,8 @@ def lab_in(folder: Path, **settings: object) -> Lab:
 
 
 def files(lab: Lab) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(lab.folder)): path.read_bytes()
-        for path in sorted(lab.folder.rglob("*"))
-        if path.is_file() and path.name != "journal.jsonl"
-    }
+    paths = (path for path in sorted(lab.folder.rglob("*")) if path.is_file() and path.name != "journal.jsonl")
+    return {str(path.relative_to(lab.folder)): path.read_bytes() for path in paths}
 
 
 @pytest.mark.parametrize("private", [False, True])
