@@ -257,11 +257,9 @@ def _count_cell(value: int | None) -> Cell:
 
 def _table(board: Leaderboard, standings: Sequence[LeaderboardRow], name: str, caption: str, *, ranked: bool) -> Table:
     """Returns the table of runs with their means; ranked runs with rank, group and the rank's interval."""
-    columns = [
-        each
-        for each in shown_columns(board, "report", board.measures)
-        if (ranked or not each.ranked) and (each.name != "kind" or any(run.kind for run in standings))
-    ]
+    kinds = any(run.kind for run in standings)
+    shown = (each for each in shown_columns(board, "report", board.measures) if ranked or not each.ranked)
+    columns = [each for each in shown if each.name != "kind" or kinds]
     best = {}
     for measure in board.measures:
         values = [value for each in standings if (value := each.mean(measure).value) is not None]
@@ -290,13 +288,8 @@ def _table(board: Leaderboard, standings: Sequence[LeaderboardRow], name: str, c
                 return Column(column.name, parts=(f"{word} low", f"{word} high"))
         return Column(column.name, kind="text" if column.name in ("kind", "group") else "number")
 
-    rows = [
-        (
-            Cell(each.name, marks=("baseline",) if each.baseline else ()),
-            *(cell(column.value(each)) for column in columns),
-        )
-        for each in standings
-    ]
+    marked = ((each, ("baseline",) if each.baseline else ()) for each in standings)
+    rows = [(Cell(each.name, marks=marks), *(cell(column.value(each)) for column in columns)) for each, marks in marked]
     if board.floor and (ranked or not board.ranked):
         there = {board.protocol.label(mean.measure): mean for mean in board.floor}
         floor = (_mean_cell(there[each.name], board) if each.name in there else Cell("") for each in columns)

@@ -136,10 +136,8 @@ class Queue:
         with self.database.transaction() as session:
             session.alone()
             same = session.rows(f"SELECT {_COLUMNS} FROM uploads WHERE team = ? AND key = ?", team, key)
-            waiting, held = (
-                session.rows(f"SELECT COUNT(*) FROM uploads WHERE team = ? AND {which}", team)[0][0]
-                for which in (_WAITING, "state = 'held'")
-            )
+            count = "SELECT COUNT(*) FROM uploads WHERE team = ? AND"
+            waiting, held = (session.rows(f"{count} {which}", team)[0][0] for which in (_WAITING, "state = 'held'"))
             if not same and waiting + held < MOST_WAITING:
                 if not (self.folder / id_ / file).is_file():
                     raise FileNotFoundError(id_)
@@ -189,9 +187,8 @@ class Queue:
             return 0
         _, _, first, seconds, before = mine
         others = (row for row in rows if row[0] != upload.team)
-        return int(before) + sum(
-            min(int(row[1]), int(before) + ((row[3], row[2]) < (seconds, first))) for row in others
-        )
+        ahead = (min(int(row[1]), int(before) + ((row[3], row[2]) < (seconds, first))) for row in others)
+        return int(before) + sum(ahead)
 
     def waiting(self) -> int:
         """Returns the number of uploads that are not scored yet, without those that are held."""

@@ -121,9 +121,8 @@ def _score_blocks(field: LabView, at: int) -> Iterator[Block]:
         rank = 1 + sum(other > value for other in others)
         spread = Cell("")
         if mean.low is not None and mean.high is not None:
-            spread = Cell(
-                f"{mean.low:.{board.decimals}f} to {mean.high:.{board.decimals}f}", values=(mean.low, mean.high)
-            )
+            span = f"{mean.low:.{board.decimals}f} to {mean.high:.{board.decimals}f}"
+            spread = Cell(span, values=(mean.low, mean.high))
         cells = [Cell(field.label(mean.measure)), number_cell(value, board.decimals)]
         cells += [spread, Cell(str(mean.n or 0), mean.n)] if exact else []
         ranked = run.standing.rank is not None and not math.isnan(value)
