@@ -268,10 +268,9 @@ def _is_of_earlier_version(
         return False
     # Private means were rounded to a step, or to decimals, and the ladder showed those before again.
     slack = 0.5 * max([lab.step, 0.1, *(least_step(scores.n(name)) for name in scores.measures)]) + 1e-6
-    return recorded.keys() == set(scores.measures) and all(
-        mean is None or mean == before.get(name) or abs(mean - scores.aggregate(name)) <= slack
-        for name, mean in recorded.items()
-    )
+    known = {name: mean for name, mean in recorded.items() if mean is not None and mean != before.get(name)}
+    near = (abs(mean - scores.aggregate(name)) <= slack for name, mean in known.items())
+    return recorded.keys() == set(scores.measures) and all(near)
 
 
 def _changed_entries(lab: Lab, events: Sequence[Event]) -> Iterator[str]:

@@ -52,9 +52,8 @@ def files_source(evaluation: Evaluation, settings: LeaderboardSettings) -> Board
     """Returns scored run files to rank; of private judgments only rounded means are shown."""
 
     collection = evaluation.task.collection
-    entries = [
-        LeaderboardEntry(each.run, each, bounds=evaluation.bounds.get(each.run, {})) for each in evaluation.scores
-    ]
+    spans = evaluation.bounds
+    entries = [LeaderboardEntry(each.run, each, bounds=spans.get(each.run, {})) for each in evaluation.scores]
     board_settings = replace(settings, clusters=collection.clusters(), cluster=collection.cluster)
     said = "" if settings.private else evaluation.coverage_sentence()
     remarks = (*([f"{capitalised(said)}."] if said else []), *collection.notes)
@@ -125,9 +124,8 @@ def lab_source(
             team = names.get(each.team, each.team)
             name, primary = f"{team} / {each.label}", each.name in ranked and not (lab.private and main not in known)
             shown = each.means if lab.private else None
-            entries.append(
-                LeaderboardEntry(name, replace(scores, run=each.name), team, each.kind, primary, bounds, shown)
-            )
+            scores = replace(scores, run=each.name)
+            entries.append(LeaderboardEntry(name, scores, team, each.kind, primary, bounds, shown))
         baseline = next((e.name for e, each in zip(entries, current, strict=True) if each.name == lab.baseline), None)
         declared = _declared(lab, task.collection, settings, baseline=baseline, decimals=lab.decimals)
         if lab.private:

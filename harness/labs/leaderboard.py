@@ -404,6 +404,5 @@ def _floor_means(how: LeaderboardSettings, measures: Sequence[str]) -> tuple[Mea
     if not how.floor:
         return ()
     shared = [name for name in measures if all(name in scores.measures for scores in how.floor)]
-    return tuple(
-        Mean(name, _rounded(statistics.fmean(scores.aggregate(name) for scores in how.floor), how)) for name in shared
-    )
+    means = ((name, statistics.fmean(scores.aggregate(name) for scores in how.floor)) for name in shared)
+    return tuple(Mean(name, _rounded(mean, how)) for name, mean in means)

@@ -158,10 +158,8 @@ def incomplete(board: Leaderboard) -> tuple[str, ...]:
         effect = "unanswered topics count 0"
     else:
         effect = "its means cover only these and are not comparable with those of runs that answer more"
-    said = [
-        f"{each.name} answers {board.topics - (each.missing or 0)} of {board.topics} topics; {effect}."
-        for each in rows[:MOST_INCOMPLETE]
-    ]
+    few = ((each.name, board.topics - (each.missing or 0)) for each in rows[:MOST_INCOMPLETE])
+    said = [f"{name} answers {answered} of {board.topics} topics; {effect}." for name, answered in few]
     if more := len(rows) - len(said):
         said.append(
             f"{more} more run{'s do' if more > 1 else ' does'} not answer all topics: see the column 'topics missing'."
@@ -259,11 +257,9 @@ def _count_cell(value: int | None) -> Cell:
 
 def _table(board: Leaderboard, standings: Sequence[LeaderboardRow], name: str, caption: str, *, ranked: bool) -> Table:
     """Returns the table of runs with their means; ranked runs with rank, group and the rank's interval."""
-    columns = [
-        each
-        for each in shown_columns(board, "report", board.measures)
-        if (ranked or not each.ranked) and (each.name != "kind" or any(run.kind for run in standings))
-    ]
+    kinds = any(run.kind for run in standings)
+    shown = (each for each in shown_columns(board, "report", board.measures) if ranked or not each.ranked)
+    columns = [each for each in shown if each.name != "kind" or kinds]
     best = {}
     for measure in board.measures:
         values = [value for each in standings if (value := each.mean(measure).value) is not None]
@@ -292,13 +288,8 @@ def _table(board: Leaderboard, standings: Sequence[LeaderboardRow], name: str, c
                 return Column(column.name, parts=(f"{word} low", f"{word} high"))
         return Column(column.name, kind="text" if column.name in ("kind", "group") else "number")
 
-    rows = [
-        (
-            Cell(each.name, marks=("baseline",) if each.baseline else ()),
-            *(cell(column.value(each)) for column in columns),
-        )
-        for each in standings
-    ]
+    marked = ((each, ("baseline",) if each.baseline else ()) for each in standings)
+    rows = [(Cell(each.name, marks=marks), *(cell(column.value(each)) for column in columns)) for each, marks in marked]
     if board.floor and (ranked or not board.ranked):
         there = {board.protocol.label(mean.measure): mean for mean in board.floor}
         floor = (_mean_cell(there[each.name], board) if each.name in there else Cell("") for each in columns)

@@ -167,10 +167,8 @@ def _category_notes(lab: Lab, receipt: Receipt) -> Iterator[str]:
     if sized:
         best, worst = (chosen(sized, key=lambda each: each.difference) for chosen in (max, min))
         ends = {"strongest": best, **({"weakest": worst} if worst.difference < best.difference else {})}
-        said = [
-            f"{end} on {each.attribute}: {each.value} ({_signed(lab, each.difference)}, n = {each.topics})"
-            for end, each in ends.items()
-        ]
+        parts = [(f"{end} on {each.attribute}: {each.value}", each) for end, each in ends.items()]
+        said = [f"{name} ({_signed(lab, each.difference)}, n = {each.topics})" for name, each in parts]
         yield f"relative to the median, {'; '.join(said)}; these differences are not tested"
     if small := sum(each.topics < SMALL for each in receipt.categories):
         having = counted_text(small, "category has", "categories have")

@@ -66,9 +66,8 @@ def submit_to(server: str, token: str, offer: Offer) -> Shown:
     if answer.get("state") != "done":
         lines = _error_lines(answer, "the server gave no reason")
         # The server knows the file by its name alone.
-        raise HarnessError(
-            *(re.sub(rf"^{re.escape(str(answer.get('file')))}(?=:)", str(offer.run), line) for line in lines)
-        )
+        name = rf"^{re.escape(str(answer.get('file')))}(?=:)"
+        raise HarnessError(*(re.sub(name, str(offer.run), line) for line in lines))
     receipt = answer.get("receipt")
     return typed(Shown, receipt if isinstance(receipt, dict) else {}, f"{server}: receipt")
 

@@ -119,15 +119,12 @@ def standing(
                 ).rows[0]
                 for each in others
             ]
-            made, _ = ranked_tests(
-                [known[each.place] for each in family], measure, alpha=lab.alpha, declared=lab.family, clusters=clusters
-            )
+            of_family = [known[each.place] for each in family]
+            made, _ = ranked_tests(of_family, measure, alpha=lab.alpha, declared=lab.family, clusters=clusters)
         found_of = verdicts(made, lab.correction)
         results = [found_of.get(frozenset((submission.title, each.title))) for each in others]
-        rows = tuple(
-            _against(submission, other, roles[other.place], row, result, measure)
-            for other, row, result in zip(others, alone, results, strict=True)
-        )
+        found = zip(others, alone, results, strict=True)
+        rows = tuple(_against(submission, each, roles[each.place], row, result, measure) for each, row, result in found)
         tests = _tests(lab, rows, family_of(len(family), lab.family), unread=unread)
     return SubmissionStanding(measure, rank, 1 + len(beside), ranked, rows, tests, omitted)
 
@@ -159,9 +156,8 @@ def _others(
 ) -> tuple[dict[int, tuple[str, ...]], int]:
     """Selects submissions to compare with; returns place in the journal -> roles, and the number of omitted runs."""
     roles: dict[int, tuple[str, ...]] = {}
-    known = [
-        each for each in submissions if each.place != submission.place and not (each.withdrawn or each.disqualified)
-    ]
+    counted = (each for each in submissions if not (each.withdrawn or each.disqualified))
+    known = [each for each in counted if each.place != submission.place]
     baseline = baseline_of(lab, known)
     ranked = [each for each in known if each.current and (each.primary or each.name == lab.baseline)]
     ranked = [each for each in ranked if not math.isnan(each.means[measure])]
@@ -197,9 +193,8 @@ def _against(
     if row is None:
         return SubmissionComparison(other.title, roles, theirs, round(mine - theirs, 9), None, None)
     p, significant = (row.p, None) if result is None else (result.p, result.significant)
-    return SubmissionComparison(
-        other.title, roles, theirs, row.difference, p, significant, corrected=result is not None
-    )
+    corrected = result is not None
+    return SubmissionComparison(other.title, roles, theirs, row.difference, p, significant, corrected)
 
 
 def refuse_if_changed(lab: Lab, scores: Scores, submissions: Sequence[Submission]) -> None:

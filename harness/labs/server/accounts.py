@@ -235,11 +235,9 @@ class Accounts:
         """
         before = ("asked",) if state == "open" else ("asked", "open")
         with self.database.transaction() as session:
-            rows = session.rows(
-                f"UPDATE invitations SET state = ? WHERE {_ID} = ? AND state IN ({', '.join('?' * len(before))}) "
-                f"RETURNING {_COLUMNS}",
-                *(state, id_.replace("\0", ""), *before),
-            )
+            which = f"{_ID} = ? AND state IN ({', '.join('?' * len(before))})"
+            sql = f"UPDATE invitations SET state = ? WHERE {which} RETURNING {_COLUMNS}"
+            rows = session.rows(sql, state, id_.replace("\0", ""), *before)
             if not rows:
                 raise HarnessError(f"request {id_:.12}: does not exist, or was decided already")
             if state == "open" and Invitation(*rows[0]).expired(datetime.now(UTC)):

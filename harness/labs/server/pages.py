@@ -23,9 +23,20 @@ from harness.labs.server.actions import ACTIONS, parsed, perform
 from harness.labs.server.api import download_file, run_file
 from harness.labs.server.guard import RefusedRequestError
 from harness.labs.server.organising import audit_page, organise, organise_page, site_zip
-from harness.labs.server.page_drawing import closed, facts_of, home_of, known, page, plural, run_row
+from harness.labs.server.page_drawing import (
+    closed,
+    facts_of,
+    final_page,
+    home_of,
+    known,
+    leaders,
+    page,
+    plural,
+    rank_and_group,
+    result_page,
+    run_row,
+)
 from harness.labs.server.queue import Upload
-from harness.labs.server.results import final_page, leaders, rank_and_group, result_page
 from harness.labs.server.service import Service, upload_json
 from harness.scoring.protocol import load_protocol
 

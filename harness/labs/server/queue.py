@@ -136,10 +136,8 @@ class Queue:
         with self.database.transaction() as session:
             session.alone()
             same = session.rows(f"SELECT {_COLUMNS} FROM uploads WHERE team = ? AND key = ?", team, key)
-            waiting, held = (
-                session.rows(f"SELECT COUNT(*) FROM uploads WHERE team = ? AND {which}", team)[0][0]
-                for which in (_WAITING, "state = 'held'")
-            )
+            count = "SELECT COUNT(*) FROM uploads WHERE team = ? AND"
+            waiting, held = (session.rows(f"{count} {which}", team)[0][0] for which in (_WAITING, "state = 'held'"))
             if not same and waiting + held < MOST_WAITING:
                 if not (self.folder / id_ / file).is_file():
                     raise FileNotFoundError(id_)
@@ -173,10 +171,8 @@ class Queue:
 
     def of_team(self, team: str, most: int = 50) -> list[Upload]:
         """Returns the latest uploads of a team, the latest first."""
-        rows = self.database.rows(
-            f"SELECT {_COLUMNS} FROM uploads WHERE team = ? ORDER BY number DESC LIMIT ?", team, most
-        )
-        return [_upload_from_row(row) for row in rows]
+        sql = f"SELECT {_COLUMNS} FROM uploads WHERE team = ? ORDER BY number DESC LIMIT ?"
+        return [_upload_from_row(row) for row in self.database.rows(sql, team, most)]
 
     def ahead(self, upload: Upload) -> int:
         """Returns the number of uploads that are scored before a waiting one, if teams take turns run by run."""
@@ -191,9 +187,8 @@ class Queue:
             return 0
         _, _, first, seconds, before = mine
         others = (row for row in rows if row[0] != upload.team)
-        return int(before) + sum(
-            min(int(row[1]), int(before) + ((row[3], row[2]) < (seconds, first))) for row in others
-        )
+        ahead = (min(int(row[1]), int(before) + ((row[3], row[2]) < (seconds, first))) for row in others)
+        return int(before) + sum(ahead)
 
     def waiting(self) -> int:
         """Returns the number of uploads that are not scored yet, without those that are held."""
@@ -201,19 +196,15 @@ class Queue:
 
     def troubled(self) -> list[Upload]:
         """Returns the uploads that could not be scored, for no fault of their own, the oldest first."""
-        with self.database.transaction() as session:
-            rows = session.rows(
-                f"SELECT {_COLUMNS} FROM uploads WHERE state = 'held' OR ({_WAITING} AND result <> '') ORDER BY number"
-            )
+        which = f"state = 'held' OR ({_WAITING} AND result <> '') ORDER BY number"
+        rows = self.database.rows(f"SELECT {_COLUMNS} FROM uploads WHERE {which}")
         return [_upload_from_row(row) for row in rows]
 
     def refuse(self, team: str, line: str) -> None:
         """Refuses all uploads of a team that wait, such as those of a stolen token."""
-        rows = self.database.rows(
-            "UPDATE uploads SET state = 'refused', finished = ?, result = ? WHERE team = ? "
-            "AND state IN ('queued', 'held') RETURNING id",
-            *(stamp(), json.dumps({"lines": [line]}), team),
-        )
+        change = "UPDATE uploads SET state = 'refused', finished = ?, result = ?"
+        sql = f"{change} WHERE team = ? AND state IN ('queued', 'held') RETURNING id"
+        rows = self.database.rows(sql, stamp(), json.dumps({"lines": [line]}), team)
         for (id_,) in rows:
             shutil.rmtree(self.folder / id_, ignore_errors=True)
 
@@ -243,11 +234,9 @@ class Queue:
         return upload
 
     def _decide(self, id_: str, change: str, *values: str) -> Upload:
-        rows = self.database.rows(
-            f"UPDATE uploads SET {change} WHERE id = ? AND (state = 'held' OR (state = 'queued' AND result <> '')) "
-            f"RETURNING {_COLUMNS}",
-            *(*values, id_.replace("\0", "")),
-        )
+        which = "(state = 'held' OR (state = 'queued' AND result <> ''))"
+        sql = f"UPDATE uploads SET {change} WHERE id = ? AND {which} RETURNING {_COLUMNS}"
+        rows = self.database.rows(sql, *values, id_.replace("\0", ""))
         if not rows:
             raise HarnessError(f"upload {id_:.40}: does not exist, is being scored, or was decided already")
         return _upload_from_row(rows[0])
@@ -260,9 +249,8 @@ class Queue:
         Uploads of a team are scored one after the other, so that versions of a label keep their order.
         """
         with self.database.transaction() as session:
-            rows = session.rows(
-                f"SELECT id, team, state, attempts, worker, lease FROM uploads WHERE {_WAITING} ORDER BY number"
-            )
+            sql = f"SELECT id, team, state, attempts, worker, lease FROM uploads WHERE {_WAITING} ORDER BY number"
+            rows = session.rows(sql)
             seconds = dict(session.rows("SELECT team, seconds FROM shares"))
             first: dict[str, tuple[Any, ...]] = {}
             for row in rows:
@@ -292,25 +280,18 @@ class Queue:
             if waited < LEASE and not _has_ended(owner):
                 return None
             if attempts >= MOST_ATTEMPTS:
-                session.rows(
-                    f"UPDATE uploads SET state = 'held', finished = ?, result = ? WHERE {same}",
-                    *(stamp(), json.dumps(_hold(f"the worker was stopped {attempts} times")), id_, state, owner, lease),
-                )
+                sql = f"UPDATE uploads SET state = 'held', finished = ?, result = ? WHERE {same}"
+                reason = f"the worker was stopped {attempts} times"
+                session.rows(sql, stamp(), json.dumps(_hold(reason)), id_, state, owner, lease)
                 return None
-        rows = session.rows(
-            "UPDATE uploads SET state = 'running', worker = ?, lease = lease + 1, attempts = attempts + 1 "
-            f"WHERE {same} RETURNING {_COLUMNS}",
-            *(worker, id_, state, owner, lease),
-        )
+        change = "UPDATE uploads SET state = 'running', worker = ?, lease = lease + 1, attempts = attempts + 1"
+        rows = session.rows(f"{change} WHERE {same} RETURNING {_COLUMNS}", worker, id_, state, owner, lease)
         return _upload_from_row(rows[0]) if rows else None
 
     def renew(self, upload: Upload, worker: str) -> bool:
         """Shows that a worker is at work; returns False if another worker has the upload."""
-        rows = self.database.rows(
-            "UPDATE uploads SET lease = lease + 1 WHERE id = ? AND state = 'running' AND worker = ? RETURNING id",
-            *(upload.id, worker),
-        )
-        return bool(rows)
+        sql = "UPDATE uploads SET lease = lease + 1 WHERE id = ? AND state = 'running' AND worker = ? RETURNING id"
+        return bool(self.database.rows(sql, upload.id, worker))
 
     def give_back(self, upload: Upload, worker: str) -> None:
         """Gives an upload back to the queue as if this attempt had not begun."""
@@ -351,10 +332,8 @@ class Queue:
 
     def _finish(self, upload: Upload, worker: str, change: str, seconds: float, *values: str) -> bool:
         with self.database.transaction() as session:
-            rows = session.rows(
-                f"UPDATE uploads SET {change} WHERE id = ? AND state = 'running' AND worker = ? RETURNING id",
-                *(*values, upload.id, worker),
-            )
+            sql = f"UPDATE uploads SET {change} WHERE id = ? AND state = 'running' AND worker = ? RETURNING id"
+            rows = session.rows(sql, *values, upload.id, worker)
             if rows and seconds:
                 _set_seconds_used(session, upload.team, _seconds_used(session, upload.team) + seconds)
         return bool(rows)
@@ -365,9 +344,8 @@ class Queue:
             for folder in self.folder.iterdir():
                 with suppress(OSError), self.database.transaction() as session:  # another process deletes it too
                     session.alone()
-                    kept = session.rows(
-                        f"SELECT id FROM uploads WHERE id = ? AND ({_WAITING} OR state = 'held')", folder.name
-                    )
+                    sql = f"SELECT id FROM uploads WHERE id = ? AND ({_WAITING} OR state = 'held')"
+                    kept = session.rows(sql, folder.name)
                     if not kept and time.time() - folder.stat().st_mtime > _ORPHAN:
                         shutil.rmtree(folder)
 

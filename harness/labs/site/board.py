@@ -97,11 +97,8 @@ def _pictures(field: LabView) -> Iterator[Block]:
     label = field.label(field.main)
     costs: list[Figure] = []
     for number, cost in enumerate(COSTS, 1):
-        points = [
-            (run.name, run.costs[cost.name], _mean_or_nan(run.standing, field.main))
-            for run in field.runs[: field.ranked]
-            if cost.name in run.costs
-        ]
+        known = (run for run in field.runs[: field.ranked] if cost.name in run.costs)
+        points = [(run.name, run.costs[cost.name], _mean_or_nan(run.standing, field.main)) for run in known]
         if len(points) > 1:
             caption = f"{label} against {cost.name}, as the runs' metadata states it; diamonds: no other run is both "
             caption += "cheaper and better"
@@ -129,10 +126,9 @@ def runs_listing(field: LabView) -> Listing:
     resources = tuple(name for name in RESOURCES if any(name in run.resources for run in field.runs))
     costs = [cost for cost in COSTS if any(cost.name in run.costs for run in field.runs)]
     judged = [run.standing.judgments for run in field.runs if run.standing.judgments is not None]
-    best = {
-        measure: max((_mean_or_nan(run.standing, measure) for run in field.runs[: field.ranked]), default=math.nan)
-        for measure in board.measures
-    }
+    leading = [run.standing for run in field.runs[: field.ranked]]
+    means = {name: [_mean_or_nan(each, name) for each in leading] for name in board.measures}
+    best = {name: max(values, default=math.nan) for name, values in means.items()}
     columns: list[tuple[int, Head, Callable[[FieldRun], Item]]] = [
         (80, Head("resources", shown=bool(resources)), lambda run: Item(", ".join(run.resources))),
         (90, Head("date"), lambda run: Item(run.submission.submitted[:10])),
@@ -152,10 +148,8 @@ def runs_listing(field: LabView) -> Listing:
     lines = []
     for run in field.runs:
         each = run.standing
-        items = [
-            Item(run.label, link=run.path, small=run.team + (" (baseline)" if each.baseline else "")),
-            *(item(run) for _, _, item in columns),
-        ]
+        small = run.team + (" (baseline)" if each.baseline else "")
+        items = [Item(run.label, link=run.path, small=small), *(item(run) for _, _, item in columns)]
         ranked = ("primary",) if each.rank is not None else ()
         values = {"runs": ranked, "kind": (each.kind,), "resource": run.resources}
         lines.append(ListingLine(tuple(items), values))
@@ -220,9 +214,8 @@ def _cost_item(run: FieldRun, cost: Cost) -> Item:
 
 def _judged(standing: LeaderboardRow) -> Item:
     """Returns the share of judged results; empty without one."""
-    return (
-        Item("") if standing.judgments is None else Item(f"{standing.judgments.judged:.3f}", standing.judgments.judged)
-    )
+    share = None if standing.judgments is None else standing.judgments.judged
+    return Item("") if share is None else Item(f"{share:.3f}", share)
 
 
 def about_page(field: LabView) -> SitePage:

@@ -121,9 +121,8 @@ def _score_blocks(field: LabView, at: int) -> Iterator[Block]:
         rank = 1 + sum(other > value for other in others)
         spread = Cell("")
         if mean.low is not None and mean.high is not None:
-            spread = Cell(
-                f"{mean.low:.{board.decimals}f} to {mean.high:.{board.decimals}f}", values=(mean.low, mean.high)
-            )
+            span = f"{mean.low:.{board.decimals}f} to {mean.high:.{board.decimals}f}"
+            spread = Cell(span, values=(mean.low, mean.high))
         cells = [Cell(field.label(mean.measure)), number_cell(value, board.decimals)]
         cells += [spread, Cell(str(mean.n or 0), mean.n)] if exact else []
         ranked = run.standing.rank is not None and not math.isnan(value)
@@ -154,10 +153,8 @@ def _topics(field: LabView, at: int) -> Iterator[Block]:
     run, label = field.runs[at], field.label(field.main)
     values, quartiles = field.values(field.main)[:, at], field.quartiles
     order = sorted(range(len(field.topics)), key=lambda n: (-_sort_value(quartiles[n, 1]), field.topics[n]))
-    rows = [
-        (field.topics[n], float(values[n]), float(quartiles[n, 0]), float(quartiles[n, 1]), float(quartiles[n, 2]))
-        for n in order
-    ]
+    low, middle, high = (column.tolist() for column in quartiles.T)
+    rows = [(field.topics[n], float(values[n]), low[n], middle[n], high[n]) for n in order]
     caption = f"{label} on each topic, with the quartiles of the {field.ranked} ranked runs"
     if field.ranked:
         yield Figure("profile", caption, profile(rows, label, run.name))

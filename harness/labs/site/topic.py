@@ -99,9 +99,8 @@ def topics_page(field: LabView, hard: Difficult) -> SitePage:
     count = f"{len(field.topics)} topics, ordered by the mean {label} of the ranked runs, the hardest first."
     page = lab_page(field, "topics/index.html", "Topics", count, [PageSection("", (table,))])
     records = Records(("topic", "lower_quartile", "median", "upper_quartile", "best", "relevant"), tuple(rows))
-    data = json_document(
-        "site-topics", {"measure": field.main, "topics": [dict(zip(records.columns, r, strict=True)) for r in rows]}
-    )
+    listed = [dict(zip(records.columns, row, strict=True)) for row in rows]
+    data = json_document("site-topics", {"measure": field.main, "topics": listed})
     return SitePage(page, data, records)
 
 

@@ -83,10 +83,8 @@ def test_topics_that_do_not_count_are_in_no_mean() -> None:
     assert (x.attribute, x.value, x.topics) == ("kind", "x", 2)
     assert [x.mean, x.median, x.difference] == pytest.approx([0.3, 0.65, -0.35])  # median of 0.3 and 1
     assert y.topics == 0 and math.isnan(y.mean) and y.median == 0.25 and math.isnan(y.difference)
-    assert topic_slices("abc", known) == {} and topic_slices("abcd", known)["kind"] == {
-        "x": ["a", "b", "c"],
-        "y": ["d"],
-    }
+    assert topic_slices("abc", known) == {}
+    assert topic_slices("abcd", known)["kind"] == {"x": ["a", "b", "c"], "y": ["d"]}
 
 
 def test_the_notes_name_the_strongest_and_the_weakest_category(conf: Conf, tmp_path: Path) -> None:

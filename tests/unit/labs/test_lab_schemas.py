@@ -100,11 +100,8 @@ def boards(tmp_path: Path, conf: Conf) -> dict[str, Leaderboard]:
     ]
     entries[3] = replace(entries[3], kind="post-hoc", primary=False)
     how = LeaderboardSettings(floor=floor(task, 2))
-    return {
-        "letters": leaderboard(entries, how),
-        "one run": leaderboard(entries[:1]),
-        "private": leaderboard(entries, LeaderboardSettings(private=True)),
-    }
+    private = leaderboard(entries, LeaderboardSettings(private=True))
+    return {"letters": leaderboard(entries, how), "one run": leaderboard(entries[:1]), "private": private}
 
 
 @pytest.mark.slow

@@ -129,15 +129,9 @@ def test_beyond_sixty_runs_the_group_of_the_best(runs: int) -> None:
     # Those of the best alone are tested; the family is that of all pairs, so that no run is told apart that Holm's
     # procedure over all pairs would not tell apart.
     assert {each.name for each in entries} - alike <= apart
-    p = {
-        each.name: float(
-            stats.ttest_rel(
-                each.scores.column("AP"), next(other for other in entries if other.name == best).scores.column("AP")
-            ).pvalue
-        )
-        for each in entries
-        if each.name != best
-    }
+    of_best = next(each.scores for each in entries if each.name == best).column("AP")
+    others = {each.name: each.scores.column("AP") for each in entries if each.name != best}
+    p = {name: float(stats.ttest_rel(values, of_best).pvalue) for name, values in others.items()}
     expected, ordered = set(), sorted(p, key=lambda name: p[name])
     for step, name in enumerate(ordered):
         if p[name] * (board.family - step) >= 0.05:
@@ -200,12 +194,8 @@ def test_one_run() -> None:
 
 
 def test_editions_never_share_a_leaderboard() -> None:
-    entries = [
-        entry("x", [0.1, 0.2, 0.3]),
-        entry("y", [0.1, 0.2, 0.5], edition="f"),
-        entry("z", [0.4, 0.2, 0.3], how=replace(HOW, depth=10)),
-        entry("w", [0.4, 0.1, 0.3]),
-    ]
+    entries = [entry("x", [0.1, 0.2, 0.3]), entry("y", [0.1, 0.2, 0.5], edition="f")]
+    entries += [entry("z", [0.4, 0.2, 0.3], how=replace(HOW, depth=10)), entry("w", [0.4, 0.1, 0.3])]
     boards = leaderboards(entries, LeaderboardSettings(baseline="y", floor=[entries[1].scores]))
     assert [[each.name for each in board.ranked] for board in boards] == [["z"], ["w", "x"], ["y"]]
     assert [board.edition for board in boards] == ["e", "e", "f"]
@@ -240,10 +230,8 @@ def test_no_detectable_difference_exceeds_the_largest_possible_one() -> None:
     found = board.detectable
     assert found is not None
     assert (found.low, found.n_low, found.n_high, found.tests, found.undetectable) == (None, 2, 2, 1, 1)
-    assert (
-        "In MAP′, the 2 topics of the tests detect no difference with a power of 0.8 at alpha 0.05, however large."
-        in (reading(board))
-    )
+    none = "In MAP′, the 2 topics of the tests detect no difference with a power of 0.8 at alpha 0.05, however large."
+    assert none in reading(board)
     assert "Intervals from fewer than 10 topics (here 2) may cover less than 95%." in reading(board)
     assert leaderboard_from_json(leaderboard_to_json(board)) == board
 
@@ -257,18 +245,15 @@ def test_ties_by_hand() -> None:
     with the second."""
     means = {"a": 0.5, "b": 0.4, "c": 0.35, "d": 0.1}
     bounds = {"a": (0.45, 0.55), "b": (0.3, 0.46), "d": (0.05, 0.3)}
-    entries = [
-        replace(
-            entry(name, [mean] * 3, counts={"tied results": 4 * (name in bounds)}),
-            bounds={"AP": bounds[name]} if name in bounds else {},
-        )
-        for name, mean in means.items()
-    ]
-    found = [each.ties for each in leaderboard(entries).ranked]
-    certain = found[2]
+    tied = {name: {"tied results": 4 * (name in bounds)} for name in means}
+    found = {name: entry(name, [mean] * 3, counts=tied[name]) for name, mean in means.items()}
+    spans = {name: {"AP": bounds[name]} if name in bounds else {} for name in means}
+    entries = [replace(each, bounds=spans[name]) for name, each in found.items()]
+    ties = [each.ties for each in leaderboard(entries).ranked]
+    certain = ties[2]
     assert certain is not None
     assert [certain.low, certain.high] == pytest.approx([0.35, 0.35])
-    assert found == [
+    assert ties == [
         Ties(4, 0.45, 0.55, 1, 2),
         Ties(4, 0.3, 0.46, 1, 3),
         Ties(0, certain.low, certain.high, 2, 3),
@@ -282,11 +267,8 @@ def test_expected_bias_by_hand() -> None:
     """A tenth of the first ten is unjudged; of the judged a third is relevant, so that a thirtieth is expected."""
     columns: Columns = {"AP": [0.5, 0.5], "P@10": [0.2, 0.4], "Judged@10": [1.0, 0.8], "Judged@1000": [0.3, 0.1]}
     for prime, precision in ((True, 0.3), (False, 0.6 / 1.8)):
-        found = (
-            leaderboard([LeaderboardEntry("x", scored("x", columns, how=replace(HOW, prime=prime)))])
-            .ranked[0]
-            .judgments
-        )
+        how = replace(HOW, prime=prime)
+        found = leaderboard([LeaderboardEntry("x", scored("x", columns, how=how))]).ranked[0].judgments
         assert found is not None
         assert found.expected == pytest.approx(0.1 * precision)
         assert replace(found, expected=None) == Judgments(10, 0.9, None, 1000, 0.2)
@@ -294,16 +276,12 @@ def test_expected_bias_by_hand() -> None:
         longer: Columns = {
             name: [*values, *([math.nan if name[0] == "J" else 0.0] * 2)] for name, values in columns.items()
         }
-        found = (
-            leaderboard([LeaderboardEntry("x", scored("x", longer, how=replace(HOW, prime=prime)))]).ranked[0].judgments
-        )
+        found = leaderboard([LeaderboardEntry("x", scored("x", longer, how=how))]).ranked[0].judgments
         assert found is not None
         assert found.expected == pytest.approx(0.1 * precision / 2)
         # Nothing judged: nothing is known of the precision of what is not.
         none: Columns = {"AP": [0.0, 0.0], "P@10": [0.0, 0.0], "Judged@10": [0.0, 0.0]}
-        found = (
-            leaderboard([LeaderboardEntry("x", scored("x", none, how=replace(HOW, prime=prime)))]).ranked[0].judgments
-        )
+        found = leaderboard([LeaderboardEntry("x", scored("x", none, how=how))]).ranked[0].judgments
         assert found == Judgments(10, 0.0, None)
     without: Columns = {"AP": [0.5, 0.5], "Judged@5": [1.0, math.nan]}
     assert leaderboard([LeaderboardEntry("x", scored("x", without))]).ranked[0].judgments == Judgments(5, 1.0)
@@ -428,18 +406,12 @@ def test_private_judgments_stay_private() -> None:
     # One result more in one topic, which no rounded mean shows, must not show elsewhere.
     probes = [[0.0] * 12, [0.0] * 11 + [0.05]]
     others = random_entries(4, 14)
-    one, two = (
-        leaderboard(
-            [entry("probe", probe), entry("probed", probes[0]), *others], LeaderboardSettings(private=True, decimals=2)
-        )
-        for probe in probes
-    )
+    how = LeaderboardSettings(private=True, decimals=2)
+    one, two = (leaderboard([entry("probe", probe), entry("probed", probes[0]), *others], how) for probe in probes)
     assert one == two
     means = {"a": [0.5, 0.5], "b": [0.5, 0.505], "c": [0.5, 0.48]}
     entries = [entry(name, values) for name, values in means.items()]
-    ranks = {
-        each.name: each.rank for each in leaderboard(entries, LeaderboardSettings(private=True, decimals=2)).ranked
-    }
+    ranks = {each.name: each.rank for each in leaderboard(entries, how).ranked}
     assert ranks == {"a": 1, "b": 1, "c": 3}
     assert [each.name for each in leaderboard(entries).ranked] == ["b", "a", "c"]
 

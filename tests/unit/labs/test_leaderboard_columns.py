@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from harness.cli.main import app
 from harness.labs import board
 from harness.labs.board import BoardColumn
-from harness.labs.server.results import leaders
+from harness.labs.server.page_drawing import leaders
 from harness.labs.server.service import Service
 
 FORMS = {"command": 35, "report": 35, "site": 35, "server": 35, "data": 35}

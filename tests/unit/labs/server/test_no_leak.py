@@ -179,12 +179,8 @@ def exact(lab: Lab) -> list[str]:
         scores = scores_of(lab, each)
         parts = [scores, *(scores.select(part) for part in (public, held) if part)]
         values = [value for part in parts for value in (*part.values.ravel().tolist(), *map(part.mean, part.measures))]
-        out |= {
-            f"{value:.{digits}f}"
-            for value in values
-            for digits in (3, 4, 5, 6)
-            if abs(value * 100 - round(value * 100)) > 1e-6
-        }
+        telling = [value for value in values if abs(value * 100 - round(value * 100)) > 1e-6]
+        out |= {f"{value:.{digits}f}" for value in telling for digits in (3, 4, 5, 6)}
     return sorted(out)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from archive_tools import tarred, zipped
+from lab_tools import files
 from server_tools import Served, served
 
 from harness.errors import HarnessError
@@ -30,14 +31,6 @@ OVERLAP = RUNS / "overlap.run"
 
 def lab_in(folder: Path, **settings: object) -> Lab:
     return new_lab(folder, {"title": "Lab", "collection": "mini-task1", **settings})
-
-
-def files(lab: Lab) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(lab.folder)): path.read_bytes()
-        for path in sorted(lab.folder.rglob("*"))
-        if path.is_file() and path.name != "journal.jsonl"
-    }
 
 
 @pytest.mark.parametrize("private", [False, True])
@@ -62,7 +55,7 @@ def test_the_same_bytes_as_by_command(tmp_path: Path, monkeypatch: pytest.Monkey
     offer = Offer(run, "SRC", "first", "Overlap, ü.", code="https://example.org/x", primary=True)
     receipt = submit_run(here, offer, now=now)
     assert found["state"] == "done"
-    assert files(here) == files(there)
+    assert files(here.folder, "journal.jsonl") == files(there.folder, "journal.jsonl")
     by_command, by_http = ([each for each in events(lab) if isinstance(each, Submitted)] for lab in (here, there))
     assert by_command == by_http
     assert found["receipt"]["rank"] == 1
@@ -95,7 +88,7 @@ def test_an_archive_is_scored_like_its_run_and_its_own_metadata_holds(tmp_path: 
         submit_run(here, Offer(path, "SRC", label), now=datetime.fromisoformat(found["received"]))
         kept = (there.folder / f"submissions/SRC/{label}.v1/run.ir-metadata.yml").read_text()
         assert ("python: ours" in kept, "python: other" in kept) == (label == "with", label == "without")
-    assert files(here) == files(there)
+    assert files(here.folder, "journal.jsonl") == files(there.folder, "journal.jsonl")
     bad = zipped(tmp_path / "bad.zip", {"a/run.txt": b"x", "b/run.txt": b"x"})
     found = site.submit(token, bad, "bad.zip")
     expected = ("refused", ["bad.zip: has a/run.txt and b/run.txt; expected one of them"])

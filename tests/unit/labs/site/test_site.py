@@ -230,14 +230,8 @@ def test_hostile_texts_stay_texts_and_names_stay_inside(conf: Conf, tmp_path: Pa
     lab = tiny_lab(tmp_path / "lab", title=SCRIPT, about=IMAGE, rules=[SCRIPT], contact="javascript:alert(1)")
     wild = {"method": {SCRIPT: IMAGE}, "implementation": {"executable": {"cmd": f"x; {IMAGE}\n{SCRIPT}"}}}
     sent(lab, 1, "Ünïcode", "a#b%2e=(x)@~", wild, description=IMAGE)
-    sent(
-        lab,
-        2,
-        "_..",
-        "..a..%2f..".strip("."),
-        {"resources": {"latency": SCRIPT, "parameters": IMAGE}},
-        description=SCRIPT,
-    )
+    odd = {"resources": {"latency": SCRIPT, "parameters": IMAGE}}
+    sent(lab, 2, "_..", "..a..%2f..".strip("."), odd, description=SCRIPT)
     sent(lab, 3, "con", "nul.txt", {"method": {"a" * 500: ["b"] * 2000}}, description="=1+1 \\(x\\)")
     site = tmp_path / "site"
     assert build(lab.folder, "-o", site)[0] == 0
