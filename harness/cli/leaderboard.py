@@ -13,7 +13,6 @@ import typer
 
 from harness.cli.options import Formats, MaybeLevel, to_report_folder
 from harness.cli.plugin_commands import TASKS, in_panel
-from harness.cli.score import ScoreCommand
 from harness.cli.scoring_options import (
     ScoringOptions,
     check_one_collection,
@@ -45,7 +44,7 @@ Places = Annotated[
 ]
 
 
-@in_panel(TASKS, cls=ScoreCommand)
+@in_panel(TASKS)
 @with_scoring_options("runs", "json", "redact")
 def leaderboard(
     asked: ScoringOptions,
