@@ -372,10 +372,6 @@ def _forecast(planned: Sequence[PlannedCell], measures: Sequence[str]) -> list[F
         except HarnessError as error:
             forecasts.append(Forecast(cell, reason=error.lines[0]))
             continue
-        forecasts.append(Forecast(cell, None if path is None else _seconds(path)))
+        took = None if path is None else sidecar.costs(sidecar.sidecar_path(path))["seconds"]["in all"]
+        forecasts.append(Forecast(cell, took))
     return forecasts
-
-
-def _seconds(run: Path) -> float:
-    """Returns the seconds that a finished run took, from its metadata file."""
-    return float(sidecar.costs(sidecar.sidecar_path(run))["seconds"]["in all"])

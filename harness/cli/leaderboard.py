@@ -15,7 +15,6 @@ from harness.cli import scoring_options
 from harness.cli.options import Formats, MaybeLevel, to_report_folder
 from harness.cli.organiser_commands import lab_with_readers
 from harness.cli.plugin_commands import TASKS, in_panel
-from harness.cli.score import ScoreCommand
 from harness.cli.written_files import chosen_formats
 from harness.errors import HarnessError
 from harness.io.console import log_line, out_table, out_wrapped, print_line
@@ -37,7 +36,7 @@ Places = Annotated[
 ]
 
 
-@in_panel(TASKS, cls=ScoreCommand)
+@in_panel(TASKS)
 @scoring_options.with_scoring_options("runs", "json", "redact")
 def leaderboard(
     asked: scoring_options.ScoringOptions,

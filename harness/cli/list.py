@@ -1,4 +1,4 @@
-"""The command `list`: what exists."""
+"""The commands `list` and `show`: what exists, and the facts about one configuration."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.complete import complete_groups, papers
+from harness.cli.complete import anything, complete_groups, papers
 from harness.cli.plugin_commands import DATA, in_panel
 from harness.errors import HarnessError, suggestion
-from harness.io.console import out_left, print_line, width
+from harness.io.console import out_left, out_wrapped, print_line, width
 
 if TYPE_CHECKING:
     from harness.cli.entries import Row
@@ -128,3 +128,27 @@ def _print(rows: Sequence[Row], group: str, wide: bool) -> None:
         if said := [meaning for sign, meaning in legend.items() if any(sign in state for state in states)]:
             print_line("; ".join(said))
         print_line(f"all columns, not cut: harness list {group} --wide")
+
+
+@in_panel(DATA)
+def show(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[GROUP] NAME",
+            autocompletion=anything,
+            help="A name such as bm25, or a group and a name such as paper crossmath.",
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Describe a configuration: settings, files, licence, state and an example command."""
+    from harness.cli import entries, facts
+
+    if len(names) > 2:
+        raise typer.BadParameter("expected [GROUP] NAME")
+    group, name = entries.find(names[-1], names[0] if len(names) == 2 else None)
+    facts.show(group, name, as_json)
+    others = [each for each in entries.groups_with(name) if each != group]
+    if len(names) == 1 and others and not as_json:
+        out_wrapped(f"others of this name: {', '.join(entries.show_commands(name, others))}")

@@ -22,7 +22,7 @@ Commands.ours = LoadedCommands(  # name -> module and function or group, in the 
         "reproduce": "main:reproduce",
         "rehearse": "rehearse:rehearse",
         "list": "list:list_",
-        "show": "show:show",
+        "show": "list:show",
         "doctor": "doctor:doctor",
         "fetch": "fetch:fetch",
         "export": "export:export_app",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import signal
-from collections.abc import Collection, Iterator, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.settings import ReproduceSettings, checked
 from harness.cli.tables import marks_text
 from harness.errors import HarnessError, counted_text, gather, refuse
-from harness.io import rehearsal
+from harness.io import config, rehearsal
 from harness.io.console import in_time, log_line, out_table, out_wrapped, print_line, track
 from harness.io.files import check_writable
 from harness.io.locks import alone
@@ -169,21 +170,60 @@ def _small(paper: Paper, settings: ReproduceSettings) -> PaperReproduction | Non
 
 
 def _demonstrate(settings: ReproduceSettings, output: Path) -> None:
-    from harness.experiments.demo import demonstrate
-    from harness.experiments.evaluate import compare, evaluate, inputs
-    from harness.reports.comparison import comparison_headline, report
+    """Makes and evaluates the runs of the systems of `conf/paper/demo.yaml` on each embedded collection.
 
-    for made in demonstrate(Path(settings.runs), log_line):
-        evaluation = evaluate(made.task, *made.runs.values())
+    Runs are never reused, since their times are reported; the time of a fusion includes its inputs.
+    """
+    from harness.collections.load import load_collection
+    from harness.experiments.evaluate import compare, evaluate, inputs
+    from harness.experiments.produce import Produced, make
+    from harness.experiments.task import task
+    from harness.reports.comparison import comparison_headline, report
+    from harness.systems.build import build_system
+
+    mapping, where = config.load("paper", "demo")
+    for name, entry in mapping["collections"].items():
+        collection = load_collection(name)
+        searched = task(collection, collection.corpus)
+        made: dict[str, Produced] = {}
+        seconds: dict[str, float] = {}  # of the CPU
+        commands: dict[str, str] = {}
+        for system, own in entry["systems"].items():
+            read = own.get("runs") or []
+            changes = {**own, **({"runs": [str(made[run].path) for run in read]} if read else {})}
+            begin = time.process_time()
+            built = build_system(config.load("system", system)[0] | changes, f"{where}: {name}: {system}")
+            made[system] = make(built, searched, runs=Path(settings.runs), reuse=False, say=log_line)
+            seconds[system] = time.process_time() - begin + sum(seconds[run] for run in read)
+            commands[made[system].run.name] = _demo_command(name, system, own)
+        evaluation = evaluate(task(collection), *(produced.run for produced in made.values()))
         made_by = inputs(evaluation).reference() if settings.reference else inputs(evaluation)
         if not settings.reference:
-            evaluation = replace(evaluation, seconds=made.seconds)
-        comparison = compare(evaluation, made.baseline, alpha=settings.alpha, seed=settings.seed)
+            a_topic = {each.run.name: seconds[system] / len(each.run.topics) for system, each in made.items()}
+            evaluation = replace(evaluation, seconds=a_topic)
+        comparison = compare(evaluation, str(entry["baseline"]), alpha=settings.alpha, seed=settings.seed)
         print_line(comparison_headline(evaluation))
         _out_means(evaluation, comparison)
-        page = report(evaluation, comparison, provenance=made_by, commands=made.commands)
-        written = _write(page, output / evaluation.task.collection.name, settings)
+        page = report(evaluation, comparison, provenance=made_by, commands=commands)
+        written = _write(page, output / name, settings)
         print_line(f"report: {first_page(written)}\n")
+
+
+def _demo_command(collection: str, system: str, changes: Mapping[str, object]) -> str:
+    """Returns the command that makes a run alone, from runs in the folder where such commands write theirs.
+
+    It is that of the demonstration if overrides cannot express the changes.
+    """
+    from harness.systems.states import run_command
+
+    if any(isinstance(value, Mapping) for value in changes.values()):  # a mapping's keys cannot be replaced by others
+        return "harness reproduce"
+    shown = {
+        key: f"[{','.join(f'runs/{collection}/{run}.run' for run in value)}]" if isinstance(value, list) else value
+        for key, value in changes.items()
+    }
+    words = [f"system.{key}={value}" for key, value in shown.items()]
+    return run_command([f"collection={collection}", f"system={system}", *words])
 
 
 def _out_means(evaluation: Evaluation, comparison: Comparison) -> None:

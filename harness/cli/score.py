@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from typer.core import TyperCommand
 
 from harness.cli.options import Level, Unjudged
 from harness.cli.plugin_commands import RUNS, in_panel
@@ -40,22 +39,7 @@ if TYPE_CHECKING:
 _ROLES = ("original", "new", "baseline-original", "baseline-new")
 
 
-class ScoreCommand(TyperCommand):
-    """A command whose `--topics FILE` was once a flag, which would now take the next argument as its file."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  (its type is private to typer)
-        """Parses the arguments; see the class."""
-        given = args[: args.index("--")] if "--" in args else args
-        named = {arg.partition("=")[0] for arg in given}
-        behind = [given[at + 1 : at + 2] for at, arg in enumerate(given) if arg == "--topics"]
-        alone = any(not following or following[0].startswith("-") for following in behind)
-        if "--topics" in named and (alone or "--qrels" not in named):
-            hint = "; to print every topic, say --per-topic" if self.name == "score" else ""
-            raise HarnessError(f"--topics: takes a file of topics, and goes with --qrels{hint}")
-        return super().parse_args(ctx, args)
-
-
-@in_panel(RUNS, cls=ScoreCommand)
+@in_panel(RUNS)
 @with_scoring_options(several=True)
 @with_written_files("latex_tests")
 def score(
@@ -94,7 +78,7 @@ def score(
     _finish(asked, evaluation, None, written, unjudged)
 
 
-@in_panel(RUNS, cls=ScoreCommand)
+@in_panel(RUNS)
 @with_scoring_options(several=True)
 @with_written_files()
 def compare(
@@ -108,8 +92,7 @@ def compare(
     family: Annotated[int | None, typer.Option(help="Number of tests to correct for; default: the tests made.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the randomization test.")] = 0,
     correction: Annotated[
-        Literal["bonferroni", "maxT"],
-        typer.Option(help="Correction that marks differences; maxT adds its p-values."),
+        Literal["bonferroni", "maxT"], typer.Option(help="Correction that marks differences; maxT adds its p-values.")
     ] = "bonferroni",
     equivalence: Annotated[
         str | None,
@@ -333,11 +316,7 @@ def _print_unjudged(evaluation: Evaluation, comparison: Comparison | None, bound
 
 
 def _finish(
-    asked: ScoringOptions,
-    evaluation: Evaluation,
-    comparison: Comparison | None,
-    written: WrittenFiles,
-    unjudged: bool,
+    asked: ScoringOptions, evaluation: Evaluation, comparison: Comparison | None, written: WrittenFiles, unjudged: bool
 ) -> None:
     """Writes the files that are asked for, then prints the JSON document."""
     written.write_parts(evaluation, comparison, _tell(asked))

@@ -47,6 +47,8 @@ class ScoringOptions:
     def __post_init__(self) -> None:
         if self.quiet:
             hide_progress()
+        if self.topics is not None and self.qrels is None:
+            raise HarnessError("--topics: takes a file of topics, and goes with --qrels")
 
     def note(self, line: str) -> None:
         """Prints a warning or a line on progress, unless `--quiet` hides them."""

@@ -95,18 +95,15 @@ def redact(evaluation: Evaluation, *, decimals: int = DECIMALS) -> Redacted:
     if not measures:
         raise HarnessError("--redact: every measure is private, such as counts of judged results; use others, as AP")
     step = step_of(evaluation.scores, decimals)
-    means = [
-        Means(scores.run, {measure: _rounded(scores.aggregate(measure), step) for measure in measures})
-        for scores in evaluation.scores
-    ]
+    means = []
+    for scores in evaluation.scores:
+        values = {measure: scores.aggregate(measure) for measure in measures}
+        rounded = {key: None if math.isnan(value) else rounded_to_step(value, step) for key, value in values.items()}
+        means.append(Means(scores.run, rounded))
     means.sort(key=lambda each: (-(each.means[measures[0]] or 0.0), each.run))
     labels = {measure: first.protocol.label(measure) for measure in measures}
     names = (first.collection, first.edition, first.protocol.name)
     return Redacted(*names, step, decimals_of(step), labels, tuple(means))
-
-
-def _rounded(value: float, step: float) -> float | None:
-    return None if math.isnan(value) else rounded_to_step(value, step)
 
 
 def redacted_to_json(redacted: Redacted) -> dict[str, Any]:

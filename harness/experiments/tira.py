@@ -66,7 +66,7 @@ def export_run(
     run = replace(read_run(path, name=name, format=format), context=None)
     run = replace(run, name="_".join(run.name.split()))
     document = _document(path, run, metadata)
-    _fill(document, run, team, description, collection)
+    _fill(document, team, description, collection)
     files = {RUNS[0]: run_text(run), METADATA: yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)}
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -148,17 +148,15 @@ def _resources(said: Mapping[str, Any]) -> dict[str, Any]:
     took = seconds.get("in all") if isinstance(seconds, Mapping) else None
     if isinstance(took, int | float) and math.isfinite(took):
         out["runtime"] = {"wallclock": f"{1000 * took:.0f} ms"}
-    for key, kind, unit, size in ((cost.MEMORY, "ram", "kB", 1024), (cost.GPU_MEMORY, "gpu", "MB", 1 << 20)):
-        if isinstance(said.get(key), int):
-            out[kind] = {
-                "used process" if kind == "ram" else "vram used process": {"max": f"{said[key] // size} {unit}"}
-            }
+    if isinstance(said.get(cost.MEMORY), int):
+        out["ram"] = {"used process": {"max": f"{said[cost.MEMORY] // 1024} kB"}}
+    if isinstance(said.get(cost.GPU_MEMORY), int):
+        out["gpu"] = {"vram used process": {"max": f"{said[cost.GPU_MEMORY] >> 20} MB"}}
     return {"resources": out} if out else {}
 
 
-def _fill(document: dict[str, Any], run: Run, team: str, description: str, collection: str) -> None:
+def _fill(document: dict[str, Any], team: str, description: str, collection: str) -> None:
     """Puts the participant's own words into the metadata."""
-    document["tag"] = run.name
     if team:
         document["actor"] = {**document.get("actor", {}), "team": team}
     elif not (document.get("actor") or {}).get("team"):

@@ -362,9 +362,6 @@ def collect(days: float) -> list[Artefact]:
         old = artefact.used <= limit and f"{artefact.kind}/{artefact.key}" not in used
         if (joined or old) and _collected(artefact, math.inf if joined else limit):
             gone.append(artefact)
-    for left in store_root().glob("*/.*"):
-        if left.suffix in (".making", ".damaged", ".gone", ".lease", ".new"):  # of versions before these locks
-            _delete(left)
     return gone
 
 

@@ -11,6 +11,7 @@ launcher of `harness.experiments.spread`.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
@@ -112,12 +113,7 @@ def parts(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
 
 
 def mapped(
-    task: ShardTask[Item],
-    groups: Iterable[Sequence[Item]],
-    title: str,
-    *,
-    total: int | None = None,
-    workers: int = 1,
+    task: ShardTask[Item], groups: Iterable[Sequence[Item]], title: str, *, total: int | None = None, workers: int = 1
 ) -> list[Path]:
     """Makes the shards that are not in the store; returns the files of all, in order.
 
@@ -261,7 +257,7 @@ class _Pool:
     def _check(self) -> None:
         """Checks once that the work can begin, so that a missing package is one error."""
         try:
-            self._submit(_checked_there).result()
+            self._submit(self.task.check or os.getpid).result()
         except BrokenProcessPool:
             raise HarnessError("the processes of this map end before they begin; try one process to see why") from None
         self._checked = True
@@ -286,10 +282,10 @@ def alone(task: ShardTask[Any], shard: Shard) -> int:
 
 
 def _halved(task: ShardTask[Any], number: int, items: Sequence[Any]) -> bytes:
-    with ProcessPoolExecutor(1, get_context("spawn"), _start, (task,)) as process:
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
         try:
             with Withheld():
-                future = process.submit(_work_there, items)
+                future = process.submit(task.work, items)
             return future.result()
         except BrokenProcessPool:
             pass
@@ -311,14 +307,5 @@ def _start(task: ShardTask[Any]) -> None:
     _TASK[:] = [task]
 
 
-def _checked_there() -> None:
-    if (check := _TASK[0].check) is not None:
-        check()
-
-
 def _make_there(shard: Shard) -> int:
     return make(_TASK[0], shard)
-
-
-def _work_there(items: Sequence[Any]) -> bytes:
-    return _TASK[0].work(items)

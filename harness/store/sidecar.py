@@ -95,12 +95,10 @@ def text(made: RunOrigin, *, name: str, sha256: str, layout: str, collection: st
                     "number of cores": os.cpu_count(),
                 },
                 **({"gpu": {"model": gpus}} if (gpus := used_gpus()) else {}),
-                "ram": f"{_memory() / 2**30:.1f} GiB",
+                "ram": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.1f} GiB",
             },
             "operating system": {"kernel": platform.release(), "distribution": _distribution()},
-            "software": {
-                "libraries": {"python": [f"{library}=={version}" for library, version in versions.items()]},
-            },
+            "software": {"libraries": {"python": [f"{library}=={version}" for library, version in versions.items()]}},
         },
         "implementation": {
             "executable": {"cmd": made.provenance.command},
@@ -279,10 +277,6 @@ def _cpu() -> str:
     except OSError:
         return platform.processor()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _distribution() -> str:

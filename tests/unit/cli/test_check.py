@@ -17,12 +17,12 @@ import jsonschema
 import pytest
 import typer
 import yaml
+from refusals import refusal as message
 from refusals import refuses
 
 import harness as h
 from harness.cli.check import check_command
 from harness.collections.load import local_collection
-from harness.errors import HarnessError
 from harness.render.sarif import SarifFinding, SarifRule, sarif, uri
 from harness.scoring.inspection import RULES
 
@@ -32,81 +32,7 @@ GOOD = "".join(
 )
 TIED = "\n" + GOOD.replace(" 1 18.99 ", " 1 17.96 ")  # a blank line, which counts
 # The part of SARIF 2.1.0 that is written; the whole schema has the same names, types and required properties.
-TEXT = {"type": "object", "properties": {"text": {"type": "string", "minLength": 1}}, "required": ["text"]}
-SCHEMA = {
-    "type": "object",
-    "required": ["version", "runs"],
-    "additionalProperties": False,
-    "properties": {
-        "$schema": {"type": "string", "format": "uri"},
-        "version": {"const": "2.1.0"},
-        "runs": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/run"}},
-    },
-    "$defs": {
-        "run": {
-            "type": "object",
-            "required": ["tool", "results"],
-            "additionalProperties": False,
-            "properties": {
-                "tool": {
-                    "type": "object",
-                    "required": ["driver"],
-                    "properties": {
-                        "driver": {
-                            "type": "object",
-                            "required": ["name"],
-                            "properties": {
-                                "rules": {"type": "array", "uniqueItems": True, "items": {"$ref": "#/$defs/rule"}}
-                            },
-                        }
-                    },
-                },
-                "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                "results": {"type": "array", "items": {"$ref": "#/$defs/result"}},
-            },
-        },
-        "rule": {
-            "type": "object",
-            "required": ["id"],
-            "additionalProperties": False,
-            "properties": {
-                "id": {"type": "string"},
-                "shortDescription": TEXT,
-                "help": TEXT,
-                "defaultConfiguration": {"properties": {"level": {"enum": ["none", "note", "warning", "error"]}}},
-            },
-        },
-        "result": {
-            "type": "object",
-            "required": ["message"],
-            "additionalProperties": False,
-            "properties": {
-                "ruleId": {"type": "string"},
-                "ruleIndex": {"type": "integer", "minimum": 0},
-                "level": {"enum": ["none", "note", "warning", "error"]},
-                "message": TEXT,
-                "locations": {
-                    "type": "array",
-                    "items": {
-                        "properties": {
-                            "physicalLocation": {
-                                "required": ["artifactLocation"],
-                                "additionalProperties": False,
-                                "properties": {
-                                    "artifactLocation": {
-                                        "required": ["uri"],
-                                        "properties": {"uri": {"type": "string"}},
-                                    },
-                                    "region": {"properties": {"startLine": {"type": "integer", "minimum": 1}}},
-                                },
-                            }
-                        }
-                    },
-                },
-            },
-        },
-    },
-}
+SCHEMA = json.loads((ROOT / "tests" / "data" / "sarif_part.json").read_text("utf-8"))
 
 
 def valid(document: dict[str, Any]) -> dict[str, Any]:
@@ -120,12 +46,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in {"good.run": GOOD, "tied.run": TIED, "bad.run": "M.1 Q0 d1 1 NaN mine\n"}.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path
-
-
-def message(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    return str(caught.value)
 
 
 def checked(*runs: str, **options: Any) -> int:  # noqa: ANN401

@@ -114,16 +114,3 @@ def test_no_private_name_of_a_library() -> None:
         if names := set(private(ast.parse(path.read_text(encoding="utf-8")))) - PUBLIC:
             found[path.relative_to(ROOT).as_posix()] = names
     assert found == ALONE
-
-
-@pytest.mark.parametrize(
-    ("code", "name"),
-    [
-        ("from hydra._internal.hydra import Hydra", "hydra._internal.hydra"),
-        ("import _posixsubprocess", "_posixsubprocess"),
-        ("import os\nos._exit(1)", "os._exit"),
-        ("from hydra.x import Hydra\nHydra.get_mode = None", "hydra.x.Hydra.get_mode ="),
-    ],
-)
-def test_what_is_private(code: str, name: str) -> None:
-    assert list(private(ast.parse(code))) == [name]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import tracemalloc
 from pathlib import Path
 
-import numpy as np
 import pytest
 from refusals import refuses
 
 from harness.collections.load import local_collection
-from harness.data.trec import read_run
 from harness.errors import FormatError, HarnessError
 from harness.experiments.evaluate import Evaluation, cautions, evaluate, evaluation_to_json, inputs
 from harness.experiments.task import Task, task
@@ -97,13 +94,3 @@ def test_memory_does_not_grow_with_the_number_of_runs(tmp_path: Path) -> None:
     most(1)
     one, six = most(1), most(6)
     assert six < one + 1_000_000  # the lines of a run take 2.7 MB
-
-
-def test_a_run_without_lines_keeps_the_rest() -> None:
-    run = read_run(RUNS[0])
-    light = run.without_lines()
-    assert (light.name, light.topics, light.sha256, light.source) == (run.name, run.topics, run.sha256, run.source)
-    assert len(light) == 0
-    assert light.doc.dtype.kind == "S"
-    assert light.topic.dtype == np.int32
-    assert json.dumps(light.to_dict()[run.topics[0]]) == "{}"

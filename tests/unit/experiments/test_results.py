@@ -67,17 +67,28 @@ def results(
     return ExperimentResults("t", experiment, tuple(outcomes))
 
 
+def of(found: ExperimentResults, condition: str, part: str) -> Scores:
+    """The scores of a row and part, which exist."""
+    scores = found.scores((condition,), part)
+    assert scores is not None
+    return scores
+
+
+def parts_tested(found: ExperimentResults) -> tuple[set[str], int]:
+    """The parts with tests, and the size of the family."""
+    assert found.comparison is not None
+    return {test.part for test in found.tests}, found.comparison.family
+
+
 def test_means_are_of_topics_and_seeds(mini: Task) -> None:
     found = results(mini)
     assert (found.rows, found.parts) == ((("base",), ("trained",)), ("old", "new", POOLED))
-    trained = found.scores(("trained",), "old")
-    assert trained is not None
+    trained = of(found, "trained", "old")
     assert trained.column("AP").tolist() == [0.625, 0.5, 0.875]  # topic by topic
     assert trained.mean("AP") == pytest.approx(2 / 3)
     # Seeds' means: 2/3 and 2/3; of the new year 2.5/4 and 2.5/4; of nDCG one less their half.
     assert found.deviation(("trained",), "old", "AP") == pytest.approx(0)
-    whole = found.scores(("trained",), POOLED)
-    assert whole is not None
+    whole = of(found, "trained", POOLED)
     assert (whole.n("AP"), whole.topics) == (7, ("1", "2", "3", "4", "5", "6", "7"))
     assert whole.mean("AP") == pytest.approx((2 + 2.5) / 7)  # every topic counts once, not every year
     assert found.deviation(("base",), POOLED, "AP") is None
@@ -103,8 +114,7 @@ def test_mean_and_deviation_are_of_the_topics_that_count_in_every_seed(mini: Tas
         ("trained", "new", "2"): scored("trained-2", "new", [0.5, 0.5, nan, nan]),
     }
     found = results(mini, changed=some)
-    means = found.scores(("trained",), "old")
-    assert means is not None
+    means = of(found, "trained", "old")
     assert (means.n("AP"), means.mean("AP")) == (1, 0.625)
     assert found.deviation(("trained",), "old", "AP") == pytest.approx(0.25 / math.sqrt(2))
     assert found.deviation(("trained",), "new", "AP") is None  # no topic counts in both
@@ -147,7 +157,6 @@ def test_a_missing_seed_is_no_mean(mini: Task) -> None:
     found = results(mini, lost=[("trained", "new", "2")])
     assert found.scores(("trained",), "new") is None
     assert found.scores(("trained",), POOLED) is None
-    assert found.scores(("trained",), "old") is not None
     left = found.scores(("trained",), "new", partial=True)
     assert left is not None
     assert left.values.tolist() == next(
@@ -156,9 +165,8 @@ def test_a_missing_seed_is_no_mean(mini: Task) -> None:
     assert found.lost_seeds(("trained",), "new") == ("2",)
     assert found.lost_seeds(("trained",), "old") == ()
     assert len(found.seeds(("trained",), POOLED, partial=True)) == len(found.seeds(("trained",), "old")) - 1
-    assert {test.part for test in found.tests} == {"old"}
+    assert parts_tested(found) == ({"old"}, 6)
     assert found.comparison is not None
-    assert found.comparison.family == 6
     assert "family of 6 tests, 2 of them shown" in found.comparison.correction
 
 
@@ -170,9 +178,7 @@ def test_a_part_of_the_sets_is_pooled_but_not_tested(mini: Task) -> None:
     outcomes = [replace(outcome, cell=cell) for outcome, cell in zip(whole.outcomes, cells, strict=True)]
     found = ExperimentResults("t", three, tuple(outcomes), only={"year": ("old", "new")})
     assert found.parts == ("old", "new", POOLED)
-    assert {test.part for test in found.tests} == {"old", "new"}
-    assert found.comparison is not None
-    assert found.comparison.family == 4 * 2
+    assert parts_tested(found) == ({"old", "new"}, 4 * 2)
 
 
 def test_sets_with_topics_in_common_are_not_pooled(mini: Task) -> None:
@@ -198,7 +204,7 @@ def three_seeds() -> tuple[Experiment, dict[tuple[str, str, str | None], Scores]
     return plan, {("trained", year, "3"): scored("trained-3", year, values) for year, values in third.items()}
 
 
-def test_best_seed_mean_and_deviation_by_hand(mini: Task) -> None:
+def test_best_seed_and_mean_by_hand(mini: Task) -> None:
     """Means of the old year: 2/3, 2/3, 11/12; of the new: .625, .625, .25; pooled: 4.5/7, 4.5/7, 3.75/7."""
     plan, third = three_seeds()
     found = results(mini, changed=third, experiment=plan)
@@ -213,12 +219,7 @@ def test_best_seed_mean_and_deviation_by_hand(mini: Task) -> None:
     assert old is not None
     assert old.scores.mean("nDCG") == pytest.approx(1 - 11 / 24)
     assert found.best_seed(("base",), "old") is None  # of one seed nothing is chosen
-    mean = (2 / 3 + 2 / 3 + 11 / 12) / 3  # 3/4
-    sd = math.sqrt((2 * (2 / 3 - mean) ** 2 + (11 / 12 - mean) ** 2) / 2)
-    scores = found.scores(("trained",), "old")
-    assert scores is not None
-    assert [mean, scores.mean("AP")] == pytest.approx([0.75, 0.75])
-    assert found.deviation(("trained",), "old", "AP") == pytest.approx(sd)
+    assert of(found, "trained", "old").mean("AP") == pytest.approx(0.75)
 
 
 def test_the_other_sets_choose_the_seed_if_the_experiment_says_so(mini: Task) -> None:
@@ -257,11 +258,8 @@ def test_settings_are_chosen_on_the_other_sets(mini: Task) -> None:
         "old": ("k1=1", 3, ("new",)),
         "new": ("k1=3", 3, ("old",)),
     }
-    old, new = found.scores(("tuned",), "old"), found.scores(("tuned",), "new")
-    assert old is not None
-    assert new is not None
-    assert old.column("AP").tolist() == VALUES["trained", "old", "1"]
-    assert new.column("AP").tolist() == [0.25, 0.25, 0.0, 0.5]
+    assert of(found, "tuned", "old").column("AP").tolist() == VALUES["trained", "old", "1"]
+    assert of(found, "tuned", "new").column("AP").tolist() == [0.25, 0.25, 0.0, 0.5]
     assert found.deviation(("tuned",), "old", "AP") is None
     test = next(test for test in found.tests if test.part == "new" and test.result.measure == "AP")
     assert test.result.difference == pytest.approx((0.25 + 0.25 + 0 + 0.5 - 2.25) / 4)
@@ -312,9 +310,8 @@ def test_settings_are_chosen_on_the_other_half(mini: Task) -> None:
         Outcome(cell, {}, task=mini, scores=scored(cell.point, "old", values[cell.point])) for cell in plan.cells()
     ]
     found = ExperimentResults("t", plan, tuple(outcomes))
-    chosen, scores = found.setting(("tuned",), ""), found.scores(("tuned",), "")
+    chosen, scores = found.setting(("tuned",), ""), of(found, "tuned", "")
     assert chosen is not None
-    assert scores is not None
     assert (chosen.name, chosen.tried) == ("k=1 (odd topics); k=2 (even)", 2)
     assert scores.column("AP").tolist() == [0.25, 0.25, 0.25]
     assert scores.column("nDCG").tolist() == [0.875, 0.875, 0.875]

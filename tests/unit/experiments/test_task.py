@@ -14,7 +14,6 @@ from harness.collections.corpora import load_corpus
 from harness.collections.files import read_topics
 from harness.collections.load import load_collection, local_collection
 from harness.data.trec import Run
-from harness.errors import FormatError
 from harness.experiments.evaluate import cautions, compare, evaluate, evaluation_to_json, read_runs
 from harness.experiments.task import task
 from harness.io.files import data_root
@@ -161,11 +160,8 @@ def test_names_that_are_given_come_before_tags_and_files(tmp_path: Path) -> None
 @pytest.mark.parametrize("names", [["x", "x"], ["same", ""], ["", "same"]])
 def test_a_name_is_given_once(tmp_path: Path, names: list[str]) -> None:
     paths = [put(tmp_path, name, "same") for name in ("a", "b")]
-    name = next(name for name in names if name)
-    assert (
-        message(lambda: read_runs(paths, names=names))
-        == f"{name}: 2 runs have this name; give each its own, as NAME=FILE"
-    )
+    expected = f"{names[0] or names[1]}: 2 runs have this name; give each its own, as NAME=FILE"
+    assert message(lambda: read_runs(paths, names=names)) == expected
 
 
 # Judgments and topics without a configuration
@@ -218,7 +214,4 @@ def test_every_embedded_file_of_topics_is_told_apart() -> None:
 def test_a_file_without_topics_is_one_fault(tmp_path: Path, text: str) -> None:
     path = tmp_path / "topics"
     path.write_text(text)
-    with pytest.raises(FormatError) as caught:
-        read_topics(path)
-    assert str(caught.value).startswith(f"{path}")
-    assert "\n" not in str(caught.value)
+    assert message(lambda: read_topics(path)).startswith(f"{path}")

@@ -79,8 +79,7 @@ def test_a_value_from_keys_and_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "fault"),
-    [*literals("io/checks_a_fault_is_one_line"), ({"share": 10**400}, "key 'share' is 1000000")],
+    ("change", "fault"), [*literals("io/checks_a_fault_is_one_line"), ({"share": 10**400}, "key 'share' is 1000000")]
 )
 def test_a_fault_is_one_line(change: dict[Any, object], fault: str) -> None:
     (line,) = lines({"name": "n", **change})

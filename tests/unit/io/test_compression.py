@@ -59,10 +59,7 @@ PACKED: dict[str, Callable[[bytes, bytes], tuple[bytes, tuple[int, ...]]]] = {
         lzma.compress(a) + bytes(4) + lzma.compress(b, check=lzma.CHECK_SHA256),
         (len(lzma.compress(a)), len(lzma.compress(a)) + 4),
     ),
-    "zstd": lambda a, b: (
-        checked(a) + SKIPPED + checked(b),
-        (len(checked(a)), len(checked(a)) + len(SKIPPED)),
-    ),
+    "zstd": lambda a, b: (checked(a) + SKIPPED + checked(b), (len(checked(a)), len(checked(a)) + len(SKIPPED))),
 }
 
 

@@ -28,10 +28,7 @@ SHA = "0" * 64
 COMMIT = "1" * 40
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    literals("io/config_faults_of_yaml_name_the_line"),
-)
+@pytest.mark.parametrize(("text", "fault"), literals("io/config_faults_of_yaml_name_the_line"))
 def test_faults_of_yaml_name_the_line(text: bytes, fault: str) -> None:
     assert message(lambda: config.parse(text, "f")) == fault
 
@@ -159,10 +156,7 @@ def test_a_file_of_a_source_has_its_checksum(conf: Conf) -> None:
     assert catalogue.resource({"source": "mine", "path": "x/y.txt"}, "f") == expected
 
 
-@pytest.mark.parametrize(
-    ("source", "mapping", "fault"),
-    literals("io/config_faults_of_files"),
-)
+@pytest.mark.parametrize(("source", "mapping", "fault"), literals("io/config_faults_of_files"))
 def test_faults_of_files(conf: Conf, source: str, mapping: dict[str, Any], fault: str) -> None:
     path = conf("source", "mine", f"title: S\nlicence: CC0\nurl: 'http://x/y'\n{source}\n")
     found = message(lambda: catalogue.resource(mapping, "f"))

