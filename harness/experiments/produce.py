@@ -23,7 +23,8 @@ from harness.scoring.exclusions import Exclusions
 from harness.store import artefacts, code, provenance, sidecar
 from harness.store.cost import Meter, measuring
 from harness.systems.base import MARK, Pool, Request, System
-from harness.systems.build import BuiltSystem, guarded, load_system, tuned_folders
+from harness.systems.build import BuiltSystem, guarded, load_system
+from harness.systems.dense.training.cards import tuned_folders
 from harness.systems.keys import changed
 from harness.systems.ranking import within
 

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
@@ -22,6 +22,7 @@ from harness.io.console import NO_READER
 from harness.io.names import NAME_RULE, is_tag
 from harness.store.distributions import distribution
 from harness.systems.base import Request, System
+from harness.systems.dense.training.cards import tuned_folders
 from harness.systems.resources import declared
 from harness.systems.states import ABOUT, check_registered, missing_modules
 
@@ -348,44 +349,3 @@ def check_cycle(part: object, above: tuple[str, ...] = ()) -> None:
         runs = part.get("runs")
         for inner in (part.get("system"), part.get("first"), *(runs if isinstance(runs, list | tuple) else ())):
             check_cycle(inner, above)
-
-
-# ---- models that were fine-tuned here ---------------------------------------------------------------------------
-
-
-CARD = "card.json"
-_LONGEST_PATH = 1 << 10  # longer texts of a configuration, such as prompts, name no folder
-
-
-def left_out_of(folder: Path) -> frozenset[str] | None:
-    """Returns the collections left out of the training of the model in a folder; None without a card.
-
-    Raises
-    ------
-    HarnessError
-        The card is damaged.
-    """
-    path = folder / CARD
-    try:
-        if not path.is_file():
-            return None
-        return frozenset(json.loads(path.read_text(encoding="utf-8"))["settings"]["leave_out"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise HarnessError(f"{path}: not the card of a fine-tuned model: {type(error).__name__}") from None
-
-
-def tuned_folders(configuration: object) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yields the keys of a system's configuration that name the folder of a fine-tuned model, and what it left out.
-
-    Keys of systems within the system are `first.model`, `teacher` and so on, whatever loads the model.
-    """
-    waiting: list[tuple[str, object]] = [("", configuration)]
-    for above, value in waiting:
-        if isinstance(value, Mapping):
-            waiting += [(f"{above}.{name}" if above else str(name), inner) for name, inner in value.items()]
-        elif isinstance(value, list | tuple):
-            waiting += [(above, inner) for inner in value]
-        elif isinstance(value, str) and len(value) < _LONGEST_PATH and "\0" not in value:
-            home = value.startswith("~/")
-            if (known := left_out_of(Path(value).expanduser() if home else Path(value))) is not None:
-                yield above, known

@@ -19,10 +19,10 @@ from harness.errors import HarnessError
 from harness.io.console import log_line
 from harness.store import artefacts, code
 from harness.systems import hardware
-from harness.systems.build import CARD, left_out_of
 from harness.systems.dense import documents, encoder, models
 from harness.systems.dense.engines import EncoderSettings
 from harness.systems.dense.training import data
+from harness.systems.dense.training.cards import CARD, left_out_of
 from harness.systems.dense.training.data import guard
 from harness.systems.dense.training.settings import Tuning, tuning
 
