@@ -163,7 +163,7 @@ def measure(variant: str, graphs: int, device: str, steps: int) -> dict[str, Any
     for _ in range(steps + 1):
         wait(device)
         begin = time.perf_counter(), time.process_time()
-        groups = edge_plan(data, SETTINGS)
+        groups = edge_plan(data)
         with torch.autocast(device, torch.bfloat16, enabled=variant.endswith("bf16")):
             vectors = encoder(data, groups)
         optimizer.zero_grad(set_to_none=True)
@@ -187,7 +187,7 @@ def measure(variant: str, graphs: int, device: str, steps: int) -> dict[str, Any
 def described(graphs: int) -> str:
     """The batch in a line."""
     data, nodes = batch(graphs), np.array(sizes(graphs))
-    groups = edge_plan(data, SETTINGS)
+    groups = edge_plan(data)
     return (
         f"{graphs} graphs of {nodes.mean():.0f} content nodes in the mean, {np.median(nodes):.0f} in the median, "
         f"{nodes.max():,} at most; {int(data.content.sum()):,} content and {int((~data.content).sum()):,} virtual "

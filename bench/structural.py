@@ -98,7 +98,7 @@ def scale(name: str, trees: Forest) -> Iterator[tuple[str, str]]:
         wall, cpu = Clock.now().since(begin)
         forest_folder = Path(folder) / "trees"
         forest_folder.mkdir()
-        forest.save(trees, forest_folder)
+        forest.write(trees, forest_folder)
         sizes = [sum(f.stat().st_size for f in at.glob("*") if f.is_file()) for at in (Path(folder), forest_folder)]
         index = PathIndex.load(Path(folder), forest.load(forest_folder), SYSTEM.height)
         yield "formulas", name

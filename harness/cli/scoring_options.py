@@ -234,7 +234,7 @@ def find_readers(collection: Collection, corpus: str | None) -> None:
 
 def foreign_readers(collection: Collection, corpus: str | None) -> list[str]:
     """Returns the reader functions, MODULE:FUNCTION, that a collection and a corpus name."""
-    from harness.collections import foreign
+    from harness.collections import forms
     from harness.collections.corpora import load_corpus
     from harness.io import config
 
@@ -243,7 +243,7 @@ def foreign_readers(collection: Collection, corpus: str | None) -> list[str]:
     for name in config.names("corpus").keys() & {corpus, collection.corpus}:
         with suppress(HarnessError):  # a fault is reported by who needs the corpus
             readers.append(load_corpus(name).reader.name)
-    return [reader for reader in readers if foreign.named(reader)]
+    return [reader for reader in readers if forms.is_foreign(reader)]
 
 
 def labelled(texts: Sequence[str], *, repeated: bool = False) -> tuple[list[str], list[Path]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -193,16 +194,14 @@ class BeirCorpus(Corpus):
 # ---- configurations ---------------------------------------------------------------------------------------------
 
 
-def _checked_hub_name(key: str, value: object) -> str:
-    if not isinstance(value, str) or not hub.NAME.fullmatch(value):
-        raise HarnessError(f"key {key!r} is {value!r}, expected OWNER/NAME as on huggingface.co/datasets")
+def _checked(pattern: re.Pattern[str], expected: str, key: str, value: object) -> str:
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise HarnessError(f"key {key!r} is {value!r}, expected {expected}")
     return value
 
 
-def _checked_revision(key: str, value: object) -> str:
-    if not isinstance(value, str) or not hub.REVISION.fullmatch(value):
-        raise HarnessError(f"key {key!r} is {value!r}, expected the 40 hexadecimal digits of a commit (in quotes)")
-    return value
+_checked_name = partial(_checked, hub.NAME, "OWNER/NAME as on huggingface.co/datasets")
+_checked_revision = partial(_checked, hub.REVISION, "the 40 hexadecimal digits of a commit (in quotes)")
 
 
 @dataclass(frozen=True)
@@ -218,7 +217,7 @@ class _Where:
     """
 
     folder: Words = ""
-    hub: Annotated[str, _checked_hub_name] = ""
+    hub: Annotated[str, _checked_name] = ""
     revision: Annotated[str, _checked_revision] = ""
     subset: Words = ""
     dollars: Dollars = "pandoc"
@@ -301,16 +300,9 @@ def collection(name: str, mapping: Mapping[str, Any], where: str) -> BeirCollect
 def corpus(name: str, mapping: Mapping[str, Any], where: str) -> BeirCorpus:
     """Returns a corpus from its configuration. Raises HarnessError for all faulty keys, a line each."""
     entry = typed(BeirCorpusFile, mapping, where)
-    return BeirCorpus(
-        name,
-        entry.title,
-        entry.licence,
-        (),
-        reader=beir.DOCUMENTS,
-        notes=entry.notes,
-        dollars=entry.beir.dollars,
-        data=_located_data_set(entry.beir, where),
-    )
+    data = _located_data_set(entry.beir, where)
+    about = (name, entry.title, entry.licence)
+    return BeirCorpus(*about, (), reader=beir.DOCUMENTS, notes=entry.notes, dollars=data.dollars, data=data)
 
 
 def _located_data_set(given: _Where, where: str, split: str | None = None) -> DataSet:

@@ -1,4 +1,7 @@
-"""Loads corpora by name: their sources, readers, and mapping of columns to fields."""
+"""Loads corpora by name: their sources, readers, and mapping of columns to fields.
+
+Ids of posts and formulas judged in any edition of a collection, which training must exclude.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from harness.collections import foreign, forms
+from harness.collections import forms
 from harness.collections.corpus import IRDS, JSONL, Corpus, CorpusReader, Document, Source
 from harness.collections.load import load_collection
 from harness.errors import HarnessError, gather, refuse, suggestion
@@ -26,8 +29,8 @@ def corpus_reader(name: str) -> CorpusReader:
     """Returns a reader by name; modules of the other formats are imported on demand."""
     if name == JSONL.name:
         return JSONL
-    if foreign.named(name):
-        return foreign.documents(name)
+    if forms.is_foreign(name):
+        return forms.foreign_documents(name)
     known = forms.readers("documents")
     if name not in known:
         raise HarnessError(f"reader {name!r} is unknown; {suggestion(name, (JSONL.name, *known))}")

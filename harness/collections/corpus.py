@@ -202,11 +202,7 @@ class Corpus:
         """Paths of its sources; fetches missing ones."""
         fetched = iter(fetch_resources(self.files()))  # in one call, so that an archive is unpacked once
         return tuple(
-            next(fetched)
-            if isinstance(source, Resource | RepositoryFolder)
-            else source
-            if isinstance(source, Path)
-            else source.root
+            source if isinstance(source, Path) else source.root if isinstance(source, Checkout) else next(fetched)
             for source in self._sources()
         )
 

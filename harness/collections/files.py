@@ -1,4 +1,4 @@
-"""Reads topics and judgments of collections, and selects the reader of a file."""
+"""Reads the files of collections: topics, judgments, keys and exclusions; accepts files that are downloaded by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from harness.collections import foreign, forms
+from harness.collections import forms
 from harness.data import topic_files
 from harness.data.layouts import without_comments
 from harness.data.records import json_items, unique_names
@@ -27,13 +27,17 @@ from harness.sources.catalogue import Located
 from harness.sources.fetch import fetch_resources
 from harness.sources.resource import RepositoryFolder, Resource
 
+Lines = list[tuple[int, str]]  # number and text
+Listed = dict[str, frozenset[str]]
+Places = dict[str, float]
+
 
 def read_topics(path: Path, reader: str = "", language: str = "eng", dollars: Dollars | None = None) -> Topics:
     """Returns the topics of a file.
 
     Parameters
     ----------
-    reader : name of a form (`harness.collections.forms`) or function (`harness.collections.foreign`); default: detected
+    reader : name of a form (`harness.collections.forms`) or function (`harness.collections.forms`); default: detected
         from the beginning of the file.
     language : ISO 639-3 code of topics that do not specify their language.
     dollars : which dollar signs of the texts enclose formulas; default: `pandoc` for `trec`, `tsv` and JSON with the
@@ -46,7 +50,7 @@ def read_topics(path: Path, reader: str = "", language: str = "eng", dollars: Do
     """
     data = file_content(path, reader)
     form = reader or _topics_form(data, path)
-    read = foreign.topics(form) if foreign.named(form) else forms.reader(form, "topics")
+    read = forms.foreign_topics(form) if forms.is_foreign(form) else forms.reader(form, "topics")
     topics = read(data, str(path), language)
     rule = dollars or forms.dollars_of(form)
     return topic_files.with_dollars(topics, rule) if rule else topics
@@ -60,7 +64,7 @@ def read_judgments(path: Path, reader: str, edition: str) -> Qrels:
     HarnessError
         The file has faults or the function fails; one line per fault.
     """
-    read = foreign.judgments(reader) if foreign.named(reader) else forms.reader(reader, "judgments")
+    read = forms.foreign_judgments(reader) if forms.is_foreign(reader) else forms.reader(reader, "judgments")
     return read(file_content(path, reader), str(path), edition)
 
 
@@ -106,9 +110,6 @@ def local(file: Located) -> Path:
     return paths[0] if len(paths) == 1 else Path(os.path.commonpath(paths))
 
 
-Lines = list[tuple[int, str]]
-
-
 def read_keys(path: Path, id_column: str, key_column: str) -> dict[str, str]:
     """Returns id -> key from a tab-separated file with a header, or from JSON lines; omits ids with an empty key.
 
@@ -120,9 +121,14 @@ def read_keys(path: Path, id_column: str, key_column: str) -> dict[str, str]:
     """
     data = read_bytes(path).decode("utf-8-sig", "replace")
     lines = [(number, line.rstrip("\r")) for number, line in enumerate(data.split("\n"), 1) if line.strip()]
-    rows = _keys_jsonl if ".jsonl" in path.suffixes else _keys_table
     out: dict[str, str] = {}
-    for number, name, key in rows(lines, path, id_column, key_column):
+    rows: Iterable[tuple[int, str, str]]
+    if ".jsonl" in path.suffixes:
+        rows = _keys_jsonl(lines, path, id_column, key_column)
+    else:
+        table = table_rows(lines, str(path), (id_column, key_column))
+        rows = ((number, row[id_column], row[key_column]) for number, row in table)
+    for number, name, key in rows:
         _add_key(out, name, key, path, number)
     return out
 
@@ -172,21 +178,21 @@ def _keys_jsonl(lines: Lines, path: Path, id_column: str, key_column: str) -> It
             raise format_error(path, number, reason) from None
 
 
-def _keys_table(lines: Lines, path: Path, id_column: str, key_column: str) -> Iterator[tuple[int, str, str]]:
+def table_rows(lines: Lines, path: str, columns: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yields line number and columns of the rows of a tab-separated table, whose first line is its header.
+
+    Raises FormatError if one of some columns is missing, or a row has another number of columns than the header.
+    """
     header = lines[0][1].split("\t") if lines else []
-    for column in (id_column, key_column):
+    for column in columns:
         if column not in header:
-            raise format_error(path, 1, f"column {column!r} is missing; found {', '.join(header) or 'nothing'}")
-    at, to = header.index(id_column), header.index(key_column)
+            first = lines[0][0] if lines else 1
+            raise format_error(path, first, f"column {column!r} is missing; found {', '.join(header) or 'nothing'}")
     for number, line in lines[1:]:
         fields = line.split("\t")
         if len(fields) != len(header):
             raise format_error(path, number, f"{counted_text(len(fields), 'column')}, expected {len(header)}")
-        yield number, fields[at], fields[to]
-
-
-Listed = dict[str, frozenset[str]]
-Places = dict[str, float]
+        yield number, dict(zip(header, fields, strict=True))
 
 
 def read_listed(path: Path, reader: str = "pairs") -> Listed:

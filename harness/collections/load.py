@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from harness.collections import files, foreign, forms
+from harness.collections import files, forms
 from harness.collections.collection import AttributeFile, Collection, Edition, ExclusionFile, KeyFile, TopicFile
 from harness.collections.corpus import IRDS
 from harness.data.trec import Qrels
@@ -52,7 +52,7 @@ def _checked_link(key: str, value: object) -> str:
 
 
 def _checked_topic_reader(key: str, value: object) -> str:
-    if not forms.known(str(value), "topics") and not foreign.named(str(value)):
+    if not forms.known(str(value), "topics") and not forms.is_foreign(str(value)):
         raise HarnessError(f"{key} {str(value)!r} is unknown; {suggestion(str(value), forms.readers('topics'))}")
     return str(value)
 
@@ -293,7 +293,7 @@ def _split_reader(entry: object, where: str, usual: str, known: Callable[[], Col
     if not isinstance(entry, Mapping):
         return usual, entry
     reader = str(entry.get("reader", usual))
-    own = usual == _QRELS[0] and foreign.named(reader)
+    own = usual == _QRELS[0] and forms.is_foreign(reader)
     if reader != usual and not own and reader not in known():
         raise HarnessError(f"{where}: reader {reader!r} is unknown; {suggestion(reader, known())}")
     return reader, {key: value for key, value in entry.items() if key != "reader"}
@@ -309,14 +309,5 @@ def local_collection(qrels: Path | Qrels, topics: Path | None = None, dollars: D
     given = None if isinstance(qrels, Path) else qrels
     edition = Edition("given", source, Path(source), topics=0, judgments=0, given=given)
     topic_file = None if topics is None else TopicFile(topics, dollars=dollars)
-    return Collection(
-        name,
-        f"Runs judged by {name}",
-        "not stated",
-        "trec_eval",
-        {edition.name: edition},
-        edition.name,
-        (),
-        source,
-        topic_file=topic_file,
-    )
+    about = (f"Runs judged by {name}", "not stated", "trec_eval")
+    return Collection(name, *about, {edition.name: edition}, edition.name, (), source, topic_file=topic_file)

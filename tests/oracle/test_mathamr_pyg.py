@@ -53,7 +53,7 @@ def differences(seed: int, aggregation: str, chunks: bool) -> tuple[float, float
     torch.nn.init.normal_(ours.bias)
     theirs.load_state_dict(ours.state_dict())
     x = torch.randn(NODES, DIM_IN, dtype=torch.float64)
-    groups = plan_edges(source, relation, target, RELATIONS)
+    groups = plan_edges(source, relation, target)
     out, gradients = outcome(ours, x, lambda x: ours(x, groups))
     index = torch.stack((source, target))
     expected, reference = outcome(theirs, x, lambda x: theirs(x, index, relation))

@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from harness.formulas.trees.tree import Nested, Tree, children, parse_tangent, tangent_string, tree_from_tuples
+from harness.formulas.trees.tree import Tree, children, parse_tangent, tangent_string, tree_of
+
+Nested = tuple[str, Sequence[tuple[str, "Nested"]]]  # (label, [(edge, child), ...])
+
+
+def tree_from_tuples(nested: Nested) -> Tree:
+    """Builds a tree from nested tuples (label, [(edge, child), ...])."""
+    nodes: list[tuple[str, int, str]] = []
+    waiting: list[tuple[Nested, int, str]] = [(nested, -1, "")]
+    while waiting:
+        (label, below), parent, edge = waiting.pop()
+        waiting.extend([(child, len(nodes), name) for name, child in reversed(below)])
+        nodes.append((label, parent, edge))
+    return tree_of(nodes)
+
 
 _LABELS = "V!x V!𝑦 N!2 = + , [ ] ? &comma; &amp;comma; & M![)1x2 E!"
 LABELS = (*_LABELS.split(), "", "T!a b")

@@ -7,12 +7,13 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from formula_tools import Nested, tree_from_tuples
 from lexical_tools import rows_corpus
 
 from harness.collections.corpus import Corpus, Document
 from harness.data.topics import Formula, Topic, Topics
 from harness.formulas.trees.forest import Forest
-from harness.formulas.trees.tree import Nested, Tree, argument_edge, tree_from_tuples
+from harness.formulas.trees.tree import Tree, argument_edge
 from harness.systems.structural import formulas, index
 from harness.systems.structural.formulas import Formulas
 from harness.systems.structural.index import PathIndex

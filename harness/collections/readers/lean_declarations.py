@@ -11,17 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.collections.readers import lean_text
-from harness.collections.readers.lean_text import (
-    DOC,
-    NAME,
-    Additive,
-    Before,
-    Binder,
-    Scope,
-    Token,
-    closing,
-    join_name_parts,
-)
+from harness.collections.readers.lean_text import DOC, NAME, Additive, Binder, Scope, Token, closing, join_name_parts
 
 
 @dataclass(frozen=True)
@@ -127,9 +117,9 @@ class _Reading:
                 return at
         return len(self.stream)
 
-    def _read_modifiers(self, at: int, word: int) -> Before:
+    def _read_modifiers(self, at: int, word: int) -> lean_text.Before:
         """Returns attributes, doc string and modifiers between `at` and the declaration's word."""
-        before = Before()
+        before = lean_text.Before()
         while at < word:
             token = self.stream[at]
             if token.text == lean_text.ATTRIBUTES:
@@ -143,7 +133,7 @@ class _Reading:
             at += 1
         return before
 
-    def _command(self, before: Before, at: int, end: int) -> int:
+    def _command(self, before: lean_text.Before, at: int, end: int) -> int:
         """Reads one command; returns the index after it."""
         word = self.stream[at].text
         if word == "attribute":
@@ -236,7 +226,7 @@ class _Reading:
 
     # ---- declarations -------------------------------------------------------------------------------------------
 
-    def _add_declaration(self, before: Before, scope: Scope, word: int, end: int) -> None:
+    def _add_declaration(self, before: lean_text.Before, scope: Scope, word: int, end: int) -> None:
         stream, kind, at = self.stream, self.stream[word].text, word + 1
         if kind == "class" and at < end and stream[at].text in ("inductive", "abbrev"):
             kind, at = f"class {stream[at].text}", at + 1
@@ -263,18 +253,9 @@ class _Reading:
         taken = scope.taken(used, [binder.name for binder in bound])
         signature = _spaced(head, lean_text.lean_binders(taken), lean_text.tokens_text(stream[begin:stop]))
         names = _names(said, taken, bound, [name for binder in taken for name in sorted(binder.mentions)])
-        place = (scope.namespace, scope.opens, scope.aliases)
-        made = Declaration(
-            own,
-            kind,
-            stream[word].line,
-            signature,
-            before.doc,
-            names,
-            *place,
-            "",
-            *lean_text.declaration_modifiers(before),
-        )
+        more = (before.doc, names, scope.namespace, scope.opens, scope.aliases, "")
+        modifiers = lean_text.declaration_modifiers(before)
+        made = Declaration(own, kind, stream[word].line, signature, *more, *modifiers)
         self.found.append(made)
         header = _spaced(lean_text.lean_binders(taken), lean_text.tokens_text(stream[begin:inside]))
         if kind in ("structure", "class"):
@@ -434,7 +415,7 @@ class _Reading:
 
     # ---- others -------------------------------------------------------------------------------------------------
 
-    def _alias(self, before: Before, scope: Scope, at: int, end: int) -> None:
+    def _alias(self, before: lean_text.Before, scope: Scope, at: int, end: int) -> None:
         """Adds the declarations of `alias a := b` and `alias ⟨a, b⟩ := c`."""
         stream = self.stream
         sign = next((n for n in range(at, end) if stream[n].text == ":="), end)
@@ -454,7 +435,7 @@ class _Reading:
             return
         last = closing(stream, at + 1)
         additive = lean_text.declaration_modifiers(
-            Before(attributes=tuple(lean_text.attributes(stream[at + 2 : last])))
+            lean_text.Before(attributes=tuple(lean_text.attributes(stream[at + 2 : last])))
         )[2]
         if additive is None or not additive.made:
             return

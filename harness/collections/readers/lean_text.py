@@ -2,6 +2,10 @@
 
 Comments nest, `/--` begins a doc string, a prime belongs to the preceding name, and any other `'` starts a character
 literal or is part of a symbol such as `⁻¹'`.
+
+Head of a Lean command: keyword, modifiers, doc string and attributes.
+
+Scope of a Lean declaration: its namespace, opened namespaces, and available variables.
 """
 
 from __future__ import annotations
@@ -214,18 +218,8 @@ def join_name_parts(*parts: str) -> str:
     return whole.rpartition("_root_.")[2]
 
 
-MODIFIERS = (
-    "private",
-    "protected",
-    "noncomputable",
-    "unsafe",
-    "partial",
-    "nonrec",
-    "public",
-    "meta",
-    "local",
-    "scoped",
-)
+_MODIFIERS = "private protected noncomputable unsafe partial nonrec public meta local scoped"
+MODIFIERS = _MODIFIERS.split()
 SHOWN = ("noncomputable", "unsafe", "partial")  # modifiers that documentation shows
 TYPES = ("structure", "class", "inductive", "coinductive")  # `to_additive` maps these to existing names
 PROVED = ("theorem", "lemma")  # variables used only in their proofs are not included

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from harness.collections.forms import FileForm, First
+from harness.collections.files import table_rows
+from harness.collections.forms import FileForm
 from harness.data import topic_files
 from harness.data.markup import numbered_formulas
 from harness.data.records import json_items
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels
-from harness.errors import counted_text, format_error
+from harness.errors import format_error
 from harness.io.files import sha256
 
 # Column of the file -> style, in the order in which they become topics.
@@ -92,17 +93,8 @@ def names_qrels(data: bytes, path: str, edition: str) -> Qrels:
 
 def _names(data: bytes, path: str) -> Iterator[tuple[int, str, dict[str, str]]]:
     """Yields line, topic id and columns of each row."""
-    (first, header), *rest = topic_files.numbered_lines(data, path) or [(1, "")]
-    columns = header.split("\t")
-    for column in NAMES:
-        if column not in columns:
-            raise format_error(path, first, f"column {column!r} is missing; found {', '.join(columns)}")
     count: dict[str, int] = {}
-    for line, text in rest:
-        fields = text.split("\t")
-        if len(fields) != len(columns):
-            raise format_error(path, line, f"{counted_text(len(fields), 'column')}, expected {len(columns)}")
-        row = dict(zip(columns, fields, strict=True))
+    for line, row in table_rows(topic_files.numbered_lines(data, path), path, NAMES):
         for column in ("source", "query", "gold"):
             if not row[column].strip():
                 raise format_error(path, line, f"column {column!r} is empty")
@@ -110,11 +102,7 @@ def _names(data: bytes, path: str) -> Iterator[tuple[int, str, dict[str, str]]]:
         yield line, f"{row['source']}-{count[row['source']]:03d}", row
 
 
-def _are_items(first: First) -> bool:
-    return isinstance(first, Mapping) and "full_name" in first
-
-
 READERS = (
-    FileForm("mathlib-qr", qr_topics, qr_qrels, first=_are_items),
+    FileForm("mathlib-qr", qr_topics, qr_qrels, first=lambda row: isinstance(row, Mapping) and "full_name" in row),
     FileForm("mathlib-names", names_topics, names_qrels, first=lambda first: set(NAMES) <= set(first)),
 )

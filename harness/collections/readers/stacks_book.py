@@ -2,6 +2,11 @@ r"""Parses the sources of the Stacks project: chapters in LaTeX, their order in 
 
 Tags are permanent: `0A1B,limits-lemma-affine` assigns 0A1B to the lemma `\label{lemma-affine}` of the chapter `limits`.
 In a chapter, `\ref{lemma-affine}` refers to the chapter's own label, `\ref{schemes-lemma-x}` to another chapter's.
+
+Converts LaTeX sources to plain text with formulas: removes comments and text markup, and expands macros.
+
+Within formulas, only macros, labels and blanks are changed. References (`\ref`, `\cite`) are removed: the printed page
+shows a number there, and the label would reveal the relevant document.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a collection exports: its topics, documents and judgments as other programs understand them."""
+"""What a collection exports: its topics, documents and judgments as other programs understand them.
+
+Text files written line by line, and the lines of JSON files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Exports a collection to a folder, whole or not at all."""
+"""Exports a collection to a folder, whole or not at all.
+
+The data card of an exported collection: origin, licence, contents, and how its scores are meant.
+"""
 
 from __future__ import annotations
 
@@ -43,21 +46,8 @@ _FILES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("excluded_ids.jsonl", "documents that are excluded from the ranking of a topic"),
     ),
 }
-_CONFIGS = """configs:
-- config_name: corpus
-  data_files:
-  - split: test
-    path: corpus.jsonl
-- config_name: queries
-  data_files:
-  - split: test
-    path: queries.jsonl
-"""
-_DEFAULT = """- config_name: default
-  data_files:
-  - split: test
-    path: qrels/test.jsonl
-"""
+# Parts of mteb's data sets, and their files.
+_PARTS = (("corpus", "corpus.jsonl"), ("queries", "queries.jsonl"), ("default", "qrels/test.jsonl"))
 
 
 def card(data: Contents, seen: Seen, form: str, folder: Path) -> str:
@@ -75,7 +65,8 @@ def card(data: Contents, seen: Seen, form: str, folder: Path) -> str:
         f"Topics and judgments: {_plain(data.collection.licence)}. Documents: {_plain(data.corpus.licence)}. "
         "Whoever passes these files on must follow these terms, and the terms of use accepted to fetch them.\n"
     )
-    parts.append("".join(f"- {line}\n" for line in _source_lines(data)))
+    sources = [*_of_collection(data.collection, data.edition, data.qrels is not None), *_of_corpus(data.corpus)]
+    parts.append("".join(f"- {line}\n" for line in dict.fromkeys(sources)))
     parts.append("## Scores\n")
     parts.append("".join(f"- {_plain(line)}\n" for line in _caution_lines(data, seen, form)))
     parts.append(f"Exported by mathir-harness {__version__}.\n")
@@ -86,7 +77,9 @@ def _front_matter(data: Contents, form: str) -> str:
     """Returns the YAML at the beginning, which `datasets` reads."""
     codes = sorted({topic.language for topic in data.topics})
     listed = "".join(f"- {json.dumps(code)}\n" for code in codes)
-    configs = _CONFIGS + ("" if data.qrels is None else _DEFAULT) if form == "mteb" else ""
+    parts = _PARTS[: 2 if data.qrels is None else 3] if form == "mteb" else ()
+    about = "- config_name: {}\n  data_files:\n  - split: test\n    path: {}\n"
+    configs = "configs:\n" * bool(parts) + "".join(about.format(*part) for part in parts)
     return f"---\nlanguage:\n{listed}task_categories:\n- text-retrieval\n{configs}---\n"
 
 
@@ -111,11 +104,6 @@ def _caution_lines(data: Contents, seen: Seen, form: str) -> Iterator[str]:
     if data.collection.cluster:
         yield f"Topics that share their {data.collection.cluster} depend on each other."
     yield from (*data.collection.notes, *data.corpus.notes)
-
-
-def _source_lines(data: Contents) -> Iterator[str]:
-    lines = [*_of_collection(data.collection, data.edition, data.qrels is not None), *_of_corpus(data.corpus)]
-    yield from dict.fromkeys(lines)
 
 
 def _of_collection(collection: Collection, edition: str, judgments: bool) -> Iterator[str]:

@@ -18,10 +18,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
+from pathlib import Path
 
 from harness.errors import HarnessError
 from harness.formulas.mathml.read import read_content, read_presentation
@@ -52,121 +53,7 @@ _SHARE = re.compile(r"<m:share\b[^>]*/>")  # the official formulas do not repeat
 _WITHIN = re.compile(r"\A\s*\\begin\s*\{(?:aligned|alignedat|gathered)\}")
 # Failures that may be temporary; such formulas are not cached and converted again the next time.
 _PASSING = frozenset(("timeout", "crash"))
-_DRIVER = r"""
-use strict;
-use warnings;
-use JSON::PP;
-use LaTeXML;
-use LaTeXML::Core;
-use LaTeXML::Common::Error;
-use LaTeXML::Package;
-use LaTeXML::Post;
-use LaTeXML::Post::MathML::Presentation;
-use LaTeXML::Post::MathML::Content;
-
-my $json = JSON::PP->new->ascii;
-my $work = $json->decode(do { local $/; <STDIN> });
-$| = 1;
-SetVerbosity(-9);
-my $core = LaTeXML::Core->new(preload => $$work{preload}, verbosity => -9, includecomments => 0, searchpaths => []);
-
-sub once {    # The grammar of formulas takes longer to make than most formulas to parse.
-  my ($name) = @_;
-  no strict 'refs';
-  no warnings 'redefine';
-  my $make = \&{$name};
-  my $made;
-  *{$name} = sub { $made ||= $make->(@_) };
-  return; }
-
-sub together {    # The lines of an alignment are formulas of their own.
-  my ($kind, @math) = @_;
-  my @lines = map { join('', map { $_->toString(0) } $_->childNodes) } @math;
-  return '<m:math><m:mtable>' . join('', map { "<m:mtr><m:mtd>$_</m:mtd></m:mtr>" } @lines) . '</m:mtable></m:math>'
-    if $kind eq 'Presentation';
-  return '<m:math><m:apply><m:csymbol cd="ambiguous">formulae-sequence</m:csymbol>' . join('', @lines)
-    . '</m:apply></m:math>'; }
-
-sub convert {
-  my ($latex) = @_;
-  my $log = '';
-  UseLog(\$log);
-  my ($document, @markup);
-  my $done = eval {
-    my $digested = $core->digestFile("literal:$latex", noinitialize => 1, mode => 'TeX',
-      preamble  => 'literal:\begin{document}\ensuremathfollows ',
-      postamble => 'literal:\ensuremathpreceeds\end{document}');
-    $document = LaTeXML::Post::Document->new($core->convertDocument($digested), nocache => 1);
-    for my $kind ('Presentation', 'Content') {
-      my $copy = $document->new($document->getDocumentElement->cloneNode(1));
-      my ($made) = LaTeXML::Post->new(verbosity => -9)->ProcessChain($copy, "LaTeXML::Post::MathML::$kind"->new());
-      my @math = $made->findnodes('//m:math[not(ancestor::m:math) and not(ancestor::ltx:MathBranch)]');
-      die "no formula\n" unless @math;
-      push(@markup, @math == 1 ? $math[0]->toString(0) : together($kind, @math)); }
-    1; };
-  my $why = $@;
-  UseLog(undef);
-  my ($reason) = $log =~ /^\W*(?:Fatal|Error):(\w+)/m;
-  $reason ||= $core->getStatusCode > 1 ? 'error' : '';
-  return [$done ? @markup : ('', ''), $reason || ($done ? '' : $why =~ /^no formula/ ? 'no formula' : 'fault')]; }
-
-sub apart {
-  my ($latex) = @_;
-  $core->withState(sub { $_[0]{status} = {}; $_[0]->pushDaemonFrame; });
-  my $made = convert($latex);
-  $core->withState(sub { $_[0]->popDaemonFrame; });
-  return $made; }
-
-# What all formulas share is made once: the parser's grammar, the document's model, modules loaded when first needed.
-once('LaTeXML::MathGrammar::new');
-once('LaTeXML::Core::Document::computeIndirectModel');
-$core->withState(sub { $core->initializeState('TeX.pool', @{ $$work{preload} }); });
-apart('\frac{x^2}{y}');
-$core->withState(sub { Let(T_CS("\\$_"), T_CS('\lx@refused'), 'global') for @{ $$work{refused} }; });
-# Formulas may load LaTeXML's own definitions of packages, and no other file.
-my $home = $INC{'LaTeXML.pm'} =~ s/\.pm$/\//r;
-for my $package ('LaTeXML::Package', 'LaTeXML::Package::Pool', 'main') {
-  no strict 'refs';
-  no warnings 'redefine';
-  my $find = \&{"${package}::FindFile"};
-  *{"${package}::FindFile"} = sub {
-    return $_[0] if $_[0] =~ /^literal:/;
-    my $path = $find->(@_);
-    return defined $path && index($path, $home) == 0 && index($path, '..') < 0 ? $path : undef; }; }
-print "ready\n";
-
-# A process converts formulas until one has an error, which may have spoilt its state; then another one takes over.
-my $number = 0;
-my $last   = $#{ $$work{latex} };
-while ($number <= $last) {
-  pipe(my $receive, my $send) or die "no pipe: $!\n";
-  my $child = fork;
-  die "no process: $!\n" unless defined $child;
-  if (!$child) {
-    close $receive;
-    $send->autoflush(1);
-    for my $at ($number .. $last) {
-      my $made = apart($$work{latex}[$at]);
-      print $send $json->encode($made) . "\n";
-      last if $$made[2]; }
-    exec 'true'; }    # without taking the process apart
-  close $send;
-  my ($line, $why, $before) = ('', '', $number);
-  while (!$why && $number <= $last) {
-    $why = 'timeout' unless eval {
-      local $SIG{ALRM} = sub { die "late\n" };
-      alarm $$work{seconds};
-      $line = <$receive>;
-      alarm 0;
-      1; };
-    last if !$why && !defined $line && $number > $before;
-    $why ||= defined $line && $line =~ /\]$/ ? '' : 'crash';
-    chomp($line = $why ? $json->encode(['', '', $why]) : $line);
-    print "[$number,$line]\n";
-    $number++; }
-  kill 'KILL', $child;
-  waitpid $child, 0; }
-"""
+_DRIVER = Path(__file__).with_name("latexml.pl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +115,7 @@ def convert(latex: Sequence[str], *, seconds: int = SECONDS, workers: int = 1) -
     HarnessError
         LaTeXML is not installed or does not start, or the cache cannot be used.
     """
-    prefix = f"{version()} {sha256(_DRIVER.encode())} {PRELOAD} {REFUSED}"
+    prefix = f"{version()} {sha256(_DRIVER.read_bytes())} {PRELOAD} {REFUSED}"
     clean = {each: _WITHIN.sub(r"\\relax\g<0>", each.encode("utf-8", "replace").decode()) for each in latex}
     keys = {each: sha256(f"{prefix}\n{text}".encode()) for each, text in clean.items()}
     out = {each: Markup("", "", reason) for each in clean if (reason := _refused(each))}
@@ -300,13 +187,9 @@ def _batches(
     size = max(1, min(BATCH, -(-len(left) // workers)))
     batches = [left[at : at + size] for at in range(0, len(left), size)]
     with ThreadPoolExecutor(workers) as pool:
-        tasks = [pool.submit(_batch, [clean[each] for each in batch], seconds) for batch in batches]
-        try:
-            for batch, task in zip(batches, tasks, strict=True):
-                yield batch, task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
+        yield from zip(
+            batches, pool.map(lambda batch: _batch([clean[each] for each in batch], seconds), batches), strict=True
+        )
 
 
 def _batch(latex: Sequence[str], seconds: int) -> list[Markup]:
@@ -328,9 +211,8 @@ def _process(latex: Sequence[str], seconds: int) -> tuple[list[Markup], str]:
     """Converts formulas in one process until it ends; returns their markup and why it ended (`timeout`, `crash`)."""
     work = {"preload": PRELOAD, "refused": REFUSED, "seconds": seconds, "latex": list(latex)}
     with staging_names.folder("latexml") as folder:
-        (folder / "driver.pl").write_text(_DRIVER, encoding="utf-8")
         process = subprocess.Popen(
-            ["perl", "driver.pl"],
+            ["perl", str(_DRIVER)],
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -361,29 +243,23 @@ def _limit(process: int) -> None:
     if sys.platform == "linux":
         import resource
 
-        try:
+        with suppress(ProcessLookupError, PermissionError):  # the process has ended already
             resource.prlimit(process, resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        except (ProcessLookupError, PermissionError):
-            return  # the process has ended already
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Kills a process and its children."""
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def _parsed(lines: Iterable[str], most: int) -> list[Markup]:
     """Parses the markup that a process printed, up to the first invalid line."""
     out: list[Markup] = []
-    for line in lines:
-        try:
+    with suppress(ValueError, TypeError):
+        for line in lines:
             number, parts = json.loads(line)
             if number != len(out) or number >= most or not all(isinstance(part, str) for part in parts):
                 break
             out.append(Markup(*parts))
-        except (ValueError, TypeError):
-            break
     return out

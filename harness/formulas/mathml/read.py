@@ -2,50 +2,44 @@
 
 Labels and edges follow Tangent-S (Davila and Zanibbi 2017), as observed in its trees of the ARQMath formulas. Symbols
 that Tangent-S drops (scripts of closing brackets and of adjacent matrices) are kept.
+
+Operator trees from elements of Content MathML, with the labels of Tangent-S.
+
+========  ==========================================================================================================
+`V!` `N!`  variable, number; `C!` a constant such as `C!infinity`; `T!` text
+`F!`       function: a named one (`F!sin`) or a variable applied to arguments
+`U!` `O!`  operator whose arguments are unordered (`U!plus`) or ordered (`O!divide`, `O!SUP`)
+`+!`       operator that is itself an expression, its first argument; named after the innermost base of its scripts
+`M!`       set `M!S-n`, list `M!L-n`, vector `M!V-n`, matrix `M!M-rxc` of rows `M!R!`, in delimiters `M!D-`
+`E!` `-!`  a part that was not understood, and a symbol of unknown role in it; `W!` an empty argument or blank
+========  ==========================================================================================================
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from harness.formulas.mathml.walk import Element, Fault, walk
 from harness.formulas.slt import rows
 from harness.formulas.slt.rows import BLANK, Row, Symbol, clean
-from harness.formulas.trees.tree import ERROR, ParsedFormula, Tree, argument_edge, failed
+from harness.formulas.text.characters import pairs, sections
+from harness.formulas.trees.tree import ERROR, ParsedFormula, Tree, argument_edge, failed, tree_of
 
 _WIDEST = 62  # maximum arguments of an operator, as in Tangent-S; an operator with more is split in halves
-_TRIGONOMETRIC = ("sin", "cos", "tan", "cot", "sec", "csc")
-_FUNCTIONS = frozenset(
-    [f"{arc}{name}{h}" for arc in ("", "arc") for name in _TRIGONOMETRIC for h in ("", "h")]
-    + ["abs", "exp", "log", "ln", "min", "max", "ceiling", "floor", "arg", "gcd", "real", "imaginary"]
-)
-_UNORDERED = frozenset(("approx", "eq", "neq", "equivalent", "union", "intersect", "plus", "times", "and", "or"))
-_CONSTANTS = frozenset(("infinity", "emptyset", "imaginaryi"))
-_QUALIFIERS = frozenset(
-    ("degree", "bvar", "lowlimit", "uplimit", "condition", "domainofapplication", "momentabout", "logbase")
+_TABLES = sections(Path(__file__).with_name("content.txt"))
+_FUNCTIONS, _UNORDERED, _CONSTANTS, _QUALIFIERS, _STRUCTURES = (
+    frozenset(_TABLES[name]) for name in ("functions", "unordered", "constants", "qualifiers", "structures")
 )
 _BASE = re.compile("[2-9]|[12][0-9]|3[0-6]")
 _WHOLE = re.compile("[+-]?[0-9A-Za-z]+")
 _CONTENT_LEAVES = {"ci": "V!", "cn": "N!", "mtext": "T!", "cs": "T!", "cbytes": "T!"}
 _TOKENS = frozenset(("mi", "mn", "mo", "ms"))  # presentation of a name
-_STRUCTURES = frozenset(
-    ("msub", "msup", "msubsup", "munder", "mover", "munderover", "mmultiscripts", "mfrac", "msqrt", "mroot", "mtable")
-)
 # Content dictionaries whose symbols are those of elements: `plus` of `arith1` is `<plus/>`.
-_DICTIONARIES = frozenset(
-    f"{name}1"
-    for name in (
-        *("arith", "relation", "set", "logic", "quant", "transc", "nums", "integer", "calculus", "linalg", "minmax"),
-    )
-)
+_DICTIONARIES = frozenset(_TABLES["dictionaries"])
 _COLLECTIONS = {"set": "S", "list": "L", "vector": "V"}
 _CLOSURES = {"open": "O-O", "closed": "C-C", "open-closed": "O-C", "closed-open": "C-O"}
-_NAMES = {
-    **dict.fromkeys(("absent", "missing-subexpression"), BLANK),
-    **{"for-all": "O!forall", "hyperbolic-cotangent": "F!coth", "modulo": "O!rem", "differential-d": "F!d"},
-    **{"planck-constant-over-2-pi": "C!hbar", "square-root": "O!root", "formulae-sequence": "O!form-seq"},
-    **{"subscript": "O!SUB", "superscript": "O!SUP"},
-}
+_NAMES = dict(pairs(_TABLES["names"]))
 
 
 class ContentNode:
@@ -60,20 +54,15 @@ class ContentNode:
 
 def operator_tree(root: ContentNode, most: int) -> Tree | None:
     """Returns the tree of an operator; None if it exceeds `most` nodes, as shared arguments can make it grow."""
-    labels: list[str] = []
-    parents: list[int] = []
-    edges: list[str] = []
+    nodes: list[tuple[str, int, str]] = []
     waiting = [(root, -1, "")]
     while waiting:
         here, parent, edge = waiting.pop()
-        number = len(labels)
-        if number == most:
+        if len(nodes) == most:
             return None
-        labels.append(here.label)
-        parents.append(parent)
-        edges.append(edge)
-        waiting.extend([(here.parts[i], number, argument_edge(i)) for i in range(len(here.parts) - 1, -1, -1)])
-    return Tree(tuple(labels), tuple(parents), tuple(edges))
+        waiting.extend([(part, len(nodes), argument_edge(i)) for i, part in enumerate(here.parts)][::-1])
+        nodes.append((here.label, parent, edge))
+    return tree_of(nodes)
 
 
 class Operators:

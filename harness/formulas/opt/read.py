@@ -1,6 +1,6 @@
 r"""Our own parser from LaTeX to operator trees (OPT), which follows LaTeXML and Tangent-S.
 
-LaTeX is read group by group into rows of items (`reader`, `commands`, `tables`), and each row is parsed as an
+LaTeX is read group by group into rows of items (`reader`, `tables`, and the commands below), and each row is parsed as an
 expression (`grammar`). The result is converted to a tree.
 
 Known differences from LaTeXML: all rows of an alignment are parsed (LaTeXML's trees of the ARQMath topics contain only
@@ -10,6 +10,11 @@ are supported; the bars of
 `a|b \land b|c` are two divisibilities (LaTeXML: an absolute value); wide spaces around a relation separate nothing;
 `\genfrac` with round brackets and no line is a binomial; `\lVert` and `\rVert` make a norm; a part that cannot be
 parsed becomes a node `E!` among the parsed parts (LaTeXML gives up the whole row).
+
+Commands with arguments, and environments, as items of a row.
+
+A command is a function of the reader, its own name, the row to which it adds items, the depth of the enclosing groups,
+and the current alphabet.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from harness.formulas.opt import tables
 from harness.formulas.opt.brackets import UNMATCHED
 from harness.formulas.opt.reader import TEXT, Command, TokenReader, is_number, tokens
 from harness.formulas.opt.tables import ABSENT, Node, Role, Rows, error, leaf, scripted, sequence
-from harness.formulas.trees.tree import ERROR, ParsedFormula, Tree, argument_edge, failed
+from harness.formulas.trees.tree import ERROR, ParsedFormula, Tree, argument_edge, failed, tree_of
 
 _ATOM = Role.ATOM.value
 _STACKED = {"\\stackrel": "O!SUP", "\\overset": "O!SUP", "\\underset": "O!SUB"}
@@ -317,26 +322,16 @@ def read_latex(formula: str) -> ParsedFormula:
 
 def _tree(root: Node) -> tuple[Tree, bool]:
     """Converts a node to a tree; also returns whether it was cut at `DEPTH` levels."""
-    labels: list[str] = []
-    parents: list[int] = []
-    edges: list[str] = []
+    nodes: list[tuple[str, int, str]] = []
     waiting: list[tuple[Node, int, str, int]] = [(root, -1, "", 1)]
     cut = False
     while waiting:
         (label, below), parent, edge, level = waiting.pop()
-        number = len(labels)
-        labels.append(label)
-        parents.append(parent)
-        edges.append(edge)
-        if not below:
-            continue
-        if level == DEPTH:
-            labels[number] = ERROR
-            cut = True
-            continue
+        if below and level == DEPTH:
+            label, below, cut = ERROR, (), True
         if len(below) > _WIDEST and label[:2] in (ERROR, "U!"):
             middle = (len(below) + 1) // 2
             below = [(label, below[:middle]), (label, below[middle:])]
-        for index in range(len(below) - 1, -1, -1):
-            waiting.append((below[index], number, argument_edge(index), level + 1))
-    return Tree(tuple(labels), tuple(parents), tuple(edges)), cut
+        waiting.extend([(part, len(nodes), argument_edge(i), level + 1) for i, part in enumerate(below)][::-1])
+        nodes.append((label, parent, edge))
+    return tree_of(nodes), cut

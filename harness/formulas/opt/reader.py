@@ -2,6 +2,14 @@ r"""Reader of a formula's tokens into rows of items, with matching of brackets.
 
 Groups and arguments are read recursively, at most `DEPTH` levels deep, with three calls for each level. Brackets need
 no recursion: the items around an open bracket are put on a stack until the bracket is closed.
+
+Tokenisation of LaTeX in linear time.
+
+A token is a command (`\frac`), a number (`12.5`, `1\,000`), a run of primes, `:=`, three dots as `\ldots`, or one
+character. A text command without nested braces is one token (`\text{if }`). White space and comments are dropped. A
+percent sign in the last line begins no comment, because line breaks become spaces when LaTeX is in an HTML attribute. A
+number is one token although TeX reads digits one by one; `first_digit` returns the part that an argument without braces
+takes (`\frac12`, `x^10`).
 """
 
 from __future__ import annotations
@@ -55,11 +63,6 @@ def is_number(token: str) -> bool:
 def number(token: str) -> str:
     """Returns a number without the separators of its digits."""
     return token.replace("{,}", "").replace("\\,", "") if len(token) > 5 else token
-
-
-def first_digit(token: str) -> tuple[str, str]:
-    """Splits a number into the digit that an argument without braces takes, and the rest ("" if there is none)."""
-    return token[0], token[1:]
 
 
 UNREADABLE = "a character that is not mathematical"
@@ -388,9 +391,9 @@ class TokenReader:
         if unit == "{":
             return self.row("}", depth + 1, style)
         if len(unit) > 1 and is_number(unit):
-            unit, rest = first_digit(unit)
+            # An argument without braces takes the first digit alone.
             self.at -= 1
-            tokens[self.at] = rest
+            unit, tokens[self.at] = unit[0], unit[1:]
             return [(Role.NUMBER.value, leaf("N!" + unit))] if unit != "." else [ITEMS["."]]
         item = ITEMS.get(unit)
         if item is not None:

@@ -71,17 +71,6 @@ SPACES: Mapping[str, float] = {
     **dict.fromkeys(("\\enspace", "\\enskip"), 5.0),
     **{"\\!": -1.67, "\\quad": 10.0, "\\qquad": 20.0},
 }
-STYLES: Mapping[str, str] = {
-    **dict.fromkeys(("\\mathbb", "\\Bbb", "\\mathds"), "double-struck"),
-    **dict.fromkeys(("\\mathcal", "\\mathscr", "\\cal", "\\scr", "\\EuScript"), "script"),
-    **dict.fromkeys(("\\mathfrak", "\\frak", "\\goth"), "fraktur"),
-    **dict.fromkeys(("\\mathbf", "\\bf"), "bold"),
-    **dict.fromkeys(("\\boldsymbol", "\\bm", "\\pmb"), "bold-italic"),
-    **dict.fromkeys(("\\mathrm", "\\rm", "\\mathup", "\\mathnormal", "\\roman"), "upright"),
-    **dict.fromkeys(("\\mathsf", "\\sf"), "sans"),
-    **dict.fromkeys(("\\mathtt", "\\tt"), "monospace"),
-    **dict.fromkeys(("\\mathit", "\\it"), "italic"),
-}
 # Commands that set the alphabet up to the end of the group.
 SWITCHES = frozenset(("\\cal", "\\scr", "\\frak", "\\goth", "\\bf", "\\rm", "\\sf", "\\tt", "\\it"))
 WORDS = frozenset(("upright", "bold", "sans", "monospace", "italic"))  # adjacent letters form one name
@@ -106,6 +95,7 @@ def _command_items() -> dict[str, Item]:
 _TABLES = sections(Path(__file__).with_name("symbols.txt"))
 ITEMS: Mapping[str, Item] = _command_items()
 ACCENTS: Mapping[str, str] = {"\\" + name: "F!" + sign for name, sign in pairs(_TABLES["accents"])}
+STYLES: Mapping[str, str] = {"\\" + name: style for name, style in pairs(_TABLES["styles"])}
 # Names of negated relations and quantifiers, where these are not `not-` and the name of the relation.
 NEGATED: Mapping[str, str] = dict(pairs(_TABLES["negated"]))
 REVERSED: Mapping[str, str] = dict(pairs(_TABLES["reversed"]))  # relations whose sides Content MathML swaps

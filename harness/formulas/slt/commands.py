@@ -3,6 +3,8 @@
 The division of characters into variables (`V!`) and operators follows LaTeXML, as observed in its trees of the ARQMath
 formulas. Characters that are not listed here are taken from latex2mathml's table; those that Unicode classifies as
 mathematical symbols are operators.
+
+Tokens of LaTeX with a position that only moves forward.
 """
 
 from __future__ import annotations
@@ -25,6 +27,12 @@ _NAMED_OPERATORS = {
 
 _TABLES = sections(Path(__file__).with_name("commands.txt"))
 _NAMES = _TABLES["names"]
+
+
+def _pairs(table: str, before: str = "\\") -> dict[str, str]:
+    return {before + name: "" if text == "none" else text for name, text in pairs(_TABLES[table])}
+
+
 SYMBOLS: dict[str, str] = {
     **OPERATORS,
     **{name: "V!" + text for name, text in VARIABLES.items()},
@@ -37,18 +45,13 @@ SUMS = frozenset("∑∏∐")
 # Sequences of characters that form one symbol.
 LIGATURES = {(":", "="): ":=", ("!", "!"): "!!", ("<", "="): "<=", (">", "="): ">=", ("<", "<"): "<<", (">", ">"): ">>"}
 
-ACCENTS, UNDER, ARROWS = (
-    {"\\" + name: sign for name, sign in pairs(_TABLES[table])} for table in ("accents", "under", "arrows")
-)
+ACCENTS, UNDER, ARROWS = map(_pairs, ("accents", "under", "arrows"))
 # Limits with a line or arrow: the edge and the sign.
 VARIED = {
     **{"\\varlimsup": ("o", "¯"), "\\varliminf": ("u", "¯"), "\\varinjlim": ("u", "→"), "\\varprojlim": ("u", "←")}
 }
 # Commands with rows of cells in braces, and the environments that have the same layout.
-TABLES = {
-    **{"\\matrix": "matrix", "\\pmatrix": "pmatrix", "\\cases": "cases", "\\substack": "substack"},
-    **{"\\bordermatrix": "matrix", "\\eqalign": "aligned", "\\eqalignno": "aligned", "\\displaylines": "gathered"},
-}
+TABLES = _pairs("tables")
 # Commands with arguments, and the number of arguments.
 ARGUMENTS = {
     **dict.fromkeys((*ACCENTS, *UNDER, *ARROWS, *("\\" + name for name in _TABLES["one"])), 1),
@@ -60,35 +63,9 @@ INFIX = {"\\over": "", "\\atop": "", "\\choose": "()", "\\brace": "{}", "\\brack
 # Commands that are ignored together with their argument, and commands that are ignored.
 DROPPED = frozenset("\\" + name for name in _TABLES["dropped"])
 NOTHING = frozenset("\\" + name for name in (*_TABLES["nothing"], *" \n\t\\"))
-FONTS = {
-    **{"\\mathbb": "bb", "\\Bbb": "bb", "\\mathbf": "bf", "\\bold": "bf", "\\mathcal": "cal", "\\mathscr": "cal"},
-    **{"\\mathfrak": "frak", "\\frak": "frak", "\\mathrm": "rm", "\\mathsf": "sf", "\\mathtt": "tt", "\\mathit": "it"},
-    **{"\\boldsymbol": "bm", "\\bm": "bm", "\\pmb": "bm", "\\mathnormal": "", "\\operatorname": "op", "\\mathds": "bb"},
-    **{"\\operatorname*": "op", "\\operatornamewithlimits": "op", "\\mathbbm": "bb", "\\mathup": "rm", "\\symbf": "bf"},
-}
-SWITCHES = {
-    **{"\\rm": "rm", "\\bf": "bf", "\\sf": "sf", "\\tt": "tt", "\\it": "it", "\\cal": "cal", "\\mit": "", "\\sl": "it"},
-    **{"\\boldmath": "bm", "\\rmfamily": "rm", "\\bfseries": "bf"},
-}
-TEXTS = {
-    **dict.fromkeys(("\\text", "\\textrm", "\\mbox", "\\hbox", "\\textnormal", "\\textup", "\\textsc", "\\textmd"), ""),
-    **{"\\textbf": "bf", "\\textit": "it", "\\textsf": "sf", "\\texttt": "tt", "\\textsl": "it", "\\emph": "it"},
-}
+FONTS, SWITCHES, TEXTS = map(_pairs, ("fonts", "switches", "texts"))
 MERGED = frozenset(("rm", "op", "bf", "sf", "tt", "it"))  # fonts in which adjacent letters form one name
-FENCES = {
-    **{"matrix": "", "smallmatrix": "", "array": "", "aligned": "", "split": "", "gathered": "", "subarray": ""},
-    **{
-        "pmatrix": "()",
-        "bmatrix": "[]",
-        "Bmatrix": "{}",
-        "vmatrix": "||",
-        "Vmatrix": "∥∥",
-        "cases": "{",
-        "rcases": "}",
-    },
-    **{"align": "", "alignat": "", "gather": "", "eqnarray": "", "multline": "", "flalign": "", "alignedat": ""},
-    **{"dcases": "{", "tabular": "", "substack": "", "psmallmatrix": "()", "pmatrix*": "()", "bmatrix*": "[]"},
-}
+FENCES = _pairs("fences", "")
 GAPS = {"\\,": "\u2009", "\\;": "\u2004", "\\ ": "\u2005"}  # spaces allowed within a number
 COLUMNS = frozenset(("array", "subarray", "alignat", "alignedat", "tabular", "alignat*"))  # have an argument
 

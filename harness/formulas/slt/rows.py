@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.formulas.trees.tree import Tree
+from harness.formulas.trees.tree import Tree, tree_of
 
 BLANK = "W!"
 INVISIBLE = frozenset("\u2061\u2062\u2063\u2064")
@@ -85,25 +85,16 @@ def fenced(parts: list[Row]) -> Row:
 
 def _bracket_symbol(fences: str, parts: list[Row]) -> Symbol:
     first = parts[0][0]
-    if len(parts) == 1 and len(parts[0]) == 1 and _bare_matrix(first):
+    bare = first.label.startswith("M!") and first.label[2:3] not in "({|[]∥" and not first.below  # a matrix
+    if len(parts) == 1 and len(parts[0]) == 1 and bare:
         first.label = "M!" + fences + first.label[2:]
         return first
-    cells, separators = split(parts[0]) if len(parts) == 1 else _split_parts(parts)
+    cells, separators = _split_parts([[symbol] for symbol in parts[0]] if len(parts) == 1 else parts)
     return Symbol(f"M!{fences}1x{separators + 1}", cells=cells)
 
 
-def _bare_matrix(symbol: Symbol) -> bool:
-    """Returns whether a symbol is a matrix without brackets and scripts."""
-    return symbol.label.startswith("M!") and symbol.label[2:3] not in "({|[]∥" and not symbol.below
-
-
-def split(row: Row) -> tuple[list[Row], int]:
-    """Splits a row after each comma, which remains at the end of its cell; also returns the number of commas."""
-    cells, commas = _split_parts([[symbol] for symbol in row])
-    return cells, commas
-
-
 def _split_parts(parts: list[Row]) -> tuple[list[Row], int]:
+    """Splits a row after each comma, which remains at the end of its cell; also returns the number of commas."""
     cells: list[Row] = [[]]
     commas = 0
     after = False
@@ -127,18 +118,14 @@ def matrix(rows: list[list[Row]]) -> Symbol:
 
 def tree(row: Row) -> Tree:
     """Converts a non-empty row to a symbol layout tree."""
-    labels: list[str] = []
-    parents: list[int] = []
-    edges: list[str] = []
+    nodes: list[tuple[str, int, str]] = []
     # Stack of pending work: a row from a position on, and the cells that follow it.
     waiting: list[tuple[Row, int, int, str, list[Row], int]] = [(row, 0, -1, "", [], 0)]
     while waiting:
         here, at, parent, edge, cells, cell = waiting.pop()
         symbol = here[at]
-        number = len(labels)
-        labels.append(symbol.label)
-        parents.append(parent)
-        edges.append(edge)
+        number = len(nodes)
+        nodes.append((symbol.label, parent, edge))
         if cell < len(cells):
             waiting.append((cells[cell], 0, number, "e", cells, cell + 1))
         if symbol.cells:
@@ -148,4 +135,4 @@ def tree(row: Row) -> Tree:
             waiting.extend([(below[name], 0, number, name, [], 0) for name in reversed(_BEFORE) if name in below])
         if at + 1 < len(here):
             waiting.append((here, at + 1, number, "n", [], 0))
-    return Tree(tuple(labels), tuple(parents), tuple(edges))
+    return tree_of(nodes)

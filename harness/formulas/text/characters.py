@@ -1,6 +1,8 @@
 r"""Normalises LaTeX for both parsers; above all, spells characters beyond ASCII as the commands that they stand for.
 
 `a ≤ b` then has the trees of `a \leq b`. The table of commands is also that of the layout parser.
+
+Letters in the styled alphabets of Unicode.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,15 +65,6 @@ class Forest:
         return sum(each.nbytes for each in (self.offsets, self.labels, self.parents, self.edges))
 
 
-class _NumberSink(Protocol):
-    """What numbers are appended to: an array in memory, or a file."""
-
-    def extend(self, numbers: Iterable[int], /) -> None:
-        """Appends numbers."""
-
-    def __len__(self) -> int: ...
-
-
 def pack(trees: Iterable[Tree]) -> Forest:
     """Packs trees, in order.
 
@@ -82,19 +73,13 @@ def pack(trees: Iterable[Tree]) -> Forest:
     HarnessError
         A tree has more than 65,536 nodes, or the trees have more than 256 distinct edges.
     """
-    offsets, labels, parents, edges = array("q"), array("I"), array("H"), array("B")
-    names = _packed(trees, offsets, labels, parents, edges)
-    return Forest(
-        *names,
-        np.array(offsets, np.int64),
-        np.array(labels, np.uint32),
-        np.array(parents, np.uint16),
-        np.array(edges, np.uint8),
-    )
+    columns = [array(kind) for kind in "qIHB"]
+    names = _packed(trees, columns)
+    return Forest(*names, *map(np.array, columns, _ARRAYS.values()))
 
 
 def write(trees: Iterable[Tree], folder: Path) -> int:
-    """Packs trees and writes them to an empty folder one by one, as `save` does; returns their number.
+    """Packs trees and writes them to an empty folder one by one; returns their number.
 
     Raises
     ------
@@ -103,15 +88,14 @@ def write(trees: Iterable[Tree], folder: Path) -> int:
     """
     with ExitStack() as files:
         columns = [files.enter_context(ArrayFile(folder / f"{name}.npy", kind)) for name, kind in _ARRAYS.items()]
-        names = _packed(trees, *columns)
-    _save_names(*names, folder)
+        labels, edges = _packed(trees, columns)
+    write_atomic(folder / NAMES, json.dumps({"labels": labels, "edges": edges}))
     return len(columns[0]) - 1
 
 
-def _packed(
-    trees: Iterable[Tree], offsets: _NumberSink, labels: _NumberSink, parents: _NumberSink, edges: _NumberSink
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Appends trees to arrays; returns the names of labels and of edges."""
+def _packed(trees: Iterable[Tree], columns: Sequence[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Appends trees to columns, in memory or in files; returns the names of labels and of edges."""
+    offsets, labels, parents, edges = columns
     label_numbers: dict[str, int] = {}
     edge_numbers: dict[str, int] = {}
     offsets.extend((0,))
@@ -133,19 +117,8 @@ def _start(tree: Tree) -> str:
     return tangent_string(Tree(tree.labels[:5], tree.parents[:5], tree.edges[:5])) + " ..."
 
 
-def save(forest: Forest, folder: Path) -> None:
-    """Writes a forest to an existing folder: one file for each array, and one for the names."""
-    for name in _ARRAYS:
-        np.save(folder / f"{name}.npy", getattr(forest, name), allow_pickle=False)
-    _save_names(forest.label_names, forest.edge_names, folder)
-
-
-def _save_names(labels: tuple[str, ...], edges: tuple[str, ...], folder: Path) -> None:
-    write_atomic(folder / NAMES, json.dumps({"labels": labels, "edges": edges}))
-
-
 def load(folder: Path) -> Forest:
-    """Loads a forest that `save` wrote; the arrays are memory-mapped.
+    """Loads a forest that `write` wrote; the arrays are memory-mapped.
 
     Raises
     ------

@@ -8,18 +8,23 @@ Labels contain characters unescaped; in strings, comma, brackets and question ma
 `w` within, `e` element of a matrix. Edges of an OPT: the position of the argument, see `argument_edge`. Arguments of
 unordered operators (`U!`) have positions too, so that a string survives parsing unchanged; comparisons must ignore
 these.
+
+Symbol tuples of trees: pairs of an ancestor and a descendant with the path between them.
+
+A tuple is (label of the ancestor, label of the descendant, edges between them), as in Tangent (Davila and Zanibbi
+2017). All edges below unordered operators (`U!`) are `0`, so that `a+b` and `b+a` have the same tuples.
+
+Results of parsing formulas, with counts of failures, so that no failed formula is dropped silently.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from harness.errors import HarnessError
-
-Nested = tuple[str, Sequence[tuple[str, "Nested"]]]  # (label, [(edge, child), ...])
 
 _NODE = re.compile(r"(?:,([^\[\],]+))?\[([^\[\],]*)|(\])")
 _ENTITIES = {",": "&comma;", "[": "&lsqb;", "]": "&rsqb;", "?": "&quest;"}
@@ -55,20 +60,9 @@ def argument_edge(number: int) -> str:
     return _PLACES[number] if number < len(_PLACES) else str(number)
 
 
-def tree_from_tuples(nested: Nested) -> Tree:
-    """Builds a tree from nested tuples (label, [(edge, child), ...])."""
-    labels: list[str] = []
-    parents: list[int] = []
-    edges: list[str] = []
-    waiting: list[tuple[Nested, int, str]] = [(nested, -1, "")]
-    while waiting:
-        (label, below), parent, edge = waiting.pop()
-        number = len(labels)
-        labels.append(label)
-        parents.append(parent)
-        edges.append(edge)
-        waiting.extend([(child, number, name) for name, child in reversed(below)])
-    return Tree(tuple(labels), tuple(parents), tuple(edges))
+def tree_of(nodes: Iterable[tuple[str, int, str]]) -> Tree:
+    """Builds a tree from the label, the parent and the edge of each node, in preorder."""
+    return Tree(*zip(*nodes, strict=True))
 
 
 def parse_tangent(text: str) -> Tree:
@@ -95,7 +89,7 @@ def parse_tangent(text: str) -> Tree:
         edges.append(edge if edge is not None else ("n" if labels else ""))
         parents.append(above)
         above = len(labels)
-        labels.append(_UNESCAPED.sub(_character_of_entity, label) if "&" in label else label)
+        labels.append(_UNESCAPED.sub(lambda found: _CHARACTERS.get(found[0], "&"), label) if "&" in label else label)
     if above >= 0 or at != len(text) or not labels:
         wanted = "expected [label,edge[child],...]"
         raise HarnessError(f"not a formula tree at character {at + 1} of {len(text)}: {text[at : at + 20]!r}; {wanted}")
@@ -120,15 +114,7 @@ def tangent_string(tree: Tree) -> str:
 
 def escape_label(label: str) -> str:
     """Returns a label as it stands in a Tangent string."""
-    return _ESCAPED.sub(_entity_of_character, label)
-
-
-def _character_of_entity(match: re.Match[str]) -> str:
-    return _CHARACTERS.get(match[0], "&")
-
-
-def _entity_of_character(match: re.Match[str]) -> str:
-    return _ENTITIES.get(match[0], "&amp;")
+    return _ESCAPED.sub(lambda found: _ENTITIES.get(found[0], "&amp;"), label)
 
 
 def children(tree: Tree) -> list[list[int]]:

@@ -27,7 +27,7 @@ from harness.systems.dense import encoder
 from harness.systems.dense.engines import EncoderSettings as Plain
 from harness.systems.mathamr.encoder.pack import Pack, encode_posts, write_pack
 from harness.systems.mathamr.encoder.settings import GraphEncoderSettings, Schedule, check_package, package_version
-from harness.systems.mathamr.encoder.virtual import AUXILIARY, STRUCTURES, check_options
+from harness.systems.mathamr.encoder.virtual import AUXILIARY, STRUCTURES
 from harness.systems.mathamr.encoder.vocabulary import LEAST_NUMBER, MOST_RELATIONS, SIZE, VIRTUAL, NodeVocabulary
 from harness.systems.mathamr.graphs import data, parsers
 from harness.systems.mathamr.graphs.data import PairGraphs
@@ -105,7 +105,11 @@ class ModelRecipe(checks.Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_options(self.structure, self.auxiliary)
+        if self.auxiliary != "none" and self.structure != "hierarchy":
+            raise HarnessError(
+                f"virtual nodes: auxiliary edges {self.auxiliary!r} join those of formulas and sentences, "
+                f"and structure {self.structure!r} has none; take 'hierarchy', or auxiliary edges 'none'"
+            )
         self._check_pairs()
         self.settings(self.vocabulary)
         self._check_training()

@@ -1,6 +1,8 @@
 """MathAMR+ as a run producer: builds graphs, trains an encoder, and searches the vectors of posts or formulas.
 
 With dependency graphs, it is the thesis' system with another sentence parser, and reports say so.
+
+Validated configuration of MathAMR+: the keys of the model and of the search, and notes on differences.
 """
 
 from __future__ import annotations

@@ -118,25 +118,13 @@ class PathIndex:
         except (OSError, ValueError, EOFError) as error:
             raise HarnessError(f"{folder}: not an index of paths: {error}") from None
         index = PathIndex(trees, height, **arrays)
-        ends = [int(array.flat[-1]) if array.size else 0 for array in (index.end, index.blocks)]
         pairs = zip(arrays.values(), _ARRAYS.values(), strict=True)
         fit = all(array.dtype == kind and array.ndim == 1 for array, kind in pairs)
-        if not fit or [
-            *ends,
-            len(index.end),
-            len(index.blocks),
-            len(index.size),
-            len(index.frequency),
-            len(index.weight),
-        ] != [
-            len(index.posting),
-            len(index.range),
-            len(index.path),
-            len(index.path),
-            len(index.range),
-            len(index.frequent),
-            len(trees),
-        ]:
+        length = {name: array.size for name, array in arrays.items()} | {"trees": len(trees)}
+        alike = (("end", "path"), ("blocks", "path"), ("size", "range"), ("frequency", "frequent"), ("weight", "trees"))
+        ends = (("end", "posting"), ("blocks", "range"))
+        fit = fit and all(length[one] == length[other] for one, other in alike)
+        if not fit or any((arrays[one][-1] if length[one] else 0) != length[other] for one, other in ends):
             raise HarnessError(f"{folder}: not an index of these trees")
         return index
 

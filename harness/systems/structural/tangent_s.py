@@ -8,6 +8,20 @@ candidate of one kind has the values of the other too.
 
 The weights that are shipped are those of the authors' code, means of a cross-validation on NTCIR-12. Differences from
 the authors' system: our parsers give the trees; the candidates of a kind are 1,000 distinct trees, not formulas.
+
+Similarity of formula trees in Tangent-S: alignment, unification and three values (Davila and Zanibbi 2017).
+
+Two nodes *fit* if their labels are equal, or of one kind and unifiable: numbers, variables (a name of one character
+only with another such), texts and so on, but no operators. Two fitting nodes are the root of an *alignment*, which
+pairs the children of paired nodes, whether these fit or not: in a symbol layout tree (SLT) the children at equal edges
+and the elements of matrices by position; in an operator tree (OPT) the arguments in their order, but those of two equal
+unordered operators greedily, first the two whose own alignment has the most fitting pairs. The fitting pairs of an
+alignment count, those of variables only if they are *unified*: each variable of the query with at most one of the
+candidate and vice versa, the most frequent pairs first. Each alignment has three values; the largest triple is the
+similarity.
+
+The definitions were read in the authors' code (MattLangsenkamp/tangent-s at ef48752, metric 12). Its wildcards (labels
+that begin with `?`, for NTCIR) are not implemented: neither ARQMath's formulas nor our parsers have any.
 """
 
 from __future__ import annotations

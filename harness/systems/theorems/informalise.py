@@ -1,6 +1,7 @@
-"""Informalises declarations: a language model writes each in prose, given the definitions that it refers to.
+"""Texts by a language model: declarations in prose, given the definitions that they refer to, and augmented queries.
 
-Source: Gao et al., "A Semantic Search Engine for Mathlib4" (2024), section 3.1. The prompt is our own.
+An augmented query is written as a theorem, in prose and in Lean.
+Source: Gao et al., "A Semantic Search Engine for Mathlib4" (2024), sections 3.1 and 3.3. The prompts are our own.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.collections.corpus import Corpus, Document
+from harness.data.topics import Topic
 from harness.errors import HarnessError, suggestion
 from harness.io.files import sha256
 from harness.store import artefacts, prompts, provenance
 from harness.store.llm import Answer, Ask, Client
 from harness.systems.theorems.declarations import referenced
 
-KIND = "informal-statements"
-PROMPT = "informalise"
+INFORMALISE = "informalise"  # name of the prompt
 SCHEMA = {
     "type": "object",
     "properties": {"name": {"type": "string", "minLength": 1}, "statement": {"type": "string", "minLength": 1}},
@@ -150,7 +151,14 @@ def informal(
             "kinds": list(kinds),
             "definitions": definitions,
         }
-        keep(KIND, PROMPT, client, about, {name: asdict(one) for name, one in informal_of.items()}, failed)
+        keep(
+            "informal-statements",
+            INFORMALISE,
+            client,
+            about,
+            {name: asdict(one) for name, one in informal_of.items()},
+            failed,
+        )
     return informal_of
 
 
@@ -176,7 +184,7 @@ def asks(
             names = listed.split()
         shown = [known[name] for name in names if name in known][:most]
         values = {"name": document.id, "kind": kind or "declaration", "statement": statement, "definitions": shown}
-        said = prompts.messages(PROMPT, doc=columns.of(document, "doc"), **values)
+        said = prompts.messages(INFORMALISE, doc=columns.of(document, "doc"), **values)
         yield document.id, Ask(said, SCHEMA)
 
 
@@ -216,3 +224,73 @@ def keep(
 def _parts(answer: Answer, *keys: str) -> Iterable[str]:
     """Returns some fields of an answer's value, each on one line."""
     return (" ".join(str(answer.value[key]).split()) for key in keys)
+
+
+AUGMENT = "augment"  # name of the prompt
+QUERY_SCHEMA = {
+    **SCHEMA,
+    "properties": {**SCHEMA["properties"], "lean": {"type": "string", "minLength": 1}},  # type: ignore[dict-item]
+    "required": ["name", "statement", "lean"],
+}
+
+
+@dataclass(frozen=True)
+class Augmented:
+    """A query written as a theorem, in Lean and in prose."""
+
+    formal: str
+    informal: Informal
+
+
+def augmented(
+    topics: Iterable[Topic], client: Client, *, query: Sequence[str] = ("title", "body")
+) -> dict[str, Augmented]:
+    """Returns the augmented queries by topic id; queries on which the model fails are left out.
+
+    The results are also kept in the store, with their provenance. A proof after the Lean statement is removed.
+
+    Parameters
+    ----------
+    query : topic fields (title, body) that are joined by a blank to form the query; empty queries are skipped.
+
+    Raises
+    ------
+    HarnessError
+        The errors of `Client.ask`.
+    """
+    texts = {topic.id: asked(topic, query) for topic in topics}
+    texts = {name: text for name, text in texts.items() if text}
+    answers = client.ask([Ask(prompts.messages(AUGMENT, query=text), QUERY_SCHEMA) for text in texts.values()])
+    queries: dict[str, Augmented] = {}
+    failed: dict[str, str] = {}
+    for name, answer in zip(texts, answers, strict=True):
+        if answer.failed:
+            failed[name] = answer.failed
+            continue
+        title, statement, lean = (" ".join(str(answer.value[key]).split()) for key in ("name", "statement", "lean"))
+        queries[name] = Augmented(statement_of(lean), Informal(title, statement))
+    if client.mode != "dry":
+        rows = {name: {"lean": one.formal, **asdict(one.informal)} for name, one in queries.items()}
+        about = {"queries": sha256(repr(list(texts.items())).encode("utf-8", "surrogatepass"))}
+        keep("augmented-queries", AUGMENT, client, about, rows, failed)
+    return queries
+
+
+def asked(topic: Topic, query: Sequence[str]) -> str:
+    """Returns the query text of a topic: its fields `query`, joined by blanks."""
+    return " ".join(text for name in query if (text := str(getattr(topic, name)).strip()))
+
+
+def statement_of(lean: str) -> str:
+    """Returns a Lean statement without a following proof, and without Markdown code fences.
+
+    >>> statement_of("```lean theorem a (n : Nat := 0) : n = n := by rfl ```")
+    'theorem a (n : Nat := 0) : n = n'
+    """
+    text = lean.strip().removeprefix("```lean").strip("`").strip()
+    depth = 0
+    for at, sign in enumerate(text):
+        depth += (sign in "([{⟨") - (sign in ")]}⟩")
+        if depth <= 0 and text.startswith(":=", at):
+            return text[:at].strip()
+    return text

@@ -27,10 +27,8 @@ from harness.store.llm.answer_cache import answers_digest
 from harness.systems.base import MARK, Request
 from harness.systems.build import BuiltSystem
 from harness.systems.rerank import another, reads_of
-from harness.systems.theorems.augment import PROMPT as AUGMENT
-from harness.systems.theorems.augment import Augmented, asked, augmented
-from harness.systems.theorems.informalise import PROMPT as INFORMALISE
-from harness.systems.theorems.informalise import DeclarationColumns, Informal, informal
+from harness.systems.theorems import informalise
+from harness.systems.theorems.informalise import Augmented, DeclarationColumns, Informal, asked, augmented, informal
 
 
 @dataclass(frozen=True)
@@ -104,7 +102,7 @@ class Pipeline(checks.Checked):
             }
             for what, one in self._used.items()
         }
-        asked = {name: prompts.digest(name) for name in (INFORMALISE, AUGMENT)}
+        asked = {name: prompts.digest(name) for name in (informalise.INFORMALISE, informalise.AUGMENT)}
         kept = {} if self._answer_folder is None else {"answers": answers_digest(self._answer_folder)}
         return {"models": models, "prompts": asked, **kept, "searcher": reads_of(self.system, self._system)}
 

@@ -39,6 +39,17 @@ QRELS: Rows = [
     {"query-id": "q1", "corpus-id": "d2", "score": 0},
     {"query-id": "q2", "corpus-id": "d3", "score": 1.0},
 ]
+FORMS = {  # form -> files of the documents, queries, judgments and exclusions
+    "BEIR": ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "excluded_ids.jsonl"),
+    "MIRB on the hub": ("corpus.jsonl", "queries.jsonl", "qrels/test.jsonl", "excluded_ids.jsonl"),
+    "packed": ("corpus.jsonl.gz", "queries.jsonl.gz", "qrels/test.tsv.gz", "excluded_ids.jsonl.gz"),
+    "Parquet": [
+        f"{n}-00000-of-00001.parquet" for n in ("corpus/corpus", "queries/queries", "data/test", "excluded_ids/e")
+    ],
+    "mteb": [f"{n}.parquet" for n in ("corpus/test-00000-of-00001", "queries/test", "qrels/test", "excluded_ids")],
+    "subset": [f"easy/{n}.jsonl" for n in ("corpus", "queries", "qrels/test", "excluded_ids")],
+    "subset-": [f"easy-{n}.parquet" for n in ("corpus/test", "queries/test", "qrels/test", "excluded_ids/a")],
+}
 EXCLUDED: Rows = [{"query-id": "q1", "excluded-ids": ["d2", "nowhere"]}, {"query-id": "q2", "excluded-ids": []}]
 
 
@@ -58,43 +69,12 @@ def write(folder: Path, name: str, rows: Rows) -> None:
 
 def data_set(folder: Path, **files: Rows | None) -> Path:
     """A data set in BEIR's own form, with some parts replaced or (None) left out."""
-    names = {
-        "corpus": "corpus.jsonl",
-        "queries": "queries.jsonl",
-        "qrels": "qrels/test.tsv",
-        "excluded": "excluded_ids.jsonl",
-    }
+    names = dict(zip(("corpus", "queries", "qrels", "excluded"), FORMS["BEIR"], strict=True))
     parts: Mapping[str, Rows | None] = {"corpus": CORPUS, "queries": QUERIES, "qrels": QRELS, **files}
     for part, rows in parts.items():
         if rows is not None:
             write(folder, names[part], rows)
     return folder
-
-
-FORMS = {
-    "BEIR": ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "excluded_ids.jsonl"),
-    "MIRB on the hub": ("corpus.jsonl", "queries.jsonl", "qrels/test.jsonl", "excluded_ids.jsonl"),
-    "packed": ("corpus.jsonl.gz", "queries.jsonl.gz", "qrels/test.tsv.gz", "excluded_ids.jsonl.gz"),
-    "Parquet": (
-        "corpus/corpus-00000-of-00001.parquet",
-        "queries/queries-00000-of-00001.parquet",
-        "data/test-00000-of-00001.parquet",
-        "excluded_ids/test-00000-of-00001.parquet",
-    ),
-    "mteb": (
-        "corpus/test-00000-of-00001.parquet",
-        "queries/test.parquet",
-        "qrels/test.parquet",
-        "excluded_ids.parquet",
-    ),
-    "subset": ("easy/corpus.jsonl", "easy/queries.jsonl", "easy/qrels/test.jsonl", "easy/excluded_ids.jsonl"),
-    "subset-": (
-        "easy-corpus/test.parquet",
-        "easy-queries/test.parquet",
-        "easy-qrels/test.parquet",
-        "easy-excluded_ids/a.parquet",
-    ),
-}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -141,14 +121,7 @@ def test_what_is_not_there(names: list[str], split: str, fault: str) -> None:
 
 
 def test_of_several_forms_of_a_part_one_is_read() -> None:
-    names = [
-        "corpus.jsonl",
-        "queries.jsonl",
-        "qrels/test.tsv",
-        "qrels/test.jsonl",
-        "qrels/test.parquet",
-        "qrels/dev.jsonl",
-    ]
+    names = [*FORMS["BEIR"], "qrels/test.jsonl", "qrels/test.parquet", "qrels/dev.jsonl"]
     assert find_beir_files(names, "s")["qrels"] == ("qrels/test.jsonl",)
 
 

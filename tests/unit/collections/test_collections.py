@@ -261,15 +261,7 @@ def test_faults_of_a_corpus_name_the_line(tmp_path: Path, line: str | bytes, fau
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("Prove that $x^2$ is even.", "provethatiseven"),
-        ("a $$b$$ c \\(d\\) e \\[f\\] g", "aceg"),
-        ("a \\begin{align*} b \\end{align*} c", "ac"),
-        ("a \\begin{x} b \\end{y} c", "abeginxbendyc"),
-        ("Řešení_1", "řešení1"),
-        ("$only a formula$", ""),
-        ("", ""),
-    ],
+    literals("collections/collections_letters_outside_formulas"),
 )
 def test_letters_outside_formulas(text: str, words: str) -> None:
     assert words_only(text) == words

@@ -287,6 +287,7 @@ def test_the_digest_depends_on_source_and_reader(tmp_path: Path) -> None:
     read = corpus(path, "ntcir-12")
     assert replace(read, reader=replace(read.reader, version=99)).digest() != one
     assert corpus(path, "ntcir-12").digest() == one
+    assert replace(read, dollars="pandoc").digest() != one
     path.write_text("A:1 y\n")
     assert corpus(path, "ntcir-12").digest() != one
     assert corpus((path, path), "tangent").digest() != corpus(path, "tangent").digest()

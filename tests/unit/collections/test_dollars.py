@@ -10,7 +10,7 @@ import pytest
 
 from harness.collections.beir import DataSet, survey
 from harness.collections.corpora import load_corpus
-from harness.collections.corpus import Corpus, Document
+from harness.collections.corpus import Document
 from harness.collections.files import read_topics
 from harness.collections.load import load_collection
 from harness.data.topics import Topic
@@ -113,30 +113,17 @@ def test_an_unknown_rule_is_one_line(conf: Path) -> None:
         load_corpus("c")
 
 
-def test_two_rules_are_two_digests(tmp_path: Path) -> None:
-    path = tmp_path / "c.jsonl"
-    path.write_text('{"id": "d1"}')
-    one, other = (Corpus("c", "C", "CC0", path, (("id", "id"),), dollars=rule) for rule in ("pairs", "pandoc"))
-    assert one.digest() != other.digest()
-
-
 @pytest.mark.parametrize(
-    ("name", "data", "reader", "rule"),
+    ("form", "reader", "rule"),
     [
-        ("t.tsv", "q1\twhat is $5 for $x$ against $10\n", "", "pandoc"),
-        ("t.tsv", "q1\twhat is $5 for $x$ against $10\n", "tsv", "pandoc"),
-        (
-            "t.txt",
-            "<top>\n<num> Number: q1\n<title> what is $5 for $x$ against $10\n</top>\n",
-            "trec",
-            "pandoc",
-        ),
-        ("t.jsonl", '{"id": "q1", "title": "what is $5 for $x$ against $10"}\n', "jsonl", "pairs"),
+        *(("q1\t{}\n", reader, "pandoc") for reader in ("", "tsv")),
+        ("<top>\n<num> Number: q1\n<title> {}\n</top>\n", "trec", "pandoc"),
+        ('{{"id": "q1", "title": "{}"}}\n', "jsonl", "pairs"),
     ],
 )
-def test_topics_by_format(tmp_path: Path, name: str, data: str, reader: str, rule: str) -> None:
-    path = tmp_path / name
-    path.write_text(data)
+def test_topics_by_format(tmp_path: Path, form: str, reader: str, rule: str) -> None:
+    path = tmp_path / "topics"
+    path.write_text(form.format("what is $5 for $x$ against $10"))
     (topic,) = read_topics(path, reader)
     assert topic.dollars == rule
     assert [each.latex for each in topic.formulas] == (["x"] if rule == "pandoc" else [])

@@ -72,15 +72,7 @@ def test_what_is_left_out_is_counted() -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ("one_le_mul", "nonneg_add"),
-        ("inv_mul_cancel", "neg_add_cancel"),
-        ("CommMonoid", "AddCommMonoid"),
-        ("isUnit_iff", "isAddUnit_iff"),
-        ("prod_pow_eq'", "sum_nsmul_eq'"),
-        ("mulSupport_inv", "support_neg"),
-        ("length_append", "length_append"),
-    ],
+    literals("collections/lean_derived_names"),
 )
 def test_derived_names(old: str, new: str) -> None:
     assert derived(old) == new
@@ -118,12 +110,8 @@ def test_what_is_opened_in_a_proof_is_open_there_alone(proof: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        's!"a {"b"} {\'"\'} c"',
-        's!"{m!"{x} {"}"}"} \\" y"',
-        'f!"\\{ {fun x => {x with y := "}"}}"',
-        's!"{/- " -/ x} -- {y}"',
-        '"{" ++ s "}"',
-        "s!" + '"{s!' * 3000 + '"{x}"' + '}"' * 3000,
+        *('s!"a {"b"} {\'"\'} c"', 's!"{m!"{x} {"}"}"} \\" y"', 'f!"\\{ {fun x => {x with y := "}"}}"'),
+        *('s!"{/- " -/ x} -- {y}"', '"{" ++ s "}"', "s!" + '"{s!' * 3000 + '"{x}"' + '}"' * 3000),
     ],
 )
 def test_strings_with_code_in_them(text: str) -> None:

@@ -41,20 +41,10 @@ def test_pages(tmp_path: Path) -> None:
     pages = corpus(tmp_path, "mse-pages")
     assert list(pages.ids()) == ["4", "30", "9"]
     *_, last = pages
-    assert last == Document(
-        "9",
-        "Is $x^2$ even?",
-        "Yes: $w_1$$v$",
-        ("parity", "number-theory"),
-        (
-            Formula("1", "x^2", "11"),
-            Formula("2", "y", "12"),
-            Formula("4", "w_1"),
-            Formula("5", "v", "15"),
-            Formula("6", ""),
-        ),
-        {"question": "Asked $y$.", "question_id": "10"},
-    )
+    formulas = (("1", "x^2", "11"), ("2", "y", "12"), ("4", "w_1"), ("5", "v", "15"), ("6", ""))
+    said = ("9", "Is $x^2$ even?", "Yes: $w_1$$v$", ("parity", "number-theory"))
+    columns = {"question": "Asked $y$.", "question_id": "10"}
+    assert last == Document(*said, tuple(Formula(*each) for each in formulas), columns)
     assert pages.remarks() == {
         "answers": 3,
         "answers with formula spans around others": 1,

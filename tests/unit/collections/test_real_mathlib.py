@@ -104,7 +104,7 @@ def test_names_become_topics() -> None:
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
-        (b"", "f:1: column 'source' is missing; found "),
+        (b"", "f:1: column 'source' is missing; found nothing"),
         (b"source\tpath_or_id\tquery\n", "f:1: column 'gold' is missing; found source, path_or_id, query"),
         (NAMES.encode() + b"\n100\t3\tx\n", "f:7: 3 columns, expected 5"),
         (NAMES.encode() + b"100\t3\t\ty\t1\n", "f:6: column 'query' is empty"),

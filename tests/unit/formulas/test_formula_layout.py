@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from case_tables import table
+from case_tables import literals, table
 from formula_tools import check
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,16 +45,7 @@ def test_commands_without_their_arguments_do_not_raise(latex: str) -> None:
 
 @pytest.mark.parametrize(
     ("latex", "markup"),
-    [
-        (r"\frac{a+b}{c}", "<mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mi>c</mi></mfrac>"),
-        ("x_1^2", "<msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup>"),
-        ("(a,b)^2", "<msup><mrow><mo>(</mo><mi>a</mi><mo>,</mo><mi>b</mi><mo>)</mo></mrow><mn>2</mn></msup>"),
-        (r"\sqrt{x}", "<msqrt><mi>x</mi></msqrt>"),
-        (r"\bigl[x\bigr]", "<mrow><mo>[</mo><mi>x</mi><mo>]</mo></mrow>"),
-        (r"\underset{x}{y}", "<munder><mi>y</mi><mi>x</mi></munder>"),
-        (r"\begin{vmatrix}a&b\end{vmatrix}",
-         "<mrow><mo>|</mo><mtable><mtr><mtd><mi>a</mi></mtd><mtd><mi>b</mi></mtd></mtr></mtable><mo>|</mo></mrow>"),
-    ],
+    literals("formulas/formula_layout_latex_and_its_markup_give_one_tree"),
 )  # fmt: skip
 def test_latex_and_its_markup_give_one_tree(latex: str, markup: str) -> None:
     assert read_latex(latex).tree == read_presentation(f"<math>{markup}</math>").tree
@@ -68,17 +59,7 @@ def test_every_listed_symbol_is_one_node() -> None:
 
 @pytest.mark.parametrize(
     ("font", "characters", "wanted"),
-    [
-        ("bb", "ACR1", "𝔸ℂℝ𝟙"),
-        ("cal", "ABz", "𝒜ℬ𝓏"),
-        ("frak", "ACz", "𝔄ℭ𝔷"),
-        ("bf", "Aa0Ω", "𝐀𝐚𝟎𝛀"),
-        ("bm", "aω", "𝒂𝝎"),
-        ("it", "gh", "𝑔ℎ"),
-        ("sf", "Az", "𝖠𝗓"),
-        ("tt", "a9", "𝚊𝟿"),
-        ("rm", "aé", "aé"),
-    ],
+    literals("formulas/formula_layout_fonts"),
 )
 def test_fonts(font: str, characters: str, wanted: str) -> None:
     assert "".join(styled(character, font) for character in characters) == wanted

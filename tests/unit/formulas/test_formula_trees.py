@@ -111,7 +111,7 @@ def test_a_forest_gives_its_trees_back(tmp_path: Path) -> None:
     assert list(packed) == made
     nodes = sum(map(len, made))
     assert packed.size == 7 * nodes + 8 * (len(made) + 1)
-    forest.save(packed, tmp_path)
+    assert forest.write(iter(made), tmp_path) == 200
     again = forest.load(tmp_path)
     assert list(again) == made
     assert again.size == packed.size
@@ -120,7 +120,7 @@ def test_a_forest_gives_its_trees_back(tmp_path: Path) -> None:
 
 
 def test_an_empty_forest(tmp_path: Path) -> None:
-    forest.save(forest.pack([]), tmp_path)
+    forest.write([], tmp_path)
     assert list(forest.load(tmp_path)) == []
 
 
@@ -152,7 +152,7 @@ def test_what_the_numbers_cannot_hold_is_refused() -> None:
     ],
 )
 def test_a_damaged_forest_is_refused(tmp_path: Path, name: str, change: object, wanted: str) -> None:
-    forest.save(forest.pack(random_trees(5)), tmp_path)
+    forest.write(random_trees(5), tmp_path)
     path = tmp_path / f"{name}.npy"
     np.save(path, change(np.load(path)))  # type: ignore[operator]
     with pytest.raises(HarnessError, match=wanted):
@@ -162,7 +162,7 @@ def test_a_damaged_forest_is_refused(tmp_path: Path, name: str, change: object, 
 def test_a_forest_with_a_file_missing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="no array of a forest"):
         forest.load(tmp_path)
-    forest.save(forest.pack(random_trees(5)), tmp_path)
+    forest.write(random_trees(5), tmp_path)
     (tmp_path / forest.NAMES).write_text(json.dumps({"labels": []}))
     with pytest.raises(HarnessError, match="no names of a forest"):
         forest.load(tmp_path)

@@ -25,8 +25,7 @@ from harness.io.checks import typed
 from harness.rehearsal import services
 from harness.rehearsal.services import MODELS, overlay, serving, vector
 from harness.store.llm import Client, Endpoint
-from harness.systems.theorems.augment import augmented
-from harness.systems.theorems.informalise import DeclarationColumns, informal
+from harness.systems.theorems.informalise import DeclarationColumns, augmented, informal
 
 pytest.importorskip("openai", reason="openai is not installed")
 

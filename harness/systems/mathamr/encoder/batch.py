@@ -68,6 +68,8 @@ class Batch:
 
 def collate(items: Sequence[EncodedGraph], settings: GraphEncoderSettings) -> Batch:
     """Returns some posts, at least one, as one batch with inverse edges."""
+    import torch
+
     sizes = np.array([len(item.nodes) for item in items])
     offsets = np.concatenate(([0], np.cumsum(sizes)[:-1]))
     nodes = _concatenated([item.nodes for item in items])
@@ -76,34 +78,24 @@ def collate(items: Sequence[EncodedGraph], settings: GraphEncoderSettings) -> Ba
     shift = np.repeat(offsets, [len(item.source) for item in items])
     source, target = (_concatenated([getattr(item, end) for item in items]) + shift for end in ("source", "target"))
     relation = _concatenated([item.relation for item in items])
-    source, relation, target = _known(source, relation, target, settings)
-    forward = settings.relations
+    forward, unknown = settings.relations, relation == UNKNOWN_RELATION
+    if settings.reserved:
+        relation = np.where(unknown, 2 * forward, relation)
+    else:
+        source, relation, target = source[~unknown], relation[~unknown], target[~unknown]
     back = np.where(relation < 2 * forward, relation + forward, relation + 1)
     fixed = ~(content[source] & content[target])
     pair = np.arange(len(source))
-    return _batch_of(
-        nodes=nodes,
-        content=content,
-        graph=np.repeat(np.arange(len(items)), sizes),
-        source=np.concatenate((source, target)),
-        relation=np.concatenate((relation, back)),
-        target=np.concatenate((target, source)),
-        fixed=np.concatenate((fixed, fixed)),
-        pair=np.concatenate((pair, pair)),
-        **_vectors([item.vectors.astype(np.int64) + at for item, at in zip(items, offsets, strict=True)], items),
-    )
+    both = {"source": (source, target), "relation": (relation, back), "target": (target, source)}
+    both |= {"fixed": (fixed, fixed), "pair": (pair, pair)}
+    arrays = {name: np.concatenate(ends) for name, ends in both.items()}
+    arrays |= {"nodes": nodes, "content": content, "graph": np.repeat(np.arange(len(items)), sizes)}
+    arrays |= _vectors([item.vectors.astype(np.int64) + at for item, at in zip(items, offsets, strict=True)], items)
+    return Batch(**{name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()})
 
 
 def _concatenated(parts: Sequence[npt.NDArray[Any]]) -> Ints:
     return np.concatenate(parts).astype(np.int64)
-
-
-def _known(source: Ints, relation: Ints, target: Ints, settings: GraphEncoderSettings) -> tuple[Ints, Ints, Ints]:
-    """Maps unknown relations to the reserved one; without a reserved relation, drops their edges."""
-    unknown = relation == UNKNOWN_RELATION
-    if settings.reserved:
-        return source, np.where(unknown, 2 * settings.relations, relation), target
-    return source[~unknown], relation[~unknown], target[~unknown]
 
 
 def _vectors(nodes: Sequence[npt.NDArray[Any]], items: Sequence[EncodedGraph]) -> dict[str, npt.NDArray[Any]]:
@@ -116,12 +108,6 @@ def _vectors(nodes: Sequence[npt.NDArray[Any]], items: Sequence[EncodedGraph]) -
     types[mask] = _concatenated([item.types for item in items])
     last = types[np.arange(len(items)), np.maximum(lengths - 1, 0)]
     return {"vectors": vectors, "mask": mask, "types": types, "document": np.where(last == DOCUMENT, lengths - 1, -1)}
-
-
-def _batch_of(**arrays: npt.NDArray[Any]) -> Batch:
-    import torch
-
-    return Batch(**{name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()})
 
 
 def augment(

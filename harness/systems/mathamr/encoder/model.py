@@ -31,9 +31,9 @@ from harness.systems.mathamr.encoder.virtual import DOCUMENT, TYPES
 __all__ = ["INITS", "GraphEncoder", "GraphEncoderSettings", "Layer", "Virtual", "edge_plan"]
 
 
-def edge_plan(batch: Batch, settings: GraphEncoderSettings) -> EdgePlan:
+def edge_plan(batch: Batch) -> EdgePlan:
     """Returns the plan of a batch's edges, which all layers share."""
-    return plan_edges(batch.source, batch.relation, batch.target, settings.directed)
+    return plan_edges(batch.source, batch.relation, batch.target)
 
 
 class Virtual(nn.Module):
@@ -148,7 +148,7 @@ class GraphEncoder(nn.Module):
         -------
         Shape (g, k, p): unit vectors; padding rows are zero.
         """
-        groups = edge_plan(batch, self.settings) if groups is None else groups
+        groups = edge_plan(batch) if groups is None else groups
         h = self.virtual(self.embedding(batch.nodes.masked_fill(~batch.content, 0)), batch)
         for layer in self.layers[:-1]:
             h = layer(h, groups, self.edge_vectors)

@@ -20,7 +20,7 @@ from typing import BinaryIO
 import numpy as np
 
 from harness.errors import HarnessError, format_error
-from harness.systems.mathamr.encoder.virtual import EncodedGraph, check_options, encode
+from harness.systems.mathamr.encoder.virtual import EncodedGraph, encode
 from harness.systems.mathamr.encoder.vocabulary import NodeVocabulary
 from harness.systems.mathamr.graphs.graph import Graph
 
@@ -38,14 +38,7 @@ def encode_posts(
     structure: str = "hierarchy",
     auxiliary: str = "none",
 ) -> Iterator[Item]:
-    """Encodes graphs of posts lazily, for `write_pack`; a graph that cannot be encoded yields its error instead.
-
-    Raises
-    ------
-    HarnessError
-        An option is unknown; raised before the first graph is read.
-    """
-    check_options(structure, auxiliary)
+    """Encodes graphs of posts lazily, for `write_pack`; a graph that cannot be encoded yields its error instead."""
 
     def encoded(graph: Graph) -> EncodedGraph | HarnessError:
         try:
@@ -168,11 +161,6 @@ class Pack:
 
     def __len__(self) -> int:
         return len(self._counts)
-
-    @property
-    def nbytes(self) -> int:
-        """Size of the file."""
-        return len(self._data)
 
     @cached_property
     def ids(self) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""Hyperparameters of the encoder, without heavy imports."""
+"""Hyperparameters of the encoder, without heavy imports.
+
+Training schedule; without heavy imports, so that configurations are validated quickly.
+"""
 
 from __future__ import annotations
 

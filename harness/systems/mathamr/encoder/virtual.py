@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import HarnessError, suggestion
+from harness.errors import HarnessError
 from harness.systems.mathamr.encoder.vocabulary import MOST, VIRTUAL, NodeVocabulary
 from harness.systems.mathamr.graphs.graph import Graph
 
@@ -101,13 +101,9 @@ def encode(
     Raises
     ------
     HarnessError
-        The graph has no nodes, refers to a node that does not exist, has more than MOST_NODES nodes or MOST_EDGES
-        edges, or has nothing that gives a vector. An option is unknown, or the options exclude each other.
+        The graph has more than MOST_NODES nodes or MOST_EDGES edges, or nothing that gives a vector.
     """
-    check_options(structure, auxiliary)
     content = len(graph.labels)
-    if not content:
-        raise HarnessError("an empty graph: no nodes")
     added = len(graph.formulas) + len(graph.sentences) + 1 if structure == "hierarchy" else int(structure == "global")
     if content + added > MOST_NODES:
         raise HarnessError(f"{content:,} nodes and {added:,} virtual ones: more than {MOST_NODES:,} (16-bit numbers)")
@@ -123,25 +119,11 @@ def encode(
     return _as_numbers(graph, vocabulary, virtual)
 
 
-def check_options(structure: str, auxiliary: str) -> None:
-    """Raises HarnessError if an option is unknown, or auxiliary edges are requested without a hierarchy."""
-    for what, name, known in (("structure", structure, STRUCTURES), ("auxiliary edges", auxiliary, AUXILIARY)):
-        if name not in known:
-            raise HarnessError(f"virtual nodes: {what} {name!r} unknown; {suggestion(name, known)}")
-    if auxiliary != "none" and structure != "hierarchy":
-        raise HarnessError(
-            f"virtual nodes: auxiliary edges {auxiliary!r} join those of formulas and sentences, "
-            f"and structure {structure!r} has none; take 'hierarchy', or auxiliary edges 'none'"
-        )
-
-
 def _add_hierarchy(graph: Graph, virtual: _Virtual, auxiliary: str) -> None:
     """Adds virtual nodes for formulas, sentences and the document, and the auxiliary edges between them."""
     for formula in graph.formulas:
         virtual.add(FORMULA, [*range(*formula.opt), *range(*formula.slt)] or [formula.node])
-    for number, sentence in enumerate(graph.sentences, 1):
-        if not sentence:
-            raise HarnessError(f"sentence {number} has no nodes")
+    for sentence in graph.sentences:
         virtual.add(SENTENCE, sentence)
     parts = range(virtual.first, virtual.first + len(virtual.types))
     virtual.add(DOCUMENT, [*parts, graph.root])
@@ -234,14 +216,6 @@ def _as_numbers(graph: Graph, vocabulary: NodeVocabulary, virtual: _Virtual) -> 
     source, names, target = zip(*graph.edges, strict=True) if edges else ((), (), ())
     numbers = vocabulary.relation_numbers
     nodes = vocabulary.node_numbers(graph.labels, graph.kinds) + [vocabulary.size + kind for kind in virtual.types]
-    for nodes_named, end in (
-        (source, content),
-        (target, content),
-        (virtual.target, len(nodes)),
-        (virtual.vectors, len(nodes)),
-    ):
-        if nodes_named and not (min(nodes_named) >= 0 and max(nodes_named) < end):
-            raise HarnessError(f"an edge, sentence or formula at a node that does not exist: there are {content:,}")
     relation = [numbers.get(name, UNKNOWN_RELATION) for name in names]
     return EncodedGraph(
         np.array(nodes, np.uint16),

@@ -25,7 +25,7 @@ from typing import Any
 
 from harness.errors import HarnessError, counted_text, format_error, suggestion
 from harness.io.console import log_line
-from harness.io.files import read_bytes
+from harness.io.files import decoded, read_bytes
 from harness.systems.mathamr.graphs import graph as content_graph
 from harness.systems.mathamr.graphs.dependency import parsed_sentences
 from harness.systems.mathamr.graphs.graph import FORMULA, OPT, TEXT, Edge, Failure, FormulaNodes, Graph, Sentence
@@ -57,7 +57,7 @@ def read_sentence(text: str) -> Sentence:
         The text is not one valid graph: a syntax error, a variable defined twice, a node without a variable, a role
         without a target, or text after the graph. The message is one line.
     """
-    return _sentence(_parsed(text), _label)
+    return _sentence(_parsed(text), lambda _, concept: _constant(concept or ""))
 
 
 def read_sentences(text: str) -> list[Sentence]:
@@ -76,7 +76,7 @@ def read_topics(path: Path) -> Iterator[tuple[str, Graph | Failure]]:
     FormatError
         The file cannot be read, is not UTF-8, or does not have two columns.
     """
-    rows = csv.reader(io.StringIO(_read_text(path), newline=""), delimiter="\t")
+    rows = csv.reader(io.StringIO(decoded(read_bytes(path), path, encoding="utf-8-sig"), newline=""), delimiter="\t")
     number = 0
     try:
         for number, row in enumerate(rows, 1):
@@ -311,11 +311,6 @@ def _parsed(text: str) -> _Node:
     return top
 
 
-def _label(_: str, concept: str | None) -> str:
-    """Returns a node's label, empty without a concept."""
-    return _constant(concept or "")
-
-
 def _typed(variable: str, concept: str | None) -> str:
     """Returns a node's label in the published topics, where a symbol may be empty (`W!`, `E!`)."""
     symbol = _SYMBOL.fullmatch(variable)
@@ -440,12 +435,3 @@ def _blocks(text: str) -> Iterator[str]:
             lines = []
         if line.strip() and not comment:
             lines.append(line)
-
-
-def _read_text(path: Path) -> str:
-    data = read_bytes(path)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise format_error(path, line, f"byte 0x{data[error.start]:02x} is not UTF-8 text") from None

@@ -119,8 +119,8 @@ def read_graphs(folder: Path) -> Iterator[tuple[str, Graph]]:
     HarnessError
         The file of graphs is missing or damaged; the message names file and line.
     """
-    for path, number, row in track(_rows(folder), "reading graphs", _posts(folder)):
-        if "graph" in row:
+    for path, number, line in track(_lines_of(folder), "reading graphs", _posts(folder)):
+        if "graph" in (row := _parse_line(path, number, line)):
             yield str(row["id"]), from_mapping(row["graph"], f"{path}:{number}")
 
 
@@ -225,12 +225,6 @@ def _posts(folder: Path) -> int | None:
         return int(json.loads((folder / _SUMMARY).read_text(encoding="utf-8"))["posts"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def _rows(folder: Path) -> Iterator[tuple[Path, int, dict[str, Any]]]:
-    """Yields (path, line number, content) for each post of a folder."""
-    for path, number, line in _lines_of(folder):
-        yield path, number, _parse_line(path, number, line)
 
 
 def _parse_line(path: Path, number: int, line: str) -> dict[str, Any]:

@@ -136,9 +136,6 @@ class PairGraphs:
     group : int64, shape (pairs,). Pairs that share a question or an answer, directly or through others, are one group.
     block : int64, shape (pairs,). Pairs that are held out together: those of a chapter, if documents have a column
         `chapter`, else those of a group.
-    left_out : number of pairs excluded because their posts are judged.
-    without : number of pairs excluded for lack of a graph.
-    not_accepted : number of pairs that are not judged but whose answer was not accepted.
     folders : (prefix of post ids, folder of graphs).
     """
 
@@ -147,9 +144,6 @@ class PairGraphs:
     document: Ints
     group: Ints
     block: Ints
-    left_out: int
-    without: int
-    not_accepted: int
     folders: tuple[tuple[str, Path], ...]
 
     def graphs(self) -> Iterator[tuple[int, Graph]]:
@@ -234,8 +228,7 @@ def pair_graphs(sources: Mapping[str, str], judged: JudgedDocuments, parser: Par
     number = {post: i for i, post in enumerate(ids)}
     query, document = np.array([(number[a], number[b]) for a, b in indexed_pairs], np.int64).T
     group = _groups(query, document, len(ids))
-    block = _blocks(group, chapters)
-    return PairGraphs(ids, query, document, group, block, left_out, without, not_accepted, tuple(folders))
+    return PairGraphs(ids, query, document, group, _blocks(group, chapters), tuple(folders))
 
 
 def _pairs(corpus: Corpus, column: str, judged: JudgedDocuments) -> tuple[list[tuple[str, str, str]], int, int]:

@@ -158,13 +158,9 @@ def _common(here: list[str], known: list[str], first: int) -> list[int]:
     return out
 
 
-def _word_count(sentence: str) -> int:
-    return len(sentence.split())
-
-
 def chunks(sentences: Sequence[str], limit: int = LIMIT) -> Iterator[list[str]]:
     """Groups sentences into runs of at most `limit` tokens (words between blanks); a longer sentence is its own run."""
-    return _groups_within(sentences, limit, _word_count)
+    return _groups_within(sentences, limit, lambda sentence: len(sentence.split()))
 
 
 def by_chunks(sentences: Sequence[Sentence], limit: int = LIMIT) -> list[Sentence]:

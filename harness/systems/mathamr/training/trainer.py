@@ -2,6 +2,8 @@
 
 The untrained model is validated first, in the same way as after each epoch: the mean reciprocal rank of each held-out
 query's own document among the documents of all held-out pairs, reported alongside the expected value of a random order.
+
+Checkpoints of encoders on disk, with the identity of their training inputs.
 """
 
 from __future__ import annotations

@@ -210,16 +210,6 @@ def test_posts_without_a_word_are_left_out_and_said(
     assert "bare" in run(corpus, tmp_path, "the subgroup").to_dict()["T1"]
 
 
-@pytest.mark.usefixtures("words")
-def test_no_topic_with_a_graph_is_one_line(world: World, tmp_path: Path) -> None:
-    corpus = world.corpus("qa", rows(3))
-    assert refusal(lambda: run(corpus, tmp_path, "", "")) == "system lin: no document was found for any topic"
-
-
-def test_without_a_corpus(tmp_path: Path) -> None:
-    refuses("lin", lambda: Linearised("lin")(Request(topics("x"), None, tmp_path)))
-
-
 def test_parsers_by_name() -> None:
     assert refusal(lambda: parsers.load("dependancy")) == "key 'parser' is 'dependancy'; did you mean 'dependency'?"
     assert refusal(lambda: parsers.load("amrlib")).startswith("key 'parser' is 'amrlib', expected amrlib:FOLDER")

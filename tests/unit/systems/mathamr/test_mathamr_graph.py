@@ -53,10 +53,6 @@ def test_the_root_moves_when_it_is_a_placeholder() -> None:
     assert g.restrict_graph(start, "none") == Graph(("hold",), b"\0", (), 0, ((0,),), ())
 
 
-def test_an_unknown_mode_is_refused() -> None:
-    refuses("formula mode 'opts' is unknown; did you mean 'opt'", lambda: g.restrict_graph(SMALL, "opts"))
-
-
 @given(graphs())
 def test_json_gives_the_graph_back(graph: Graph) -> None:
     assert g.from_mapping(json.loads(g.as_json(graph))) == graph

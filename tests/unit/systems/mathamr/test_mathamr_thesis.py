@@ -124,13 +124,6 @@ def test_disconnected_graphs_are_kept_by_a_key(place: Place, monkeypatch: pytest
     assert [name for name, _ in build.read_graphs(spent)] == ["A1"]
 
 
-def test_no_more_processes_than_shards(tmp_path: Path) -> None:
-    """The parser here cannot be sent to another process, so that one would fail."""
-    posts = [Post("one", "a"), Post("two", "b")]
-    built, _ = build.build_graphs(posts, lambda texts: torn(list(texts)), tmp_path, "graphs/key", 8, total=2)
-    assert built.graphs == 2
-
-
 # ---- pairs ----------------------------------------------------------------------------------------------------------
 
 

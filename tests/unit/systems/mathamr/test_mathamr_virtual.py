@@ -129,32 +129,3 @@ def test_auxiliary_edges_that_would_fill_the_memory_are_refused() -> None:
     graph = Graph(("a",) * 6000, bytes(6000), (), 0, tuple((node,) for node in range(6000)), ())
     refuses("17,997,000 auxiliary edges", lambda: encode(graph, VOCABULARY, auxiliary="full"))
     assert len(encode(graph, VOCABULARY, auxiliary="circular").nodes) == 12_001
-
-
-@pytest.mark.parametrize(
-    ("graph", "reason"),
-    [
-        (Graph((), b"", (), 0, (), ()), "an empty graph"),
-        (Graph(("a",), bytes(1), ((0, ":r", 1),), 0, (), ()), "does not exist"),
-        (Graph(("a",), bytes(1), ((-1, ":r", 0),), 0, (), ()), "does not exist"),
-        (Graph(("a",), bytes(1), ((70_000, ":r", 0),), 0, (), ()), "does not exist"),
-        (Graph(("a",), bytes(1), (), 9, (), ()), "does not exist"),
-        (Graph(("a",), bytes(1), (), 0, ((-1,),), ()), "does not exist"),
-        (Graph(("a",), bytes(1), (), 0, ((0,), ()), ()), "sentence 2 has no nodes"),
-    ],
-)
-def test_graphs_that_are_none(graph: Graph, reason: str) -> None:
-    refuses(reason, lambda: encode(graph, VOCABULARY))
-
-
-@pytest.mark.parametrize(
-    ("structure", "auxiliary", "reason"),
-    [
-        ("hierachy", "none", "did you mean 'hierarchy'"),
-        ("hierarchy", "circle", "auxiliary edges 'circle' unknown"),
-        ("none", "full", "structure 'none' has none"),
-        ("global", "sequential", "structure 'global' has none"),
-    ],
-)
-def test_options_that_are_unknown_or_do_not_go_together(structure: str, auxiliary: str, reason: str) -> None:
-    refuses(reason, lambda: encode(POST, VOCABULARY, structure, auxiliary))

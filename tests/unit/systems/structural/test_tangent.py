@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from case_tables import table
-from formula_tools import random_trees
+from formula_tools import Nested, random_trees, tree_from_tuples
 from lexical_tools import found
 from structural_tools import formula_corpus, formula_topics
 
 from harness.collections.corpus import Corpus
 from harness.formulas.trees import forest
-from harness.formulas.trees.tree import Nested, Tree, children, parse_tangent, tree_from_tuples, tuples
+from harness.formulas.trees.tree import Tree, children, parse_tangent, tuples
 from harness.systems.structural import tangent
 from harness.systems.structural.tangent import Dice, Tangent
 

@@ -78,15 +78,8 @@ def test_mentions_by_hand() -> None:
         ("s", "def s := Set"),  # a single character is a variable, here and above
     ]
     counted = dict(zip([name for name, _ in library], mentions(library).tolist(), strict=True))
-    assert counted == {
-        "Set": 4,
-        "Set.Finite": 2,
-        "Finite": 1,
-        "Set.Finite.union": 0,
-        "Finset.card": 1,
-        "card_union": 0,
-        "s": 0,
-    }
+    mentioned = {name: number for name, number in counted.items() if number}
+    assert mentioned == {"Set": 4, "Set.Finite": 2, "Finite": 1, "Finset.card": 1}
 
 
 def test_the_innermost_namespace_comes_first() -> None:

@@ -32,9 +32,8 @@ from harness.store.llm.endpoint import request
 from harness.store.llm.wire import worded
 from harness.systems.base import Request
 from harness.systems.build import BuiltSystem, load_system
-from harness.systems.theorems import augment, informalise
-from harness.systems.theorems.augment import augmented
-from harness.systems.theorems.informalise import DeclarationColumns, Informal, asks, informal
+from harness.systems.theorems import informalise
+from harness.systems.theorems.informalise import DeclarationColumns, Informal, asks, augmented, informal
 
 LEAN = Path(__file__).parents[3] / "data" / "lean"
 MINI = DeclarationColumns(statement="formal")
@@ -67,7 +66,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     endpoint = Server().endpoint(url="http://127.0.0.1:9/v1")
     queries = (topic.title for topic in load_collection("mini-theorems").topics())
     wanted = [ask for _, ask in asks(load_corpus("mini-theorems"), MINI)]
-    wanted += [Ask(prompts.messages("augment", query=query), augment.SCHEMA) for query in queries]
+    wanted += [Ask(prompts.messages("augment", query=query), informalise.QUERY_SCHEMA) for query in queries]
     for ask in wanted:
         body = request(endpoint, worded(ask, endpoint.schemas), ask.schema)
         AnswerCache(folder).keep(body, Reply(answer(body), model=endpoint.model, tokens_in=9, tokens_out=9))
