@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.papers.paper import Paper
     from harness.papers.plan import PaperPlan
     from harness.papers.reproduce import PaperReproduction
-    from harness.papers.step_costs import StepCost
+    from harness.papers.step_runner import StepCost
     from harness.render.write import Report
     from harness.scoring.compare import Comparison
 
@@ -141,7 +141,7 @@ def _took(paper: Paper, settings: ReproduceSettings) -> list[StepCost]:
     """Returns what the steps took that made the paper's runs, at any scale and by any call, with their estimates."""
     from harness.cli.make_runs import experiment_runs, making_of
     from harness.papers.plan import plan_paper
-    from harness.papers.step_costs import step_costs
+    from harness.papers.step_runner import step_costs
     from harness.papers.steps import HERE, NothingToMakeError, Selection
 
     costs: list[StepCost] = []
