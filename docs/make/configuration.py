@@ -15,8 +15,8 @@ from harness.cli import entries
 from harness.cli.facts import configuration_facts
 from harness.cli.key_descriptions import file_comments
 from harness.io import config
-from harness.papers.compared_settings import read_settings
 from harness.papers.paper import paper_names
+from harness.papers.records import read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = {

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from docs.make.tables import plain, table
-from harness.papers.compared_settings import read_settings, settings_in_words
 from harness.papers.paper import load_paper
+from harness.papers.records import read_settings, settings_in_words
 from harness.systems.crosslingual.scripts import NAMES
 
 RECORD = Path(__file__).resolve().parents[1] / "papers.json"

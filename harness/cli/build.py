@@ -117,8 +117,8 @@ def compare(
     """Let a person compare pairs of candidates with a target, and report the agreement with the ratings."""
     from harness.papers.saber import people, pipeline, steps
     from harness.papers.saber.databank import PROBLEMS, read_problems
+    from harness.papers.saber.pipeline import exhaustive as of_all_pairs
     from harness.papers.saber.rate import RATINGS, read_ratings
-    from harness.papers.saber.rated import exhaustive as of_all_pairs
 
     if not person.strip():
         raise HarnessError("NAME is empty; give the name of who compares")

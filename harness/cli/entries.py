@@ -43,7 +43,7 @@ def _remedy(state: str, name: str) -> str:
 
 
 def _system(name: str) -> Row:
-    from harness.papers.rehearsal_records import marked, of_system
+    from harness.papers.records import marked, of_system
     from harness.systems.states import system_state
 
     mapping, where = config.load("system", name)

@@ -313,7 +313,7 @@ def _of_experiment(name: str, mapping: Mapping[str, Any]) -> Facts:
 
 
 def _of_paper(name: str, mapping: Mapping[str, Any]) -> Facts:
-    from harness.papers.compared_settings import read_settings, settings_in_words
+    from harness.papers.records import read_settings, settings_in_words
 
     settings = read_settings(name)
     return {"compared": f"{settings_in_words(settings)}; in settings/{name}.csv beside this file"} if settings else {}

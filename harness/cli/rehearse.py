@@ -66,14 +66,12 @@ def _rehearse(
     name: str, rows: str, size: StandInSizes, seed: int, real: tuple[str, ...], folder: Path, record: Path | None
 ) -> list[str]:
     """Rehearses a paper; prints the outcome, and returns a line for each row that fails."""
-    from harness.papers import rehearsal_records
     from harness.papers.experiment_runs import rows_to_bring
     from harness.papers.paper import load_paper
+    from harness.papers.records import write_rehearsed
     from harness.papers.steps import Selection, paper_steps
-    from harness.rehearsal.report import rehearsal_headline, rehearsal_report
-    from harness.rehearsal.run import passed, step_results
+    from harness.rehearsal.run import passed, rehearsal_headline, rehearsal_report, step_results, write_submitted_runs
     from harness.rehearsal.run import rehearse_steps as run_steps
-    from harness.rehearsal.submitted_runs import write_submitted_runs
     from harness.rehearsal.world import make_world
     from harness.render.write import first_page
 
@@ -95,7 +93,7 @@ def _rehearse(
         print_line(f"report: {first_page(written)}")
         if record is not None:
             tried = [(row.table, row.label) for row in outcome]
-            rehearsal_records.write(record / f"{name}.csv", passed(planned, outcome, size.name), tried)
+            write_rehearsed(record / f"{name}.csv", passed(planned, outcome, size.name), tried)
     faults = [f"{name}, {row}: {result.fault}" for row, result in outcome.items() if not result.passed]
     ended = f"{name}: harness reproduce paper={name} make=true ended with exit code {code}, though all its rows passed"
     return faults or ([ended] if code else [])

@@ -25,8 +25,16 @@ from harness.papers.experiment_runs import CellRun
 from harness.papers.paper import Paper, load_paper, paper_names
 from harness.papers.plan import PaperPlan, PlannedStep, plan_paper
 from harness.papers.reproduce import PaperReproduction, recompute_paper
-from harness.papers.step_costs import StepCost, step_costs
-from harness.papers.step_runner import Making, StepOutcome, carry_out, finished, results_of, spent_dollars
+from harness.papers.step_runner import (
+    Making,
+    StepCost,
+    StepOutcome,
+    carry_out,
+    finished,
+    results_of,
+    spent_dollars,
+    step_costs,
+)
 from harness.papers.steps import HERE, NothingToMakeError, RunStep, Selection, paper_steps
 from harness.render.write import Report, first_page
 from harness.reports.changed_reports import write_changed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from harness.errors import HarnessError, suggestion
 from harness.papers.cells import CellVerdict
@@ -71,51 +72,35 @@ def check_claims(reproduction: PaperReproduction, alpha: float = 0.05, seed: int
     for entry in reproduction.paper.config.claims:
         if entry.rows:
             continue
-        pairs = entry.pairs
-        for run in (run for pair in pairs for run in pair):
-            if run not in runs:
-                raise HarnessError(f"{where}: run {run!r} is not in the archive; {suggestion(run, runs)}")
-        by_collection = _group(reproduction.scores, pairs)
+        named = {run for pair in entry.pairs for run in pair}
+        if unknown := sorted(named - runs):
+            raise HarnessError(f"{where}: run {unknown[0]!r} is not in the archive; {suggestion(unknown[0], runs)}")
+        by_collection: dict[str, list[Scores]] = {}
+        for (collection, run), score in reproduction.scores.items():
+            if run in named:
+                by_collection.setdefault(collection, []).append(score)
         measures = len(next(iter(by_collection.values()))[0].measures)
-        family = len(pairs) * measures * len(by_collection)
+        family = len(entry.pairs) * measures * len(by_collection)
+        every = [score for scores in by_collection.values() for score in scores]
+        together = [pooled([score for score in every if score.run == run]) for run in sorted(named)]
+        compared = partial(compare, pairs=entry.pairs, alpha=alpha, seed=seed, margin=entry.margin)
         tests = []
         for collection, scores in by_collection.items():
-            comparison = compare(scores, pairs=pairs, alpha=alpha, family=family, seed=seed, margin=entry.margin)
-            tests += _tests(collection, comparison, entry.expect)
-        named = {score.run for scores in by_collection.values() for score in scores}
-        together = [
-            pooled([score for scores in by_collection.values() for score in scores if score.run == run])
-            for run in sorted(named)
-        ]
-        comparison = compare(together, pairs=pairs, alpha=alpha, seed=seed, margin=entry.margin)
+            tests += _tests(collection, compared(scores, family=family), entry.expect)
+        comparison = compared(together)
         tests += _tests(POOLED, comparison, entry.expect)
         out.append(Claim(entry.title, entry.expect, tuple(tests), family, comparison.family, alpha, entry.margin))
     return tuple(out)
 
 
-def _group(scores: Mapping[tuple[str, str], Scores], pairs: Sequence[tuple[str, str]]) -> dict[str, list[Scores]]:
-    """Groups the scores of the runs in `pairs` by collection."""
-    wanted = {run for pair in pairs for run in pair}
-    out: dict[str, list[Scores]] = {}
-    for (collection, run), score in scores.items():
-        if run in wanted:
-            out.setdefault(collection, []).append(score)
-    return out
-
-
 def _tests(collection: str, comparison: Comparison, expect: str) -> list[Test]:
     """Returns the tests of a comparison; `equivalence` is None for a claim without a margin."""
     equivalence = comparison.equivalence or [None] * len(comparison.rows)
-    return [
-        Test(
-            collection,
-            row,
-            _agrees(row.significant, row, expect),
-            _agrees(row.significant_bonferroni, row, expect),
-            within,
-        )
-        for row, within in zip(comparison.rows, equivalence, strict=True)
-    ]
+    tests = []
+    for row, within in zip(comparison.rows, equivalence, strict=True):
+        single, corrected = (_agrees(each, row, expect) for each in (row.significant, row.significant_bonferroni))
+        tests.append(Test(collection, row, single, corrected, within))
+    return tests
 
 
 def _agrees(significant: bool | None, row: PairDifference, expect: str) -> bool | None:
@@ -207,15 +192,16 @@ def _row_claim(
         if not columns:
             raise HarnessError(f"{where}: {first!r} and {second!r} have no column in common of {claim.metrics}")
         pairs += [(first, second, key, (second, *key[1:])) for key in columns]
-    testable = [
-        pair for pair in pairs if _has_run(reproduction, here[pair[2]]) and _has_run(reproduction, here[pair[3]])
-    ]
+    by_run = {(scores.collection, run): scores for (_, run), scores in reproduction.scores.items()}
+    testable = [pair for pair in pairs if all(_scores_of(here[key], by_run) for key in pair[2:])]
     tests = []
     for first, second, a, b in pairs:
         one, other = here[a], here[b]
-        tested = (
-            _row_test(reproduction, one, other, len(testable), alpha) if (first, second, a, b) in testable else None
-        )
+        tested = None
+        sides = [scores for each in (one, other) if (scores := _scores_of(each, by_run)) is not None]
+        if len(sides) == 2:
+            plan = partial(compare, pairs=[(one.run, other.run)], measures=[one.measure], alpha=alpha)
+            (tested,) = plan(sides, family=len(testable), permutations=1).rows
         values = [there[key].value if key in there and not there[key].in_part else None for key in (a, b)]
         small = None if values[0] is None or values[1] is None else values[0] - values[1]
         printed = float(one.cell.value) - float(other.cell.value)
@@ -224,18 +210,6 @@ def _row_claim(
     return RowClaim(claim.title, tuple(tests))
 
 
-def _has_run(reproduction: PaperReproduction, verdict: CellVerdict) -> bool:
-    return verdict.value is not None and (verdict.collection, verdict.run) in {
-        (scores.collection, run) for (_, run), scores in reproduction.scores.items()
-    }
-
-
-def _row_test(
-    reproduction: PaperReproduction, one: CellVerdict, other: CellVerdict, family: int, alpha: float
-) -> PairDifference:
-    by_run = {(scores.collection, run): scores for (_, run), scores in reproduction.scores.items()}
-    scores = [by_run[verdict.collection, verdict.run] for verdict in (one, other)]
-    (row,) = compare(
-        scores, pairs=[(one.run, other.run)], measures=[one.measure], alpha=alpha, family=family, permutations=1
-    ).rows
-    return row
+def _scores_of(verdict: CellVerdict, by_run: Mapping[tuple[str, str], Scores]) -> Scores | None:
+    """Returns the scores of the run behind a value; None if it was not recomputed, or is a mean over seeds."""
+    return None if verdict.value is None else by_run.get((verdict.collection, verdict.run))

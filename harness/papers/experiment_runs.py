@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from harness.io import rehearsal
 from harness.papers.cells import PublishedCell
 from harness.papers.map import PaperRow, paper_rows, row_labels
 from harness.papers.paper import Paper, PaperCollection
-from harness.papers.steps import PrintedRow, RunStep
+from harness.papers.steps import PlannedRun, PrintedRow, RunStep
 
 
 @dataclass(frozen=True)
@@ -35,15 +34,7 @@ class CellRun:
     path: Path
 
 
-class Searched(Protocol):
-    """A run, made or planned."""
-
-    @property
-    def collection(self) -> str: ...  # noqa: D102
-    @property
-    def edition(self) -> str: ...  # noqa: D102
-    @property
-    def corpus(self) -> str: ...  # noqa: D102
+Searched = CellRun | PlannedRun
 
 
 def substituted(paper: Paper, run: Searched) -> str:

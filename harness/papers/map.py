@@ -102,9 +102,7 @@ def row_labels(paper: Paper) -> dict[tuple[str, str, str], str]:
     by_table: dict[str, dict[tuple[str, str], None]] = {}
     for cell in paper.cells:
         by_table.setdefault(cell.table, {})[cell.group, cell.system] = None
-    return {
-        (table, *row): label for table, match in by_table.items() for row, label in rows.labels(list(match)).items()
-    }
+    return {(table, *row): label for table, match in by_table.items() for row, label in rows.labels(match).items()}
 
 
 def paper_rows(paper: Paper) -> dict[tuple[str, str], PaperRow]:
@@ -188,23 +186,23 @@ def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[RunLoca
         faults.append(f"{where}: key 'paper' is {archive_map.paper!r}, expected {paper.key!r}")
     known = paper_rows(paper)
     by_table: dict[str, dict[str, PaperRow]] = {}
-    for (table, label), row in known.items():
-        by_table.setdefault(table, {})[label] = row
+    for (table, label), each in known.items():
+        by_table.setdefault(table, {})[label] = each
     entries: list[RunLocation] = []
     for table, of_table in archive_map.tables.items():
         if table in numbers:
             continue
         if table not in by_table:
-            why = "has no number computed from runs" if _is_table(paper, table) else "is unknown"
+            printed = any(cell.table == table for cell in paper.cells)
+            why = "has no number computed from runs" if printed else "is unknown"
             faults.append(f"{where}: tables: table {table!r} {why}; {suggestion(table, by_table)}")
             continue
         for label, of_row in of_table.items():
             at = f"{where}: tables: {table}: {label}"
-            if label not in by_table[table]:
+            if (row := by_table[table].get(label)) is None:
                 known_rows = suggestion(label, by_table[table])
                 faults.append(f"{where}: tables: {table}: row {label!r} is unknown; {known_rows}")
                 continue
-            row = by_table[table][label]
             for name, files in of_row.items():
                 if name not in row.collections:
                     faults.append(f"{at}: collection {name!r} is unknown; {suggestion(name, row.collections)}")
@@ -218,12 +216,13 @@ def read_map(paper: Paper, path: Path, faults: list[str]) -> tuple[tuple[RunLoca
         keys = KeyColumns(str(file), keys.id_column, keys.key_column)
         if not _is_file(file):
             faults.append(f"{where}: keys: {file}: no such file")
-    faults += _contradictions(entries)
-    return tuple(_first_locations(entries)), keys
-
-
-def _is_table(paper: Paper, table: str) -> bool:
-    return any(cell.table == table for cell in paper.cells)
+    first: dict[tuple[str, str], RunLocation] = {}
+    for entry in entries:
+        before = first.setdefault((entry.row.name, entry.collection), entry)
+        if before.files != entry.files:
+            same = f"row {before.row.label!r} of table {before.row.table}"
+            faults.append(f"{entry.where}: prints the numbers of the same run as {same}, which has another file")
+    return tuple(first.values()), keys
 
 
 def _paths(files: object, row: PaperRow, folder: Path, where: str) -> tuple[Path, ...]:
@@ -256,25 +255,6 @@ def _resolved(folder: Path, name: str) -> Path:
 
 def _is_file(path: Path) -> bool:
     return os.path.isfile(path)  # noqa: PTH113  (Path.is_file raises for names that are too long)
-
-
-def _contradictions(entries: Iterable[RunLocation]) -> list[str]:
-    """Returns a fault for rows that print the numbers of one run but have different files."""
-    first: dict[tuple[str, str], RunLocation] = {}
-    faults = []
-    for entry in entries:
-        before = first.setdefault((entry.row.name, entry.collection), entry)
-        if before.files != entry.files:
-            same = f"row {before.row.label!r} of table {before.row.table}"
-            faults.append(f"{entry.where}: prints the numbers of the same run as {same}, which has another file")
-    return faults
-
-
-def _first_locations(entries: Iterable[RunLocation]) -> list[RunLocation]:
-    first_of: dict[tuple[str, str], RunLocation] = {}
-    for entry in entries:
-        first_of.setdefault((entry.row.name, entry.collection), entry)
-    return list(first_of.values())
 
 
 def run_files(folder: Path) -> list[Path]:
@@ -310,9 +290,7 @@ def fitting(paper: Paper, folder: Path) -> tuple[dict[Path, tuple[PaperRow, str]
     scored, known = paper.scored, list(paper_rows(paper).values())
     if scored is None:
         return {}, run_files(folder)
-    first: dict[str, PaperRow] = {}  # run -> first of the rows that print its numbers
-    for row in known:
-        first.setdefault(row.name, row)
+    first = {row.name: row for row in reversed(known)}  # run -> first of the rows that print its numbers
     names: dict[str, set[tuple[str, str]]] = {}
     parted: list[tuple[tuple[str, str], list[frozenset[str]]]] = []
     for row in known:
@@ -445,11 +423,10 @@ def write_map(paper: Paper, folder: Path) -> tuple[Path, int, list[Path]]:
         "# number is a mean over seeds. Generated from file names: please check it; it is never overwritten.",
         *(f"# no matching row: {path.relative_to(folder).as_posix()!r}" for path in rest),
     ]
-    ordered = {
-        table: {label: tables[table][label] for t, label in known if t == table and label in tables[table]}
-        for table in dict.fromkeys(t for t, _ in known)
-        if table in tables
-    }
+    ordered: dict[str, dict[str, dict[str, str]]] = {}
+    for table, label in known:
+        if label in tables.get(table, ()):
+            ordered.setdefault(table, {})[label] = tables[table][label]
     body = yaml.safe_dump({"paper": paper.key, "tables": ordered}, sort_keys=False, allow_unicode=True, width=1000)
     write_atomic(folder / MAP, "\n".join(head) + "\n" + body)
     return folder / MAP, len(fits), rest

@@ -14,9 +14,8 @@ from harness.io.checks import Words
 from harness.io.files import read_bytes
 from harness.papers import rows
 from harness.papers.cells import HEADER, PublishedCell, read_cells
-from harness.papers.paper_settings import Breakdown, ClaimSettings, CostUnit, RerunSettings, Translations
+from harness.papers.paper_settings import Breakdown, ClaimSettings, CostUnit, Here, RerunSettings, Translations
 from harness.papers.rows import Available
-from harness.papers.small_scale import Here
 from harness.sources import catalogue
 from harness.sources.fetch import resource_state
 from harness.sources.resource import Resource
@@ -299,7 +298,11 @@ class Paper:
         ours = {
             name: judged
             if judged.collection not in here.collections
-            else replace(judged, collection=(other := here.collection(judged.collection)), edition=_edition(other))
+            else replace(
+                judged,
+                collection=(other := here.collection(judged.collection)),
+                edition=load_collection(other).edition(None).name,
+            )
             for name, judged in scored.collections.items()
         }
         scored = replace(scored, collections=ours, corpus=here.corpus, substitutes={})
@@ -329,11 +332,8 @@ class Paper:
 
     def lack(self, cell: PublishedCell) -> tuple[checks.Lack, str]:
         """Returns why a number without a run is not recomputed: what its row lacks, or the configuration's reason."""
-        available = self.available
-        if available is not None and (lack := available.lack(cell)):
+        if self.available is not None and (lack := self.available.lack(cell)):
             return lack
-        if available is not None and (lacking := available.lacks(cell)):
-            return "needs", lacking
         states = self.config.states
         if not (text := states.get(_place_of_row(cell)) or states.get(cell.table) or self.config.state):
             raise HarnessError(f"{self.where}: no run recomputes {cell.place}; give the reason in key 'state'")
@@ -360,10 +360,6 @@ class Paper:
         if not self.runs:
             return str(self.config.state).strip()
         return "fetchable" if "fetchable" in {resource_state(file) for file in self.files()} else "here"
-
-
-def _edition(collection: str) -> str:
-    return load_collection(collection).edition(None).name
 
 
 def load_paper(key: str) -> Paper:

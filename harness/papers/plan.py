@@ -7,15 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from harness.errors import counted_text
-from harness.papers.estimate import EstimatedCalls, calls_of
+from harness.papers.estimate import EstimatedCalls, Needed, calls_of, needed_by, too_much_for_small_scale
 from harness.papers.experiment_runs import has_number, rows_to_bring, substituted
-from harness.papers.groups import TableGroup
 from harness.papers.map import row_labels
-from harness.papers.needs import Needed, needed_by, too_much_for_small_scale
 from harness.papers.paper import Paper
 from harness.papers.rates import NOTHING, UNKNOWN, Range, amount, data, prices, size_text
 from harness.papers.steps import EVERYTHING, NothingToMakeError, PlannedRun, PrintedRow, RunStep, Selection, paper_steps
-from harness.papers.work import NO_GPU, single_steps, together
+from harness.papers.work import NO_GPU, TableGroup, single_steps, together
 from harness.papers.work import WorkStep as Work
 
 BRING = "bring its run: brought=FOLDER"
@@ -183,8 +181,7 @@ def plan_paper(
     states: dict[str, PlannedStep] = {}  # file of a run -> its step
     for step in steps:
         there = (published and not scale and archived(paper, step)) or made(step)
-        how = (known, states, scale, budget)
-        judged.append((PlannedStep(step, "made"), ()) if there else _judged(paper, step, *how))
+        judged.append((PlannedStep(step, "made"), ()) if there else _judged(paper, step, known, states, scale, budget))
         if step.file:
             states[step.file] = judged[-1][0]
     seen: set[str] = set()
@@ -252,28 +249,31 @@ def _judged(
 
 def _unprinted(paper: Paper, step: RunStep, able: Sequence[PlannedRun]) -> str:
     """Returns why the runs of an experiment that can be made give no printed number; empty if one does."""
-    rows = zip(step.labels, step.runs, strict=True) if step.experiment else ()
-    able_rows = [(labels, run) for labels, run in rows if run in able]
-    if not able_rows or any(has_number(paper, step.experiment, labels, run) for labels, run in able_rows):
+    rows = (
+        [(labels, run) for labels, run in zip(step.labels, step.runs, strict=True) if run in able]
+        if step.experiment
+        else []
+    )
+    if not rows or any(has_number(paper, step.experiment, labels, run) for labels, run in rows):
         return ""
-    for run in able:
-        if what := substituted(paper, run):
-            return f"the paper searched {what}, in place of {run.corpus}"
-    return "none of its runs that can be made has a printed number"
+    others = (
+        f"the paper searched {what}, in place of {run.corpus}" for run in able if (what := substituted(paper, run))
+    )
+    return next(others, "none of its runs that can be made has a printed number")
 
 
 def _new_work(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> tuple[Work, ...]:
     """Returns the work of a step that earlier steps, whose keys are in `seen`, do not do already; adds its keys."""
     if step.reads():  # a fusion
         return ()
-    unknown = [_unknown_work(run.corpus) for run in runs if run.corpus not in data().corpora]
+    unknown = [
+        Work(f"corpus {run.corpus}", f"the work on corpus {run.corpus}", NOTHING, "documents", None, UNKNOWN)
+        for run in runs
+        if run.corpus not in data().corpora
+    ]
     new_work = {work.key: work for work in (*single_steps(TableGroup((), "", runs)), *unknown) if work.key not in seen}
     seen.update(new_work)
     return together(new_work.values())
-
-
-def _unknown_work(corpus: str) -> Work:
-    return Work(f"corpus {corpus}", f"the work on corpus {corpus}", NOTHING, "documents", None, UNKNOWN)
 
 
 def _new_calls(step: RunStep, runs: tuple[PlannedRun, ...], seen: set[str]) -> Iterator[EstimatedCalls]:

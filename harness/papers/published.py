@@ -40,7 +40,18 @@ def published_values(
             complete = task.coverage is None or task.coverage.complete
             lacking = "another setting" if other else "" if complete else "partial"
             whole &= not lacking
-            rows.append(_comparison_row(scores, measure, printed_value, lacking))
+            value, n = scores.aggregate(measure), scores.n(measure)
+            verdict = judge(printed_value.value, value)
+            named = (printed_value.table, ", ".join(filter(None, (printed_value.group, printed_value.system))))
+            rows.append(
+                (
+                    *map(Cell, (*named, printed_value.collection, scores.protocol.label(measure))),
+                    Cell(str(n), n),
+                    Cell(printed_value.value, float(printed_value.value)),
+                    number_cell(value),
+                    Cell(lacking) if lacking else Cell(verdict, marks=(verdict,)),
+                )
+            )
     if not rows:
         return []
     columns = ("table", "row", "collection", "measure", "n", "printed", "here", "verdict")
@@ -59,20 +70,3 @@ def published_values(
     if results.extra:
         partial = f"Not the paper's setting ({' '.join(results.extra)}): the numbers cannot equal the paper's."
     return [Section("Published values", (*(() if whole else (Prose((partial,)),)), table))]
-
-
-def _comparison_row(scores: Scores, measure: str, printed_value: Published, lacking: str) -> tuple[Cell, ...]:
-    value = scores.aggregate(measure)
-    verdict = judge(printed_value.value, value)
-    shown = Cell(lacking) if lacking else Cell(verdict, marks=(verdict,))
-    n = scores.n(measure)
-    return (
-        Cell(printed_value.table),
-        Cell(", ".join(part for part in (printed_value.group, printed_value.system) if part)),
-        Cell(printed_value.collection),
-        Cell(scores.protocol.label(measure)),
-        Cell(str(n), n),
-        Cell(printed_value.value, float(printed_value.value)),
-        number_cell(value),
-        shown,
-    )

@@ -19,10 +19,10 @@ from harness.experiments.costs import COLUMNS
 from harness.experiments.costs import of_run as costs_of_run
 from harness.experiments.task import task
 from harness.io.checks import Lack
-from harness.papers import rehearsal_records
 from harness.papers.cells import KINDS, CellVerdict, Judgement, Printed, PublishedCell, judge, predicted
 from harness.papers.paper import Archive, ArchivedRun, Paper, PaperCollection, ScoredRows
 from harness.papers.paper_settings import CostUnit
+from harness.papers.records import marked, rehearsed_version
 from harness.papers.user_runs import Brought, BroughtRun
 from harness.scoring.protocol import load_protocol
 from harness.scoring.scorer import Ranking, Scorer
@@ -119,9 +119,8 @@ def recompute_paper(
     brought = brought or Brought()
     scored = paper.scored
     if scored is None or not (paper.runs or brought.runs):
-        return PaperReproduction(
-            paper, tuple(_not_recomputed(paper, cell) for cell in paper.cells), {}, {}, {}, {}, (), ()
-        )
+        verdicts = tuple(_not_recomputed(paper, cell) for cell in paper.cells)
+        return PaperReproduction(paper, verdicts, {}, {}, {}, {}, (), ())
     settings = paper.config.rerun if rerun else None
     if settings is not None:
         paper.own("check_rerun")(paper)
@@ -176,12 +175,8 @@ def recompute_paper(
 
 def _sources(paper: Paper, brought: Brought) -> list[Source]:
     """Returns the runs to score: those of the archive in the order of its configuration, then the others."""
-    given = {(run.collection, run.name): run for run in brought.runs}
-    archived = {(run.collection, run.name): run for run in paper.runs}
-    return [
-        *(given.get(at, run) for at, run in archived.items()),
-        *(r for at, r in given.items() if at not in archived),
-    ]
+    archived: dict[tuple[str, str], Source] = {(run.collection, run.name): run for run in paper.runs}
+    return list((archived | {(run.collection, run.name): run for run in brought.runs}).values())
 
 
 def _corpora(brought: Brought) -> dict[str, str]:
@@ -211,23 +206,12 @@ def _not_recomputed(paper: Paper, cell: PublishedCell, needs: str = "") -> CellV
     """
     lacking: tuple[Lack, str] = ("needs", needs) if needs else paper.lack(cell)
     kind, why = lacking
-    return CellVerdict(
-        cell, kind, cause=(_rehearsed(paper, cell, why) if kind == "needs" else why) + _note(paper, cell)
-    )
-
-
-def _rehearsed(paper: Paper, cell: PublishedCell, needs: str) -> str:
-    """Returns what a cell's row needs, and at which version its recipe passed on stand-ins."""
-    labels = (cell.system, *(f"{a}{sign}{b}" for a, sign, b in (
-        (cell.group, " / ", cell.system), (cell.group, ", ", cell.system), (cell.system, ", ", cell.group)
-    )))  # fmt: skip
-    return rehearsal_records.marked(needs, rehearsal_records.rehearsed_version(paper.key, cell.table, labels))
-
-
-def _note(paper: Paper, cell: PublishedCell) -> str:
-    """Returns the remark on the paper's definition of the cell's metric, to append to a cause."""
+    if kind == "needs":  # at which version the row's recipe passed on stand-ins is said with it
+        group, system = cell.group, cell.system
+        labels = (system, f"{group} / {system}", f"{group}, {system}", f"{system}, {group}")
+        why = marked(why, rehearsed_version(paper.key, cell.table, labels))
     note = paper.config.metric_notes.get(cell.metric)
-    return f"; {note}" if note else ""
+    return CellVerdict(cell, kind, cause=f"{why}; {note}" if note else why)
 
 
 def _verdict_of(
@@ -278,7 +262,9 @@ def _verdict_of(
         value, ran = values[at], names[at]
     else:
         value, ran = math.fsum(values) / len(values), ", ".join(names)
-    cause = cause or _fused_from(brought, collection, names) or _seeds_remark(cell, len(values))
+    fused = [run for run in brought.runs if (run.origin, run.collection, run.name) == ("fused", collection, *names)]
+    cause = cause or "".join(f"fused here: {run.name} from {run.source}" for run in fused[:1])
+    cause = cause or _seeds_remark(cell, len(values))
     made = (ran, first.collection, first.edition, first.protocol.name, measure, n, cause)
     kind = judge(cell.value, value)
     if kind == "differs" and len(values) > 1:
@@ -317,11 +303,3 @@ def _runs_of(paper: Paper, cell: PublishedCell, brought: Brought) -> tuple[str, 
             return (run.name,)
     row = brought.rows.get((cell.table, cell.group, cell.system))
     return () if row is None else row.runs()
-
-
-def _fused_from(brought: Brought, collection: str, names: Sequence[str]) -> str:
-    """Returns which runs a fused run was made from; empty for other runs."""
-    descriptions = (
-        run for run in brought.runs if run.origin == "fused" and (run.collection, run.name) == (collection, *names)
-    )
-    return next((f"fused here: {run.name} from {run.source}" for run in descriptions), "")

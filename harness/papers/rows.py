@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from harness.collections.corpora import load_corpus
 from harness.errors import HarnessError, suggestion
 from harness.io import checks, config
 from harness.io.checks import Words
-from harness.papers.small_scale import Here
+from harness.papers.cells import PublishedCell
+from harness.papers.paper_settings import Here
 from harness.systems import states
 from harness.systems.states import (
     by_hand,
@@ -74,19 +74,6 @@ class Listed:
     tables: Mapping[str, Mapping[str, RowConfiguration]]
     without_numbers: tuple[Words, ...] = ()
     retrained: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
-class Printed(Protocol):
-    """Coordinates of a published number that identify its row."""
-
-    @property
-    def table(self) -> str: ...  # noqa: D102
-    @property
-    def group(self) -> str: ...  # noqa: D102
-    @property
-    def system(self) -> str: ...  # noqa: D102
-    @property
-    def collection(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -207,21 +194,21 @@ class Available:
     rows: tuple[SystemRow, ...]
     retrained: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def lacks(self, cell: Printed) -> str:
-        """Returns what is missing to compute a printed number whose run our commands can make; else empty."""
+    def lack(self, cell: PublishedCell) -> tuple[checks.Lack, str] | None:
+        """Returns (state, reason) why the run of a printed number is missing; None without a row that says it."""
         labels = (cell.system, f"{cell.group} / {cell.system}")
-        return next((self._lacking[cell.table, label] for label in labels if (cell.table, label) in self._lacking), "")
-
-    def lack(self, cell: Printed) -> tuple[checks.Lack, str] | None:
-        """Returns (state, reason) if the row of a printed number says that no code makes its run; else None."""
-        labels = (cell.system, f"{cell.group} / {cell.system}")
-        return next((row.lack for row in self.rows if row.table == cell.table and row.label in labels), None)
+        return next(
+            (self._lacking[cell.table, label] for label in labels if (cell.table, label) in self._lacking), None
+        )
 
     @cached_property
-    def _lacking(self) -> Mapping[tuple[str, str], str]:
-        """(table, label) -> why the run of an available row is missing."""
+    def _lacking(self) -> Mapping[tuple[str, str], tuple[checks.Lack, str]]:
+        """(table, label) -> why the run of a row is missing: no code makes it, or a command that lacks a resource."""
+        known = {(row.table, row.label): row.lack for row in self.rows if row.lack is not None}
         made = [row for row in self.rows if not row.registered()]
-        return {(row.table, row.label): self.why(row) or "a run; the command of its row makes it" for row in made}
+        return known | {
+            (row.table, row.label): ("needs", self.why(row) or "a run; the command of its row makes it") for row in made
+        }
 
     def why(self, row: SystemRow) -> str:
         """Returns why a row cannot run on the full collection; empty if it can."""
@@ -239,7 +226,7 @@ class Available:
         if row.registered():
             return ""
         retrained = self.retrained.get(collection or row.collections[-1], {})
-        return _command(row, self.corpus, row.inputs, collection=collection, retrained=retrained)
+        return _command(row, self.corpus, row.inputs, retrained, None, collection)
 
     def collections(self, row: SystemRow) -> tuple[str, ...]:
         """Returns the collections for which commands make the row's run.
@@ -248,12 +235,12 @@ class Available:
         collection.
         """
         parts = (row, *row.inputs)
-        able = [
+        return tuple(
             each
             for each in row.collections
-            if each in self.retrained or not any(part.learns_from(each) for part in parts)
-        ]
-        return tuple(each for each in able if not row.trained or taught_by(row.collections, each))
+            if (each in self.retrained or not any(part.learns_from(each) for part in parts))
+            and (not row.trained or taught_by(row.collections, each))
+        )
 
     def small(self, row: SystemRow, collection: str = "") -> str:
         """Returns the command at the scale `here`, with the inputs that our code makes; empty if these are too few."""
@@ -261,7 +248,7 @@ class Available:
         if self.here is None or row.registered() or (row.inputs and len(inputs) < _LEAST):
             return ""
         retrained = self.retrained.get(collection or row.collections[-1], {})
-        return _command(row, self.here.corpus, inputs, self.here, collection, retrained)
+        return _command(row, self.here.corpus, inputs, retrained, self.here, collection)
 
 
 def taught_by(collections: Sequence[str], collection: str) -> str:
@@ -278,9 +265,9 @@ def _command(
     row: SystemRow,
     corpus: str,
     inputs: Sequence[SystemRow],
-    here: Here | None = None,
-    collection: str = "",
-    retrained: Mapping[str, Any] = MappingProxyType({}),
+    retrained: Mapping[str, Any],
+    here: Here | None,
+    collection: str,
 ) -> str:
     """Formats a row's command; inputs of a fusion are names of systems, or files (see `SystemRow.apart`)."""
     collection = collection or row.collections[-1]
@@ -335,7 +322,7 @@ def _file(row: SystemRow, collection: str) -> str:
     return f"runs/{collection}/{row.run_name}.run"
 
 
-def parse(listed: Listed, cells: Sequence[Printed], where: str, here: Here | None = None) -> Available:
+def parse(listed: Listed, cells: Sequence[PublishedCell], where: str, here: Here | None = None) -> Available:
     """Parses a paper's key `available`, given the paper's cells.
 
     Every row of a listed table needs an entry: `system` (with `set`, `inputs`, `trained`), or `state`, or `same_as`
@@ -354,11 +341,10 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str, here: Here | Non
         place = f"{where}: tables: {table}"
         printed = _printed(table, cells, listed.collections, place)
         without = table in listed.without_numbers
-        if without == bool(printed):
-            has = (
-                "has cells, but 'without_numbers' names it" if without else "has no cells; add it to 'without_numbers'"
-            )
-            raise HarnessError(f"{place}: the table {has}")
+        if without and printed:
+            raise HarnessError(f"{place}: the table has cells, but 'without_numbers' names it")
+        if not without and not printed:
+            raise HarnessError(f"{place}: the table has no cells; add it to 'without_numbers'")
         for label, entry in rows.items():
             if printed:
                 _check_known(label, printed, "row", place)
@@ -367,8 +353,7 @@ def parse(listed: Listed, cells: Sequence[Printed], where: str, here: Here | Non
         for label in printed:
             if (table, label) not in entries:
                 raise HarnessError(f"{place}: row {label!r} is missing; add it with a 'system' or a 'state'")
-    made: dict[tuple[str, str], SystemRow] = {}
-    system_rows = tuple(_row(key, entries, made) for key in entries)
+    system_rows = tuple(_row(key, entries) for key in entries)
     for collection in listed.retrained:
         _check_known(collection, dict.fromkeys(listed.collections.values()), "collection", f"{where}: retrained")
     return Available(listed.corpus, here, system_rows, listed.retrained)
@@ -380,7 +365,7 @@ def _check_known(name: object, known: Mapping[str, object], kind: str, where: st
 
 
 def _printed(
-    table: str, cells: Sequence[Printed], collections: Mapping[str, str], where: str
+    table: str, cells: Sequence[PublishedCell], collections: Mapping[str, str], where: str
 ) -> dict[str, tuple[str, ...]]:
     """Returns label -> collections with numbers, for the rows of a table."""
     on: dict[tuple[str, str], dict[str, None]] = {}
@@ -426,14 +411,7 @@ def _check_row(entry: RowConfiguration, where: str) -> None:
         raise HarnessError(f"{where}: system {entry.system!r} does not learn; remove 'trained'")
 
 
-def _row(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], SystemRow]) -> SystemRow:
-    """Returns the row of a key; builds it on first use."""
-    if key not in made:
-        made[key] = _system_row(key, entries, made)
-    return made[key]
-
-
-def _system_row(key: tuple[str, str], entries: Entries, made: dict[tuple[str, str], SystemRow]) -> SystemRow:
+def _row(key: tuple[str, str], entries: Entries) -> SystemRow:
     entry, collections, where = entries[key]
     run = key
     if entry.same_as:
@@ -455,7 +433,7 @@ def _system_row(key: tuple[str, str], entries: Entries, made: dict[tuple[str, st
         collections,
         system=entry.system,
         settings=tuple((entry.set or {}).items()),
-        inputs=tuple(_row(source, entries, made) for source in inputs),
+        inputs=tuple(_row(source, entries) for source in inputs),
         trained=entry.trained,
         lack=checks.state(entry.state, where) if entry.state else None,
         note=entry.note,

@@ -18,17 +18,22 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 from harness.collections.corpora import load_corpus
+from harness.errors import HarnessError
 from harness.experiments import launch
 from harness.experiments.engines import BASIC
 from harness.io import config
 from harness.io.files import sha256_file, write_atomic
-from harness.papers.needs import asked_by
+from harness.papers.estimate import asked_by
+from harness.papers.experiment_runs import CellRun
+from harness.papers.rates import Range
 from harness.papers.steps import RunStep, file_name
 from harness.store import sidecar
 from harness.store.llm.limits import SPENT, recorded_cost
@@ -123,12 +128,14 @@ def _wave(making: Making, wave: Sequence[RunStep]) -> Iterator[tuple[RunStep, li
         known = {step.name: x for step in single if (x := finished(making, step)) is not None}
         waiting = [step for step in single if step.name not in known]
         ended = launch.launch([_job(making, step) for step in waiting], _work, making.folder / "launched", "steps")
-        made = {
-            step.name: [StepOutcome(**each) for each in end.made["results"]]
-            if end.state == "made"
-            else [_lost_outcome(step, end)]
-            for step, end in zip(waiting, ended, strict=True)
-        }
+        made = {}
+        for step, end in zip(waiting, ended, strict=True):
+            log = "" if end.log is None else str(end.log)
+            made[step.name] = (
+                [StepOutcome(**each) for each in end.made["results"]]
+                if end.state == "made"
+                else [StepOutcome(step.name, step.command, end.lines[0], 0.0, 0.0, 0, {}, code(), log)]
+            )
         for step in wave:
             yield step, made.get(step.name) or list(results_of(making, step, _launcher_options()))
 
@@ -205,8 +212,8 @@ def finished(making: Making, step: RunStep) -> StepOutcome | None:
 def _unchanged(run: Path, sha: str, corpus: str) -> bool:
     """Returns whether a run has a checksum, and a metadata file that says that it searched a version of a corpus."""
     said = sidecar.read_sidecar(sidecar.sidecar_path(run))
-    there = said is not None and run.is_file() and sha256_file(run) == sha
-    return there and said is not None and (said.sha256, said.digest) == (sha, corpus)
+    noted = said is not None and (said.sha256, said.digest) == (sha, corpus)
+    return noted and run.is_file() and sha256_file(run) == sha
 
 
 def recorded(making: Making, step: RunStep) -> StepOutcome | None:
@@ -245,8 +252,11 @@ def _run_command(making: Making, step: RunStep, more: Sequence[str]) -> StepOutc
         status, usage = _waited(making, step, more, stream)
     said = log.read_text(encoding="utf-8", errors="replace")
     faults = _FAULT.findall(said)
-    fault = "" if status == 0 and not faults else (faults[0] if faults else _last_line(said) or f"exit code {status}")
-    runs = {} if fault else _runs(making, said)
+    lines = said.splitlines()
+    last = next((line.strip()[:300] for line in reversed(lines) if line.strip()), f"exit code {status}")
+    fault = faults[0] if faults else last if status else ""
+    made = [making.work / line.removeprefix("run: ") for line in lines if line.startswith("run: ")]
+    runs = {} if fault else {os.path.relpath(path, making.work): sha256_file(path) for path in made}
     if not fault and step.file and not runs:
         fault = "ended with exit code 0 and made no run"
     seconds, cpu = time.monotonic() - start, usage.ru_utime + usage.ru_stime
@@ -284,16 +294,6 @@ def _waited(
     return process.returncode, usage
 
 
-def _runs(making: Making, said: str) -> dict[str, str]:
-    """Returns the runs that a command says it made; an experiment, which checks its own, says none."""
-    named = [making.work / line.removeprefix("run: ") for line in said.splitlines() if line.startswith("run: ")]
-    return {os.path.relpath(path, making.work): sha256_file(path) for path in named}
-
-
-def _last_line(said: str) -> str:
-    return next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")[:300]
-
-
 # ---- launchers --------------------------------------------------------------------------------------------------
 
 
@@ -316,11 +316,6 @@ def _work(content: Mapping[str, Any]) -> dict[str, Any]:
     return {"results": [asdict(result) for result in results_of(making, RunStep(name, tuple(words), ()))]}
 
 
-def _lost_outcome(step: RunStep, end: launch.Ended) -> StepOutcome:
-    log = "" if end.log is None else str(end.log)
-    return StepOutcome(step.name, step.command, end.lines[0], 0.0, 0.0, 0, {}, code(), log)
-
-
 def _launcher_options() -> list[str]:
     from hydra.core.hydra_config import HydraConfig
 
@@ -330,3 +325,77 @@ def _launcher_options() -> list[str]:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+@dataclass(frozen=True)
+class StepCost:
+    """What a step took.
+
+    Attributes
+    ----------
+    outcome : its last record.
+    device : processors and GPUs by which its runs were made, as their metadata files say; empty if they do not.
+    joules : energy of its runs; None if it was not measured.
+    calls, dollars : of language models and services.
+    estimate : hours of one core that the plan expects; None if not known.
+    """
+
+    outcome: StepOutcome
+    device: str
+    joules: float | None
+    calls: int
+    dollars: float
+    estimate: Range | None
+
+
+def step_costs(
+    making: Making,
+    steps: Sequence[RunStep],
+    estimates: Mapping[str, Range | None] = MappingProxyType({}),
+    experiments: Mapping[str, Sequence[CellRun]] = MappingProxyType({}),
+) -> tuple[StepCost, ...]:
+    """Returns the costs of the steps that have a record, whichever call carried them out.
+
+    Parameters
+    ----------
+    estimates : name of a step -> hours of one core.
+    experiments : experiment -> its finished runs, which the records of steps do not name.
+    """
+    costs = []
+    for step in steps:
+        outcome = recorded(making, step)
+        if outcome is None or outcome.command != step.command:  # of another scale
+            continue
+        made = [*map(Path, outcome.runs), *(each.path for each in experiments.get(step.experiment, ()))]
+        runs = [making.work / path for path in made]
+        documents = []
+        for run in runs:
+            with suppress(HarnessError):
+                documents += [document] if (document := sidecar.read(sidecar.sidecar_path(run))) is not None else []
+        energy = [value for document in documents for value in _joules(document)]
+        device = ", ".join(dict.fromkeys(filter(None, map(_device_name, documents))))
+        notes = [note for run in runs for note in sidecar.costs(sidecar.sidecar_path(run)).values()]
+        calls = sum(int(note["calls"]) for note in notes if isinstance(note, Mapping) and "calls" in note)
+        spent, joules = recorded_cost(spent_file(making, step)), math.fsum(energy) if energy else None
+        costs.append(StepCost(outcome, device, joules, calls, spent, estimates.get(step.name)))
+    return tuple(costs)
+
+
+def _device_name(document: Mapping[str, Any]) -> str:
+    with suppress(KeyError, TypeError, AttributeError):
+        hardware = document["platform"]["hardware"]
+        gpu = hardware.get("gpu") or {}
+        cpu = f"{hardware['cpu']['model']}, {hardware['cpu']['number of cores']} cores"
+        return ", ".join([*map(str, gpu.get("model", ())), cpu])
+    return ""
+
+
+def _joules(document: Mapping[str, Any]) -> list[float]:
+    """Returns the energy of processors, memory and GPUs in a metadata file's resources."""
+    parts = document.get("resources")
+    joules = []
+    for part in parts.values() if isinstance(parts, Mapping) else ():
+        text = part.get("energy used system", "") if isinstance(part, Mapping) else ""
+        if number := re.fullmatch(r"([0-9.eE+-]+) J", str(text)):
+            joules.append(float(number[1]))
+    return joules

@@ -153,7 +153,8 @@ class RunStep:
     @cached_property
     def runs(self) -> tuple[PlannedRun, ...]:
         """The runs that it makes, in the order in which it makes them."""
-        return tuple(planned_run(words) for words in self._overrides())
+        of_cells = (cell.overrides for cell in self._cells()) if self.experiment else (self.words,)
+        return tuple(map(planned_run, of_cells))
 
     def systems(self) -> Iterator[Mapping[str, Any]]:
         """Yields the configurations of its systems and of their parts, with the overrides of the command."""
@@ -183,10 +184,14 @@ class RunStep:
         """Returns the files of the runs that it fuses or learns from, below the folder of runs."""
         if self.experiment:
             return ()
-        listed = [name for word in self.words if "runs=" in word for name in _items_of_list(word)]
+        lists = [word.partition("=")[2].strip("[]").split(",") for word in self.words if "runs=" in word]  # KEY=[A,B]
         return tuple(
-            name.removeprefix(_RUNS) if name.endswith(".run") else f"{self.runs[0].collection}/{_run_name(name)}.run"
-            for name in listed
+            name.removeprefix(_RUNS)
+            if name.endswith(".run")
+            else f"{self.runs[0].collection}/{config.load('system', name)[0].get('name', name)}.run"
+            for names in lists
+            for name in names
+            if name
         )
 
     def located(self, runs: str) -> tuple[str, ...]:
@@ -204,12 +209,9 @@ class RunStep:
         """Returns the corpora and collections whose files it reads, by name."""
         names = self.chosen("corpus") | self.chosen("collection")
         for part in self.systems():
-            names |= {str(name) for name in (part.get("pairs") or {}) if (part.get("pairs") or {})[name] is not None}
+            names |= {str(name) for name, column in (part.get("pairs") or {}).items() if column is not None}
             names |= {str(part[key]) for key in ("posts", "unanswered") if isinstance(part.get(key), str)}
         return names
-
-    def _overrides(self) -> Iterator[tuple[str, ...]]:
-        return (cell.overrides for cell in self._cells()) if self.experiment else iter((self.words,))
 
     @property
     def labels(self) -> tuple[tuple[str, ...], ...]:
@@ -225,21 +227,14 @@ class RunStep:
 
 def _effective(mapping: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the keys of a configuration that affect a run, without titles, notes, licence or state."""
-    return {
-        key: value
-        for key, value in mapping.items()
-        if key not in (*states.ABOUT, "licence", "link", "notes", "sections")
-    }
+    others = (*states.ABOUT, "licence", "link", "notes", "sections")
+    return {key: value for key, value in mapping.items() if key not in others}
 
 
 def _choices(words: Sequence[str]) -> list[tuple[str, str]]:
     groups = ("collection", "corpus", "system", "protocol", "experiment")
     pairs = (word.partition("=") for word in words)
     return [(key, value) for key, _, value in pairs if key in groups]
-
-
-def _run_name(system: str) -> str:
-    return str(config.load("system", system)[0].get("name", system))
 
 
 @dataclass(frozen=True)
@@ -325,7 +320,7 @@ def _named(part: Selection, paper: Paper, scale: str) -> Selection:
         named += [judged.collection for name, judged in theirs.items() if given in (name, name.partition("/")[0])]
         if not named:
             checks.choice("collections", given, {**ours, **theirs})
-        names |= {name if here is None else here.collection(name): None for name in named}
+        names |= dict.fromkeys(name if here is None else here.collection(name) for name in named)
     return replace(part, collections=tuple(names))
 
 
@@ -351,11 +346,6 @@ def _chosen(made: Sequence[RunStep], part: Selection, paper: Paper) -> list[RunS
         where = ", ".join(part.collections)
         raise NothingToMakeError(f"paper {paper.key}: no command makes a row on {where}")
     return needed[::-1]
-
-
-def _items_of_list(word: str) -> list[str]:
-    """Returns the items of an override `KEY=[A,B]`."""
-    return [part for part in word.partition("=")[2].strip("[]").split(",") if part]
 
 
 # ---- rows with a command ----------------------------------------------------------------------------------------
@@ -430,32 +420,20 @@ def _of_experiments(paper: Paper, scale: str, seeds: int | None) -> list[RunStep
         values = experiment.scale_of(named).seeds or (experiment.seeds.values if experiment.seeds else ())
         few = tuple(map(str, values[:seeds])) if seeds is not None else ()
         seed = f"seed:[{','.join(few)}]" if few else ""
-        rows = {
-            experiment.row(cell.labels): PrintedRow(table, ", ".join(experiment.row(cell.labels))) for cell in cells
-        }
-        parts = tuple(
-            RunStep(
-                f"{name} {condition}",
-                (*words, _only_option(f"{CONDITION}:[{_in_quotes(condition)}]", seed)),
-                tuple(
-                    dict.fromkeys(rows[experiment.row(cell.labels)] for cell in cells if cell.labels[0] == condition)
-                ),
-                condition=condition,
-                seeds=few,
-            )
-            for condition in experiment.conditions
-        )
-        whole = (*words, _only_option(seed)) if seed else words
-        made.append(RunStep(name, whole, tuple(dict.fromkeys(rows.values())), parts, seeds=few))
+        of_conditions: dict[str, dict[PrintedRow, None]] = {condition: {} for condition in experiment.conditions}
+        for cell in cells:
+            row = PrintedRow(table, ", ".join(experiment.row(cell.labels)))
+            of_conditions[cell.labels[0]][row] = None
+        parts = []
+        for condition, rows in of_conditions.items():
+            quoted = condition.replace("'", r"\'")
+            only = ",".join(filter(None, (f"{CONDITION}:['{quoted}']", seed)))
+            part = (*words, f"only={{{only}}}")
+            parts.append(RunStep(f"{name} {condition}", part, tuple(rows), condition=condition, seeds=few))
+        whole = (*words, f"only={{{seed}}}") if seed else words
+        printed = dict.fromkeys(row for part in parts for row in part.rows)
+        made.append(RunStep(name, whole, tuple(printed), tuple(parts), seeds=few))
     return made
-
-
-def _only_option(*parts: str) -> str:
-    return f"only={{{','.join(filter(None, parts))}}}"
-
-
-def _in_quotes(text: str) -> str:
-    return "'" + text.replace("'", r"\'") + "'"
 
 
 # ---- systems with a recipe --------------------------------------------------------------------------------------

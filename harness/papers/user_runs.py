@@ -114,8 +114,7 @@ def bring(
     HarnessError
         Runs cannot be scored for this paper, or the map or its files have faults: one line per fault.
     """
-    scored = paper.scored
-    if scored is None and folder is None:
+    if paper.scored is None and folder is None:
         return Brought()
     scored = _scored_rows(paper)
     entries: tuple[RunLocation, ...] = ()
@@ -174,17 +173,13 @@ def rows_by_cell(paper: Paper, runs: Sequence[BroughtRun]) -> dict[tuple[str, st
     # Costs have tables of their own, whose rows are those of another table of the experiment.
     tables = {table: (table, *of) for of in paper.config.experiments.values() for table in of}
     spelt = {(table, plain_label(label)): row for (table, label), row in reversed(known.items())}
-    by_cell = {
-        cell: rows[0]
-        for cell, label in labels.items()
-        if (
-            rows := [
-                spelt[at] for table in tables.get(cell[0], cell[:1]) if (at := (table, plain_label(label))) in spelt
-            ]
-        )
-    }
     counts = {run.row.name: run.row.seeds for run in runs if run.origin == "made here"}
-    return {cell: replace(row, seeds=counts.get(row.name, row.seeds)) for cell, row in by_cell.items()}
+    by_cell = {}
+    for cell, label in labels.items():
+        places = ((table, plain_label(label)) for table in tables.get(cell[0], cell[:1]))
+        if (row := next((spelt[at] for at in places if at in spelt), None)) is not None:
+            by_cell[cell] = replace(row, seeds=counts.get(row.name, row.seeds))
+    return by_cell
 
 
 def _with_other_models(paper: Paper, runs: Sequence[BroughtRun]) -> list[BroughtRun]:
@@ -236,15 +231,11 @@ def _mapped_entries(
         raise HarnessError(f"key 'brought': {folder}: no such folder")
     if not (folder / MAP).exists():
         path, fitted, rest = write_map(paper, folder)
-        left = (
-            f"; {counted_text(len(rest), 'file matches', 'files match')} no row, such as "
-            f"{rest[0].relative_to(folder)}; "
-            f"{recognised(paper)}"
-            if rest
-            else ""
-        )
-        matched = counted_text(fitted, "file was matched by its name", "files were matched by their names")
-        say(f"{path}: written; {matched}{left}")
+        said = counted_text(fitted, "file was matched by its name", "files were matched by their names")
+        if rest:
+            left = counted_text(len(rest), "file matches", "files match")
+            said += f"; {left} no row, such as {rest[0].relative_to(folder)}; {recognised(paper)}"
+        say(f"{path}: written; {said}")
     return read_map(paper, folder / MAP, faults)
 
 
@@ -264,9 +255,8 @@ def _read(paper: Paper, entry: RunLocation, known_topics: frozenset[str] | None)
     for name, path in zip(entry.row.runs(), entry.files, strict=False):
         with gather(faults):
             run = read_run(path, name=name, known_topics=known_topics)
-            said = (
-                None if entry.origin == "made here" else sidecar.read_sidecar(sidecar.sidecar_path(path))
-            )  # which is proven
+            proven = entry.origin == "made here"
+            said = None if proven else sidecar.read_sidecar(sidecar.sidecar_path(path))
             if said is not None and said.sha256 == run.sha256 and (why := _partial(paper, said)):
                 raise HarnessError(f"{entry.where}: {path}: {why}, so its numbers cannot be the paper's")
             runs.append(BroughtRun(entry.row, entry.collection, run, entry.origin, str(path)))
@@ -300,9 +290,7 @@ def _made_here(paper: Paper, runs: Path, say: Say, seeds: int | None, scale: str
             say(f"{path}: not used as the run of {step.rows[0].label!r}: {why}")
             continue
         places = [(table, row.label) for row in step.rows for table in row.table.split(", ")]
-        for place in places:
-            if place not in known:
-                continue
+        for place in (place for place in places if place in known):
             entry = RunLocation(known[place], keys[step.runs[0].collection], (path,), str(path), "made here")
             before = locations.setdefault(_place(entry), entry)
             if path not in before.files:  # of another seed
@@ -382,9 +370,8 @@ def _fusions(
                     run = _fused(paper, row, whose.name, few, runs, (teacher, key))
                     some = f"{len(few)} of {len(names)} runs: " if len(few) < len(names) else ""
                     source = some + ", ".join(few)
-                    fused[at] = BroughtRun(
-                        whose, key, run, "fused", source, in_part=len(few) < len(names) or bool(partly & few.keys())
-                    )
+                    less = len(few) < len(names) or bool(partly & few.keys())
+                    fused[at] = BroughtRun(whose, key, run, "fused", source, in_part=less)
                 except HarnessError as error:
                     lacking[key, whose.name] = "; ".join(error.lines)
     return list(fused.values()), lacking

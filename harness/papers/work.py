@@ -10,14 +10,15 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io import config
-from harness.papers.groups import TableGroup, topic_and_judgment_counts
+from harness.papers.paper import Paper
 from harness.papers.rates import NOTHING, UNKNOWN, ModelRates, Range, data
-from harness.papers.steps import PlannedRun
+from harness.papers.steps import EVERYTHING, PlannedRun, RunStep, Selection, paper_steps
 from harness.systems.build import system_class
 from harness.systems.states import nested_configurations
 
@@ -123,11 +124,9 @@ def _key(*parts: object) -> str:
 
 
 def _reading_of_posts(run: PlannedRun) -> WorkStep:
-    posts = data().corpora[run.corpus].posts
-    count = Range(posts, posts)
-    rate = "read-posts"
-    key, origin = f"read {run.corpus}", data().rates[rate].origin
-    return WorkStep(key, "read the posts", count, "posts", _hours_at_rate(count, rate), origin, NO_GPU)
+    count, rate = Range(*[data().corpora[run.corpus].posts] * 2), "read-posts"
+    hours, origin = _hours_at_rate(count, rate), data().rates[rate].origin
+    return WorkStep(f"read {run.corpus}", "read the posts", count, "posts", hours, origin, NO_GPU)
 
 
 def _model_rates(name: object) -> ModelRates:
@@ -168,9 +167,8 @@ def _bi_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
         hours, origin = _encoding(model, counts.texts, count)
         gpu = f"{UNKNOWN} ({data().printed['declarations']})" if counts.texts == "declarations" else UNKNOWN
         title = f"encode {counts.texts} by {name}{', fine-tuned' if tuned else ''}"
-        yield WorkStep(
-            _key("encode", name, view), title, count, counts.texts, hours, origin, gpu, disk, _memory(model, part)
-        )
+        key, memory = _key("encode", name, view), _memory(model, part)
+        yield WorkStep(key, title, count, counts.texts, hours, origin, gpu, disk, memory)
     if part.get("search") == "chroma":
         yield _chroma(name, model, count, view)
 
@@ -178,29 +176,21 @@ def _bi_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
 def _chroma(name: str, model: ModelRates, count: Range, view: object) -> WorkStep:
     rate, size = data().rates["build-chroma"], data().rates["chroma-size"]
     title, factor = f"index the vectors of {name} in Chroma", model.width / rate.width
-    known = bool(model.width)
-    return WorkStep(
-        _key("chroma", name, view),
-        title,
-        count,
-        "vectors",
-        _hours_at_rate(count, "build-chroma", factor) if known else None,
-        f"{rate.origin}; extrapolated by dimensions: x {factor:.3g}" if known else UNKNOWN,
-        NO_GPU,
-        count.by(size.range).times(_MIB * factor) if known else None,
-    )
+    step = WorkStep(_key("chroma", name, view), title, count, "vectors", None, UNKNOWN, NO_GPU)
+    if not model.width:
+        return step
+    origin = f"{rate.origin}; extrapolated by dimensions: x {factor:.3g}"
+    disk = count.by(size.range).times(_MIB * factor)
+    return replace(step, hours=_hours_at_rate(count, "build-chroma", factor), origin=origin, disk=disk)
 
 
 def _tuning(name: str, training: Mapping[str, Any], part: Mapping[str, Any]) -> WorkStep:
     """Returns the fine-tuning of a transformer, whose rate nobody has measured."""
     learnt = [each for each in training.get("collections") or () if each not in (training.get("validate_on") or ())]
     pairs = sum(load_collection(each).edition(None).judgments for each in learnt)
-    size = _memory(_model_rates(name), part)
-    count = Range(pairs, pairs)
-    key = _key("tune", name, training, part.get("first"))
-    return WorkStep(
-        key, f"fine-tune {name}", count, "judged pairs an epoch, at most", None, UNKNOWN, UNKNOWN, None, size
-    )
+    key, memory = _key("tune", name, training, part.get("first")), _memory(_model_rates(name), part)
+    unit = "judged pairs an epoch, at most"
+    return WorkStep(key, f"fine-tune {name}", Range(pairs, pairs), unit, None, UNKNOWN, memory=memory)
 
 
 def _cross_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
@@ -213,9 +203,8 @@ def _cross_encoder(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkSte
     pairs = asked * depth if depth else judged
     count = Range(pairs, pairs)
     hours, origin = _encoding(model, "pairs", count)
-    title = f"score pairs by {name} ({run.system})"
+    title, memory = f"score pairs by {name} ({run.system})", _memory(model, part)
     key = _key("score", run.system, dict(run.settings), run.collection, run.edition)
-    memory = _memory(model, part)
     yield WorkStep(key, title, count, "pairs of topic and document", hours, origin, memory=memory)
 
 
@@ -224,9 +213,8 @@ def _lexical(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     size = counts.range.by(data().rates["index-text-size"].range)
     rate, memory = data().rates["index-text"], data().rates["memory-text"].measured[0].amount
     inner = [part] if "parts" not in part else list(part["parts"].values())
-    key = _key(
-        "index", run.corpus, sorted(_key(each.get("view"), each.get("document"), each.get("smart")) for each in inner)
-    )
+    texts = sorted(_key(each.get("view"), each.get("document"), each.get("smart")) for each in inner)
+    key = _key("index", run.corpus, texts)
     # The range of the size holds that of the rate, so that the factor is not applied twice.
     seconds_each = [each.amount / each.of for each in rate.measured]
     hours = Range(size.low * min(seconds_each), size.high * max(seconds_each)).times(1 / _HOUR)
@@ -239,10 +227,8 @@ def _structural(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     count = data().corpora[run.corpus].range
     hours = _hours_at_rate(count, "read-formulas") + _hours_at_rate(count, "index-formulas")
     origin = "; ".join(data().rates[name].origin for name in ("read-formulas", "index-formulas"))
-    disk = count.by(data().rates["index-formulas-size"].range)
-    yield WorkStep(
-        _key("formulas", run.corpus), "read and index formula trees", count, "formulas", hours, origin, NO_GPU, disk
-    )
+    key, disk = _key("formulas", run.corpus), count.by(data().rates["index-formulas-size"].range)
+    yield WorkStep(key, "read and index formula trees", count, "formulas", hours, origin, NO_GPU, disk)
 
 
 def _linearised(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
@@ -279,11 +265,9 @@ def _graphs(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
         pairs, most = sample * (1 - float(training.get("validation", 0))), int(training["epochs"])
         least = min(most, 1 + int(training.get("patience", most)))  # epochs before training can stop early
         count, memory = Range(pairs * least, pairs * most), data().rates["memory-graphs"]
-        title = f"train {run.system}"
-        yield WorkStep(
-            f"train {key}", title, count, "pairs, over all epochs", _hours_at_rate(count, "train-graphs"), rate.origin,
-            memory=memory.measured[0].amount * _MIB,
-        )  # fmt: skip
+        title, hours = f"train {run.system}", _hours_at_rate(count, "train-graphs")
+        needed = memory.measured[0].amount * _MIB
+        yield WorkStep(f"train {key}", title, count, "pairs, over all epochs", hours, rate.origin, memory=needed)
     vectors = counts.range.times(counts.vectors).by(data().rates["graph-vectors-size"].range).times(_MIB)
     hours = graphs.by(rate.range).by(_OF_A_PAIR).times(1 / _HOUR)
     origin = f"at most half of a training pair: {rate.origin}"
@@ -293,20 +277,9 @@ def _graphs(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
 def _translation(part: Mapping[str, Any], run: PlannedRun) -> Iterator[WorkStep]:
     name = str(part["translator"]["model"])
     texts = 2 * topic_and_judgment_counts([run])[0]  # title and body
-    count = Range(texts, texts)
-    memory = _memory(_model_rates(name), {})
-    title = f"translate topics by {name}"
-    yield WorkStep(
-        _key("translate", name, run.collection, run.edition),
-        title,
-        count,
-        "titles and bodies",
-        None,
-        UNKNOWN,
-        UNKNOWN,
-        None,
-        memory,
-    )
+    key, memory = _key("translate", name, run.collection, run.edition), _memory(_model_rates(name), {})
+    title, count = f"translate topics by {name}", Range(texts, texts)
+    yield WorkStep(key, title, count, "titles and bodies", None, UNKNOWN, memory=memory)
 
 
 # What `work` of a class says -> its steps; a class without it is unknown, and that of `parts` leaves all to its parts.
@@ -320,3 +293,80 @@ _WORK: Mapping[str, Callable[[Mapping[str, Any], PlannedRun], Iterable[WorkStep]
     "translation": _translation,
     "parts": lambda part, run: (),
 }
+
+
+@dataclass(frozen=True)
+class TableGroup:
+    """Tables that need the same runs.
+
+    Attributes
+    ----------
+    source : where the runs are listed, such as `experiment=crossmath-paper`.
+    runs : runs to make; fusions are not listed, since they only read the runs of other rows.
+    """
+
+    tables: tuple[str, ...]
+    source: str
+    runs: tuple[PlannedRun, ...]
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        """Names of the systems, each once."""
+        return tuple(dict.fromkeys(run.system for run in self.runs))
+
+    @property
+    def corpora(self) -> tuple[str, ...]:
+        """Names of the corpora, each once."""
+        return tuple(dict.fromkeys(run.corpus for run in self.runs))
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """Names of the collections, each once."""
+        return tuple(dict.fromkeys(run.collection for run in self.runs))
+
+
+@cache
+def _topics_and_judgments(collection: str, edition: str) -> tuple[int, int]:
+    judged = load_collection(collection).edition(edition or None)
+    return judged.topics, judged.judgments
+
+
+def topic_and_judgment_counts(runs: Iterable[PlannedRun]) -> tuple[int, int]:
+    """Returns the number of topics and of judgments over all tasks of some runs."""
+    tasks = dict.fromkeys((run.collection, run.edition) for run in runs)
+    sizes = [_topics_and_judgments(collection, edition) for collection, edition in tasks]
+    return sum(count for count, _ in sizes), sum(judged for _, judged in sizes)
+
+
+def table_groups(paper: Paper, part: Selection = EVERYTHING, scale: str = "") -> tuple[TableGroup, ...]:
+    """Returns the groups of a paper's tables, in the paper's order; tables that are blocked as a whole are omitted.
+
+    A table needs the runs of its rows' steps and the runs that these read; a fusion itself is no work.
+    """
+    made, _ = paper_steps(paper, part, scale)
+    by_file = {step.file: step for step in made if step.file}
+    by_table: dict[str, dict[str, PlannedRun]] = {}
+    source: dict[str, str] = {}
+    for step in made:
+        tables = dict.fromkeys(table for row in step.rows for table in row.table.split(", ") if table)
+        kind = f"experiment={step.experiment}" if step.experiment else "rows" if paper.available else "systems"
+        for table in tables:
+            source.setdefault(table, kind)
+            for each in _with_inputs(step, by_file):
+                by_table.setdefault(table, {}).update({repr(run): run for run in each.runs})  # settings may be lists
+    same: dict[tuple[str, frozenset[str]], list[str]] = {}
+    rows = paper.cells if paper.available is None else paper.available.rows
+    for table in dict.fromkeys(row.table for row in rows if row.table in by_table):
+        runs = by_table[table]
+        if not str(paper.config.states.get(table, "")).startswith("blocked"):
+            same.setdefault((source[table], frozenset(runs)), []).append(table)
+    return tuple(TableGroup(tuple(t), kind, tuple(by_table[t[0]].values())) for (kind, _), t in same.items())
+
+
+def _with_inputs(step: RunStep, by_file: Mapping[str, RunStep]) -> Iterator[RunStep]:
+    """Yields the steps with work of its own behind a step: itself, or what it fuses or learns from."""
+    inputs = [by_file[file] for file in step.reads() if file in by_file]
+    if not step.reads():
+        yield step
+    for each in inputs:
+        yield from _with_inputs(each, by_file)

@@ -1,6 +1,6 @@
 """Writes AMR in Penman notation for any sentence, in the form in which real parsers give it; needs no other module.
 
-`harness.rehearsal.parsers` copies this file into the stand-ins of the parsers' packages, so it imports nothing of the
+`harness.rehearsal.models` copies this file into the stand-ins of the parsers' packages, so it imports nothing of the
 harness. Words become concepts and are joined at random: the graphs look like AMR (senses, arguments, inverse roles,
 nodes with several parents, names, constants), and mean nothing.
 """
@@ -22,25 +22,8 @@ _NEGATION = frozenset(("not", "n't", "no", "never", "cannot", "without"))
 _UNKNOWN = frozenset(("what", "which", "how", "why", "who", "whether"))
 _STOP = frozenset(
     (
-        "a",
-        "an",
-        "the",
-        "of",
-        "in",
-        "on",
-        "at",
-        "for",
-        "from",
-        "with",
-        "as",
-        "is",
-        "are",
-        "was",
-        "be",
-        "do",
-        "has",
-        "and",
-        "or",
+        *("a", "an", "the", "of", "in", "on", "at", "for", "from", "with", "as"),
+        *("is", "are", "was", "be", "do", "has", "and", "or"),
     )
 )
 _ROLES = (
@@ -129,13 +112,8 @@ def document(sentences: list[list[str]], rng: random.Random) -> Node:
         first += len(tokens)
         for node in _nodes(root):
             earlier = known.setdefault(node.concept, node)
-            if (
-                earlier is not node
-                and node.depth
-                and not node.constant
-                and node.concept != "name"
-                and rng.random() < 0.5
-            ):
+            other = earlier is not node and node.depth and not node.constant and node.concept != "name"
+            if other and rng.random() < 0.5:
                 node.edges.append((":same-as", earlier))
         roots.append(root)
     if len(roots) == 1:

@@ -1,8 +1,11 @@
-"""Tiny stand-ins, in the form of the published ones, for the transformer models that configurations name.
+"""Tiny stand-ins, in the form of the published ones, for transformer models and AMR parsers that configurations name.
 
 A stand-in has the class, the kinds of files, the special tokens, the pooling, the prompts and the lengths of the
 published model, so that code that reads it can read that. Its weights are random: vectors, scores and translations
-mean nothing.
+mean nothing. The stand-ins for parsers are the packages `transition_amr_parser` and `amrlib`, written into a folder.
+They have the calls that the harness makes, with the same arguments, messages and faults as the real packages (IBM's at
+6edc0f1, amrlib 0.8.0), and need neither weights nor a GPU. Python finds them when the folder is on `sys.path`, for
+instance by `PYTHONPATH`.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import yaml
 
 from harness.errors import HarnessError, suggestion
 from harness.io import config
+from harness.io.files import write_atomic
 from harness.systems import states
 
 _HERE = Path(__file__).parent
@@ -219,3 +223,28 @@ def _dense(folder: Path, inside: int, outside: int, seed: int) -> None:
     write_json(folder / "config.json", {**keys, "activation_function": "torch.nn.modules.linear.Identity"})
     weight = torch.randn((outside, inside), generator=torch.Generator().manual_seed(seed)) * 0.3
     safetensors.save_file({"linear.weight": weight}, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def make_parsers(folder: Path, seed: int) -> Path:
+    """Writes both packages into a folder, and returns it.
+
+    Parameters
+    ----------
+    seed : decides the graphs.
+    """
+    graphs = (_HERE / "amr_text.py").read_text(encoding="utf-8")
+    for name, module in (("transition_amr_parser", "parse.py"), ("amrlib", "__init__.py")):
+        package = folder / name
+        package.mkdir(parents=True, exist_ok=True)
+        written = (_HERE / "packages" / f"{name}.py.txt").read_text(encoding="utf-8")
+        write_atomic(package / module, written.replace("SEED = 0", f"SEED = {seed}"))
+        write_atomic(package / "amr_text.py", graphs)
+    write_atomic(folder / "transition_amr_parser" / "__init__.py", '"""A stand-in for the transition parser."""\n')
+    return folder
+
+
+def make_parser_model(folder: Path) -> Path:
+    """Writes the folder of a model for amrlib, and returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(folder / "amrlib_meta.json", '{"model_type": "stog", "inference_module": "stand-in"}\n')
+    return folder

@@ -33,6 +33,7 @@ FENCED = 0.1  # share of answers between fences, of models that are not held to 
 _PIECE = re.compile(r"[A-Za-z]{1,6}|\d{1,3}|[^\sA-Za-z\d]")
 _WORD = re.compile(r"[^\W_]+")
 _IDENTIFIER = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")  # parts of one
+_ROLES = ("system", "user", "assistant")
 _SHARED = frozenset(("model", "user"))
 _EMBEDDING = _SHARED | {"input", "encoding_format", "dimensions"}
 _CHAT = _SHARED | {"messages", "max_completion_tokens", "max_tokens", "response_format", "seed", "temperature", "top_p"}
@@ -75,6 +76,12 @@ class RefusedCallError(Exception):
     def __init__(self, status: int, message: str, code: str | None = None) -> None:
         super().__init__(message)
         self.status, self.code = status, code
+
+
+def _check(good: bool, message: str, code: str | None = None) -> None:
+    """Raises RefusedCallError, with status 400, unless a request is good."""
+    if not good:
+        raise RefusedCallError(400, message, code)
 
 
 def tokens(text: str) -> int:
@@ -138,14 +145,12 @@ def overlay(url: str) -> dict[str, str]:
     >>> sorted(overlay("http://127.0.0.1:1/v1"))[-2:]
     ['openai-gpt-3.5', 'openai-gpt-4']
     """
-    return {name: _moved(config.load("llm", name)[0], url) for name in config.names("llm") if name not in _NOT_OURS}
-
-
-def _moved(endpoint: Mapping[str, Any], url: str) -> str:
-    """Returns the YAML of an endpoint at another address, without its address and limits."""
-    dropped = ("url", "requests_per_minute", "tokens_per_minute")
-    kept = {key: value for key, value in endpoint.items() if key not in dropped}
-    return yaml.safe_dump({"url": url, **kept}, sort_keys=False, allow_unicode=True)
+    texts = {}
+    for name in (name for name in config.names("llm") if name not in _NOT_OURS):
+        mapping = {**config.load("llm", name)[0], "url": url}
+        kept = {key: value for key, value in mapping.items() if key not in ("requests_per_minute", "tokens_per_minute")}
+        texts[name] = yaml.safe_dump(kept, sort_keys=False, allow_unicode=True)
+    return texts
 
 
 def _handler_class(seed: int) -> type[BaseHTTPRequestHandler]:
@@ -195,21 +200,18 @@ def embeddings(seed: int, body: Mapping[str, Any]) -> dict[str, Any]:
     """
     name, model = _served_model(body, _EMBEDDING, embeds=True)
     given = body.get("input")
-    texts = [given] if isinstance(given, str) else given
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):
-        raise RefusedCallError(400, "'$.input' is invalid: expected a text, or a list of texts, none empty.")
-    if len(texts) > MOST_INPUTS:
-        raise RefusedCallError(400, f"'$.input' is invalid: {len(texts)} inputs, the most are {MOST_INPUTS}.")
+    texts: Any = [given] if isinstance(given, str) else given
+    good = isinstance(texts, list) and bool(texts) and all(isinstance(text, str) and text for text in texts)
+    _check(good, "'$.input' is invalid: expected a text, or a list of texts, none empty.")
+    _check(len(texts) <= MOST_INPUTS, f"'$.input' is invalid: {len(texts)} inputs, the most are {MOST_INPUTS}.")
     sizes = [tokens(text) for text in texts]
     _check_length(max(sizes), model)
-    if sum(sizes) > MOST_TOKENS:
-        said = f"Requested {sum(sizes)} tokens, max {MOST_TOKENS} tokens per request"
-        raise RefusedCallError(400, said, "max_tokens_per_request")
+    said = f"Requested {sum(sizes)} tokens, max {MOST_TOKENS} tokens per request"
+    _check(sum(sizes) <= MOST_TOKENS, said, "max_tokens_per_request")
     dimensions = body.get("dimensions", model.dimensions)
-    if "dimensions" in body and not model.shortens:
-        raise RefusedCallError(400, "This model does not support specifying dimensions.")
-    if type(dimensions) is not int or not 1 <= dimensions <= model.dimensions:
-        raise RefusedCallError(400, f"dimensions: expected a whole number from 1 to {model.dimensions}.")
+    _check("dimensions" not in body or model.shortens, "This model does not support specifying dimensions.")
+    good = type(dimensions) is int and 1 <= dimensions <= model.dimensions
+    _check(good, f"dimensions: expected a whole number from 1 to {model.dimensions}.")
     rows = [vector(seed, name, text, dimensions) for text in texts]
     packed = body.get("encoding_format") == "base64"
     written: list[Any] = [
@@ -232,22 +234,21 @@ def chat(seed: int, body: Mapping[str, Any]) -> dict[str, Any]:
         The service would refuse it.
     """
     name, model = _served_model(body, _CHAT, embeds=False)
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
-        raise RefusedCallError(400, "'messages': expected a list of one message or more.")
-    for each in messages:
-        if each.get("role") not in ("system", "user", "assistant") or not isinstance(each.get("content"), str):
-            raise RefusedCallError(400, "'messages': expected a role and a text as the content of each.")
+    messages: Any = body.get("messages")
+    good = isinstance(messages, list) and bool(messages) and all(isinstance(each, dict) for each in messages)
+    _check(good, "'messages': expected a list of one message or more.")
+    good = all(each.get("role") in _ROLES and isinstance(each.get("content"), str) for each in messages)
+    _check(good, "'messages': expected a role and a text as the content of each.")
     contents = [each["content"] for each in messages]
-    held = body.get("response_format", {"type": "text"}) == {"type": "json_object"}
-    if body.get("response_format", {"type": "text"}) != {"type": "text"} and not (held and model.json):
-        raise RefusedCallError(400, "Invalid parameter: 'response_format' is not supported with this model.")
-    if held and not any("json" in content.lower() for content in contents):
-        raise RefusedCallError(400, "'messages' must contain the word 'json' in some form.")
+    form = body.get("response_format", {"type": "text"})
+    held = form == {"type": "json_object"}
+    supported = form == {"type": "text"} or (held and model.json)
+    _check(supported, "Invalid parameter: 'response_format' is not supported with this model.")
+    said_json = any("json" in content.lower() for content in contents)
+    _check(said_json or not held, "'messages' must contain the word 'json' in some form.")
     taken = 3 + sum(4 + tokens(content) for content in contents)
     longest = body.get("max_completion_tokens", body.get("max_tokens", max(model.context - taken, 1)))
-    if type(longest) is not int or longest < 1:
-        raise RefusedCallError(400, "'max_tokens': expected a whole number, 1 or more.")
+    _check(type(longest) is int and longest >= 1, "'max_tokens': expected a whole number, 1 or more.")
     _check_length(taken + longest, model)
     said = answer(contents, random.Random(f"{seed} {json.dumps(body, sort_keys=True)}"), held)
     ends = [match.end() for match in _PIECE.finditer(said)]
@@ -308,12 +309,10 @@ def _served_model(body: Mapping[str, Any], known: frozenset[str], embeds: bool) 
         said = f"The model `{name}` does not exist, cannot do this, or you do not have access to it."
         raise RefusedCallError(404, said, "model_not_found")
     for key in body:
-        if key not in known:
-            raise RefusedCallError(400, f"Unrecognized request argument supplied: {key}", "unknown_parameter")
+        _check(key in known, f"Unrecognized request argument supplied: {key}", "unknown_parameter")
     return name, model
 
 
 def _check_length(taken: int, model: ServedModel) -> None:
-    if taken > model.context:
-        said = f"This model's maximum context length is {model.context} tokens, however you requested {taken} tokens."
-        raise RefusedCallError(400, said, "context_length_exceeded")
+    said = f"This model's maximum context length is {model.context} tokens, however you requested {taken} tokens."
+    _check(taken <= model.context, said, "context_length_exceeded")

@@ -21,7 +21,7 @@ from harness.errors import HarnessError
 from harness.io import config, rehearsal
 from harness.io.files import sha256_file, write_atomic
 from harness.papers.steps import RunStep
-from harness.rehearsal import models, parsers, posts, problems, services, theorems
+from harness.rehearsal import data, models, services
 from harness.sources.resource import Resource
 from harness.systems import states
 from harness.version import __version__
@@ -129,26 +129,29 @@ def make_world(
     HarnessError
         The folder holds something else, or stand-ins of another scale, seed or version; a name in `real` is unknown.
     """
-    _check_folder(folder, scale, seed, real)
+    about = {"made by": f"mathir-harness {__version__}", "scale": asdict(scale), "seed": seed, "real": sorted(real)}
+    _check_folder(folder, about)
     parts = [part for step in steps for part in step.systems()]
     wanted = models_of(parts)
     sources = sources_of({name for step in steps for name in step.corpora()})
-    _check_real(real, {*wanted, *sources})
+    for name in real:
+        if name not in {*wanted, *sources}:
+            known = ", ".join(sorted({*wanted, *sources}))
+            raise HarnessError(f"real: {name!r} is no resource of these rows; they need {known}")
     (folder / "work").mkdir(parents=True, exist_ok=True)
-    about = {"made by": f"mathir-harness {__version__}", "scale": asdict(scale), "seed": seed, "real": sorted(real)}
     write_atomic(folder / rehearsal.ABOUT, yaml.safe_dump(about, sort_keys=False))
     given: dict[str, tuple[Path, ...]] = {}
     for source in sorted(sources - set(real)):
         say(f"stand-in for {source}")
         given[source] = _bring(source, folder / "given", scale, seed)
     if "mathlib" in given:
-        _overlay_source(folder, "mathlib", given["mathlib"], "derived")
+        _overlay(folder, "mathlib", {f"derived/{path.name}": path for path in given["mathlib"]})
     _make_models(folder, sorted(wanted - set(real)), seed, say)
     used = {str(part.get("parser", "")).partition(":")[::2] for part in parts}
     if any(name in ("transition-amr", "amrlib") for name, _ in used):
-        parsers.make(folder / "packages", seed)
+        models.make_parsers(folder / "packages", seed)
     for model in sorted(model for name, model in used if name == "amrlib"):
-        parsers.make_model(folder / "work" / model)
+        models.make_parser_model(folder / "work" / model)
     asked = {str(part.get(key)) for part in parts for key in ("llm", "augment_llm", "model")}
     return World(folder, scale, seed, given, bool(asked & set(config.names("llm"))))
 
@@ -165,28 +168,23 @@ def _make_models(folder: Path, names: Sequence[str], seed: int, say: Say) -> Non
                 pool.submit(models.make_model, name, place, seed).result()
                 (place / _WHOLE).touch()
             if name in config.names("source"):
-                _overlay_model(folder, name, place)
+                inside = sorted(path for path in place.rglob("*") if path.is_file() and not path.name.startswith("."))
+                files = {f"{name}/{path.relative_to(place).as_posix()}": path for path in inside}
+                _overlay(folder, name, files, model={"engine": "transformers", "folder": name})
             elif "/" in name:
                 write_atomic(place.parents[1] / "refs" / "main", place.name)
 
 
-def _check_folder(folder: Path, scale: StandInSizes, seed: int, real: Sequence[str]) -> None:
+def _check_folder(folder: Path, wanted: Mapping[str, object]) -> None:
     about = folder / rehearsal.ABOUT
     if not about.is_file():
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise HarnessError(f"{folder}: is not empty and holds no rehearsal; name another folder")
         return
     noted = config.parse(about.read_bytes(), str(about))
-    wanted = {"made by": f"mathir-harness {__version__}", "scale": asdict(scale), "seed": seed, "real": sorted(real)}
     for key, value in wanted.items():
         if noted.get(key) != value:
             raise HarnessError(f"{about}: key {key!r} is {noted.get(key)!r}, expected {value!r}; name another folder")
-
-
-def _check_real(real: Sequence[str], known: Iterable[str]) -> None:
-    for name in real:
-        if name not in known:
-            raise HarnessError(f"real: {name!r} is no resource of these rows; they need {', '.join(sorted(known))}")
 
 
 def models_of(parts: Iterable[Mapping[str, object]]) -> set[str]:
@@ -201,8 +199,7 @@ def sources_of(names: Iterable[str]) -> set[str]:
     """Returns the sources that a person must bring for collections and corpora."""
     paths: set[str] = set()
     for name in names:
-        group = "corpus" if name in config.names("corpus") else "collection"
-        files = load_corpus(name).files() if group == "corpus" else load_collection(name).files()
+        files = (load_corpus if name in config.names("corpus") else load_collection)(name).files()
         paths |= {file.path for file in files if isinstance(file, Resource) and file.by_hand}
     return {source for source in _SOURCES if paths & set(config.load("source", source)[0]["files"])}
 
@@ -210,12 +207,11 @@ def sources_of(names: Iterable[str]) -> set[str]:
 def _bring(source: str, folder: Path, scale: StandInSizes, seed: int) -> tuple[Path, ...]:
     """Generates the files of a source; returns those that a person brings."""
     if source == "arqmath-posts":
-        file = folder / "Posts.V1.3.xml"
-        words = posts.SHORT if scale.name == "tiny" else posts.LONG
-        return (file if file.is_file() else posts.write(file, scale.posts, seed, words),)
+        file, words = folder / "Posts.V1.3.xml", data.SHORT if scale.name == "tiny" else data.LONG
+        return (file if file.is_file() else data.write_posts(file, scale.posts, seed, words),)
     if source == "saber-math-data":
-        return problems.write(folder / "saber-math", scale.problems, seed)
-    declared, asked = theorems.write(folder / "mathlib4", scale.declarations, seed)
+        return data.write_problems(folder / "saber-math", scale.problems, seed)
+    declared, asked = data.write_theorems(folder / "mathlib4", scale.declarations, seed)
     return (asked,) if source == "leansearch" else (declared,)
 
 
@@ -230,33 +226,12 @@ def _place(folder: Path, name: str) -> Path:
     return folder / "hub" / "hub" / f"models--{repository.replace('/', '--')}" / "snapshots" / revision
 
 
-def _overlay_model(folder: Path, name: str, place: Path) -> None:
+def _overlay(folder: Path, name: str, files: Mapping[str, Path], **more: object) -> None:
     """Writes the configuration by which the name of a source means the stand-in."""
-    inside = sorted(path for path in place.rglob("*") if path.is_file() and not path.name.startswith("."))
-    files = {
-        f"{name}/{path.relative_to(place).as_posix()}": {"sha256": sha256_file(path), "size": path.stat().st_size}
-        for path in inside
-    }
-    mapping = {
-        "title": f"stand-in for {name}, random weights",
-        "licence": "none: generated",
-        "by_hand": "harness rehearse makes it",
-        "model": {"engine": "transformers", "folder": name},
-        "files": files,
-    }
-    _write_source(folder, name, mapping)
-
-
-def _overlay_source(folder: Path, name: str, given: Sequence[Path], above: str) -> None:
-    files = {f"{above}/{path.name}": {"sha256": sha256_file(path), "size": path.stat().st_size} for path in given}
-    how = "harness rehearse makes it"
-    _write_source(
-        folder, name, {"title": f"stand-in for {name}", "licence": "none: generated", "by_hand": how, "files": files}
-    )
-
-
-def _write_source(folder: Path, name: str, mapping: Mapping[str, object]) -> None:
-    write_atomic(folder / "conf" / "source" / f"{name}.yaml", yaml.safe_dump(dict(mapping), sort_keys=False))
+    about = {"title": f"stand-in for {name}", "licence": "none: generated", "by_hand": "harness rehearse makes it"}
+    listed = {key: {"sha256": sha256_file(path), "size": path.stat().st_size} for key, path in files.items()}
+    text = yaml.safe_dump({**about, **more, "files": listed}, sort_keys=False)
+    write_atomic(folder / "conf" / "source" / f"{name}.yaml", text)
 
 
 def overlay_services(world: World, url: str) -> None:

@@ -18,8 +18,7 @@ from harness.collections.load import load_collection
 from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
 from harness.io.files import read_bytes
-from harness.papers.crossmath.readers import crossmath_tsv
-from harness.papers.crossmath.topic_check import check_translation
+from harness.papers.crossmath.readers import check_translation, crossmath_tsv
 from harness.scoring.coverage import Coverage, restrict_judgments
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.sources import catalogue

@@ -76,10 +76,7 @@ def test_the_authors_functions_record_for_record(mirror: Path) -> None:
     """What they ask of a translator and return, recorded with the marks of `Recorder` in place of a model."""
     if not (mirror / GOLDEN).is_file():
         pytest.skip(f"the mirror has no {GOLDEN}")
-    topics = {
-        language: {topic.id: topic for topic in load_collection(name).topics()}
-        for language, name in COLLECTIONS.items()
-    }
+    topics = {language: load_collection(name).topics().by_id() for language, name in COLLECTIONS.items()}
     with lzma.open(mirror / GOLDEN, "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     assert len(records) == 5364

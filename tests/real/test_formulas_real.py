@@ -99,11 +99,6 @@ def test_latex_gives_the_official_layout_trees(
 
 
 def test_latex_of_every_topic_formula_is_read(official: dict[int, list[Pair]]) -> None:
-    failed = {
-        pair.latex.strip(): reading.reason
-        for pairs in official.values()
-        for pair in pairs
-        if (reading := read_latex(pair.latex)).reason
-    }
+    reasons = {pair.latex.strip(): read_latex(pair.latex).reason for pairs in official.values() for pair in pairs}
     # White space and a line break.
-    assert failed == {"": "no formula", "\\\\": "no formula"}
+    assert {latex: why for latex, why in reasons.items() if why} == {"": "no formula", "\\\\": "no formula"}

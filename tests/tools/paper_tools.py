@@ -14,8 +14,10 @@ from harness.store.provenance import provenance
 Tiny = Callable[..., str]
 
 
-def report_of(key: str) -> Report:
-    return paper_report(recompute_paper(load_paper(key)), provenance({}, ["harness"]))
+def report_of(key: str, alpha: float = 0.05) -> Report:
+    paper = load_paper(key)
+    checksums = {file.name: file.sha256 for file in paper.files()}
+    return paper_report(recompute_paper(paper), provenance(checksums, ["harness"]), alpha)
 
 
 def table_of(report: Report, name: str) -> Table:
@@ -24,4 +26,4 @@ def table_of(report: Report, name: str) -> Table:
 
 
 def grid(table: Table) -> list[list[str]]:
-    return [[column.title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]
+    return [[column.full_title for column in table.columns], *([cell.text for cell in row] for row in table.rows)]

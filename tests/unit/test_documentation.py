@@ -36,8 +36,8 @@ from harness.cli import entries, key_descriptions
 from harness.cli.facts import configuration_facts
 from harness.cli.main import app
 from harness.io import config
-from harness.papers.compared_settings import read_settings, settings_in_words
 from harness.papers.paper import paper_names
+from harness.papers.records import read_settings, settings_in_words
 from harness.systems import states
 from harness.systems.keys import defaults, inner_classes
 

@@ -8,10 +8,8 @@ from harness.collections.files import local
 from harness.data.topics import Topics
 from harness.data.trec import Run
 from harness.io.files import read_bytes
-from harness.papers.crossmath.readers import crossmath_tsv
-from harness.papers.crossmath.rerun import RerunAgreement, check_rerun_model, rerun_archived
-from harness.papers.crossmath.rerun_section import agreement_section
-from harness.papers.crossmath.topic_check import TranslationComparison, check_translation
+from harness.papers.crossmath.readers import TranslationComparison, check_translation, crossmath_tsv
+from harness.papers.crossmath.rerun import RerunAgreement, agreement_section, check_rerun_model, rerun_archived
 from harness.papers.paper import Paper
 from harness.papers.paper_settings import Translations
 from harness.papers.reproduce import PaperReproduction
@@ -91,33 +89,21 @@ def sections(reproduction: PaperReproduction) -> Sequence[Section]:
         return []
     rows = []
     for t in reproduction.checked:
-        topics, formulas = (
-            (len(t.checked), len(t.missing), len(t.english_bodies)),
-            (t.formulas, t.lost, t.changed, t.added),
-        )
-        numbers = (*topics, *formulas, len(t.damaged))
+        topics = (len(t.checked), len(t.missing), len(t.english_bodies))
+        numbers = (*topics, t.formulas, t.lost, t.changed, t.added, len(t.damaged))
         rows.append((Cell(f"{t.title} ({t.language})"), *(Cell(str(number), number) for number in numbers)))
-    columns = (
-        Column("language"),
-        Column("judged topics", kind="number"),
-        Column("topics missing", kind="number"),
-        Column("bodies in English", kind="number"),
-        Column("in English", "formulas", kind="number"),
-        Column("lost", "formulas", kind="number"),
-        Column("changed", "formulas", kind="number"),
-        Column("added", "formulas", kind="number"),
-        Column("topics with other formulas", kind="number"),
-    )
+    of_topics = (Column(name, kind="number") for name in ("judged topics", "topics missing", "bodies in English"))
+    of_formulas = (Column(name, "formulas", "number") for name in ("in English", "lost", "changed", "added"))
+    columns = (Column("language"), *of_topics, *of_formulas, Column("topics with other formulas", kind="number"))
     lines = [_note(reproduction, t) for t in reproduction.checked if t.english_bodies]
+    if lines:
+        lines += [
+            "For these languages, a claim of no significant difference from English says little about translation."
+        ]
     text = (
         "The translated topics of the runs are compared with the English ones: a body counts as English if its letters "
         "and digits outside formulas equal those of the English body; formulas are compared without blanks and order.",
         *lines,
-        *(
-            ("For these languages, a claim of no significant difference from English says little about translation.",)
-            if lines
-            else ()
-        ),
     )
     table = Table("translations", "Translated topics", columns, tuple(rows))
     return [Section("Check of translated topics", (Prose(text), table))]

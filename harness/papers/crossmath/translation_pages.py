@@ -9,7 +9,7 @@ from itertools import zip_longest
 from harness.data.topics import Topics
 from harness.experiments.experiment import Labels, labels_text
 from harness.experiments.results import ExperimentResults
-from harness.render.model import Prose, Section, TopicPages, TopicVersion, TransformationStep, Wording
+from harness.render.model import Prose, Section, TopicVersion, TransformationStep, Wording
 from harness.reports.experiment_pages import pages_of, shown_run
 from harness.reports.topics import explorer, language_tag_and_direction, readable
 from harness.systems.crosslingual.authors import NAMES
@@ -83,7 +83,12 @@ def translated_topics_section(
         return None
     shown = {topic.id for page in pages for topic in page.topics}
     versions, unread = _versions([each for each in translations if each.rows & set(rows)], shown)
-    pages = [_with_wordings(page, versions) for page in pages]
+    all_versions = tuple(version for version, _ in versions)
+    worded = [
+        tuple(replace(topic, wordings=tuple(made.get(topic.id) for _, made in versions)) for topic in page.topics)
+        for page in pages
+    ]
+    pages = [replace(page, topics=topics_, versions=all_versions) for page, topics_ in zip(pages, worded, strict=True)]
     there = {run for page in pages for run in page.runs}
     made = [row for row in results.rows if any(shown_run(results, row, part) for part in results.sets)]
     left = [labels_text(row) for row in made if labels_text(row) not in there]
@@ -161,24 +166,12 @@ def _wording_of(each: TopicTranslation, topic: TranslatedTopic) -> Wording:
     if not each.translates:
         return Wording(texts)
     n = topic.total
+    repaired = f", {n('repaired')} of them repaired" * (n("repaired") > 0)
+    others = ("duplicated", "moved", "altered", "invented")
     facts = (
-        (
-            "formulas kept",
-            f"{n('kept')} of {n('formulas')}" + f", {n('repaired')} of them repaired" * (n("repaired") > 0),
-        ),
+        ("formulas kept", f"{n('kept')} of {n('formulas')}{repaired}"),
         ("lost, and appended", f"{n('lost')}, {n('appended')}"),
-        (
-            "duplicated, moved, altered, invented",
-            ", ".join(map(str, map(n, ("duplicated", "moved", "altered", "invented")))),
-        ),
+        (", ".join(others), ", ".join(map(str, map(n, others)))),
         ("sentences untranslated", f"{n('untranslated')} of {n('sentences')}"),
     )
     return Wording(texts, facts)
-
-
-def _with_wordings(pages: TopicPages, versions: Sequence[tuple[TopicVersion, Mapping[str, Wording]]]) -> TopicPages:
-    """Returns pages of topics that also show these versions: each topic as it was worded for every version."""
-    topics = tuple(
-        replace(topic, wordings=tuple(wordings.get(topic.id) for _, wordings in versions)) for topic in pages.topics
-    )
-    return replace(pages, topics=topics, versions=tuple(version for version, _ in versions))

@@ -11,15 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from harness.data.topics import Topic, Topics
+from harness.data.topics import Topics
 from harness.errors import HarnessError
 from harness.experiments.experiment import CONDITION, Labels, labels_text
 from harness.experiments.results import POOLED, ExperimentResults, Outcome
-from harness.formulas.text.delimiters import formula_spans
-from harness.papers.crossmath.topic_check import check_translation
+from harness.formulas.text.delimiters import split_formulas
+from harness.papers.crossmath.readers import check_translation
 from harness.papers.crossmath.translation_pages import TopicTranslation, translated_topics_section
 from harness.render.model import Cell, Column, Prose, Section, Table, number_cell, slug
 from harness.reports.pair_tests import shown_p, test_marks
+from harness.scoring.scores import Scores
 from harness.systems import states
 from harness.systems.build import build_system
 from harness.systems.crosslingual.authors import NAMES, SCRIPTS, Script, untranslated
@@ -90,17 +91,14 @@ def _translation(
     if not isinstance(system, CrossLingual) or outcome.task is None or outcome.run is None:
         raise HarnessError(f"{_CLASS} made {system!r:.60}")
     topics = outcome.task.topics
-    evaluated = frozenset(topic for each, _ in pairs for topic in _evaluated(each))
+    evaluated = frozenset(t for each, _ in pairs if each.scores is not None for t in _evaluated(each.scores))
     translated = system.translated(topics)
     name = outcome.task.collection.name
     return TopicTranslation(labels, labels_text(labels), name, system, topics, translated, frozenset(rows), evaluated)
 
 
-def _evaluated(outcome: Outcome) -> list[str]:
+def _evaluated(scores: Scores) -> list[str]:
     """Returns the topics behind the first measure."""
-    scores = outcome.scores
-    if scores is None:
-        return []
     values = scores.column(scores.measures[0]).tolist()
     return [topic for topic, value in zip(scores.topics, values, strict=True) if not math.isnan(value)]
 
@@ -121,10 +119,8 @@ def _distinguishing(groups: Sequence[Sequence[Labels]], names: Labels) -> tuple[
 def _with_unique_names(made: Sequence[TopicTranslation]) -> tuple[TopicTranslation, ...]:
     """Returns the names of groups; equal names get their translators appended."""
     names = [each.name for each in made]
-    return tuple(
-        replace(each, name=f"{each.name} ({each.how})".lstrip()) if names.count(each.name) > 1 else each
-        for each in made
-    )
+    twice = {name for name in names if names.count(name) > 1}
+    return tuple(replace(e, name=f"{e.name} ({e.how})".lstrip()) if e.name in twice else e for e in made)
 
 
 @dataclass(frozen=True)
@@ -216,11 +212,7 @@ def prose(text: str) -> str:
     >>> prose("Let $p$ be a prime.")
     'Let ◇ be a prime.'
     """
-    pieces, at = [], 0
-    for span in formula_spans(text):
-        pieces += [text[at : span.start], SIGN]
-        at = span.end
-    return "".join([*pieces, text[at:]])
+    return SIGN.join(words for words, _ in split_formulas(text))
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str] | None:
@@ -241,7 +233,7 @@ def quality_section(experiment: ExperimentTranslations, english: TranslatedTopic
     rows, signatures = [], dict[str, None]()
     for each in experiment.translations:
         ids = [topic.id for topic in each.topics if topic.id in there]
-        pairs = [(each.restored(topic), _topic_text(there[topic])) for topic in ids]
+        pairs = [(each.restored(topic), f"{there[topic].title} {there[topic].body}") for topic in ids]
         if each.system.target != english.language or not ids or all(a == b for a, b in pairs):
             continue
         score = chrf([prose(a) for a, _ in pairs], [prose(b) for _, b in pairs])
@@ -252,17 +244,10 @@ def quality_section(experiment: ExperimentTranslations, english: TranslatedTopic
         exact = check.formulas - check.lost - check.changed
         if score is not None:
             signatures[score[1]] = None
-        rows.append(
-            (
-                *map(Cell, each.labels),
-                Cell(each.how),
-                Cell(str(len(ids)), len(ids)),
-                number_cell(score[0], 1) if score else Cell("", marks=("needs",), note=f"sacrebleu: {INSTALL}"),
-                Cell(f"{check.formulas:,}", check.formulas),
-                number_cell(exact / check.formulas if check.formulas else math.nan, 3),
-                Cell(str(len(before.english_bodies)), len(before.english_bodies)),
-            )
-        )
+        chrf_cell = number_cell(score[0], 1) if score else Cell("", marks=("needs",), note=f"sacrebleu: {INSTALL}")
+        match = number_cell(exact / check.formulas if check.formulas else math.nan, 3)
+        counts = [Cell(f"{n:,}", n) for n in (len(ids), check.formulas, len(before.english_bodies))]
+        rows.append((*map(Cell, (*each.labels, each.how)), counts[0], chrf_cell, counts[1], match, counts[2]))
     if not rows:
         return None
     columns = (
@@ -279,19 +264,10 @@ def quality_section(experiment: ExperimentTranslations, english: TranslatedTopic
         "in English before: topics whose body before translation has the same words as the English one.",
         "Rows without a translator show the values without translation.",
     )
-    table = Table(
-        "translation-quality",
-        f"Translations compared with the topics in {name_of(english.language)}",
-        columns,
-        tuple(rows),
-        notes,
-        len(experiment.names) + 1,
-    )
+    caption = f"Translations compared with the topics in {name_of(english.language)}"
+    heads = len(experiment.names) + 1
+    table = Table("translation-quality", caption, columns, tuple(rows), notes, heads)
     return Section("Translation quality", (table,))
-
-
-def _topic_text(topic: Topic) -> str:
-    return f"{topic.title} {topic.body}"
 
 
 # ---- formula integrity ------------------------------------------------------------------------------------------
@@ -369,9 +345,8 @@ def untranslated_section(experiment: ExperimentTranslations) -> Section | None:
         "mBART. These counts need no translator.",
         "with words: untranslated units that contain a word to translate, and topics with such a unit.",
     )
-    table = Table(
-        "authors-rule", "Text left untranslated by the authors' functions", tuple(columns), tuple(rows), notes, 3
-    )
+    caption = "Text left untranslated by the authors' functions"
+    table = Table("authors-rule", caption, tuple(columns), tuple(rows), notes, 3)
     return Section("Untranslated text in the authors' pipelines", (*_summary(shares), table))
 
 

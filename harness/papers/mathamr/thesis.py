@@ -14,7 +14,7 @@ from harness.papers.cells import PublishedCell as Published
 from harness.papers.experiment_runs import matching_rows
 from harness.papers.paper import Paper, load_paper
 from harness.render.heat_map import heat_map
-from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, number_cell, slug
+from harness.render.model import Cell, Column, Figure, Prose, Section, Table, number_cell, slug
 from harness.reports.experiment_parts import measure_label
 from harness.store import cost, sidecar
 from harness.store.cost import SIMILARITIES
@@ -25,16 +25,13 @@ COLUMNS = ("table", "row", "measure", "printed", "of", "here", "sd", "seeds here
 
 def heat_map_sections(results: ExperimentResults) -> Sequence[Section]:
     """Returns the cosines of a topic's vectors with a document's, for each row whose first seed recorded them."""
-    figures: list[Block] = []
-    seen = set()
+    noted_of: dict[str, list[Mapping[str, Any]]] = {}
     for outcome in results.outcomes:
         row = ", ".join(results.experiment.row(outcome.cell.labels))
         noted = sidecar.costs(sidecar.sidecar_path(outcome.run)).get(SIMILARITIES) if outcome.run is not None else None
-        if row in seen or not isinstance(noted, list):
-            continue
-        seen.add(row)
-        for each in noted:
-            figures.append(_similarity_figure(row, each))
+        if isinstance(noted, list):
+            noted_of.setdefault(row, noted)
+    figures = [_similarity_figure(row, each) for row, noted in noted_of.items() for each in noted]
     if not figures:
         return []
     legend = "Cosines of the vectors of a topic (rows) and of a document (columns): F formula, S sentence, D document."
@@ -43,17 +40,14 @@ def heat_map_sections(results: ExperimentResults) -> Sequence[Section]:
 
 def _similarity_figure(row: str, noted: Mapping[str, Any]) -> Figure:
     values = [[float(value) for value in line] for line in noted["values"]]
-    flat = [value for line in values for value in line]
-    spread = statistics.pstdev(flat)
+    spread = statistics.pstdev(value for line in values for value in line)
     caption = f"{row}: topic {noted['topic']} and document {noted['document']}; standard deviation {spread:.3f}"
     columns = tuple(Column(name, kind="number") for name in noted["columns"])
-    cells = tuple(
-        (Cell(name), *(number_cell(value) for value in line)) for name, line in zip(noted["rows"], values, strict=True)
-    )
+    cells = tuple((Cell(name), *map(number_cell, line)) for name, line in zip(noted["rows"], values, strict=True))
     name = slug(f"similarities-{row}-{noted['topic']}-{noted['document']}")
     table = Table(f"{name}-values", caption, (Column("vector"), *columns), cells, row_headers=1)
-    axes = ("topic", "document")
-    return Figure(name, caption, heat_map(noted["rows"], noted["columns"], values, caption, axes=axes), table)
+    drawn = heat_map(noted["rows"], noted["columns"], values, caption, axes=("topic", "document"))
+    return Figure(name, caption, drawn, table)
 
 
 def published_value_sections(results: ExperimentResults) -> Sequence[Section]:
@@ -78,10 +72,10 @@ def published_value_sections(results: ExperimentResults) -> Sequence[Section]:
     columns = tuple(Column(name, kind="number" if name in numbers else "text") for name in COLUMNS)
     scale = results.experiment.scale.get(results.scale)
     notes = [f"Scaled down: {scale.says}."] if scale is not None and scale.says else []
-    notes.append("None of them is a reproduction: corpus, graphs, pairs or device differ from the thesis.")
-    notes.append(
-        "Marks of significance refer to runs of the best seeds in the thesis, and to means over seeds in our rows."
-    )
+    notes += [
+        "None of them is a reproduction: corpus, graphs, pairs or device differ from the thesis.",
+        "Marks of significance refer to runs of the best seeds in the thesis, and to means over seeds in our rows.",
+    ]
     metrics = {cell.metric for cell in printed}
     notes += [f"{metric}: {note}." for metric, note in paper.config.metric_notes.items() if metric in metrics]
     if not metrics.isdisjoint(paper.config.costs):
@@ -97,9 +91,8 @@ def published_value_sections(results: ExperimentResults) -> Sequence[Section]:
 def _scale_and_device(results: ExperimentResults) -> str:
     """Returns the scale and the device of an experiment's results, in words that fit a cell."""
     gpu = any(each.costs.get(name) for each in results.outcomes for name in (cost.GPU_MEMORY, cost.TRAINING_GPU_MEMORY))
-    device = "GPU" if gpu else "CPU"
     setting = "scaled down" if results.scale != FULL else "other settings" if results.extra else "full scale"
-    return f"{setting}, {device}"
+    return f"{setting}, {'GPU' if gpu else 'CPU'}"
 
 
 def _matching_rows(

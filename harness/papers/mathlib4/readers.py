@@ -102,13 +102,8 @@ def _fault(group: dict[str, Any]) -> str:
     return ""
 
 
-READERS = (
-    FileForm(
-        "leansearch",
-        read_topics,
-        read_qrels,
-        first=lambda first: isinstance(first, Mapping) and "queries" in first,
-        source="leansearch",
-        check=check,
-    ),
-)
+def _is_group(first: object) -> bool:
+    return isinstance(first, Mapping) and "queries" in first
+
+
+READERS = (FileForm("leansearch", read_topics, read_qrels, first=_is_group, source="leansearch", check=check),)

@@ -37,53 +37,28 @@ def claims_section(
     of_margins = (Column("least margin", kind="number"), Column("outcome"))
     blocks: list[Block] = []
     for number, claim in enumerate(claims, 1):
-        rows = tuple(
-            (
-                Cell(test.collection),
-                Cell(test.row.a),
-                Cell(test.row.b),
-                Cell(labels.get(test.row.measure, test.row.measure)),
-                *pair_cells("claims", test.row),
-                Cell(_yes_or_no(test.supported)),
-                Cell(_yes_or_no(test.supported_corrected)),
-                *_equivalence_cells(test),
-            )
-            for test in claim.tests
+        rows, drawn = [], []
+        for test in claim.tests:
+            row, measure = test.row, labels.get(test.row.measure, test.row.measure)
+            agrees_cells = (Cell(_yes_or_no(each)) for each in (test.supported, test.supported_corrected))
+            named_cells = map(Cell, (test.collection, row.a, row.b, measure))
+            rows.append((*named_cells, *pair_cells("claims", row), *agrees_cells, *_equivalence_cells(test)))
+            if test.collection == POOLED:
+                ends = (row.difference, row.ci_low, row.ci_high)
+                drawn.append((f"{row.a}, {measure}", *ends, bool(row.significant_bonferroni)))
+        runs = [run for test in claim.tests for run in (test.row.a, test.row.b)]
+        of_runs = dict.fromkeys(notes[run] for run in runs if run in notes)
+        columns = of_tests + (of_margins if claim.margin else ())
+        note = (
+            f"Two-sided paired t-test, alpha {claim.alpha:g}; Bonferroni over {claim.family} tests in single "
+            f"collections and {claim.family_pooled} over all topics; randomization test: sign flips."
         )
-        blocks += [
-            Prose((f"Claim {number}: {claim.title}.", *_claim_words(claim), *_notes_of(claim, notes))),
-            Table(
-                f"claim-{number}",
-                claim.title,
-                of_tests + (of_margins if claim.margin else ()),
-                rows,
-                _claim_notes(claim),
-                row_headers=3,
-                collapsed=True,
-            ),
-        ]
-        drawn = [test for test in claim.tests if test.collection == POOLED]
-        label = "mean difference over all topics, 95% interval"
-        svg = figures.dot_interval(
-            [
-                (
-                    f"{t.row.a}, {labels.get(t.row.measure, t.row.measure)}",
-                    t.row.difference,
-                    t.row.ci_low,
-                    t.row.ci_high,
-                    bool(t.row.significant_bonferroni),
-                )
-                for t in drawn
-            ],
-            label,
-        )
-        blocks.append(Figure(f"claim-{number}-figure", f"{claim.title}: differences from the run compared with", svg))
+        name = f"claim-{number}"
+        blocks.append(Prose((f"Claim {number}: {claim.title}.", *_claim_words(claim), *of_runs)))
+        blocks.append(Table(name, claim.title, columns, tuple(rows), (note,), row_headers=3, collapsed=True))
+        svg = figures.dot_interval(drawn, "mean difference over all topics, 95% interval")
+        blocks.append(Figure(f"{name}-figure", f"{claim.title}: differences from the run compared with", svg))
     return Section("Claims of the paper", tuple(blocks))
-
-
-def _notes_of(claim: Claim, notes: Mapping[str, str]) -> list[str]:
-    runs = [run for test in claim.tests for run in (test.row.a, test.row.b)]
-    return list(dict.fromkeys(notes[run] for run in runs if run in notes))
 
 
 def _claim_words(claim: Claim) -> tuple[str, ...]:
@@ -130,13 +105,6 @@ def _verdict_word(agree: int, n: int) -> str:
     return "Supported" if agree == n else "Not supported"
 
 
-def _claim_notes(claim: Claim) -> tuple[str, ...]:
-    return (
-        f"Two-sided paired t-test, alpha {claim.alpha:g}; Bonferroni over {claim.family} tests in single collections "
-        f"and {claim.family_pooled} over all topics; randomization test: sign flips.",
-    )
-
-
 def _yes_or_no(value: bool | None) -> str:
     return "undefined" if value is None else "yes" if value else "no"
 
@@ -174,21 +142,17 @@ def row_claims_section(claims: Sequence[RowClaim], names: Callable[[str], str]) 
     columns += tuple(Column(name, "difference", "number") for name in ("printed", "here", "small scale"))
     columns += (Column("p, corrected", kind="number"), Column("n", kind="number"))
     for number, claim in enumerate(claims, 1):
-        rows = tuple(
-            (
-                *(Cell(part) for part in (test.first, test.second, test.collection)),
-                Cell(names(test.metric)),
-                number_cell(test.printed, 3),
-                Cell("") if test.test is None else number_cell(test.test.difference, 4),
-                Cell("") if test.small is None else number_cell(test.small, 4),
-                Cell("") if test.test is None else shown_p(test.test.p_bonferroni),
-                Cell("") if test.test is None else Cell(str(test.test.n), test.test.n),
-            )
-            for test in claim.tests
-        )
-        blocks.append(
-            Table(f"row-claim-{number}", claim.title, columns, rows, _ROW_NOTES, row_headers=4, collapsed=True)
-        )
+        rows = []
+        for test in claim.tests:
+            named, tested = (test.first, test.second, test.collection, names(test.metric)), test.test
+            small = Cell("") if test.small is None else number_cell(test.small, 4)
+            difference, p, n = (Cell(""),) * 3
+            if tested is not None:
+                difference, p = number_cell(tested.difference, 4), shown_p(tested.p_bonferroni)
+                n = Cell(str(tested.n), tested.n)
+            rows.append((*map(Cell, named), number_cell(test.printed, 3), difference, small, p, n))
+        name = f"row-claim-{number}"
+        blocks.append(Table(name, claim.title, columns, tuple(rows), _ROW_NOTES, row_headers=4, collapsed=True))
     return Section("Claims of the paper", tuple(blocks))
 
 

@@ -1,11 +1,15 @@
-"""What a paper's tables take, as tables of a report and of `harness show`."""
+"""What a paper's tables lack and take, as tables of a report and of `harness show`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.papers.estimate import EstimatedCalls, GroupEstimate, order, united
+from harness.collections.corpora import load_corpus
+from harness.collections.corpus import Corpus
+from harness.errors import counted_text
+from harness.papers.estimate import GroupEstimate, order, united
 from harness.papers.rates import SPREAD, UNKNOWN, Range, amount, data, prices, size_text
+from harness.papers.rows import Available, State
 from harness.render.model import Cell, Column, Prose, Section, Table
 
 NOTES = (
@@ -35,24 +39,15 @@ def _whole_range(bounds: Range | None) -> str:
     return high if low == high else f"{low} to {high}"
 
 
-def _table_names(estimate: GroupEstimate) -> str:
-    return ", ".join(estimate.group.tables)
-
-
-def _systems_text(count: int) -> str:
-    return f"{count} system{'s' * (count > 1)}"
-
-
 def _totals_table(groups: Sequence[GroupEstimate], cores: int) -> Table:
     rows = []
     for each in (*groups, *([united(groups)] if len(groups) > 1 else [])):
-        hours = amount(each.hours)
         memory = None if each.memory is None else Range(each.memory, each.memory)
         price = amount(each.price) if each.calls else "none"
         cells = [
-            _table_names(each),
-            f"{len(each.group.runs)}, by {_systems_text(len(each.group.systems))}",
-            hours,
+            ", ".join(each.group.tables),
+            f"{len(each.group.runs)}, by {counted_text(len(each.group.systems), 'system')}",
+            amount(each.hours),
             *([amount(each.hours.times(1 / cores))] if cores > 1 else []),
             UNKNOWN,
             size_text(each.disk),
@@ -104,13 +99,68 @@ def _calls_table(groups: Sequence[GroupEstimate]) -> Table:
     lines: dict[tuple[str, ...], list[str]] = {}
     for each in groups:
         for call in each.calls:
-            lines.setdefault(_call_line(call), []).extend(each.group.tables)
+            tokens = (amount(call.tokens_in), amount(call.tokens_out), amount(call.price), amount(call.hours))
+            line = (call.endpoint, call.what, f"{call.calls:,}", *tokens, call.origin)
+            lines.setdefault(line, []).extend(each.group.tables)
     rows = tuple(tuple(map(Cell, (*line, ", ".join(tables)))) for line, tables in lines.items())
     names = ("model", "for", "calls", "tokens in", "tokens out", "dollars", "hours at least", "origin", "tables")
     columns = tuple(map(Column, names))
     return Table("cost-calls", "Calls of language models and services", columns, rows, row_headers=2)
 
 
-def _call_line(call: EstimatedCalls) -> tuple[str, ...]:
-    tokens = (amount(call.tokens_in), amount(call.tokens_out), amount(call.price), amount(call.hours))
-    return (call.endpoint, call.what, f"{call.calls:,}", *tokens, call.origin)
+_TOO_FEW = "none: fewer than two of the fused runs can be made"
+
+
+def available_section(available: Available) -> Section:
+    """Returns a line for each row of the paper's tables, then the commands of the available rows."""
+    full = load_corpus(available.corpus)
+    states = [row.state() for row in available.rows]
+    shown: tuple[State, ...] = ("runs", "in part", "needs", "not implemented", "blocked")
+    counts = tuple(states.count(state) for state in shown)
+    text: tuple[str, ...] = (
+        f"Of {len(states)} rows, {counts[0]} can be run once their documents are available, {counts[1]} in part; "
+        f"{counts[2]} need a resource, {counts[3]} are not implemented and {counts[4]} are blocked.",
+        f"Full collection: {_corpus_text(full)}.",
+    )
+    if available.here:
+        small = load_corpus(available.here.corpus)
+        text = (*text, f"Small replacement: {_corpus_text(small)}. It does not give the paper's numbers.")
+    return Section("Available rows", (Prose(text), _rows_table(available), _commands_table(available)))
+
+
+def _corpus_text(corpus: Corpus) -> str:
+    notes = "".join(f"; {note}" for note in corpus.notes)
+    return f"corpus {corpus.name} ({corpus.title}{notes}): {corpus.state()}"
+
+
+def _rows_table(available: Available) -> Table:
+    rows = []
+    for row in available.rows:
+        state = "yes" if row.state() == "runs" else row.state()
+        words = (row.system or "none", state, available.why(row) or "nothing")
+        rows.append((Cell(row.table), Cell(row.label, note=row.note), *map(Cell, words)))
+    columns = tuple(map(Column, ("table", "row", "system", "runs", "missing for the full collection")))
+    note = (
+        "Yes: the system is implemented. In part: the fusion is implemented, but some of its runs must come from "
+        "elsewhere. Needs: implemented, but a resource is missing. Not implemented: could be implemented. Blocked: a "
+        "required resource is not available anywhere."
+    )
+    return Table("available", "Rows of the paper's tables", columns, tuple(rows), (note,), row_headers=2)
+
+
+def _commands_table(available: Available) -> Table:
+    instead = [f"on {available.here.corpus}"] if available.here else []
+    made = [(row, full) for row in available.rows if (full := available.full(row))]
+    rows = tuple(
+        tuple(map(Cell, (row.table, row.label, full, *(available.small(row) or _TOO_FEW for _ in instead))))
+        for row, full in made
+    )
+    columns = tuple(map(Column, ("table", "row", "on the full collection", *instead)))
+    notes = (
+        "Commands for the last collection with published numbers; for others change collection= and the files. Files "
+        "in capitals are runs that must come from elsewhere.",
+        "A fine-tuned model leaves out the judgments of the collection that it is run on: change the keys "
+        "system.training.leave_out and system.training.collections together with collection=.",
+        "A rule that learns is trained on the preceding collection, from the runs that the same commands make on it.",
+    )
+    return Table("commands", "Commands of the runs", columns, rows, notes, row_headers=2, collapsed=True)

@@ -13,9 +13,9 @@ from harness.collections.files import local
 from harness.errors import HarnessError
 from harness.io.files import cache_root
 from harness.papers.cells import KINDS, CellVerdict
-from harness.papers.report.paper import published_table
+from harness.papers.report.paper import paper_links, published_table, table_title
 from harness.papers.reproduce import PaperReproduction
-from harness.render.model import Facts, Prose, Records
+from harness.render.model import Prose, Records
 from harness.render.pages import (
     Block,
     Code,
@@ -89,11 +89,6 @@ def _outcome(verdicts: Sequence[CellVerdict]) -> str:
     return f"{len(verdicts)} values: " + ", ".join(f"{count} {kind}" for kind, count in _counts(verdicts).items())
 
 
-def _title(name: str) -> str:
-    """Returns the heading of a table."""
-    return f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
-
-
 def _path(reproduction: PaperReproduction, table: str) -> str:
     """Returns the address of a table's page within the site."""
     return f"{_base(reproduction)}/{file_stem(table)}.html"
@@ -105,28 +100,19 @@ def _paper_page(reproduction: PaperReproduction) -> SitePage:
     lines = tuple(
         ListingLine(
             (
-                Item(_title(name), link=_path(reproduction, name)),
+                Item(table_title(name), link=_path(reproduction, name)),
                 Item(verdicts[0].cell.caption),
                 Item(str(len(verdicts)), float(len(verdicts))),
-                *(_count_item(_counts(verdicts).get(kind, 0)) for kind in KINDS),
+                *(Item(str(n) if n else "", float(n)) for n in (_counts(verdicts).get(kind, 0) for kind in KINDS)),
             )
         )
         for name, verdicts in tables.items()
     )
-    heads = (
-        Head("table"),
-        Head("content"),
-        Head("values", "number"),
-        *(Head(kind, "number", about=_MEANINGS[kind]) for kind in KINDS),
-    )
-    facts = [
-        ("paper", config.url),
-        ("DOI", f"https://doi.org/{config.doi}" if config.doi else ""),
-        ("code", config.code),
-    ]
+    of_kinds = (Head(kind, "number", about=_MEANINGS[kind]) for kind in KINDS)
+    heads = (Head("table"), Head("content"), Head("values", "number"), *of_kinds)
     command = f"harness reproduce paper={paper.key}"
     parts = [
-        PageSection("", (Facts(tuple((name, value) for name, value in facts if value)),)),
+        PageSection("", tuple(paper_links(paper))),
         PageSection("Tables", (Listing("tables", "Tables of the paper", heads, lines),)),
         PageSection("Recompute", (Code("All tables, with a full report:", command),)),
     ]
@@ -155,10 +141,6 @@ def _paper_page(reproduction: PaperReproduction) -> SitePage:
     return SitePage(page, data)
 
 
-def _count_item(value: int) -> Item:
-    return Item(str(value) if value else "", float(value))
-
-
 def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdicts: Sequence[CellVerdict]) -> SitePage:
     """Returns the page of a table: a row for each of its rows, with links to the tables before and after it."""
     name = names[at]
@@ -168,11 +150,12 @@ def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdi
         rows.setdefault((verdict.cell.group, verdict.cell.system), []).append(verdict)
     folded = tuple(_row(reproduction, name, *key, of) for key, of in rows.items())
     previous, following = (
-        Link(_title(names[n]), _path(reproduction, names[n])) if 0 <= n < len(names) else None for n in (at - 1, at + 1)
+        Link(table_title(names[n]), _path(reproduction, names[n])) if 0 <= n < len(names) else None
+        for n in (at - 1, at + 1)
     )
     page = Page(
         _path(reproduction, name),
-        _title(name),
+        table_title(name),
         f"{_outcome(verdicts)}.",
         (
             PageSection("", (published_table(reproduction, name, verdicts),)),
@@ -186,14 +169,10 @@ def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdi
         kicker=paper.title,
         site=paper.title,
     )
-    cells = [
+    of_cell = ("group", "system", "collection", "slice", "metric", "aggregate")
+    cells: list[dict[str, Any]] = [
         {
-            "group": v.cell.group,
-            "system": v.cell.system,
-            "collection": v.cell.collection,
-            "slice": v.cell.slice,
-            "metric": v.cell.metric,
-            "aggregate": v.cell.aggregate,
+            **{key: getattr(v.cell, key) for key in of_cell},
             "printed": v.cell.value,
             "value": None if v.value is None or math.isnan(v.value) else v.value,
             "verdict": v.verdict,
@@ -215,8 +194,8 @@ def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdi
         },
     )
     columns = ("table", "group", "system", "collection", "slice", "metric", "printed", "value", "verdict", "cause")
-    records: list[tuple[Any, ...]] = [(name, *(cell[column] for column in columns[1:])) for cell in cells]
-    return SitePage(page, data, Records(columns, tuple(records)))
+    records = tuple((name, *(cell[column] for column in columns[1:])) for cell in cells)
+    return SitePage(page, data, Records(columns, records))
 
 
 def _row(
@@ -279,24 +258,10 @@ def _values(reproduction: PaperReproduction, verdicts: Sequence[CellVerdict]) ->
         value = Item("–") if v.value is None else Item(f"{v.value:.{digits + 2}f}", v.value)
         row = ", ".join(part for part in (cell.group, cell.system) if part)
         where = ", ".join(part for part in (cell.collection, cell.slice) if part)
-        items = (
-            Item(row),
-            Item(where),
-            Item(reproduction.paper.metric(cell.metric)),
-            Item(cell.value, float(cell.value)),
-            value,
-            Item(v.verdict),
-            Item(v.cause),
-        )
+        named = map(Item, (row, where, reproduction.paper.metric(cell.metric)))
+        items = (*named, Item(cell.value, float(cell.value)), value, Item(v.verdict), Item(v.cause))
         lines.append(ListingLine(items))
-    heads = (
-        Head("row"),
-        Head("collection"),
-        Head("measure"),
-        Head("printed", "number"),
-        Head("recomputed", "number"),
-        Head("verdict"),
-        Head("cause"),
-    )
+    numbers = (Head("printed", "number"), Head("recomputed", "number"))
+    heads = (*map(Head, ("row", "collection", "measure")), *numbers, Head("verdict"), Head("cause"))
     table = Listing("values", "Published and recomputed values", heads, tuple(lines), search=len(lines) > 15)
     return Folded(f"All {len(lines)} values, with causes", (table,))

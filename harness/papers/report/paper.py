@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from harness.collections.load import load_collection
-from harness.errors import capitalised
+from harness.errors import capitalised, counted_text
 from harness.io import rehearsal
 from harness.papers.cells import KINDS, CellVerdict
 from harness.papers.claims import Claim, check_claims, row_claims
+from harness.papers.effects import mark_verdicts
 from harness.papers.estimate import estimates
-from harness.papers.report.breakdown import breakdown_section
+from harness.papers.paper import Paper
+from harness.papers.report import runs_made_here as runs_here
 from harness.papers.report.claims import claim_records, claims_section, row_claims_section
-from harness.papers.report.estimates import cost_section
-from harness.papers.report.rows import available_section
-from harness.papers.report.runs_made_here import (
-    durations_section,
-    marks_section,
-    order_section,
-    small_scale_section,
-)
-from harness.papers.report.user_runs import brought_data, brought_section
+from harness.papers.report.estimates import available_section, cost_section
 from harness.papers.reproduce import PaperReproduction
-from harness.papers.significance import mark_verdicts
-from harness.papers.step_costs import StepCost
-from harness.render.model import Block, Cell, Column, Facts, Prose, Records, Section, Table, number_cell, slug
+from harness.papers.step_runner import StepCost
+from harness.render import figures
+from harness.render.model import Block, Cell, Column, Facts, Figure, Prose, Records, Section, Table, number_cell, slug
 from harness.render.write import Report
 from harness.reports.pair_tests import test_marks
 from harness.reports.parts import best_mean, equal, per_topic_table, protocol_text, provenance_section, ties_table
@@ -35,6 +31,16 @@ from harness.scoring.compare import PairDifference, compare
 from harness.scoring.measures import without_diagnostics
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
+
+_MEANINGS = {
+    "exact": "rounds to the printed digits",
+    "close": "within two units of the last printed digit",
+    "within": "further away, but within the 95 % interval that the values of several seeds predict",
+    "differs": "more than two units away",
+    "needs": "needs a missing resource; see the cause",
+    "not implemented": "could be recomputed, but its system is not implemented; see the cause",
+    "blocked": "cannot be recomputed, because a resource is not available anywhere; see the cause",
+}
 
 
 def paper_report(
@@ -63,11 +69,11 @@ def paper_report(
         _outcome_section(reproduction),
         row_claims_section(row_claims(reproduction, small, alpha), paper.metric),
         _tables_section(reproduction, alpha),
-        order_section(reproduction.verdicts, paper.metric),
-        marks_section(mark_verdicts(reproduction, alpha), paper.metric, alpha),
-        brought_section(reproduction.brought),
-        None if small is None or here is None else small_scale_section(small.verdicts, here, paper.metric),
-        durations_section(took),
+        runs_here.order_section(reproduction.verdicts, paper.metric),
+        runs_here.marks_section(mark_verdicts(reproduction, alpha), paper.metric, alpha),
+        runs_here.brought_section(reproduction.brought),
+        None if small is None or here is None else runs_here.small_scale_section(small.verdicts, here, paper.metric),
+        runs_here.durations_section(took),
         _conflicts_section(reproduction),
         None if paper.available is None else available_section(paper.available),
         _costs_section(reproduction),
@@ -87,7 +93,7 @@ def paper_report(
         data={
             "verdicts": [_verdict_data(verdict) for verdict in reproduction.verdicts],
             "scores": [scores_to_json(scores) for scores in reproduction.scores.values()],
-            **brought_data(reproduction.brought),
+            **runs_here.brought_data(reproduction.brought),
         },
         records=_csv_records(reproduction, claims),
     )
@@ -121,38 +127,16 @@ def _headline(reproduction: PaperReproduction) -> str:
 
 
 def _verdict_data(verdict: CellVerdict) -> dict[str, object]:
-    cell = verdict.cell
-    return {
-        "table": cell.table,
-        "group": cell.group,
-        "system": cell.system,
-        "collection": cell.collection,
-        "slice": cell.slice,
-        "metric": cell.metric,
-        "printed": cell.value,
-        "value": verdict.value,
-        "verdict": verdict.verdict,
-        "run": verdict.run,
-        "edition": verdict.edition,
-        "protocol": verdict.protocol,
-        "n": verdict.n,
-        "cause": verdict.cause,
-    }
+    of_cell = ("table", "group", "system", "collection", "slice", "metric")
+    of_verdict = ("value", "verdict", "run", "edition", "protocol", "n", "cause")
+    place = {name: getattr(verdict.cell, name) for name in of_cell} | {"printed": verdict.cell.value}
+    return place | {name: getattr(verdict, name) for name in of_verdict}
 
 
 def _outcome_section(reproduction: PaperReproduction) -> Section:
     counts = [(verdict, reproduction.count(verdict)) for verdict in KINDS if reproduction.count(verdict)]
-    meaning = {
-        "exact": "rounds to the printed digits",
-        "close": "within two units of the last printed digit",
-        "within": "further away, but within the 95 % interval that the values of several seeds predict",
-        "differs": "more than two units away",
-        "needs": "needs a missing resource; see the cause",
-        "not implemented": "could be recomputed, but its system is not implemented; see the cause",
-        "blocked": "cannot be recomputed, because a resource is not available anywhere; see the cause",
-    }
     rows = tuple(
-        (Cell(name, marks=(_mark(name),)), Cell(str(count), count), Cell(meaning[name])) for name, count in counts
+        (Cell(name, marks=(_mark(name),)), Cell(str(count), count), Cell(_MEANINGS[name])) for name, count in counts
     )
     columns = (Column("verdict"), Column("cells", kind="number"), Column("meaning"))
     blocks: list[Block] = []
@@ -165,11 +149,15 @@ def _outcome_section(reproduction: PaperReproduction) -> Section:
     if remarks:
         what = " and that reproduce its numbers" if reproduction.scores else ""
         blocks.append(Prose((f"Details that the paper omits{what}:", *remarks)))
-    kinds = {"url": ("paper", ""), "doi": ("DOI", "https://doi.org/"), "code": ("code", "")}
-    identifiers = {key: getattr(paper.config, key) for key in kinds}
-    links = [(what, f"{start}{identifiers[key]}") for key, (what, start) in kinds.items() if identifiers[key]]
-    blocks += [Facts(tuple(links))] if links else []
+    blocks += paper_links(paper)
     return Section("Outcome", tuple(blocks))
+
+
+def paper_links(paper: Paper) -> list[Facts]:
+    """Returns the addresses of a paper and of its authors' code; empty without any."""
+    doi = f"https://doi.org/{paper.config.doi}" if paper.config.doi else ""
+    links = [(what, at) for what, at in (("paper", paper.config.url), ("DOI", doi), ("code", paper.config.code)) if at]
+    return [Facts(tuple(links))] if links else []
 
 
 def _mark(verdict: str) -> str:
@@ -201,7 +189,7 @@ def _tables_section(reproduction: PaperReproduction, alpha: float) -> Section | 
         by_table.setdefault(verdict.cell.table, []).append(verdict)
     tests = _significance(reproduction, alpha)
     recomputed = {name: in_table for name, in_table in by_table.items() if any(v.value is not None for v in in_table)}
-    tables = [_table_of_verdicts(reproduction, name, verdicts, tests) for name, verdicts in recomputed.items()]
+    tables = [published_table(reproduction, name, verdicts, tests) for name, verdicts in recomputed.items()]
     return Section("Published tables", (*_marks(reproduction, alpha), *tables)) if tables else None
 
 
@@ -233,21 +221,22 @@ def _significance(reproduction: PaperReproduction, alpha: float) -> dict[tuple[s
     return out
 
 
-def published_table(reproduction: PaperReproduction, name: str, verdicts: Sequence[CellVerdict]) -> Table:
-    """Returns one table of the paper, with recomputed values, without marks of significance."""
-    return _table_of_verdicts(reproduction, name, verdicts, {})
-
-
 def _distinct_rows(verdicts: Sequence[CellVerdict], attributes: Sequence[str]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(tuple(getattr(v.cell, name) for name in attributes) for v in verdicts))
 
 
-def _table_of_verdicts(
+def table_title(name: str) -> str:
+    """Returns the heading of a table of a paper."""
+    return f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
+
+
+def published_table(
     reproduction: PaperReproduction,
     name: str,
     verdicts: Sequence[CellVerdict],
-    tests: Mapping[tuple[str, str, str], PairDifference],
+    tests: Mapping[tuple[str, str, str], PairDifference] = MappingProxyType({}),
 ) -> Table:
+    """Returns one table of the paper, with recomputed values and marks of significance from `tests`."""
     groups = len({v.cell.group for v in verdicts}) > 1
     row_keys = _distinct_rows(verdicts, ("group", "system"))
     column_keys = _distinct_rows(verdicts, ("metric", "aggregate", "collection", "slice"))
@@ -259,18 +248,16 @@ def _table_of_verdicts(
     }
     rows = []
     for group, system in row_keys:
-        head = (Cell(group), Cell(system)) if groups else (Cell(system),)
+        head = map(Cell, (group, system) if groups else (system,))
         cells = (cell for column in column_keys for cell in _cells(by_place.get((group, system, *column)), tests))
         rows.append((*head, *cells))
-    first = (Column("group"), Column("system")) if groups else (Column("system"),)
-    columns = list(first)
+    columns = [Column("group"), Column("system")] if groups else [Column("system")]
     for metric, aggregate, collection, slice_ in column_keys:
         parts = (collection, slice_ if slices else "", aggregate if aggregates else "")
         words = ", ".join((reproduction.paper.metric(metric), *(part for part in parts if part)))
         columns += [Column("paper", words, "number"), Column("here", words, "number")]
-    title = f"Table {name}" if name[:1].isdigit() else name[:1].upper() + name[1:]
     notes, ident = _table_notes(reproduction, verdicts), f"table-{slug(name)}"
-    headers, caption, label = 2 if groups else 1, verdicts[0].cell.caption, f"{title} of the paper"
+    headers, caption, label = 2 if groups else 1, verdicts[0].cell.caption, f"{table_title(name)} of the paper"
     return Table(ident, caption, tuple(columns), tuple(rows), notes, row_headers=headers, label=label)
 
 
@@ -283,12 +270,9 @@ def _cells(verdict: CellVerdict | None, tests: Mapping[tuple[str, str, str], Pai
     if verdict.value is None:
         return printed, Cell("", None, (_mark(verdict.verdict),))
     digits = len(cell.value.partition(".")[2])
-    marks: list[str] = [verdict.verdict]
     row = tests.get((cell.collection, verdict.run, verdict.measure)) if verdict.n > 1 else None
-    marks += test_marks(row)
-    if cell.baseline:
-        marks.append("baseline")
-    return printed, number_cell(verdict.value, digits + 2, tuple(marks))
+    marks = (verdict.verdict, *test_marks(row), *(["baseline"] if cell.baseline else []))
+    return printed, number_cell(verdict.value, digits + 2, marks)
 
 
 def _table_notes(reproduction: PaperReproduction, verdicts: Sequence[CellVerdict]) -> tuple[str, ...]:
@@ -316,14 +300,9 @@ def _conflicts_section(reproduction: PaperReproduction) -> Section | None:
             continue
         digits = max(len(cell.value.partition(".")[2]) for cell in (here, there))
         measure = (reproduction.paper.metric(here.metric), here.collection, here.slice)
-        rows.append(
-            (
-                *(Cell(f"{cell.paper}, {cell.row}") for cell in (here, there)),
-                Cell(" ".join(part for part in measure if part)),
-                *(Cell(cell.value, value) for cell, value in zip((here, there), values, strict=True)),
-                number_cell(values[0] - values[1], digits),
-            )
-        )
+        named = (*(f"{cell.paper}, {cell.row}" for cell in (here, there)), " ".join(filter(None, measure)))
+        printed = (Cell(cell.value, value) for cell, value in zip((here, there), values, strict=True))
+        rows.append((*map(Cell, named), *printed, number_cell(values[0] - values[1], digits)))
     numbers = (*(Column(name, "printed", "number") for name in ("here", "there")), Column("difference", kind="number"))
     columns = (*map(Column, ("here", "there", "measure")), *numbers)
     note = f"Values as published; {len(pairs) - len(rows)} further values that are published twice agree."
@@ -338,25 +317,16 @@ def _other_protocols_sections(reproduction: PaperReproduction) -> list[Section]:
         runs = list(dict.fromkeys(run for _, run in scores))
         first = next(iter(scores.values()))
         measures = without_diagnostics(first.measures)
-        best = {
-            (collection, measure): best_mean([scores[(collection, run)] for run in runs], measure)
-            for collection in collections
-            for measure in measures
-        }
+        numbers = [(c, measure) for c in collections for measure in measures]
+        best = {(c, m): best_mean([scores[(c, run)] for run in runs], m) for c, m in numbers}
         rows = []
         for run in runs:
-            cells: list[Cell] = [Cell(run)]
-            for collection in collections:
-                for measure in measures:
-                    mean = scores[(collection, run)].aggregate(measure)
-                    cells.append(number_cell(mean, 3, ("best",) if equal(mean, best[collection, measure]) else ()))
-            rows.append(tuple(cells))
-        numbers = [(c, measure) for c in collections for measure in measures]
+            means = {(c, m): scores[(c, run)].aggregate(m) for c, m in numbers}
+            marked = {at: ("best",) if equal(mean, best[at]) else () for at, mean in means.items()}
+            rows.append((Cell(run), *(number_cell(mean, 3, marked[at]) for at, mean in means.items())))
         columns = (Column("run"), *(Column(first.protocol.label(m), c, "number") for c, m in numbers))
-        made = "; ".join(
-            f"{c}: edition {scores[(c, runs[0])].edition}, n = {scores[(c, runs[0])].n(measures[0])}"
-            for c in collections
-        )
+        of_first = {c: scores[c, runs[0]] for c in collections}
+        made = "; ".join(f"{c}: edition {one.edition}, n = {one.n(measures[0])}" for c, one in of_first.items())
         table = Table(f"also-{slug(protocol)}", f"Scores by protocol {protocol}", columns, tuple(rows), (made + ".",))
         out.append(Section(f"The same runs under {protocol}", (protocol_text(first.protocol), table)))
     return out
@@ -389,15 +359,8 @@ def _limitations_section(reproduction: PaperReproduction) -> Section | None:
     bounds, tables = ties_table(ties, first.protocol)
     if unknown := tie_caution(list(reproduction.scores.values())):
         bounds.append(capitalised(unknown))
-    empty = {
-        collection: scores.counts["topics without relevant documents"]
-        for (collection, _), scores in reproduction.scores.items()
-    }
-    without = [
-        f"{n} topic{'s' if n > 1 else ''} of {collection} without a relevant document"
-        for collection, n in empty.items()
-        if n
-    ]
+    empty = {c: scores.counts["topics without relevant documents"] for (c, _), scores in reproduction.scores.items()}
+    without = [f"{counted_text(n, 'topic')} of {c} without a relevant document" for c, n in empty.items() if n]
     lines = [
         *(missing or ["Every run answers every topic."]),
         *([f"{'; '.join(without)}: binary measures are 0 there for every run."] if without else []),
@@ -405,3 +368,42 @@ def _limitations_section(reproduction: PaperReproduction) -> Section | None:
         *(reproduction.warnings or ["Reading the run files gave no warnings."]),
     ]
     return Section("Limitations", (protocol_text(first.protocol), Prose(tuple(lines)), *tables))
+
+
+def breakdown_section(reproduction: PaperReproduction) -> Section | None:
+    """Returns the section of the paper's key `breakdown`; None without that key or without scores."""
+    entry = reproduction.paper.config.breakdown
+    if entry is None or not reproduction.scores:
+        return None
+    attribute, measure, values, runs = entry.attribute, entry.measure, entry.values, entry.runs
+    parts: dict[str, dict[str, list[str]]] = {}
+    for collection, topics in reproduction.topics.items():
+        judged = set(next(s for (c, _), s in reproduction.scores.items() if c == collection).topics)
+        for topic in topics:
+            if topic.id in judged and topic.attributes.get(attribute) in values:
+                parts.setdefault(collection, {}).setdefault(topic.attributes[attribute], []).append(topic.id)
+    rows, means = [], []
+    for value in values:
+        ids = {collection: set(topic_ids.get(value, ())) for collection, topic_ids in parts.items()}
+        of_runs = [
+            [
+                x
+                for collection, topic_ids in ids.items()
+                for x in reproduction.scores[(collection, run)].select(topic_ids).column(measure)
+                if not math.isnan(x)
+            ]
+            for run in runs
+        ]
+        n = max(map(len, of_runs), default=0)  # topics with a value
+        means.append([math.fsum(numbers) / len(numbers) if numbers else math.nan for numbers in of_runs])
+        rows.append((Cell(value), Cell(str(n), n), *(number_cell(mean, 3) for mean in means[-1])))
+    columns = (Column(attribute), Column("n", kind="number"), *(Column(run, kind="number") for run in runs))
+    without = [collection for collection in reproduction.topics if collection not in parts]
+    judged_in = {c: len(s.topics) for (c, _), s in reproduction.scores.items() if c in parts}
+    labelled = {c: sum(len(topic_ids) for topic_ids in values_of.values()) for c, values_of in parts.items()}
+    covered = ", ".join(f"{labelled[c]} of the {judged_in[c]} topics of {c}" for c in parts)
+    note = f"Labels exist for {covered}" + (f"; {', '.join(without)} has none" if without else "") + "."
+    table = Table("breakdown", entry.title, columns, tuple(rows), (note,))
+    label = next(iter(reproduction.scores.values())).protocol.label(measure)
+    svg = figures.grouped_bars(values, runs, means, label)
+    return Section("Distribution of differences", (Figure("breakdown-figure", entry.title, svg, table),))

@@ -1,4 +1,4 @@
-"""Sections of a paper's report on runs that were made here: order and effects, values at small scale, what it took."""
+"""Sections of a paper's report on runs made or brought: sources, order and effects, small scale, what it took."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from harness.errors import counted_text
 from harness.io.console import in_time
 from harness.papers.cells import CellVerdict
 from harness.papers.effects import EffectColumn as TableColumn
-from harness.papers.effects import columns
-from harness.papers.significance import MarkVerdict
-from harness.papers.small_scale import Here
-from harness.papers.step_costs import StepCost
+from harness.papers.effects import MarkVerdict, columns
+from harness.papers.paper_settings import Here
+from harness.papers.step_runner import StepCost
+from harness.papers.user_runs import Brought, BroughtRun
 from harness.render.model import Block, Cell, Column, Prose, Section, Table, number_cell
 from harness.reports.pair_tests import shown_p
 
 _MB = 1e6
+_HEADS = ("table", "collection", "measure")
 _TOOK_NOTES = (
     "Of each step's last call, with what it shares with other steps (an index, vectors, a training) where it was the "
     "first to need it. Energy is that of processors, memory and GPUs, where the package tirex-tracker can read it.",
@@ -55,19 +56,10 @@ def _column_cells(column: TableColumn, names: Callable[[str], str]) -> tuple[Cel
 
 def _orders_table(table_columns: Sequence[TableColumn], names: Callable[[str], str], ident: str) -> Table:
     rows = tuple(
-        (
-            *_column_cells(column, names),
-            Cell(str(column.n), column.n),
-            Cell("n/a") if column.tau is None else number_cell(column.tau, 3),
-        )
+        (*_column_cells(column, names), Cell(str(column.n), column.n), _number_or(column.tau, 3))
         for column in table_columns
     )
-    heads = (
-        Column("table"),
-        Column("collection"),
-        Column("measure"),
-        *(Column(n, kind="number") for n in ("rows", "tau-b")),
-    )
+    heads = (*map(Column, _HEADS), *(Column(n, kind="number") for n in ("rows", "tau-b")))
     caption = "Order of the rows, printed and recomputed" + (" at small scale" if "small" in ident else "")
     return Table(ident, caption, heads, rows, _EFFECT_NOTES[:1], row_headers=3)
 
@@ -76,19 +68,16 @@ def _effects_table(table_columns: Sequence[TableColumn], names: Callable[[str], 
     rows = tuple(
         (
             *_column_cells(column, names),
-            Cell(effect.row),
-            Cell(effect.baseline),
-            number_cell(effect.printed, 4),
-            number_cell(effect.here, 4),
-            Cell("n/a") if effect.ratio is None else number_cell(effect.ratio, 2),
-            Cell("n/a") if effect.delta_ri is None else number_cell(effect.delta_ri, 3),
+            *map(Cell, (effect.row, effect.baseline)),
+            *(number_cell(value, 4) for value in (effect.printed, effect.here)),
+            _number_or(effect.ratio, 2),
+            _number_or(effect.delta_ri, 3),
         )
         for column in table_columns
         for effect in column.effects
     )
     numbers = ("printed effect", "effect here", "effect ratio", "ΔRI")
-    heads = tuple(map(Column, ("table", "collection", "measure", "row", "baseline")))
-    heads += tuple(Column(name, kind="number") for name in numbers)
+    heads = (*map(Column, (*_HEADS, "row", "baseline")), *(Column(name, kind="number") for name in numbers))
     return Table(f"{ident}-effects", "Effects, printed and recomputed", heads, rows, row_headers=4, collapsed=True)
 
 
@@ -98,14 +87,11 @@ def marks_section(marks: Sequence[MarkVerdict], names: Callable[[str], str], alp
         return None
     rows = tuple(
         (
-            Cell(mark.cell.cell.row),
-            Cell(mark.baseline),
-            Cell(names(mark.cell.cell.metric)),
+            *map(Cell, (mark.cell.cell.row, mark.baseline, names(mark.cell.cell.metric))),
             Cell(f"{mark.n:,}", mark.n),
             shown_p(mark.p),
             Cell(f"{alpha:g} / {mark.family}", alpha / mark.family),
-            Cell("yes" if mark.cell.cell.significant else "no"),
-            Cell("yes" if mark.here else "no"),
+            *(Cell("yes" if marked else "no") for marked in (mark.cell.cell.significant, mark.here)),
         )
         for mark in marks
     )
@@ -126,27 +112,21 @@ def small_scale_section(verdicts: Sequence[CellVerdict], here: Here, names: Call
     made = [verdict for verdict in verdicts if verdict.value is not None]
     if not made:
         return None
-    rows = tuple(
-        (
-            Cell(v.cell.table),
-            Cell(", ".join(filter(None, (v.cell.group, v.cell.system)))),
-            Cell(", ".join(filter(None, (v.cell.collection, v.cell.slice)))),
-            Cell(names(v.cell.metric)),
-            Cell(v.cell.value, float(v.cell.value)),
-            # Costs have the decimals in print and two more, and no topics.
-            number_cell(v.value or 0.0, 4 if v.n else len(v.cell.value.partition(".")[2]) + 2 * ("." in v.cell.value)),
-            Cell(f"{v.collection}, {v.edition}"),
-            Cell(str(v.n), v.n) if v.n else Cell(""),
-        )
-        for v in made
-    )
+    rows, notes = [], dict[str, None]()
+    for v in made:
+        cell, row = v.cell, ", ".join(filter(None, (v.cell.group, v.cell.system)))
+        place = ", ".join(filter(None, (cell.collection, cell.slice)))
+        # Costs have the decimals in print and two more, and no topics.
+        digits = 4 if v.n else len(cell.value.partition(".")[2]) + 2 * ("." in cell.value)
+        values = (Cell(cell.value, float(cell.value)), number_cell(v.value or 0.0, digits))
+        topics = Cell(str(v.n), v.n) if v.n else Cell("")
+        named = map(Cell, (cell.table, row, place, names(cell.metric)))
+        rows.append((*named, *values, Cell(f"{v.collection}, {v.edition}"), topics))
+        notes |= {f"{row}: {v.cause}.": None} if v.cause else {}
     heads = (*map(Column, ("table", "row", "collection", "measure")), Column("printed", kind="number"))
     heads += (Column("small scale", kind="number"), Column("scored on"), Column("topics", kind="number"))
-    notes = tuple(
-        dict.fromkeys(f"{', '.join(filter(None, (v.cell.group, v.cell.system)))}: {v.cause}." for v in made if v.cause)
-    )
     caption = "Printed values and those made here at small scale"
-    table = Table("small-scale", caption, heads, rows, notes, row_headers=2)
+    table = Table("small-scale", caption, heads, tuple(rows), tuple(notes), row_headers=2)
     order = order_section([verdict for verdict in made if not verdict.in_part], names, "Order at small scale")
     partly = sum(verdict.in_part for verdict in made)
     said = (
@@ -167,9 +147,11 @@ def durations_section(took: Sequence[StepCost]) -> Section | None:
     rows = []
     for each in took:
         cells = [Cell(each.outcome.command), Cell("made" if each.outcome.passed else each.outcome.fault)]
-        cells += [number_cell(each.outcome.seconds, 1), number_cell(each.outcome.cpu, 1), Cell(_estimate_text(each))]
+        hours = each.estimate
+        expected = "not known" if hours is None else f"{hours.low * 3600:.1f} to {hours.high * 3600:.1f}"
+        cells += [number_cell(each.outcome.seconds, 1), number_cell(each.outcome.cpu, 1), Cell(expected)]
         cells += [number_cell(each.outcome.memory / _MB, 0), Cell(each.device)]
-        cells += [_or_unknown(each.joules, 0)] if energy else []
+        cells += [_number_or(each.joules, 0, "not measured")] if energy else []
         cells += [Cell(f"{each.calls:,}", each.calls), number_cell(each.dollars, 2)] if paid else []
         rows.append(tuple(cells))
     heads = [Column("step"), Column("outcome"), *(Column(name, kind="number") for name in ("wall, s", "CPU, s"))]
@@ -200,11 +182,33 @@ def _took_sentences(took: Sequence[StepCost]) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _estimate_text(each: StepCost) -> str:
-    if each.estimate is None:
-        return "not known"
-    return f"{each.estimate.low * 3600:.1f} to {each.estimate.high * 3600:.1f}"
+def _number_or(value: float | None, digits: int, unknown: str = "n/a") -> Cell:
+    return Cell(unknown) if value is None else number_cell(value, digits)
 
 
-def _or_unknown(value: float | None, digits: int) -> Cell:
-    return Cell("not measured") if value is None else number_cell(value, digits)
+_BROUGHT = ("table", "row", "collection", "run", "origin", "source", "sha256")
+
+
+def brought_section(brought: Brought) -> Section | None:
+    """Returns a line for each run; None if all runs are the archived ones."""
+    if not brought.runs:
+        return None
+    rows = tuple(tuple(map(Cell, _brought_values(run))) for run in brought.runs)
+    names = (*_BROUGHT[:-2], "file", "SHA-256")
+    notes = (
+        "Brought: a file of the map, which replaces the archived run of its row. Made here: made by the row's command "
+        "on the whole corpus, as its metadata file proves. Fused: computed from the named runs.",
+    )
+    blocks: list[Block] = [Prose(brought.notes)] if brought.notes else []
+    table = Table("brought", "Runs besides the archived ones", tuple(map(Column, names)), rows, notes, row_headers=2)
+    return Section("Sources of the runs", (*blocks, table))
+
+
+def brought_data(brought: Brought) -> dict[str, object]:
+    """Returns the sources of runs for the JSON document; empty if all are the archived ones."""
+    runs = [dict(zip(_BROUGHT, _brought_values(run), strict=True)) for run in brought.runs]
+    return {"brought": runs} if runs else {}
+
+
+def _brought_values(run: BroughtRun) -> tuple[str, ...]:
+    return (run.row.table, run.row.label, run.collection, run.name, run.origin, run.source, run.run.sha256)

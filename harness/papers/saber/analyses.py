@@ -46,9 +46,8 @@ def cumulative_ranks(rated: Sequence[Ratings], targets: Sequence[Target]) -> dic
         for rank, each in enumerate(sorted(target.candidates, key=lambda each: -ratings[each.id]), 1):
             ranks[each.source].append(rank)
     last = max((max(own, default=0) for own in ranks.values()), default=0)
-    return {
-        signal: np.cumsum(np.bincount(own, minlength=last + 1)[1:]) / len(own) for signal, own in ranks.items() if own
-    }
+    counted = {signal: np.bincount(own, minlength=last + 1)[1:] for signal, own in ranks.items() if own}
+    return {signal: np.cumsum(counts) / counts.sum() for signal, counts in counted.items()}
 
 
 # ---- ratings against an independent truth ------------------------------------------------------------------------
@@ -102,9 +101,8 @@ def relevant_above(
         if not good or len(good) == len(ratings):
             continue
         count += len(good)
-        above, below = (
-            np.array([value for name, value in ratings.items() if (name in good) is wanted]) for wanted in (True, False)
-        )
+        above = np.array([value for name, value in ratings.items() if name in good])
+        below = np.array([value for name, value in ratings.items() if name not in good])
         ahead = above[:, None] - below[None, :]
         shares.append(float((ahead > 0).mean() + (ahead == 0).mean() / 2))
     if not shares:
@@ -134,10 +132,8 @@ def domain_counts(
     >>> domain_counts({"p": ["vieta", "roots"], "q": ["vieta"]}, place.get)
     {('Algebra', 'Polynomials'): 2}
     """
-    counted = Counter(
-        domain for nodes in tags.values() for domain in {subdomain(node) for node in nodes} if domain is not None
-    )
-    return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
+    places = (place for nodes in tags.values() for place in {subdomain(node) for node in nodes} if place is not None)
+    return dict(sorted(Counter(places).items(), key=lambda item: (-item[1], item[0])))
 
 
 @dataclass(frozen=True)
@@ -190,11 +186,7 @@ def words_only(text: str) -> str:
     >>> words_only("Let $x>0$. Find $y$.")
     'Let . Find .'
     """
-    out, at = [], 0
-    for span in delimiters.formula_spans(text):
-        out.append(text[at : span.start])
-        at = span.end
-    return "".join((*out, text[at:])).strip()
+    return "".join(words for words, _ in delimiters.split_formulas(text)).strip()
 
 
 @dataclass(frozen=True)
@@ -357,9 +349,8 @@ def leaderboards(
         low, high = np.percentile(values, [2.5, 97.5]).tolist()
         return round(low, 12), round(high, 12)
 
-    return LeaderboardCorrelation(
-        len(names), (round(tau_b(x, y), 12), *interval(taus)), (round(_spearman(x, y), 12), *interval(rhos))
-    )
+    tau, rho = (round(tau_b(x, y), 12), *interval(taus)), (round(_spearman(x, y), 12), *interval(rhos))
+    return LeaderboardCorrelation(len(names), tau, rho)
 
 
 def _spearman(x: Floats, y: Floats) -> float:

@@ -10,7 +10,7 @@ from harness.data.trec import Qrels
 from harness.errors import HarnessError
 from harness.io.files import write_atomic
 from harness.papers.saber.analyses import best_rated, formulas_only, words_only
-from harness.papers.saber.databank import MathProblem
+from harness.papers.saber.databank import MathProblem, problem_named
 from harness.papers.saber.lines import write_lines
 from harness.papers.saber.rate import RATINGS, Ratings, write_ratings
 from harness.papers.saber.select import Target
@@ -68,9 +68,9 @@ def write_collection(
             raise HarnessError(f"target {target.id}: has no ratings")
         ratings = by_target[target.id].by_candidate()
         for candidate in ratings:
-            documents[candidate] = _problem_named(problems, candidate)
+            documents[candidate] = problem_named(problems, candidate)
         source = {each.id: each.source for each in target.candidates}
-        own = _problem_named(problems, target.id)
+        own = problem_named(problems, target.id)
         queries.append(
             {
                 "id": target.id,
@@ -98,24 +98,17 @@ def write_collection(
     for variant, reduce in VARIANTS.items():
         reduced = ({**query, "problem": reduce(query["problem"]), "solution": ""} for query in cut)
         write_lines(folder / f"queries-{variant}.jsonl", reduced)
-    write_lines(folder / JOINED, ({"id": key, "text": _joined(each)} for key, each in documents.items()))
+    # As the authors' code joins them for the comparison of formulas and words.
+    joined = ({"id": key, "text": each.statement + each.solution} for key, each in documents.items())
+    write_lines(folder / JOINED, joined)
     write_ratings(folder / RATINGS, rated)
-    counts = _query_and_candidate_counts(queries), _query_and_candidate_counts(cut)
-    for path, content in configurations(name, title, licence, *counts, notes).items():
+    whole, of_cut = ((len(some), sum(len(query["candidates"]) for query in some)) for some in (queries, cut))
+    for path, content in configurations(name, title, licence, whole, of_cut, notes).items():
         write_atomic(folder / path, content)
-
-
-def _joined(problem: MathProblem) -> str:
-    """Returns statement and solution as the authors' code joins them for the comparison of formulas and words."""
-    return problem.statement + problem.solution
 
 
 def _is_in_both_variants(*texts: str) -> bool:
     return all(any(map(reduce, texts)) for reduce in VARIANTS.values())
-
-
-def _query_and_candidate_counts(queries: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    return len(queries), sum(len(query["candidates"]) for query in queries)
 
 
 def configurations(
@@ -157,25 +150,12 @@ def configurations(
             "notes": ["Runs rank the candidates of each query only (rerank=true); ratings are real numbers.", *notes],
         }
         out[f"conf/collection/{name}{suffix}.yaml"] = collection
-    for suffix, reader, also in (("", "saber", "with their solutions"), ("-statements", "saber-statements", "alone")):
-        out[f"conf/corpus/{name}{suffix}.yaml"] = {
-            "name": name + suffix,
-            "title": f"{title}: statements {also}",
-            "licence": licence,
-            "file": {"file": f"../../{DOCUMENTS}"},
-            "reader": reader,
-        }
-    out[f"conf/corpus/{name}-joined.yaml"] = {
-        "name": f"{name}-joined",
-        "title": f"{title}: statements and solutions, joined",
-        "licence": licence,
-        "file": {"file": f"../../{JOINED}"},
-        "fields": {"id": "id", "text": "body"},
-    }
+    corpora: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+        ("", "statements with their solutions", DOCUMENTS, {"reader": "saber"}),
+        ("-statements", "statements alone", DOCUMENTS, {"reader": "saber-statements"}),
+        ("-joined", "statements and solutions, joined", JOINED, {"fields": {"id": "id", "text": "body"}}),
+    )
+    for suffix, also, source, how in corpora:
+        about = {"name": name + suffix, "title": f"{title}: {also}", "licence": licence}
+        out[f"conf/corpus/{name}{suffix}.yaml"] = {**about, "file": {"file": f"../../{source}"}, **how}
     return {path: yaml.safe_dump(each, sort_keys=False, allow_unicode=True, width=120) for path, each in out.items()}
-
-
-def _problem_named(problems: Mapping[str, MathProblem], name: str) -> MathProblem:
-    if name not in problems:
-        raise HarnessError(f"problem {name!r} is not in the databank")
-    return problems[name]

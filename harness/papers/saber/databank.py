@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
 from harness.collections.corpora import load_corpus
 from harness.errors import HarnessError, suggestion
 from harness.io.checks import Words, check_number, check_whole_number
+from harness.io.console import track
 from harness.io.files import sha256_file
 from harness.io.ids import check_id
 from harness.papers.saber.dollars import in_dollars, without_dollars
-from harness.papers.saber.duplicates import earlier, shingles
 from harness.papers.saber.lines import read_lines, write_lines
 from harness.sources.catalogue import resource
 from harness.sources.fetch import fetch_resources
@@ -68,14 +72,25 @@ def read_problems(path: Path) -> dict[str, MathProblem]:
         made = MathProblem(**row)
         if not all(isinstance(value, str) for value in row.values()):
             raise TypeError("every value must be text")
-        check_id(made.id, "problem", path, 0)
-        if made.id in out:
-            raise HarnessError(f"problem {made.id!r} is on an earlier line already")
+        _check_new_id(made.id, out, path)
         return made
 
     for each in read_lines(path, problem):
         out[each.id] = each
     return out
+
+
+def _check_new_id(name: str, known: Container[str], path: Path) -> None:
+    check_id(name, "problem", path, 0)
+    if name in known:
+        raise HarnessError(f"problem {name!r} is on an earlier line already")
+
+
+def problem_named(problems: Mapping[str, MathProblem], name: str, where: str = "") -> MathProblem:
+    """Returns a problem by its id; raises HarnessError, which begins with `where`, if there is none."""
+    if name not in problems:
+        raise HarnessError(f"{where}problem {name!r} is not in the databank")
+    return problems[name]
 
 
 # ---- sources of problems ----------------------------------------------------------------------------------------
@@ -188,9 +203,7 @@ def read_source(source: ProblemSource, where: str = "databank") -> Iterator[Math
         if not isinstance(name, str | int) or isinstance(name, bool):
             raise TypeError(f"{source.id!r} is {name!r:.40}, expected text or a whole number")
         name = str(name)
-        check_id(name, "problem", path, 0)
-        if name in seen:
-            raise HarnessError(f"problem {name!r} is on an earlier line already")
+        _check_new_id(name, seen, path)
         seen.add(name)
         texts = [row[source.statement], row[source.solution]]
         texts += [row.get(source.source, source.name), row.get(source.subject, "")]
@@ -265,10 +278,10 @@ def databank(
             by_id[each.id] = each
         else:
             counts["without statement or solution"] += 1
-    if rewrite is None:
-        rewrite = unchanged if settings.delimiters == "none" else by_rule
-    rewritten, made = rewrite(list(by_id.values()))
-    counts.update(made)
+    rewritten = list(by_id.values())
+    if rewrite is not None or settings.delimiters != "none":
+        rewritten, made = (rewrite or by_rule)(rewritten)
+        counts.update(made)
     kept = _without_repeats(rewritten, settings.duplicates, counts)
     if settings.balance:
         kept = _balanced(kept, settings.balance, counts)
@@ -281,11 +294,6 @@ def databank(
     for source, count in sorted(Counter(each.source for each in kept).items()):
         counts[f"kept from {source or 'no source'}"] = count
     return kept, dict(counts)
-
-
-def unchanged(problems: Sequence[MathProblem]) -> tuple[list[MathProblem], Counter[str]]:
-    """Returns the problems unchanged."""
-    return list(problems), Counter()
 
 
 def by_rule(problems: Sequence[MathProblem]) -> tuple[list[MathProblem], Counter[str]]:
@@ -320,9 +328,8 @@ def _balanced(problems: Sequence[MathProblem], balance: Balance, counts: Counter
     known = {each.source for each in problems}
     for name in balance.sources:
         if name not in known:
-            raise HarnessError(
-                f"databank: key 'balance.sources': no problem comes from {name!r}; {suggestion(name, known)}"
-            )
+            where = "databank: key 'balance.sources'"
+            raise HarnessError(f"{where}: no problem comes from {name!r}; {suggestion(name, known)}")
     large = [each for each in problems if each.source in balance.sources]
     most = math.floor(balance.ratio * (len(problems) - len(large)))
     if len(large) <= most:
@@ -335,3 +342,90 @@ def _balanced(problems: Sequence[MathProblem], balance: Balance, counts: Counter
 def _drawn(problems: Sequence[MathProblem], count: int, seed: int) -> list[MathProblem]:
     chosen = sorted(random.Random(seed).sample(range(len(problems)), count))  # noqa: S311  (no secret)
     return [problems[i] for i in chosen]
+
+
+SURE = 0.99  # minimum probability that two texts at exactly the threshold share a band
+
+
+def shingles(words: Sequence[str], size: int) -> frozenset[int]:
+    """Returns the word n-grams (n = `size`) as 32-bit hashes; a shorter text is one n-gram.
+
+    >>> len(shingles("a b c a b c".split(), 3))
+    3
+    """
+    runs = range(max(len(words) - size + 1, 1)) if words else range(0)
+    return frozenset(
+        xxhash.xxh32_intdigest("\x1f".join(words[i : i + size]).encode("utf-8", "surrogatepass")) for i in runs
+    )
+
+
+def jaccard(one: frozenset[int], other: frozenset[int]) -> float:
+    """Computes the Jaccard similarity, intersection over union; 0 for two empty sets.
+
+    >>> jaccard(frozenset((1, 2)), frozenset((2, 3))) == 1 / 3
+    True
+    """
+    both = len(one & other)
+    return both / (len(one) + len(other) - both) if both else 0.0
+
+
+def band_rows(permutations: int, threshold: float) -> int:
+    """Returns the most rows per band with which texts at the threshold share a band with probability `SURE`.
+
+    >>> band_rows(128, 0.8), band_rows(128, 1.0)
+    (6, 128)
+    """
+    fits = [r for r in range(1, permutations + 1) if 1 - (1 - threshold**r) ** (permutations // r) >= SURE]
+    if not fits:
+        raise HarnessError(f"{permutations} permutations are too few for the similarity {threshold:g}; use more")
+    return max(fits)
+
+
+def earlier(sets: Sequence[frozenset[int]], threshold: float, permutations: int = 128, seed: int = 0) -> dict[int, int]:
+    """Returns duplicate -> the first kept text before it with at least the threshold's Jaccard similarity.
+
+    Texts are compared in order with the kept ones; a duplicate is not kept. Every returned pair reaches the threshold;
+    a pair exactly at the threshold is missed with a probability below 1 - `SURE`.
+
+    Raises
+    ------
+    HarnessError
+        The permutations are too few for the threshold.
+
+    Examples
+    --------
+    >>> earlier([frozenset((1, 2, 3)), frozenset((7, 8)), frozenset((1, 2, 3))], 0.8)
+    {2: 0}
+    """
+    rows = band_rows(permutations, threshold)
+    rng = np.random.default_rng(seed)
+    factors = rng.integers(1 << 63, size=permutations, dtype=np.uint64) * 2 + 1
+    offsets = rng.integers(1 << 63, size=permutations, dtype=np.uint64)
+    buckets: dict[bytes, list[int]] = {}
+    out: dict[int, int] = {}
+    for i, mine in enumerate(track(sets, "near duplicates")):
+        if not mine:
+            continue
+        signature = _signature(mine, factors, offsets)
+        bands = [
+            band.to_bytes(4) + signature[band * rows : (band + 1) * rows].tobytes()
+            for band in range(permutations // rows)
+        ]
+        before = {j for band in bands for j in buckets.get(band, ())}
+        first = min((j for j in before if jaccard(mine, sets[j]) >= threshold), default=None)
+        if first is not None:
+            out[i] = first
+            continue
+        for band in bands:
+            buckets.setdefault(band, []).append(i)
+    return out
+
+
+def _signature(
+    mine: frozenset[int], factors: npt.NDArray[np.uint64], offsets: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.uint32]:
+    """Returns the smallest hash of each permutation: multiply-shift (Dietzfelbinger et al. 1997), 32 bits."""
+    values = np.fromiter(mine, np.uint64, len(mine))
+    hashed = (factors[:, None] * values[None, :] + offsets[:, None]) >> np.uint64(32)
+    out: npt.NDArray[np.uint32] = hashed.min(axis=1).astype(np.uint32)
+    return out

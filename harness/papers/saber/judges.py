@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from harness.errors import HarnessError
-from harness.papers.saber.databank import MathProblem
-from harness.papers.saber.draws import draw
+from harness.papers.saber.databank import MathProblem, problem_named
 from harness.papers.saber.readers import worded
 from harness.store import prompts
 from harness.store.llm import Answer, Ask, Client, Message
@@ -76,9 +76,8 @@ class LanguageModel:
 
     def ask(self, comparison: CandidatePair) -> Ask:
         """Returns the request to the model for a comparison."""
-        target, first, second = (
-            _problem_named(self.problems, name) for name in (comparison.target, comparison.first, comparison.second)
-        )
+        names = (comparison.target, comparison.first, comparison.second)
+        target, first, second = (problem_named(self.problems, name, "judge: ") for name in names)
         return Ask(prompts.messages(PROMPT, target=target, first=first, second=second, explain=self.explain))
 
 
@@ -134,12 +133,6 @@ def decision(text: str) -> int:
     last = next((line for line in reversed(text.splitlines()) if line.strip()), "")
     decisions = set(_DECISION.findall(last))
     return int(decisions.pop()) if len(decisions) == 1 else 0
-
-
-def _problem_named(problems: Mapping[str, MathProblem], name: str) -> MathProblem:
-    if name not in problems:
-        raise HarnessError(f"judge: problem {name!r} is not in the databank")
-    return problems[name]
 
 
 # ---- embeddings -------------------------------------------------------------------------------------------------
@@ -215,3 +208,18 @@ class Oracle:
             ahead += self.bias
             out.append(0 if ahead == 0 else 1 if ahead > 0 else 2)
         return out
+
+
+def draw(*names: object) -> float:
+    """Returns a number in [0, 1), uniform over names and equal for equal names.
+
+    >>> draw(0, "p1") == draw(0, "p1"), draw(0, "p1") == draw(1, "p1")
+    (True, False)
+    """
+    text = "\0".join(map(str, names)).encode("utf-8", "surrogatepass")
+    return (xxhash.xxh3_64_intdigest(text) >> 11) / (1 << 53)
+
+
+def normal_number(radius: float, angle: float) -> float:
+    """Makes a number of a standard normal distribution from two uniform ones in [0, 1), by Box and Muller (1958)."""
+    return math.sqrt(-2 * math.log(1 - radius)) * math.cos(2 * math.pi * angle)

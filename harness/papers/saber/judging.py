@@ -17,22 +17,21 @@ import xxhash
 
 from harness.errors import HarnessError
 from harness.io.checks import Words, check_number, check_whole_number
-from harness.papers.saber import swiss
-from harness.papers.saber.databank import PROBLEMS, MathProblem, read_problems
-from harness.papers.saber.draws import draw
+from harness.papers.saber import judges, swiss
+from harness.papers.saber.databank import PROBLEMS, MathProblem, problem_named, read_problems
 from harness.papers.saber.judges import (
-    AGAIN,
-    PROMPT,
     CandidatePair,
     Embedding,
     Judge,
     KeptModel,
     LanguageModel,
     Oracle,
+    draw,
     judged_text,
+    normal_number,
 )
 from harness.papers.saber.select import TARGETS, Target, read_targets
-from harness.papers.saber.steps import FILL, BuilderStep, Folders, StepEstimate, write_counts
+from harness.papers.saber.steps import FILL, BuilderStep, Folders, StepEstimate, spent_text, write_counts
 from harness.store import prompts
 from harness.store.llm import Client, Endpoint, load_endpoint, sample
 from harness.store.llm.client import Mode
@@ -81,15 +80,11 @@ class JudgeSettings:
         if self.by == "llm":
             endpoint = load_endpoint(self.endpoint)
             decides = {"model": endpoint.model, "parameters": dict(endpoint.parameters)}
-            return {
-                **out,
-                **decides,
-                "explain": self.explain,
-                "prompts": [prompts.digest(name) for name in (PROMPT, AGAIN)],
-            }
+            asked = [prompts.digest(name) for name in (judges.PROMPT, judges.AGAIN)]
+            return {**out, **decides, "explain": self.explain, "prompts": asked}
         if self.by == "oracle":
             return {**out, "noise": self.noise}
-        return {**out, "encoder": _encoder_identity(self.encoder) if self.encoder else f"words {DIMENSIONS}"}
+        return {**out, "encoder": encoder_identity(self.encoder) if self.encoder else f"words {DIMENSIONS}"}
 
     def named(self) -> str:
         """Describes the judge in words."""
@@ -118,9 +113,8 @@ def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "liv
     def plan(folders: Folders) -> StepEstimate:
         if not {"databank", "select"} <= set(folders):
             games = size[0] * settings.rounds * (size[1] // 2)
-            return StepEstimate(
-                {"comparisons at most": games}, basis="unknown before targets are selected" * (settings.by == "llm")
-            )
+            basis = "unknown before targets are selected" * (settings.by == "llm")
+            return StepEstimate({"comparisons at most": games}, basis=basis)
         targets, problems = read_targets_and_problems(folders)
         games = sum(settings.rounds * (len(each.candidates) // 2) for each in targets)
         if settings.by != "llm":
@@ -145,8 +139,7 @@ def pilot(settings: JudgeSettings, folders: Folders, count: int) -> str:
     drawn = sample(games, count)
     model = _language_model(settings, problems, "live")
     model.prefer(drawn)
-    spent = model.client.spent
-    return f"{len(drawn)} comparisons: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
+    return spent_text(f"{len(drawn)} comparisons", model.client.spent)
 
 
 def second_opinion(settings: JudgeSettings, folders: Folders, mode: Mode = "live") -> tuple[int, int]:
@@ -181,12 +174,8 @@ def candidates_of(targets: Sequence[Target]) -> dict[str, list[str]]:
 def _game_counts(played: Sequence[swiss.Games]) -> dict[str, object]:
     bias = swiss.position_bias(played)
     out = sum(len(names) for each in played for names in each.sat_out)
-    counts: dict[str, object] = {
-        "targets": len(played),
-        "comparisons": bias.decided + bias.undecided,
-        "without a decision": bias.undecided,
-        "sat out": out,
-    }
+    counts: dict[str, object] = {"targets": len(played), "comparisons": bias.decided + bias.undecided}
+    counts |= {"without a decision": bias.undecided, "sat out": out}
     if bias.decided:
         ends = {"low": round(bias.low, 4), "high": round(bias.high, 4)}
         shares = {"share of decisions for the candidate shown first": round(bias.share, 4)}
@@ -218,14 +207,15 @@ def judge_of(
         return _language_model(settings, problems, mode)
     if settings.by == "oracle":
         drawn = {
-            target.id: {each.id: _normal_number(settings.seed, target.id, each.id) for each in target.candidates}
+            target.id: {
+                each.id: normal_number(*(draw(settings.seed, target.id, each.id, part) for part in ("radius", "angle")))
+                for each in target.candidates
+            }
             for target in targets
         }
         return Oracle(drawn, settings.noise, seed=settings.seed)
     wanted = dict.fromkeys(name for target in targets for name in (target.id, *(c.id for c in target.candidates)))
-    if missing := [name for name in wanted if name not in problems]:
-        raise HarnessError(f"problem {missing[0]!r} is not in the databank")
-    texts = [judged_text(problems[name]) for name in wanted]
+    texts = [judged_text(problem_named(problems, name)) for name in wanted]
     vectors = _encoded_texts(settings, texts) if settings.encoder else word_vectors(texts)
     return Embedding(dict(zip(wanted, vectors, strict=True)))
 
@@ -235,12 +225,8 @@ def _language_model(settings: JudgeSettings, problems: Mapping[str, MathProblem]
     return LanguageModel(client, problems, settings.explain)
 
 
-def _normal_number(*names: object) -> float:
-    radius, angle = (draw(*names, part) for part in ("radius", "angle"))
-    return math.sqrt(-2 * math.log(1 - radius)) * math.cos(2 * math.pi * angle)
-
-
-def _encoder_identity(name: str) -> dict[str, Any]:
+def encoder_identity(name: str) -> dict[str, Any]:
+    """Returns what affects the vectors of an encoder; its name alone if it is missing."""
     from harness.systems.dense import encoder, models
     from harness.systems.dense.engines import EncoderSettings
 
@@ -252,10 +238,8 @@ def _encoder_identity(name: str) -> dict[str, Any]:
 def _encoded_texts(settings: JudgeSettings, texts: Sequence[str]) -> npt.NDArray[np.float32]:
     from harness.systems.dense import encoder
 
-    vectors: npt.NDArray[np.float32] = encoder.load(str(settings.encoder), device=settings.device).encode(
-        list(texts), "document"
-    )
-    return vectors
+    loaded = encoder.load(str(settings.encoder), device=settings.device)
+    return np.asarray(loaded.encode(list(texts), "document"), np.float32)
 
 
 def word_vectors(texts: Sequence[str], dimensions: int = DIMENSIONS) -> npt.NDArray[np.float32]:

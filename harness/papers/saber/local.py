@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from harness.data.columns import Floats
-from harness.formulas.text.delimiters import formula_spans
+from harness.formulas.text.delimiters import split_formulas
 from harness.io.console import track
 from harness.papers.saber.annotate import Annotation
 from harness.papers.saber.databank import MathProblem
@@ -165,8 +165,7 @@ def idea(
     """
     rated = []
     for at, sentence in enumerate(_SENTENCE.split(" ".join(solution.split()))):
-        formulas = formula_spans(sentence)
-        prose = _without_formulas(sentence, formulas)
+        prose = " ".join("…".join(text for text, _ in split_formulas(sentence)).split())
         content = [word for word in _WORD.findall(prose) if word.lower() not in _STOP and len(word) > 2]
         if len(content) < 4:
             continue
@@ -177,11 +176,3 @@ def idea(
     if not rated:
         return None, ()
     return rated[0][2], tuple(" ".join(text.split()[:6]) for _, _, text in rated[1:4])
-
-
-def _without_formulas(sentence: str, formulas: Sequence[tuple[int, int, str, str]]) -> str:
-    out, at = [], 0
-    for start, end, _, _ in formulas:
-        out += [sentence[at:start], "…"]
-        at = end
-    return " ".join("".join([*out, sentence[at:]]).split())

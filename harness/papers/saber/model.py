@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from harness.papers.saber.annotate import Annotation
 from harness.papers.saber.databank import MathProblem, by_rule
 from harness.papers.saber.dollars import without_dollars
@@ -122,7 +124,7 @@ def plan(problems: Sequence[MathProblem], ontology: Ontology, client: Client, th
     endpoint = client.endpoint
     seen: list[Taken] = []
     open_: list[tuple[int, int]] = []
-    paid = Taken((0, 0), 0, 0, 0)
+    paid = np.zeros(3)  # calls and tokens of unfinished problems
     for problem in problems:
         size = character_counts(f"{problem.statement}\n{problem.solution}")
         (idea,) = client.kept([idea_ask(problem)])
@@ -140,9 +142,7 @@ def plan(problems: Sequence[MathProblem], ontology: Ontology, client: Client, th
             seen.append(total)
         else:
             open_.append(size)
-            paid = Taken(
-                (0, 0), paid.calls + total.calls, paid.tokens_in + total.tokens_in, paid.tokens_out + total.tokens_out
-            )
+            paid += np.array([total.calls, total.tokens_in, total.tokens_out])
     counts = {"problems": len(problems), "problems with cached answers": len(seen)}
     if not open_:
         return StepEstimate(counts, basis="the cache")
@@ -157,26 +157,15 @@ def plan(problems: Sequence[MathProblem], ontology: Ontology, client: Client, th
         some = estimate_calls(endpoint, certain, [], "")
         share = len(open_) / min(len(problems), ENOUGH)
         basis = f"a lower bound; run a pilot of {ENOUGH} problems or more (--pilot) to measure their topics"
-        return StepEstimate(
-            counts,
-            some.calls * share,
-            some.tokens_in * share,
-            some.tokens_out * share,
-            some.cost * share,
-            math.inf,
-            basis,
+        calls, tokens_in, tokens_out, cost = (
+            share * each for each in (some.calls, some.tokens_in, some.tokens_out, some.cost)
         )
+        return StepEstimate(counts, calls, tokens_in, tokens_out, cost, math.inf, basis)
     made = estimate_calls(endpoint, open_, seen, f"{len(seen)} finished problems")
     # Part of the unfinished problems is paid for already.
-    calls, tokens_in, tokens_out = (
-        made.calls - paid.calls,
-        made.tokens_in - paid.tokens_in,
-        made.tokens_out - paid.tokens_out,
-    )
-    left = endpoint.cost(tokens_in, tokens_out)
-    return StepEstimate(
-        counts, max(calls, 0.0), max(tokens_in, 0.0), max(tokens_out, 0.0), max(left, 0.0), made.within, made.basis
-    )
+    left = (np.array([made.calls, made.tokens_in, made.tokens_out]) - paid).tolist()
+    calls, tokens_in, tokens_out, cost = (max(each, 0.0) for each in (*left, endpoint.cost(*left[1:])))
+    return StepEstimate(counts, calls, tokens_in, tokens_out, cost, made.within, made.basis)
 
 
 # ---- dollar signs -----------------------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from harness.papers.saber.draws import draw
-from harness.papers.saber.judges import Oracle
+from harness.papers.saber.judges import Oracle, draw, normal_number
 from harness.papers.saber.rate import rate
 from harness.papers.saber.swiss import ROUNDS, Games, round_robin, tournament
 from harness.scoring.agreement import tau_b
@@ -51,9 +51,8 @@ def first_rounds(games: Games, rounds: int) -> Games:
     )
 
 
-@dataclass(frozen=True)
-class OrderAccuracy:
-    """Accuracy of one order after `rounds` rounds, for one seed and level of noise.
+class StudyPoint(NamedTuple):
+    """Order after some rounds of tournaments with one level of noise, and the order that it is compared with.
 
     Attributes
     ----------
@@ -62,18 +61,15 @@ class OrderAccuracy:
     """
 
     noise: float
-    seed: int
     rounds: int
     by: str
     against: str
-    agreement: OrderAgreement
 
 
 def known_strengths(candidates: int, seed: int) -> dict[str, float]:
     """Draws strengths of candidates from a standard normal distribution."""
-    uniform = [draw(seed, "strength", number) for number in range(candidates)]
-    pairs = zip(uniform, (draw(seed, "angle", number) for number in range(candidates)), strict=True)
-    return {f"c{n:04d}": math.sqrt(-2 * math.log(1 - u)) * math.cos(2 * math.pi * v) for n, (u, v) in enumerate(pairs)}
+    uniform = ((draw(seed, "strength", n), draw(seed, "angle", n)) for n in range(candidates))
+    return {f"c{n:04d}": normal_number(*pair) for n, pair in enumerate(uniform)}
 
 
 def study(
@@ -83,8 +79,8 @@ def study(
     rounds: Sequence[int] = tuple(range(1, ROUNDS + 1)),
     *,
     penalty: float = 1.0,
-) -> list[OrderAccuracy]:
-    """Plays tournaments with an oracle and compares their orders with the truth and with all pairs, by rounds.
+) -> dict[StudyPoint, list[OrderAgreement]]:
+    """Plays tournaments with an oracle and compares their orders with the truth and with all pairs, for each seed.
 
     Parameters
     ----------
@@ -97,7 +93,7 @@ def study(
     >>> [(p.rounds, p.by, p.against) for p in points][:3]
     [(1, 'ratings', 'truth'), (1, 'ratings', 'all pairs'), (1, 'wins', 'truth')]
     """
-    out = []
+    out: dict[StudyPoint, list[OrderAgreement]] = {}
     for noise in noises:
         for seed in seeds:
             truth = known_strengths(candidates, seed)
@@ -108,20 +104,17 @@ def study(
                 so_far = first_rounds(played, number)
                 for by, order in (("ratings", rate(so_far, penalty=penalty).by_candidate()), ("wins", so_far.wins())):
                     for against, other in (("truth", truth), ("all pairs", whole)):
-                        out.append(OrderAccuracy(noise, seed, number, by, against, agreement(order, other)))
+                        out.setdefault(StudyPoint(noise, number, by, against), []).append(agreement(order, other))
     return out
 
 
-def means(points: Sequence[OrderAccuracy]) -> dict[tuple[float, int, str, str], tuple[float, float, float, float]]:
-    """Returns (noise, rounds, by, against) -> mean and standard deviation over seeds of inversions, then of tau."""
-    grouped: dict[tuple[float, int, str, str], list[OrderAgreement]] = {}
-    for point in points:
-        grouped.setdefault((point.noise, point.rounds, point.by, point.against), []).append(point.agreement)
+def means(points: Mapping[StudyPoint, Sequence[OrderAgreement]]) -> dict[StudyPoint, tuple[float, float, float, float]]:
+    """Returns the mean and the standard deviation over seeds of inversions, then of tau."""
 
     def spread(values: list[float]) -> tuple[float, float]:
         return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
     return {
         key: (*spread([each.inversions for each in with_key]), *spread([each.tau for each in with_key]))
-        for key, with_key in grouped.items()
+        for key, with_key in points.items()
     }

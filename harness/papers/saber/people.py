@@ -12,9 +12,8 @@ from typing import Any
 
 from harness.errors import HarnessError
 from harness.io.files import read_bytes
-from harness.papers.saber.databank import MathProblem
-from harness.papers.saber.draws import draw
-from harness.papers.saber.judges import CandidatePair
+from harness.papers.saber.databank import MathProblem, problem_named
+from harness.papers.saber.judges import CandidatePair, draw
 from harness.papers.saber.lines import read_lines
 from harness.papers.saber.swiss import wilson
 
@@ -109,9 +108,8 @@ def ask(
     for number, each in enumerate(waiting, 1):
         show(f"\n==== {number} of {len(waiting)} ====")
         for title, name in (("TARGET", each.target), ("CANDIDATE 1", each.first), ("CANDIDATE 2", each.second)):
-            if name not in problems:
-                raise HarnessError(f"comparison: problem {name!r} is not in the databank")
-            show(f"\n---- {title} ----\n{problems[name].statement}\n\nSolution: {problems[name].solution}")
+            problem = problem_named(problems, name, "comparison: ")
+            show(f"\n---- {title} ----\n{problem.statement}\n\nSolution: {problem.solution}")
         try:
             answer = read(QUESTION).strip().lower()
             while answer not in ("1", "2", "s", "q"):
@@ -122,8 +120,8 @@ def ask(
             answer = "q"
         if answer == "q":
             break
-        choice = Choice(person, each.target, each.first, each.second, int(answer) if answer in "12" else 0)
-        _append_choice(path, choice)
+        preferred = int(answer) if answer in "12" else 0
+        _append_choice(path, Choice(person, each.target, each.first, each.second, preferred))
         made += 1
     return made
 

@@ -14,8 +14,10 @@ from harness.errors import HarnessError
 from harness.io import config
 from harness.io.checks import typed
 from harness.io.files import read_bytes, sha256_file, write_atomic
+from harness.papers.saber import collection as made_collection
 from harness.papers.saber import databank as bank
 from harness.papers.saber import local, model, swiss
+from harness.papers.saber import rate as rating
 from harness.papers.saber.annotate import (
     ANNOTATIONS,
     AnnotateSettings,
@@ -25,13 +27,20 @@ from harness.papers.saber.annotate import (
     write_annotations,
 )
 from harness.papers.saber.databank import PROBLEMS, DatabankSettings, MathProblem, read_problems, write_problems
-from harness.papers.saber.judging import JudgeSettings, judge_step
+from harness.papers.saber.judging import (
+    JudgeSettings,
+    candidates_of,
+    encoder_identity,
+    judge_of,
+    judge_step,
+    read_targets_and_problems,
+)
 from harness.papers.saber.lines import read_lines, write_lines
 from harness.papers.saber.ontology import Information, Ontology, information
 from harness.papers.saber.pairs import PairSettings, Thresholds, features, find_pairs, read_pairs, thresholds
-from harness.papers.saber.rated import RateSettings, collection_step, rate_step
+from harness.papers.saber.rate import RateSettings
 from harness.papers.saber.select import TARGETS, SelectSettings, domains_of, select, write_targets
-from harness.papers.saber.steps import COUNTS, FILL, BuilderStep, Folders, StepEstimate, write_counts
+from harness.papers.saber.steps import COUNTS, FILL, BuilderStep, Folders, StepEstimate, spent_text, write_counts
 from harness.sources.catalogue import resource
 from harness.sources.fetch import fetch_resources
 from harness.store import prompts
@@ -188,24 +197,20 @@ def _databank_step(settings: DatabankSettings, where: str, mode: Mode) -> Builde
 
 def _annotate_step(settings: AnnotateSettings, tree: Path, mode: Mode) -> BuilderStep:
     deciding: dict[str, Any] = {"by": settings.by, "ontology": sha256_file(tree)}
-    modules: tuple[str, ...] = (model.__name__,)
-    endpoint: Endpoint | None = None
-    if settings.by == "llm":
-        endpoint = load_endpoint(settings.endpoint)
+    endpoint = load_endpoint(settings.endpoint) if settings.by == "llm" else None
+    if endpoint is not None:
         deciding |= {"threshold": settings.threshold, "model": _answer_settings(endpoint, model.IDEA, model.TAGS)}
     else:
-        modules = (local.__name__,)
         deciding |= {"beam": settings.beam, "share": settings.share}
         if settings.encoder:
-            deciding["encoder"] = _encoder_identity(settings.encoder)
+            deciding["encoder"] = encoder_identity(settings.encoder)
 
     def make(folders: Folders, out: Path) -> None:
         problems, ontology = _problems(folders), Ontology.read(tree)
         made: dict[str, Annotation] = {}
         bad: Counter[str] = Counter()
-        annotator: dict[str, object] = {"by": local.name(settings.encoder)}
+        by = local.name(settings.encoder) if endpoint is None else f"language model {endpoint.model}"
         if endpoint is not None:
-            annotator = {"by": f"language model {endpoint.model}"}
             client = Client(endpoint, mode, settings.budget, fill=FILL)
             for name, annotation, counts in model.annotated(problems, ontology, client, settings.threshold):
                 made[name] = annotation
@@ -214,7 +219,7 @@ def _annotate_step(settings: AnnotateSettings, tree: Path, mode: Mode) -> Builde
             encode = _encode_function(settings) if settings.encoder else None
             made = dict(local.annotated(problems, ontology, encode, settings.beam, settings.share))
         write_annotations(out / ANNOTATIONS, made)
-        write_counts(out, {**annotator, **_annotation_counts(made), **bad})
+        write_counts(out, {"by": by, **_annotation_counts(made), **bad})
 
     def plan(folders: Folders) -> StepEstimate:
         if "databank" not in folders:
@@ -224,6 +229,7 @@ def _annotate_step(settings: AnnotateSettings, tree: Path, mode: Mode) -> Builde
             return StepEstimate({"problems": len(problems)})
         return model.plan(problems, Ontology.read(tree), Client(endpoint, "dry"), settings.threshold)
 
+    modules = ((local if endpoint is None else model).__name__,)
     return BuilderStep("annotate", ("databank",), deciding, modules, make, plan)
 
 
@@ -248,8 +254,7 @@ def pilot(settings: BuilderSettings, databank: Path, count: int) -> str:
     problems = sample(_problems({"databank": databank}), count)
     client = Client(load_endpoint(settings.annotate.endpoint), "live", settings.annotate.budget)
     asked = sum(1 for _ in model.annotated(problems, ontology, client, settings.annotate.threshold))
-    spent = client.spent
-    return f"{asked} problems: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
+    return spent_text(f"{asked} problems", client.spent)
 
 
 def pilot_dollars(settings: BuilderSettings, where: str, count: int) -> str:
@@ -261,15 +266,7 @@ def pilot_dollars(settings: BuilderSettings, where: str, count: int) -> str:
     drawn = sample([text for each in problems for text in (each.statement, each.solution)], count)
     client = Client(load_endpoint(made.endpoint), "live", made.budget)
     client.ask([model.dollars_ask(text) for text in drawn])
-    spent = client.spent
-    return f"{len(drawn)} texts: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
-
-
-def _encoder_identity(name: str) -> dict[str, Any]:
-    from harness.systems.dense import encoder
-    from harness.systems.dense.engines import EncoderSettings
-
-    return encoder.identity(name, EncoderSettings())
+    return spent_text(f"{len(drawn)} texts", client.spent)
 
 
 def _encode_function(settings: AnnotateSettings) -> local.Encode:
@@ -292,13 +289,11 @@ def _ontology_step() -> BuilderStep:
         write_counts(out, {"problems": len(tagged), "tags": info.tags, "topics in use": len(info.frequency), **tops})
 
     modules = (information.__module__, comparable.__module__)
-    return BuilderStep("ontology", ("annotate",), {}, modules, make, lambda _: StepEstimate())
+    return BuilderStep("ontology", ("annotate",), {}, modules, make, _no_work)
 
 
-def read_information(folder: Path) -> Information:
-    """Reads the output of the step `ontology`."""
-    rows = dict(read_lines(folder / NODES, lambda row: (str(row["node"]), int(row["tags"]))))
-    return Information(int(counts_of(folder)["tags"]), rows)
+def _no_work(_: Folders) -> StepEstimate:
+    return StepEstimate()
 
 
 # ---- pairs and selection ----------------------------------------------------------------------------------------
@@ -307,7 +302,8 @@ def read_information(folder: Path) -> Information:
 def _pairs_step(settings: PairSettings) -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
         tagged = comparable(read_annotations(folders["annotate"] / ANNOTATIONS)).values()
-        info = read_information(folders["ontology"])
+        frequency = dict(read_lines(folders["ontology"] / NODES, lambda row: (str(row["node"]), int(row["tags"]))))
+        info = Information(int(counts_of(folders["ontology"])["tags"]), frequency)
         made = features([each.tags for each in tagged], [each.core or "" for each in tagged], info)
         limits: Thresholds = thresholds(made, settings)
         kept = find_pairs(made, settings, out, limits)
@@ -339,3 +335,53 @@ def _select_step(settings: SelectSettings) -> BuilderStep:
     deciding = {**asdict(settings), "quotas": list(settings.quotas.items()), "domains": domains}
     modules = (select.__module__, comparable.__module__)
     return BuilderStep("select", ("annotate", "pairs"), deciding, modules, make, plan)
+
+
+def rate_step(settings: RateSettings) -> BuilderStep:
+    """Returns the step that rates the candidates of all targets."""
+
+    def make(folders: Folders, out: Path) -> None:
+        played = swiss.read_games(folders["judge"] / swiss.GAMES)
+        rated = rating.rate_all(played, penalty=settings.penalty, scale=settings.scale)
+        if not rated:
+            raise HarnessError("rate: no decision distinguishes the candidates of any target; try another judge")
+        rating.write_ratings(out / rating.RATINGS, rated)
+        rows = [row for each in rated for row in each.rows]
+        error = math.fsum(row.error for row in rows) / len(rows)
+        counts = {"targets": len(rated), "targets without a decision, left out": len(played) - len(rated)}
+        write_counts(out, {**counts, "ratings": len(rows), "standard error, mean": round(error, 4)})
+
+    return BuilderStep("rate", ("judge",), asdict(settings), (rating.__name__,), make, _no_work, free=True)
+
+
+def collection_step(name: str, title: str, judge: str) -> BuilderStep:
+    """Returns the step that writes the collection, by `harness.papers.saber.collection`."""
+
+    def make(folders: Folders, out: Path) -> None:
+        targets, problems = read_targets_and_problems(folders)
+        rated = rating.read_ratings(folders["rate"] / rating.RATINGS)
+        rated_targets = {each.target for each in rated}
+        targets = [target for target in targets if target.id in rated_targets]
+        note = f"Judge of the ratings: {judge}."
+        licence = "see the sources of the problems"
+        about: dict[str, Any] = {"title": title or name, "licence": licence, "notes": [note]}
+        made_collection.write_collection(out, name, problems, targets, rated, **about)
+        write_counts(out, {"queries": len(targets), "ratings": sum(len(each.rows) for each in rated)})
+
+    needs, modules = ("databank", "select", "rate"), (made_collection.__name__,)
+    settings = {"name": name, "title": title, "judge": judge}
+    return BuilderStep("collection", needs, settings, modules, make, _no_work, free=True)
+
+
+def exhaustive(
+    settings: JudgeSettings, rates: RateSettings, folders: Folders, mode: Mode = "live"
+) -> list[rating.Ratings]:
+    """Rates the candidates from all pairs, judged by the same judge; n (n - 1) / 2 comparisons per target.
+
+    Targets without a decision are excluded, as in the step `rate`.
+    """
+    targets, problems = read_targets_and_problems(folders)
+    judge = judge_of(settings, targets, problems, mode)
+    pairs, drawn = candidates_of(targets).items(), settings.shown == "drawn"
+    played = [swiss.round_robin(name, each, judge, settings.seed, drawn=drawn) for name, each in pairs]
+    return rating.rate_all(played, penalty=rates.penalty, scale=rates.scale)

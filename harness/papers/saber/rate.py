@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
 from harness.data.columns import Floats
 from harness.errors import HarnessError
+from harness.io.checks import check_number
 from harness.papers.saber.lines import read_lines, write_lines
 from harness.papers.saber.swiss import Games
 
@@ -27,6 +30,20 @@ LARGEST = 53.0  # largest scale: the protocol's gain 2^rating stays exact
 _STEPS = 100
 _FLAT = 1e-10  # gradient at which Newton's method stops, in games
 _DIGITS = 9  # of strengths and ratings: equal ones stay equal in any order of summation
+
+
+@dataclass(frozen=True)
+class RateSettings:
+    """Settings of the ratings (key `rate`).
+
+    Attributes
+    ----------
+    penalty : of the strengths.
+    scale : the largest rating.
+    """
+
+    penalty: Annotated[float, partial(check_number, low=1e-6, high=1e6)] = PENALTY
+    scale: Annotated[float, partial(check_number, low=1e-6, high=LARGEST)] = SCALE
 
 
 class UndecidedError(HarnessError):

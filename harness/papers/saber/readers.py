@@ -66,9 +66,8 @@ def read_topics(data: bytes, path: str, language: str = "eng", *, full: bool = F
     for line, query in queries(data, path):
         text = worded(query.problem, query.solution) if full else query.problem
         attributes = {"domain": SEPARATOR.join(query.domains)} if query.domains else {}
-        numbered.append(
-            (line, Topic(query.id, "", text, (), numbered_formulas(f"{query.id}.", text), language, attributes))
-        )
+        formulas = numbered_formulas(f"{query.id}.", text)
+        numbered.append((line, Topic(query.id, "", text, (), formulas, language, attributes)))
     return topic_files.unique(numbered, path)
 
 
@@ -86,17 +85,14 @@ def check(path: Path) -> None:
     first = next((line for line in read_bytes(path).split(b"\n") if line.strip()), b"")
     rated = path.name == "queries.jsonl" or (path.name != "documents.jsonl" and b'"candidates"' in first)
     seen: dict[str, int] = {}
-    for number, name in _ids_of_queries(path) if rated else _ids_of_documents(path):
+    of_queries = ((number, query.id) for number, query in queries(read_bytes(path), str(path)))
+    for number, name in of_queries if rated else _ids_of_documents(path):
         if name in seen:
             what = "query" if rated else "document"
             raise format_error(path, number, f"{what} {name!r} is on line {seen[name]} already")
         seen[name] = number
     if not seen:
         raise HarnessError(f"{path}: holds no {'queries' if rated else 'documents'}")
-
-
-def _ids_of_queries(path: Path) -> Iterator[tuple[int, str]]:
-    return ((number, query.id) for number, query in queries(read_bytes(path), str(path)))
 
 
 def _ids_of_documents(path: Path) -> Iterator[tuple[int, str]]:
@@ -116,7 +112,8 @@ def queries(data: bytes, path: str) -> Iterator[tuple[int, SaberQuery]]:
         A line is not a query: a key is missing or has the wrong type, lists differ in length, a candidate occurs twice,
         or a rating is not a number from 0 up.
     """
-    for number, row in _rows(_numbered(data), path):
+    lines = ((number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip())
+    for number, row in _rows(lines, path):
         candidates, scores = row.get("candidates"), row.get("relevance_scores")
         if not isinstance(candidates, list) or not isinstance(scores, list) or len(candidates) != len(scores):
             raise format_error(path, number, "'candidates' and 'relevance_scores' must be lists of one length")
@@ -136,19 +133,15 @@ def queries(data: bytes, path: str) -> Iterator[tuple[int, SaberQuery]]:
         yield number, SaberQuery(row["id"], *_problem_and_solution(row, path, number), tuple(domains), ratings)
 
 
-def _problem_documents(path: Path, *, full: bool) -> Documents:
-    for number, row in _rows(_lines_of(path), str(path)):
-        name, (problem, solution) = row["id"], _problem_and_solution(row, str(path), number)
-        text = worded(problem, solution) if full else problem
-        yield (path, number), Document(name, "", text, (), numbered_formulas(f"{name}.", text))
-
-
 def _lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     return ((number, line) for number, line in numbered_lines(path) if line.strip())
 
 
 def _read_documents(corpus: Corpus, remarks: Remarks, *, full: bool) -> Documents:
-    yield from _problem_documents(corpus.path, full=full)
+    for number, row in _rows(_lines_of(corpus.path), str(corpus.path)):
+        name, (problem, solution) = row["id"], _problem_and_solution(row, str(corpus.path), number)
+        text = worded(problem, solution) if full else problem
+        yield (corpus.path, number), Document(name, "", text, (), numbered_formulas(f"{name}.", text))
 
 
 FULL = CorpusReader("saber", partial(_read_documents, full=True), version=2)
@@ -160,25 +153,16 @@ READERS = (
 )
 
 
-def _numbered(data: bytes) -> Iterator[tuple[int, bytes]]:
-    return ((number, line) for number, line in enumerate(data.split(b"\n"), 1) if line.strip())
-
-
-def _parse_row(line: bytes, path: str, number: int) -> dict[str, Any]:
-    try:
-        row = json.loads(line, parse_constant=lambda _: math.nan, object_pairs_hook=unique_names)
-    except (ValueError, RecursionError) as error:
-        raise format_error(path, number, f"not valid JSON: {error}") from None
-    if not isinstance(row, dict):
-        raise format_error(path, number, f"expected an object, found {row!r:.40}")
-    return row
-
-
 def _rows(numbered: Iterable[tuple[int, bytes]], path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the object of each line with its `id`; if no line has one, ids are line numbers from 0."""
     have: dict[str, bool] = {}
     for place, (number, line) in enumerate(numbered):
-        row = _parse_row(line, path, number)
+        try:
+            row = json.loads(line, parse_constant=lambda _: math.nan, object_pairs_hook=unique_names)
+        except (ValueError, RecursionError) as error:
+            raise format_error(path, number, f"not valid JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise format_error(path, number, f"expected an object, found {row!r:.40}")
         for key in _ALIKE:
             if have.setdefault(key, key in row) is not (key in row):
                 said = f"{'lacks' if have[key] else 'has'} the key {key!r}, unlike the lines before it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -12,24 +13,12 @@ import numpy as np
 from harness.data.columns import Floats
 from harness.data.trec import Run
 from harness.errors import HarnessError, suggestion
-from harness.papers.saber.analyses import (
-    Above,
-    LeaderboardCorrelation,
-    Preference,
-    Retrieved,
-    TokenMeans,
-    best_rated,
-    cumulative_ranks,
-    domain_counts,
-    leaderboards,
-    preference,
-    retrieved_domains,
-    token_counts,
-)
+from harness.papers.saber import analyses
+from harness.papers.saber.analyses import Above, LeaderboardCorrelation, Preference, Retrieved, TokenMeans
 from harness.papers.saber.annotate import ANNOTATIONS, read_annotations
 from harness.papers.saber.databank import PROBLEMS, read_problems
 from harness.papers.saber.local import title_words
-from harness.papers.saber.orders import OrderAccuracy, means
+from harness.papers.saber.orders import OrderAgreement, StudyPoint, means
 from harness.papers.saber.people import PeopleAgreement
 from harness.papers.saber.pipeline import BuilderSettings
 from harness.papers.saber.rate import RATINGS, read_ratings
@@ -43,6 +32,7 @@ from harness.reports.parts import provenance_section
 from harness.store.provenance import provenance
 
 MOST_SUBDOMAINS = 40
+_INTERVAL = Column("95% interval", parts=INTERVAL)
 
 
 # ---- tournaments ------------------------------------------------------------------------------------------------
@@ -54,14 +44,9 @@ def tournament_section(played: Sequence[Games], judge: str, *, drawn: bool = Fal
     games = sum(len(each.games) for each in played)
     out = sum(len(names) for each in played for names in each.sat_out)
     share = f"{bias.share:.3f} (95% interval {bias.low:.3f} to {bias.high:.3f})" if bias.decided else "n/a"
-    items = (
-        ("judge", judge),
-        ("targets", f"{len(played):,}"),
-        ("comparisons", f"{games:,}"),
-        ("without a decision", f"{bias.undecided:,}"),
-        ("sat out", f"{out:,}"),
-        ("decisions for the candidate shown first", share),
-    )
+    counts = {"targets": len(played), "comparisons": games, "without a decision": bias.undecided, "sat out": out}
+    numbers = ((name, f"{count:,}") for name, count in counts.items())
+    items = (("judge", judge), *numbers, ("decisions for the candidate shown first", share))
     order = "The order of candidates is drawn" if drawn else "The candidate with the smaller id is shown first"
     unless = "" if drawn else ", unless ids say something of relevance"
     said = f"{order}: a judge without position bias prefers the first in half of the decisions{unless}."
@@ -95,61 +80,45 @@ def domains_table(counts: Mapping[tuple[str, str], int], problems: int) -> Table
 def retrieved_table(target: str, candidates: Sequence[Retrieved], first: int = 10) -> Table:
     """Returns the domains of the first candidates of one target (Figure 7)."""
     rows = tuple(
-        (
-            *(Cell(name) for name in each.subdomain),
-            number_cell(each.candidates, 0),
-            number_cell(each.first, 0),
-            Cell("yes" if each.own else ""),
-        )
+        (*map(Cell, each.subdomain), *_counts(each.candidates, each.first), Cell("yes" if each.own else ""))
         for each in candidates
     )
-    titles = ("candidates", f"among the first {first}")
-    columns = (*(Column(t) for t in ("domain", "subdomain")), *(Column(t, kind="number") for t in titles))
+    columns = (*map(Column, ("domain", "subdomain")), *_numbers("candidates", f"among the first {first}"))
     name = f"retrieved-{slug(target)}"
     return Table(name, f"Candidates of {target}", (*columns, Column("also the target's")), rows, row_headers=2)
 
 
+def _numbers(*titles: str) -> tuple[Column, ...]:
+    return tuple(Column(title, kind="number") for title in titles)
+
+
+def _counts(*counts: int) -> tuple[Cell, ...]:
+    return tuple(number_cell(count, 0) for count in counts)
+
+
 def tokens_table(counts: Mapping[str, TokenMeans]) -> Table:
     """Returns the numbers of tokens of problems by domain."""
-    columns = (Column("domain"), *(Column(t, kind="number") for t in ("problems", "in formulas", "words", "share")))
-    rows = tuple(
-        (
-            Cell(name),
-            number_cell(each.problems, 0),
-            number_cell(each.formulas, 1),
-            number_cell(each.words, 1),
-            number_cell(each.formulas / max(each.formulas + each.words, 1e-9)),
-        )
-        for name, each in counts.items()
-    )
+    columns = (Column("domain"), *_numbers("problems", "in formulas", "words", "share"))
+    rows = []
+    for name, each in counts.items():
+        share = each.formulas / max(each.formulas + each.words, 1e-9)
+        means = (number_cell(mean, 1) for mean in (each.formulas, each.words))
+        rows.append((Cell(name), *_counts(each.problems), *means, number_cell(share)))
     note = "Means per problem with its solution. Tokens: commands, numbers and characters of formulas, and words."
-    return Table("tokens", "Tokens by domain", columns, rows, (note,))
+    return Table("tokens", "Tokens by domain", columns, tuple(rows), (note,))
 
 
 def preference_table(systems: Mapping[str, Mapping[str, Preference]]) -> Table:
     """Returns the preferences of systems by domain (Figures 2 and 8)."""
-    columns = (
-        Column("system"),
-        Column("domain"),
-        Column("queries", kind="number"),
-        Column("prefer formulas", kind="number"),
-        Column("95% interval", parts=INTERVAL),
-        Column("mean difference", kind="number"),
-    )
-    rows = tuple(
-        (
-            Cell(system),
-            Cell(domain),
-            number_cell(each.queries, 0),
-            number_cell(each.share),
-            interval_cell(each.low, each.high),
-            number_cell(float(np.mean(each.differences)), 4),
-        )
-        for system, domains in systems.items()
-        for domain, each in domains.items()
-    )
+    named, numbers = map(Column, ("system", "domain")), _numbers("queries", "prefer formulas", "mean difference")
+    columns = (*named, *numbers[:2], _INTERVAL, numbers[2])
+    rows = []
+    for system, domain, each in ((s, d, each) for s, domains in systems.items() for d, each in domains.items()):
+        shares = (number_cell(each.share), interval_cell(each.low, each.high))
+        difference = number_cell(float(np.mean(each.differences)), 4)
+        rows.append((Cell(system), Cell(domain), *_counts(each.queries), *shares, difference))
     note = "Share of queries whose formulas score higher than their words with the five best-rated candidates."
-    return Table("preference", "Formulas or words", columns, rows, (note,), row_headers=2)
+    return Table("preference", "Formulas or words", columns, tuple(rows), (note,), row_headers=2)
 
 
 def correlation_table(pairs: Iterable[tuple[str, str, LeaderboardCorrelation]]) -> Table:
@@ -157,42 +126,26 @@ def correlation_table(pairs: Iterable[tuple[str, str, LeaderboardCorrelation]]) 
     columns = [Column("leaderboard"), Column("against"), Column("systems", kind="number")]
     for name in ("Kendall's tau", "Spearman's rho"):
         columns += [Column(name, kind="number"), Column("95% interval", name, parts=INTERVAL)]
-    rows = tuple(
-        (
-            Cell(a),
-            Cell(b),
-            number_cell(each.systems, 0),
-            number_cell(each.tau[0]),
-            interval_cell(*each.tau[1:]),
-            number_cell(each.rho[0]),
-            interval_cell(*each.rho[1:]),
-        )
-        for a, b, each in pairs
-    )
+    rows = []
+    for a, b, each in pairs:
+        cells = ((number_cell(value), interval_cell(low, high)) for value, low, high in (each.tau, each.rho))
+        rows.append((Cell(a), Cell(b), *_counts(each.systems), *chain(*cells)))
     note = "Percentile bootstrap over systems."
-    return Table("leaderboards", "Rank correlation of leaderboards", tuple(columns), rows, (note,), row_headers=2)
+    return Table(
+        "leaderboards", "Rank correlation of leaderboards", tuple(columns), tuple(rows), (note,), row_headers=2
+    )
 
 
 def people_table(orders: Mapping[str, PeopleAgreement]) -> Table:
     """Returns the agreement of people with each order."""
-    columns = (
-        Column("order"),
-        Column("choices", kind="number"),
-        Column("agreement", kind="number"),
-        Column("95% interval", parts=INTERVAL),
-    )
-    rows = tuple(
-        (
-            Cell(name),
-            number_cell(each.choices, 0),
-            number_cell(each.agreed / each.choices if each.choices else math.nan),
-            interval_cell(each.low, each.high),
-        )
-        for name, each in orders.items()
-    )
+    columns = (Column("order"), *_numbers("choices", "agreement"), _INTERVAL)
+    rows = []
+    for name, each in orders.items():
+        share = number_cell(each.agreed / each.choices if each.choices else math.nan)
+        rows.append((Cell(name), *_counts(each.choices), share, interval_cell(each.low, each.high)))
     left = max((each.unknown for each in orders.values()), default=0)
     notes = (f"{left:,} choices of unknown candidates are left out.",) if left else ()
-    return Table("people", "Agreement of people with orders", columns, rows, notes)
+    return Table("people", "Agreement of people with orders", columns, tuple(rows), notes)
 
 
 def _second_judge_section(judge: str, games: int, same: int) -> Section:
@@ -204,12 +157,10 @@ def _second_judge_section(judge: str, games: int, same: int) -> Section:
 
 def truth_section(above: Above, truth: str) -> Section:
     """Returns ratings beside the judgments of another collection."""
-    items = (
-        ("judgments of", truth),
-        ("targets with relevant and other candidates", f"{above.targets:,}"),
-        ("relevant candidates", f"{above.relevant:,}"),
-        ("relevant rated above others", f"{above.share:.3f} (95% interval {above.low:.3f} to {above.high:.3f})"),
-    )
+    counts = {"targets with relevant and other candidates": above.targets, "relevant candidates": above.relevant}
+    share = f"{above.share:.3f} (95% interval {above.low:.3f} to {above.high:.3f})"
+    numbers = ((name, f"{count:,}") for name, count in counts.items())
+    items = (("judgments of", truth), *numbers, ("relevant rated above others", share))
     said = "Share of pairs of a relevant and another candidate in which the relevant one has the higher rating."
     return Section("Independent judgments", (Facts(items), Prose((said,))))
 
@@ -260,28 +211,23 @@ def built_report(settings: BuilderSettings, folders: Mapping[str, Path], beside:
     if shown not in rated:
         raise HarnessError(f"target {shown!r} is unknown; {suggestion(shown, rated)}")
     place, domains = subdomain_finder(settings.select.domains), settings.select.domains
-    counts = list(domain_counts(tags, place).items())[:MOST_SUBDOMAINS]
+    counts = dict(list(analyses.domain_counts(tags, place).items())[:MOST_SUBDOMAINS])
     of_problems = {name: domains_of(tagged, domains) for name, tagged in tags.items()}
+    retrieved = analyses.retrieved_domains(rated[shown], tags, place)
     sections = [
         tournament_section(played, settings.judge.named(), drawn=settings.judge.shown == "drawn"),
-        ranks_section(cumulative_ranks(list(rated.values()), targets)),
-        Section(
-            "Domains",
-            (
-                domains_table(dict(counts), len(problems)),
-                retrieved_table(shown, retrieved_domains(rated[shown], tags, place)),
-            ),
-        ),
-        Section("Tokens", (tokens_table(token_counts(problems.values(), of_problems)),)),
+        ranks_section(analyses.cumulative_ranks(list(rated.values()), targets)),
+        Section("Domains", (domains_table(counts, len(problems)), retrieved_table(shown, retrieved))),
+        Section("Tokens", (tokens_table(analyses.token_counts(problems.values(), of_problems)),)),
     ]
     if beside.preferences:
         of = {target.id: target.domains for target in targets}
         order = {name: place for place, name in enumerate(problems)}
-        best = {name: best_rated(each, order) for name, each in rated.items()}
-        preferences = {name: preference(*runs, best, of) for name, runs in beside.preferences.items()}
+        best = {name: analyses.best_rated(each, order) for name, each in rated.items()}
+        preferences = {name: analyses.preference(*runs, best, of) for name, runs in beside.preferences.items()}
         sections.append(Section("Preference for formulas or words", (preference_table(preferences),)))
     if beside.boards:
-        compared = [(a, b, leaderboards(mine, theirs)) for a, mine, b, theirs in beside.boards]
+        compared = [(a, b, analyses.leaderboards(mine, theirs)) for a, mine, b, theirs in beside.boards]
         sections.append(Section("Leaderboards", (correlation_table(compared),)))
     if beside.people:
         sections.append(Section("Human agreement", (people_table(beside.people),)))
@@ -317,30 +263,30 @@ def subdomain_finder(tops: Mapping[str, Sequence[str]]) -> Callable[[str], tuple
 # ---- the oracle study -------------------------------------------------------------------------------------------
 
 
-def study_report(points: Sequence[OrderAccuracy], candidates: int) -> Report:
+def study_report(points: Mapping[StudyPoint, Sequence[OrderAgreement]], candidates: int) -> Report:
     """Builds the report of a study of Swiss pairing: inversions over rounds (Figure 3)."""
     curves = means(points)
     noises = list(dict.fromkeys(point.noise for point in points))
     rounds = sorted({point.rounds for point in points})
-    seeds = len({point.seed for point in points})
+    seeds = len(next(iter(points.values())))
     pairs = candidates * (candidates - 1) // 2
     blocks: list[Block] = []
     for against, what in (("all pairs", "the order of all pairs"), ("truth", "the true order")):
-        for by, shown in (("ratings", "ratings"), ("wins", "wins")):
-            series = [(f"noise {n:g}", [(float(r), curves[n, r, by, against][0]) for r in rounds]) for n in noises[:6]]
+        for by in ("ratings", "wins"):
+            at = {(n, r): curves[StudyPoint(n, r, by, against)] for n in noises for r in rounds}
+            series = [(f"noise {n:g}", [(float(r), at[n, r][0]) for r in rounds]) for n in noises[:6]]
             columns = [Column("rounds", kind="number")]
             columns += [Column(t, f"noise {n:g}", "number") for n in noises for t in ("inversions", "sd", "tau")]
             rows = tuple(
-                (number_cell(number, 0), *(cell for n in noises for cell in _cells(curves[n, number, by, against])))
-                for number in rounds
+                (number_cell(number, 0), *(cell for n in noises for cell in _cells(at[n, number]))) for number in rounds
             )
             name = f"{by}-{slug(against)}"
-            caption = f"Order by {shown} against {what}"
+            caption = f"Order by {by} against {what}"
             table = Table(f"table-{name}", caption, tuple(columns), rows, (f"Mean of {seeds} seeds; {pairs:,} pairs.",))
             svg = figures.curves(series, "rounds", "inversions", caption)
             blocks.append(Figure(f"figure-{name}", caption, svg, table))
     last = rounds[-1]
-    ratings, wins = (curves[noises[0], last, by, "truth"] for by in ("ratings", "wins"))
+    ratings, wins = (curves[StudyPoint(noises[0], last, by, "truth")] for by in ("ratings", "wins"))
     headline = (
         f"{candidates} candidates, {last} Swiss rounds, noise {noises[0]:g}: {ratings[0]:,.1f} inversions "
         f"(tau {ratings[2]:.3f}) by ratings, {wins[0]:,.1f} (tau {wins[2]:.3f}) by wins"

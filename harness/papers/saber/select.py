@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -72,20 +72,16 @@ def write_targets(path: Path, targets: Iterable[Target]) -> None:
 def read_targets(path: Path) -> list[Target]:
     """Reads the targets in order; raises what `lines.read_lines` raises."""
 
-    def candidate(row: dict[str, str]) -> Candidate:
-        for signal in SIGNALS:
-            if row["source"] == signal:
-                return Candidate(row["id"], signal)
-        raise HarnessError(f"source {row['source']!r} is unknown; {suggestion(str(row['source']), SIGNALS)}")
+    def candidate(row: dict[str, Any]) -> Candidate:
+        if row["source"] not in SIGNALS:
+            raise HarnessError(f"source {row['source']!r} is unknown; {suggestion(str(row['source']), SIGNALS)}")
+        return Candidate(row["id"], row["source"])
 
-    return list(
-        read_lines(
-            path,
-            lambda row: Target(
-                row["id"], row["domain"], tuple(map(candidate, row["candidates"])), tuple(row.get("domains", ()))
-            ),
-        )
-    )
+    def target(row: dict[str, Any]) -> Target:
+        candidates = tuple(map(candidate, row["candidates"]))
+        return Target(row["id"], row["domain"], candidates, tuple(row.get("domains", ())))
+
+    return list(read_lines(path, target))
 
 
 # ---- domains ----------------------------------------------------------------------------------------------------
@@ -220,12 +216,8 @@ def select(
             eligible[groups[group]].append(row)
         elif group:
             others["; ".join(sorted(group))] += 1
-    few = [
-        f"{key} {len(rows)} of {settings.quotas[key]}"
-        for key, rows in eligible.items()
-        if len(rows) < settings.quotas[key]
-    ]
-    if few:
+    found = ((key, len(rows), settings.quotas[key]) for key, rows in eligible.items())
+    if few := [f"{key} {count} of {quota}" for key, count, quota in found if count < quota]:
         more = f"; without a quota: {', '.join(f'{key} {n}' for key, n in others.most_common(5))}" if others else ""
         raise HarnessError(
             f"select: too few problems with {settings.each} candidates of each signal: {', '.join(few)}{more}; "

@@ -18,6 +18,7 @@ from typing import Any
 from harness.errors import HarnessError, suggestion
 from harness.io.files import sha256, write_all, write_atomic
 from harness.store import artefacts, code
+from harness.store.llm.endpoint import Spent
 
 Folders = Mapping[str, Path]
 COUNTS = "counts.json"
@@ -154,6 +155,11 @@ def write_counts(out: Path, counts: Mapping[str, object]) -> None:
     write_atomic(out / COUNTS, json.dumps(dict(counts), indent=1, ensure_ascii=False) + "\n")
 
 
+def spent_text(what: str, spent: Spent) -> str:
+    """Returns in one line what a pilot asked and what that took."""
+    return f"{what}: {spent.calls:,} calls, {spent.tokens:,} tokens, cost {spent.cost:,.4f}"
+
+
 def copy(folder: Path, to: Path) -> None:
     """Copies the text files of an artifact to a folder; arrays stay in the store."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".npy"]
@@ -163,13 +169,7 @@ def copy(folder: Path, to: Path) -> None:
 def total(planned: Sequence[PlannedBuild]) -> StepEstimate:
     """Sums calls, tokens and cost over steps; assumes independent errors."""
     plans = [each.plan for each in planned]
-    cost = sum(plan.cost for plan in plans)
+    calls, into, out, cost = map(sum, zip(*((p.calls, p.tokens_in, p.tokens_out, p.cost) for p in plans), strict=True))
     error = math.hypot(*(plan.cost * plan.within for plan in plans if plan.cost))
-    return StepEstimate(
-        {},
-        sum(plan.calls for plan in plans),
-        sum(plan.tokens_in for plan in plans),
-        sum(plan.tokens_out for plan in plans),
-        cost,
-        error / cost if cost else max((plan.within for plan in plans if plan.calls), default=0.0),
-    )
+    within = error / cost if cost else max((plan.within for plan in plans if plan.calls), default=0.0)
+    return StepEstimate({}, calls, into, out, cost, within)

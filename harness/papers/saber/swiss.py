@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from harness.errors import HarnessError
-from harness.papers.saber.draws import draw
-from harness.papers.saber.judges import CandidatePair, Judge
+from harness.papers.saber.judges import CandidatePair, Judge, draw
 from harness.papers.saber.lines import read_lines, write_lines
 
 GAMES = "games.jsonl"
@@ -122,9 +123,8 @@ def first_round(targets: Mapping[str, Sequence[str]], seed: int = 0, *, drawn: b
 def round_robin(target: str, candidates: Sequence[str], judge: Judge, seed: int = 0, *, drawn: bool = False) -> Games:
     """Plays all pairs of candidates once: n (n - 1) / 2 games, all in round 1."""
     names = sorted(candidates)
-    _Playing(target, names, 1, seed, drawn)
-    pairs = [(a, b) for place, a in enumerate(names) for b in names[place + 1 :]]
-    asked = [_pair_as_shown(target, a, b, seed, drawn) for a, b in pairs]
+    _Playing(target, names, 1, seed, drawn)  # checks the candidates
+    asked = [_pair_as_shown(target, a, b, seed, drawn) for a, b in combinations(names, 2)]
     answers = _checked_answers(judge, asked)
     games = tuple(Game(1, each.first, each.second, answer) for each, answer in zip(asked, answers, strict=True))
     return Games(target, tuple(names), games, ((),))
@@ -228,17 +228,12 @@ def write_games(path: Path, played: Sequence[Games]) -> None:
 
 def read_games(path: Path) -> list[Games]:
     """Reads the tournaments of a file in order; raises what `lines.read_lines` raises."""
-    return list(
-        read_lines(
-            path,
-            lambda row: Games(
-                row["target"],
-                tuple(row["candidates"]),
-                tuple(Game(*game) for game in row["games"]),
-                tuple(tuple(names) for names in row["sat_out"]),
-            ),
-        )
-    )
+
+    def games(row: dict[str, Any]) -> Games:
+        played, out = tuple(Game(*game) for game in row["games"]), tuple(map(tuple, row["sat_out"]))
+        return Games(row["target"], tuple(row["candidates"]), played, out)
+
+    return list(read_lines(path, games))
 
 
 # ---- position bias ----------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from harness.collections.files import read_keys
 from harness.collections.load import load_collection
 from harness.data.trec import Run
 from harness.errors import FormatError
-from harness.papers.crossmath.topic_check import words_only
+from harness.papers.crossmath.readers import words_only
 
 Conf = Callable[[str, str, str], Path]
 QRELS = "T1 0 d1 2\nT1 0 d2 0\nT2 0 d1 1\n"

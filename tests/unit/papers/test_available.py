@@ -14,6 +14,7 @@ from paper_tools import Tiny, grid, report_of, table_of
 from refusals import refusal as message
 
 from harness.io import config
+from harness.papers.cells import HEADER
 from harness.papers.paper import load_paper
 from harness.papers.reproduce import recompute_paper
 from harness.papers.rows import Available, SystemRow
@@ -28,16 +29,11 @@ MSM, MIRMU = {f"msm {n}" for n in (2, 3, 4, 5)}, {f"mirmu {n}" for n in range(1,
 # How the labels of ensembles name their inputs.
 WORDS = {
     "of 4 fine systems": {f"fine {n}" for n in range(1, 5)},
-    "of all": MSM | MIRMU,
-    "of all 9 submitted": MSM | MIRMU,
+    **{f"of all{end}": MSM | MIRMU for end in ("", " 9 submitted")},
     "of all 4 msm": MSM,
-    "of all 5 mirmu": MIRMU,
-    "of all mirmu": MIRMU,
-    "of all 4 msm + Best mirmu": MSM | {"mirmu 1"},
-    "of all 4 msm +mirmu 1": MSM | {"mirmu 1"},
-    "of all 4 msm and mirmu 1": MSM | {"mirmu 1"},
-    "of msm 4 and mirmu 1": {"msm 4", "mirmu 1"},
-    "of msm 4 + mirmu 1": {"msm 4", "mirmu 1"},
+    **{f"of all {count}mirmu": MIRMU for count in ("5 ", "")},
+    **{f"of all 4 msm {end}": MSM | {"mirmu 1"} for end in ("+ Best mirmu", "+mirmu 1", "and mirmu 1")},
+    **{f"of msm 4 {link} mirmu 1": {"msm 4", "mirmu 1"} for link in ("and", "+")},
 }
 
 
@@ -108,12 +104,8 @@ def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_of_theirs_runs_here() -> None:
     available = available_of("mirmu-msm")
     runs = {row.short: row for row in available.rows if row.state() == "runs"}
-    assert {row.short: row.system for row in runs.values() if row.table != "1"} == {
-        "msm 2": "msm-tfidf",
-        "msm 3": "msm-bm25",
-        "msm 4": "msm-sum",
-        "fine 2": "msm-bm25",
-    }
+    systems = {"msm 2": "msm-tfidf", "msm 3": "msm-bm25", "msm 4": "msm-sum", "fine 2": "msm-bm25"}
+    assert {row.short: row.system for row in runs.values() if row.table != "1"} == systems
     assert dict(runs["fine 2"].settings) == {"k1": 1.8, "b": 0.75, "delta": 1.0, "name": "msm-bm25-fine"}
     for row in available.rows:
         inputs = {item.short for item in row.inputs}
@@ -300,24 +292,19 @@ def test_a_fusion_of_rows_that_are_blocked(tiny: Tiny) -> None:
 
 
 def test_rows_of_one_label_are_told_apart_by_their_group(tiny: Tiny) -> None:
-    cells = (
-        "paper,table,caption,system,group,collection,task,slice,metric,aggregate,value,std,significant,baseline,note\n"
-    )
+    cells = ",".join(HEADER) + "\n"
     cells += "".join(f"tiny,9,C,Base,{group},c1,,,rr,single,0.5,,,0,\n" for group in ("ours", "theirs"))
     value = {**AVAILABLE, "tables": {"9": {f"{of} / Base": {"system": "overlap"} for of in ("ours", "theirs")}}}
     value.pop("without_numbers")
-    assert list(by_label(available_of(tiny(text(value), {"cells.csv": cells})), "9")) == [
-        "ours / Base",
-        "theirs / Base",
-    ]
+    found = by_label(available_of(tiny(text(value), {"cells.csv": cells})), "9")
+    assert list(found) == ["ours / Base", "theirs / Base"]
 
 
 def test_a_paper_need_not_say(tiny: Tiny) -> None:
     key = tiny()
     assert load_paper(key).available is None
-    assert not {"Available rows", "Contradictory published values"} & {
-        section.title for section in report_of(key).sections
-    }
+    titles = {section.title for section in report_of(key).sections}
+    assert not titles & {"Available rows", "Contradictory published values"}
 
 
 @pytest.mark.parametrize(("rows", "keys", "fault"), literals("papers/available_faults"))

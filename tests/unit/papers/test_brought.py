@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from case_tables import table as case_table
+from refusals import refuses
 
 from harness.data.trec import Run, read_run
 from harness.errors import HarnessError
@@ -53,15 +54,9 @@ available:
       "all": {system: fusion-rrf, inputs: ["one: overlap", "two: shuffle", "three"]}
 """
 CELLS = (
-    ("1", "one: overlap", "ndcg", "single", ""),
-    ("1", "one: overlap", "p10", "single", ""),
-    ("1", "one: overlap", "ndcg", "single", "M.3"),
-    ("1", "one: overlap", "ndcg", "single", "hard topics"),
-    ("1", "one: overlap", "seconds", "single", ""),
-    ("1", "two: shuffle", "ndcg", "single", ""),
-    ("1", "three", "ndcg", "single", ""),
-    ("1", "both", "ndcg", "single", ""),
-    ("1", "all", "ndcg", "single", ""),
+    *(("1", "one: overlap", metric, "single", "") for metric in ("ndcg", "p10", "seconds")),
+    *(("1", "one: overlap", "ndcg", "single", part) for part in ("M.3", "hard topics")),
+    *(("1", system, "ndcg", "single", "") for system in ("two: shuffle", "three", "both", "all")),
     ("4.10", "seeds", "ndcg", "mean_2_seeds", ""),
     ("4.10", "other", "p10", "single", ""),
     ("5", "cost", "seconds", "single", ""),
@@ -143,9 +138,7 @@ def read(name: str) -> Run:
 
 def test_without_runs_nothing_changes(own: Paper, tmp_path: Path) -> None:
     found, made, said = brought(own, None, tmp_path / "runs")
-    assert (made, said) == (Brought(), [])
-    assert found == recompute_paper(own)
-    assert found.scores == {}
+    assert (found, made, said) == (recompute_paper(own), Brought(), [])
 
 
 def test_a_map_is_written_from_names_once(own: Paper, folder: Path) -> None:
@@ -154,15 +147,9 @@ def test_a_map_is_written_from_names_once(own: Paper, folder: Path) -> None:
     (folder / "shuffle.txt").rename(folder / "two-shuffle_mini-task1.tsv.gz.txt")
     found, made, said = brought(own, folder)
     text = (folder / "map.yaml").read_text()
-    assert yaml.safe_load(text) == {
-        "paper": "own",
-        "tables": {
-            "1": {
-                "one: overlap": {"c1": "C1/Official_Name.run"},
-                "two: shuffle": {"c1": "two-shuffle_mini-task1.tsv.gz.txt"},
-            }
-        },
-    }
+    files = {"one: overlap": "C1/Official_Name.run", "two: shuffle": "two-shuffle_mini-task1.tsv.gz.txt"}
+    rows = {row: {"c1": file} for row, file in files.items()}
+    assert yaml.safe_load(text) == {"paper": "own", "tables": {"1": rows}}
     assert "# no matching row: 'overlap-title.txt'" in text
     assert said == [
         f"{folder}/map.yaml: written; 2 files were matched by their names; 1 file matches no row, such as "
@@ -171,17 +158,14 @@ def test_a_map_is_written_from_names_once(own: Paper, folder: Path) -> None:
     ]
     assert [run.origin for run in made.runs] == ["brought", "brought", "fused"]
     again, _, said = brought(own, folder)
-    assert (folder / "map.yaml").read_text() == text
-    assert said == []
-    assert again.verdicts == found.verdicts
+    assert ((folder / "map.yaml").read_text(), said, again.verdicts) == (text, [], found.verdicts)
 
 
 def test_two_files_with_names_of_one_run_are_refused(own: Paper, folder: Path) -> None:
     for name in ("c1-one-overlap.run", "mini-task1.official-name.run"):
         shutil.copyfile(folder / "overlap.txt", folder / name)
     said = "c1-one-overlap.run and mini-task1.official-name.run match the same run, 'one: overlap'"
-    with pytest.raises(HarnessError, match=f"^{folder}: {said} .* on c1; keep one, or write .*map.yaml$"):
-        bring(own, folder, None)
+    refuses(f"^{folder}: {said} .* on c1; keep one, or write .*map.yaml$", lambda: bring(own, folder, None))
     assert not (folder / "map.yaml").exists()
 
 
@@ -197,9 +181,7 @@ def test_parts_of_a_name_in_any_order(tmp_path: Path, name: str, run: str, colle
 
 def test_which_names_are_recognised(tmp_path: Path) -> None:
     (tmp_path / "ours.run").touch()
-    with pytest.raises(HarnessError) as caught:
-        bring(load_paper("crossmath"), tmp_path, None)
-    (line,) = caught.value.lines
+    (line,) = faults(load_paper("crossmath"), tmp_path)
     assert "such as arqmath-1/eng-NLLB-bi.run, or language (name or ISO code), translator, model and collection" in line
     assert "in any order: Croatian_mBART-Bi-encoder_arqmath-1.tsv; rename the files, or write" in line
 
@@ -245,17 +227,14 @@ def test_all_faults_of_a_map_at_once(own: Paper, folder: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
+def test_a_map_of_another_form(own: Paper, folder: Path) -> None:
+    for text, fault in (
         ("tables: {}\n", "key 'tables' is {}, expected keys and values"),
         ("tabels: {}\n", "key 'tabels' is unknown; did you mean 'tables'?"),
         ("tables: {'1': x}\n", "key '1' is 'x', expected keys and values"),
-    ],
-)
-def test_a_map_of_another_form(own: Paper, folder: Path, text: str, fault: str) -> None:
-    (folder / "map.yaml").write_text(text)
-    assert fault in "\n".join(faults(own, folder))
+    ):
+        (folder / "map.yaml").write_text(text)
+        assert fault in "\n".join(faults(own, folder))
 
 
 def test_names_that_no_file_has(own: Paper, folder: Path) -> None:
@@ -299,11 +278,8 @@ def test_one_file_for_two_rows_is_told(own: Paper, folder: Path) -> None:
 def test_a_mean_over_seeds_needs_a_run_of_each(own: Paper, folder: Path) -> None:
     write(folder, {"4.10": {"seeds": {"c1": "overlap.txt"}}})
     (found,) = (v for v in brought(own, folder)[0].verdicts if v.cell.system == "seeds")
-    assert (found.verdict, found.value, found.cause) == (
-        "needs",
-        None,
-        "2 runs, one per seed, of which 1 are available",
-    )
+    cause = "2 runs, one per seed, of which 1 are available"
+    assert (found.verdict, found.value, found.cause) == ("needs", None, cause)
     write(folder, {"4.10": {"seeds": {"c1": ["overlap.txt", "overlap-title.txt"]}}})
     reproduction = brought(own, folder)[0]
     (found,) = (v for v in reproduction.verdicts if v.cell.system == "seeds")
@@ -339,11 +315,8 @@ def test_a_complete_run_made_here_counts(own: Paper, tmp_path: Path, mini: Task)
         produced = make(load_system(system), mini, runs=tmp_path / "runs")
     found, made, said = brought(own, None, tmp_path / "runs")
     assert said == []
-    assert [(run.row.label, run.origin) for run in made.runs] == [
-        ("one: overlap", "made here"),
-        ("two: shuffle", "made here"),
-        ("both", "fused"),
-    ]
+    origins = {"one: overlap": "made here", "two: shuffle": "made here", "both": "fused"}
+    assert {run.row.label: run.origin for run in made.runs} == origins
     assert verdicts(found)["one: overlap", "ndcg", ""][1] == round(mini.scorer(produced.run).mean("nDCG"), 9)
 
 
@@ -379,11 +352,8 @@ def test_a_run_on_another_corpus_is_refused(
     own: Paper, folder: Path, conf: Callable[[str, str, str], Path], tmp_path: Path
 ) -> None:
     (tmp_path / "part.jsonl").write_text('{"id": "a1007", "title": "power"}\n{"id": "a1088", "title": "even number"}\n')
-    conf(
-        "corpus",
-        "part",
-        f"name: part\ntitle: x\nlicence: x\nfile: {{file: {tmp_path}/part.jsonl}}\nfields: {{id: id, title: title}}\n",
-    )
+    file = f"file: {{file: {tmp_path}/part.jsonl}}\nfields: {{id: id, title: title}}\n"
+    conf("corpus", "part", f"name: part\ntitle: x\nlicence: x\n{file}")
     produced = make(load_system("overlap"), task("mini-task1", "part"), runs=tmp_path / "runs")
     _, made, (line,) = brought(own, None, tmp_path / "runs")
     assert made == Brought()
@@ -402,10 +372,8 @@ def test_the_report_and_its_data_say_whose_runs_these_are(own: Paper, folder: Pa
     found, made, _ = brought(own, folder)
     report = paper_report(found, provenance(found.files, ["harness"]))
     data: dict[str, Any] = dict(report.data or {})
-    runs = data["brought"]
-    assert [(run["row"], run["origin"], run["sha256"]) for run in runs] == [
-        (run.row.label, run.origin, run.run.sha256) for run in made.runs
-    ]
+    shown = [(run["row"], run["origin"], run["sha256"]) for run in data["brought"]]
+    assert shown == [(run.row.label, run.origin, run.run.sha256) for run in made.runs]
     assert found.files[str(folder / "overlap.txt")] == made.runs[0].run.sha256
     text = render_markdown(report)
     assert made.runs[0].run.sha256 in text
@@ -416,10 +384,10 @@ def test_the_report_and_its_data_say_whose_runs_these_are(own: Paper, folder: Pa
 def test_papers_whose_runs_cannot_be_scored(folder: Path) -> None:
     paper = load_paper("saber-math")
     unscored = replace(paper, config=replace(paper.config, scored=None))
-    with pytest.raises(HarnessError, match="key 'brought': runs cannot be scored for paper saber-math \\(needs "):
-        bring(unscored, folder, None)
-    with pytest.raises(HarnessError, match="no such folder"):
-        bring(load_paper("mirmu-msm"), folder / "nowhere", None)
+    refuses(
+        "key 'brought': runs cannot be scored for paper saber-math \\(needs ", lambda: bring(unscored, folder, None)
+    )
+    refuses("no such folder", lambda: bring(load_paper("mirmu-msm"), folder / "nowhere", None))
 
 
 @pytest.mark.parametrize("key", ["crossmath", "mirmu-msm", "mathamr-plus"])

@@ -28,8 +28,8 @@ from case_tables import literals
 from harness.errors import FormatError, HarnessError
 from harness.experiments.experiment import load_experiment
 from harness.io import config
-from harness.papers.compared_settings import ComparedSetting, read_settings, settings_in_words
 from harness.papers.paper import load_paper, paper_names
+from harness.papers.records import ComparedSetting, read_settings, settings_in_words
 from harness.systems.dense.training.settings import Tuning
 from harness.systems.lexical.text import view
 from harness.systems.mathamr.encoder.settings import Schedule
@@ -190,9 +190,8 @@ def test_the_page_has_the_counts_of_each_table() -> None:
 
 def test_baselines_are_those_of_the_tables() -> None:
     """The rows of MathAMR+ that its tables mark are the baselines of its experiments."""
-    marked = {
-        (cell.table, cell.system.partition(" (ef")[0]) for cell in load_paper("mathamr-plus").cells if cell.baseline
-    }
+    cells = [cell for cell in load_paper("mathamr-plus").cells if cell.baseline]
+    marked = {(cell.table, cell.system.partition(" (ef")[0]) for cell in cells}
     tables = {"formulas": "6", "structure": "9", "edges": "10", "initialisation": "13", "strategy": "15", "loss": "17"}
     baselines = {f"4.{table}": load_experiment(f"mathamr-{name}").baseline for name, table in tables.items()}
     assert {(table, str((baseline or {})["condition"])) for table, baseline in baselines.items()} == marked
@@ -218,11 +217,10 @@ def test_the_evidence_of_a_setting(setting: str, same: str, fault: str) -> None:
 @pytest.mark.parametrize(
     ("table", "fault"),
     [
-        (b"part,setting,paper,code,ours,same\nA,x,1.5,,y,no: a\n", "a.csv:2: expected part, setting, paper"),
-        (b"part,setting,paper,code,ours,same\nA,x,1.5,y,no: a\n", "a.csv:2: expected part, setting, paper"),
-        (b"part,setting\n", "a.csv:1: expected part, setting, paper"),
-        (b"", "not a table"),
-        (b"\xff", "not a table"),
+        (b"part,setting,paper,code,ours,same\nA,x,1.5,,y,no: a\n", "a.csv:2: expected the columns part, setting"),
+        (b"part,setting,paper,code,ours,same\nA,x,1.5,y,no: a\n", "a.csv:2: expected the columns part, setting"),
+        (b"part,setting\n", "a.csv:1: expected the columns part, setting, paper"),
+        (b"\xff", "not UTF-8"),
     ],
 )
 def test_a_table_has_its_cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: bytes, fault: str) -> None:

@@ -17,17 +17,16 @@ Rows = Sequence[tuple[str, str, float | None]]
 ROWS: Rows = [("a", "0.200", 0.25), ("b", "0.300", 0.30), ("c", "0.250", 0.20), ("d", "0.200", 0.40)]
 
 
+def cell(table: str, name: str, printed: str, baseline: bool, group: str = "") -> PublishedCell:
+    measure = ("c1", "t", "", "ndcg", "single")
+    return PublishedCell("p", table, "", name, group, *measure, printed, "", None, baseline, "")
+
+
 def verdicts(rows: Rows, baseline: str = "a", table: str = "1") -> list[CellVerdict]:
-    cells = [
-        (
-            PublishedCell(
-                "p", table, "", name, "", "c1", "t", "", "ndcg", "single", printed, "", None, name == baseline, ""
-            ),
-            here,
-        )
+    return [
+        CellVerdict(cell(table, name, printed, name == baseline), "needs" if here is None else "differs", here)
         for name, printed, here in rows
     ]
-    return [CellVerdict(cell, "needs" if here is None else "differs", here) for cell, here in cells]
 
 
 def test_effects_by_the_definitions_of_breuer_et_al() -> None:
@@ -120,24 +119,8 @@ def test_a_row_is_an_effect_over_the_baseline_of_its_own_group(
     made = []
     for group, ending, values in zip(groups, ("", ", two"), (("0.454", "0.365"), ("0.352", "0.437")), strict=True):
         for name, value in zip(("b=1", "b=0"), values, strict=True):
-            row = (
-                "p",
-                "4",
-                "",
-                name + ending,
-                group,
-                "c",
-                "t",
-                "",
-                "ndcg",
-                "single",
-                value,
-                "",
-                None,
-                name == "b=1",
-                "",
-            )
-            made.append(CellVerdict(PublishedCell(*row), "exact", float(value)))
+            row = cell("4", name + ending, value, name == "b=1", group)
+            made.append(CellVerdict(row, "exact", float(value)))
     (column,) = columns(made)
     found = {effect.row: (effect.baseline, round(effect.printed, 3)) for effect in column.effects}
     assert found == expected

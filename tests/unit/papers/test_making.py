@@ -21,17 +21,7 @@ from harness.papers import step_runner
 from harness.papers.paper import load_paper
 from harness.papers.rates import Range
 from harness.papers.report.runs_made_here import durations_section
-from harness.papers.step_costs import step_costs
-from harness.papers.step_runner import (
-    Making,
-    StepOutcome,
-    budget_keys,
-    carry_out,
-    finished,
-    recorded,
-    spent_dollars,
-    waves,
-)
+from harness.papers.step_runner import Making, StepOutcome, budget_keys, carry_out, finished, recorded, spent_dollars
 from harness.papers.steps import RunStep, Selection, paper_steps
 from harness.render.model import Prose
 from harness.store import sidecar
@@ -55,9 +45,8 @@ def done(tmp_path: Path) -> tuple[Making, RunStep, StepOutcome]:
     run = tmp_path / "runs" / step.file
     produced = make(load_system("bm25"), task("mini-task1", "mini-answers"), runs=tmp_path / "runs")
     assert produced.path == run
-    result = StepOutcome(
-        step.name, step.command, "", 1.0, 1.0, 1, {f"runs/{step.file}": sha256_file(run)}, step_runner.code()
-    )
+    checksums = {f"runs/{step.file}": sha256_file(run)}
+    result = StepOutcome(step.name, step.command, "", 1.0, 1.0, 1, checksums, step_runner.code())
     (how.folder / "steps").mkdir(parents=True)
     (how.folder / "steps" / "bm25.json").write_text(json.dumps(asdict(result)))
     return how, step, result
@@ -127,8 +116,11 @@ def test_what_is_never_finished(done: tuple[Making, RunStep, StepOutcome], words
 
 def test_waves() -> None:
     a, b, c, d = single("bm25"), single("overlap"), fusion("c", "bm25", "overlap"), fusion("d", "runs/mini-task1/c.run")
-    assert [[step.name for step in wave] for wave in waves([a, c, b, d])] == [["bm25", "overlap"], ["c"], ["d"]]
-    assert waves([]) == []
+    assert [[step.name for step in wave] for wave in step_runner.waves([a, c, b, d])] == [
+        ["bm25", "overlap"],
+        ["c"],
+        ["d"],
+    ]
 
 
 @pytest.fixture
@@ -154,11 +146,8 @@ def test_what_reads_a_failed_run_is_not_run_and_the_others_are(
     commands: list[tuple[str, float | None]], tmp_path: Path
 ) -> None:
     bad = replace(single("overlap"), name="bad", parts=(replace(single("overlap"), name="bad part"),))
-    after = [
-        fusion("with it", "bm25", "overlap"),
-        fusion("further", "runs/mini-task1/with it.run"),
-        single("tfidf-ltn"),
-    ]
+    after = [fusion("with it", "bm25", "overlap"), fusion("further", "runs/mini-task1/with it.run")]
+    after.append(single("tfidf-ltn"))
     found = {step.name: results for step, results in carry_out(Making(tmp_path), [single("bm25"), bad, *after])}
     assert [name for name, _ in commands] == ["bm25", "bad", "bad part", "tfidf-ltn"]
     assert [result.fault for result in found["with it"]] == ["not run: the step overlap on mini-task1 failed"]
@@ -186,9 +175,8 @@ def test_a_budget_is_shared_by_the_models_that_a_step_asks() -> None:
 @pytest.fixture
 def paid(monkeypatch: pytest.MonkeyPatch, commands: list[tuple[str, float | None]]) -> list[tuple[str, float | None]]:
     """All steps but those named free ask a model, and each call takes 3 dollars, also if its step fails."""
-    monkeypatch.setattr(
-        step_runner, "budget_keys", lambda step: [] if step.name.startswith("free") else ["system.budget"]
-    )
+    keys = ["system.budget"]
+    monkeypatch.setattr(step_runner, "budget_keys", lambda step: [] if step.name.startswith("free") else keys)
     return commands
 
 
@@ -251,7 +239,7 @@ def test_what_a_step_took_is_its_record_and_the_metadata_of_its_runs(done: tuple
     document["platform"]["hardware"]["gpu"] = {"model": ["H100"]}
     path.write_text(yaml.safe_dump(document, sort_keys=False))
     other = replace(step, words=(*step.words, "system.k1=2"))
-    (cost,) = step_costs(how, [step, other, single("never-made")], {step.name: Range(0.5, 2.0)})
+    (cost,) = step_runner.step_costs(how, [step, other, single("never-made")], {step.name: Range(0.5, 2.0)})
     assert (cost.outcome, cost.joules, cost.estimate) == (result, 15.5, Range(0.5, 2.0))
     assert cost.device.startswith("H100, ")
     assert (cost.calls, cost.dollars) == (0, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ from harness.io import config
 from harness.papers.crossmath.published import sections as crossmath
 from harness.papers.mirmu.published import sections as mirmu
 from harness.papers.paper import load_paper
-from harness.render.model import Table
+from harness.render.model import Section, Table
 from harness.scoring.coverage import Coverage
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
@@ -45,19 +46,16 @@ def results(mini: Task, coverage: Coverage | None, value: float = 0.25) -> Exper
     return ExperimentResults("crossmath-paper", experiment, tuple(outcomes))
 
 
-def rows(found: ExperimentResults) -> list[tuple[str, ...]]:
-    (section,) = crossmath(found)
+def rows(found: ExperimentResults, sections: Callable[..., list[Section]] = crossmath) -> list[tuple[str, ...]]:
+    (section,) = sections(found)
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     return [tuple(cell.text for cell in row) for row in table.rows]
 
 
 def test_every_printed_number_has_its_row(mini: Task) -> None:
     found = rows(results(mini, None))
-    printed = [
-        (cell.table, f"{cell.group}, {cell.system}", cell.collection, cell.value)
-        for cell in load_paper("crossmath").cells
-        if cell.table in "12345"
-    ]
+    cells = [cell for cell in load_paper("crossmath").cells if cell.table in "12345"]
+    printed = [(cell.table, f"{cell.group}, {cell.system}", cell.collection, cell.value) for cell in cells]
     assert len(printed) == 108
     assert sorted((row[0], row[1], row[2], row[5]) for row in found) == sorted(printed)
 
@@ -69,18 +67,15 @@ def test_verdicts(mini: Task) -> None:
     assert said["4", "fas, NLLB + Bi-encoder", "arqmath-1", "nDCG@10"] == ("0.253", "0.259", "differs")
 
 
-def test_a_part_of_the_answers_gets_no_verdict(mini: Task) -> None:
-    found = results(mini, Coverage(10, 4, 10, {}, {}))
-    assert {row[-1] for row in rows(found)} == {"partial"}
-    (section,) = crossmath(found)
-    assert "partial re-run" in str(section.blocks[0])
-
-
-def test_another_setting_gets_no_verdict(mini: Task) -> None:
-    found = replace(results(mini, None), extra=("rerank=false",))
-    assert {row[-1] for row in rows(found)} == {"another setting"}
-    (section,) = crossmath(found)
-    assert "setting (rerank=false)" in str(section.blocks[0])
+def test_a_part_of_the_answers_and_another_setting_get_no_verdict(mini: Task) -> None:
+    other = replace(results(mini, None), extra=("rerank=false",))
+    for found, verdict, said in (
+        (results(mini, Coverage(10, 4, 10, {}, {})), "partial", "partial re-run"),
+        (other, "another setting", "setting (rerank=false)"),
+    ):
+        assert {row[-1] for row in rows(found)} == {verdict}
+        (section,) = crossmath(found)
+        assert said in str(section.blocks[0])
 
 
 MIRMU = ("mirmu", "mirmu-years", "mirmu-years-tuned")
@@ -98,18 +93,12 @@ def test_rows_of_mirmu_are_those_that_are_called_as_in_print(mini: Task, name: s
         outcomes.append(Outcome(cell, {}, task=replace(mini, coverage=None), scores=scores))
     found = ExperimentResults(name, plan, tuple(outcomes))
     printed = {(c.system, c.collection, c.value) for c in load_paper("mirmu-msm").cells if c.table in "23"}
-
-    def rows_of(results: ExperimentResults) -> list[tuple[str, ...]]:
-        (section,) = mirmu(results)
-        (table,) = (block for block in section.blocks if isinstance(block, Table))
-        return [tuple(cell.text for cell in row) for row in table.rows]
-
-    rows = rows_of(found)
+    shown = rows(found, mirmu)
     # Three measures of each cell; the fine and ensemble rows of ARQMath-3 that the paper leaves out have none.
-    assert {(row[1].partition(", ")[2], row[2], row[5]) for row in rows} <= printed
-    assert {row[1].partition(", ")[2] for row in rows} == {cell.labels[0] for cell in plan.cells()}
-    assert {row[7] for row in rows} <= {"exact", "close", "differs"}
-    assert {row[7] for row in rows_of(replace(found, scale="here"))} == {"another setting"}
+    assert {(row[1].partition(", ")[2], row[2], row[5]) for row in shown} <= printed
+    assert {row[1].partition(", ")[2] for row in shown} == {cell.labels[0] for cell in plan.cells()}
+    assert {row[7] for row in shown} <= {"exact", "close", "differs"}
+    assert {row[7] for row in rows(replace(found, scale="here"), mirmu)} == {"another setting"}
 
 
 def test_the_columns_of_mirmu_have_cells_of_ours() -> None:

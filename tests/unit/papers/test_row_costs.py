@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from harness.papers.paper import load_paper, paper_names
 from harness.papers.reproduce import recompute_paper
 from harness.papers.steps import PrintedRow, paper_steps
 from harness.papers.user_runs import Brought, BroughtRun, bring, rows_by_cell
-from harness.rehearsal.submitted_runs import write_submitted_runs
+from harness.rehearsal.run import write_submitted_runs
 from harness.systems.build import load_system
 
 QUERIES = "costs: {seconds: {column: latency, unit: 0.001}}\n"  # a median, in milliseconds
@@ -43,7 +44,7 @@ def test_a_cost_is_that_of_a_run_made_here(tiny: Tiny, tmp_path: Path) -> None:
     here = seconds(key, path, "made here")
     median = costs.COLUMNS["latency"].of([costs.of_run(path)])
     assert median is not None
-    assert here.value == median * 1000
+    assert here.value == pytest.approx(median * 1000)
     assert (here.verdict, here.measure, here.n) == (judge("12", here.value), "latency", 0)
     assert here.cause == "costs measured on this machine"
     assert (here.run, here.collection) == ("base-run", "tiny-1")
@@ -70,10 +71,8 @@ def test_every_cost_has_a_row_with_a_run() -> None:
     row = paper_rows(paper)["4.6", "None"]
     run = Run.from_dict(row.name, {"A.301": {"a": 1.0}})
     rows = rows_by_cell(paper, (BroughtRun(row, "arqmath-3", run, "made here", "x"),))
-    lacking = {c.place for c in paper.cells if c.metric in paper.config.costs} - {
-        c.place for c in paper.cells if (c.table, c.group, c.system) in rows
-    }
-    assert lacking == set()
+    found = {c.place for c in paper.cells if (c.table, c.group, c.system) in rows}
+    assert {c.place for c in paper.cells if c.metric in paper.config.costs} <= found
 
 
 def test_values_of_one_topic_are_of_the_run_that_another_row_names() -> None:
@@ -95,10 +94,8 @@ def test_what_only_a_person_brings(key: str) -> None:
     paper = load_paper(key)
     made, _ = paper_steps(paper, seeds=1)
     found = rows_to_bring(paper, made)
-    tables = [row.table for row in found]
-    assert {table: tables.count(table) for table in tables} == (
-        {"4.19": 5, "4.21": 8, "appendix C.2.2": 1} if key == "mathamr-plus" else {}
-    )
+    expected = {"4.19": 5, "4.21": 8, "appendix C.2.2": 1} if key == "mathamr-plus" else {}
+    assert Counter(row.table for row in found) == expected
     assert all(why.startswith("the submitted runs of ARQMath-3 (manual download") for why in found.values())
     if found:
         assert PrintedRow("4.19", "Approach0 / Struct.+ColBERT (Coco-MAE)") in found
@@ -112,15 +109,11 @@ def test_stand_ins_for_runs_that_a_person_brings_are_recognised(tiny: Tiny, tmp_
     for place in ("one", "two"):
         write_submitted_runs(tmp_path / place, paper, rows, 1)
     fits, rest = fitting(paper, tmp_path / "one")
-    assert sorted((row.label, where) for row, where in fits.values()) == [
-        ("Absent", "c1"),
-        ("Base", "c1"),
-        ("Base", "c2"),
-    ]
-    assert rest == []
+    expected = [("Absent", "c1"), ("Base", "c1"), ("Base", "c2")]
+    assert (sorted((row.label, where) for row, where in fits.values()), rest) == (expected, [])
     for path in fits:
         assert path.read_bytes() == (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_bytes()
     brought = bring(paper, tmp_path / "one", None)
     values = [each.value for each in recompute_paper(paper, brought=brought).verdicts if each.cell.system == "Absent"]
-    assert len(values) == 1
-    assert 0 < (values[0] or 0) <= 1
+    (value,) = values
+    assert 0 < (value or 0) <= 1

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from harness.papers.cells import CellVerdict
+from harness.papers.effects import mark_verdicts
 from harness.papers.paper import load_paper
 from harness.papers.reproduce import PaperReproduction
-from harness.papers.significance import mark_verdicts
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 
@@ -27,20 +27,15 @@ def test_a_mark_is_the_paired_test_at_alpha_over_the_tests_of_its_table() -> Non
     values = {name: base + by + random.normal(0, 0.1, 78) * (name != "None") for name, by in shift.items()}
     columns = [cell for cell in table if cell.metric == "ndcg_prime"]
     assert {cell.system for cell in columns} == set(values)
-    verdicts = tuple(
-        CellVerdict(cell, "differs", float(values[cell.system].mean()), cell.system, measure="nDCG", n=78)
-        if cell.metric == "ndcg_prime"
-        else CellVerdict(cell, "needs")
-        for cell in table
-    )
+    verdicts = [CellVerdict(cell, "needs") for cell in table if cell not in columns]
     assert paper.scored is not None
-    scores = {
-        (paper.scored.place(cell), cell.system): Scores(
-            cell.system, "c", "e", how, ("nDCG",), topics, values[cell.system][:, None]
-        )
-        for cell in columns
-    }
-    found = mark_verdicts(PaperReproduction(paper, verdicts, scores, {}, {}, {}, (), ()))
+    scores = {}
+    for cell in columns:
+        name, of = cell.system, values[cell.system]
+        verdicts.append(CellVerdict(cell, "differs", float(of.mean()), name, measure="nDCG", n=78))
+        scored = Scores(name, "c", "e", how, ("nDCG",), topics, of[:, None])
+        scores[paper.scored.place(cell), name] = scored
+    found = mark_verdicts(PaperReproduction(paper, tuple(verdicts), scores, {}, {}, {}, (), ()))
     assert {mark.cell.cell.system for mark in found} == set(values) - {"None"}
     for mark in found:
         assert (mark.family, mark.n, mark.baseline) == (12, 78, next(c.row for c in columns if c.baseline))

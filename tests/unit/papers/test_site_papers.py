@@ -62,12 +62,8 @@ def test_the_command_of_a_row_gives_its_value() -> None:
     fetched, scored = row["commands"][0], row["commands"][1]
     assert fetched == "harness fetch crossmath"
     program = f"{sys.executable} -m harness"
-    done = subprocess.run(
-        ["/bin/bash", "-c", scored.replace("harness", program, 1)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "HARNESS_CACHE": str(cache_root())},
-    )
+    command = ["/bin/bash", "-c", scored.replace("harness", program, 1)]
+    environment = {**os.environ, "HARNESS_CACHE": str(cache_root())}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     first = next(c for c in table["cells"] if c["system"] == row["system"] and c["collection"] == "arqmath-1")
     assert f"{first['value']:.4f}" in done.stdout

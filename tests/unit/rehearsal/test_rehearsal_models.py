@@ -124,16 +124,12 @@ def test_form_of_a_published_model(stand_in: Callable[[str], Path]) -> None:
         assert json.loads((ours / name).read_text()) == json.loads((real / name).read_text())
     sizes = {"hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "vocab_size"}
     other = {"_name_or_path", "gradient_checkpointing", "initializer_range", "transformers_version", "use_cache"}
-    own = json.loads((real / "config.json").read_text())
-    found = json.loads((ours / "config.json").read_text())
-    assert {key: found[key] for key in own.keys() - sizes - other} == {
-        key: own[key] for key in own.keys() - sizes - other
-    }
+    own, found = (json.loads((folder / "config.json").read_text()) for folder in (real, ours))
+    assert all(found[key] == own[key] for key in own.keys() - sizes - other)
     own, found = (json.loads((folder / "tokenizer.json").read_text()) for folder in (real, ours))
     names = [token["content"] for token in own["added_tokens"]]
-    assert [(token["content"], token["id"]) for token in found["added_tokens"]] == [
-        (name, found["model"]["vocab"][name]) for name in names
-    ]
+    added = [(token["content"], token["id"]) for token in found["added_tokens"]]
+    assert added == [(name, found["model"]["vocab"][name]) for name in names]
     for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder", "padding"):
         assert found[key] == own[key], key
     assert found["truncation"]["max_length"] == own["truncation"]["max_length"]
@@ -170,9 +166,8 @@ def test_mathberta_has_marks_of_formulas(stand_in: Callable[[str], Path]) -> Non
 def test_translators_have_all_languages(stand_in: Callable[[str], Path]) -> None:
     from harness.systems.crosslingual.seq2seq import MBart, Nllb
 
-    for name, kind, codes, count in zip(
-        SEQ2SEQ, ("m2m_100", "mbart"), (Nllb.codes, MBart.codes), (202, 52), strict=True
-    ):
+    forms = (("m2m_100", Nllb.codes, 202), ("mbart", MBart.codes, 52))
+    for name, (kind, codes, count) in zip(SEQ2SEQ, forms, strict=True):
         read = seq2seq.reader(stand_in(name), name, kind, name)
         assert read.positions == 1024 and read.only is None
         assert len({read.number(code) for code in codes.values()}) == len(set(codes.values()))

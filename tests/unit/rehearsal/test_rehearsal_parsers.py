@@ -15,11 +15,11 @@ from types import ModuleType
 import pytest
 
 from harness.errors import HarnessError
-from harness.rehearsal import amr_text, parsers
+from harness.rehearsal import amr_text, models
 from harness.systems.mathamr.graphs import amr
 from harness.systems.mathamr.graphs import parsers as named
 from harness.systems.mathamr.graphs.build import UNPARSED, build_graphs, graphs
-from harness.systems.mathamr.graphs.graph import FORMULA, Failure, Graph, connected
+from harness.systems.mathamr.graphs.graph import FORMULA, Failure, Graph, Sentence, connected
 from harness.systems.mathamr.graphs.posts import Post, post_text
 
 pytest.importorskip("penman", reason="penman is not installed")
@@ -47,7 +47,7 @@ def packages() -> list[str]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of the packages, from which Python imports them for the time of a test."""
-    made = parsers.make(tmp_path / "packages", 5)
+    made = models.make_parsers(tmp_path / "packages", 5)
     monkeypatch.syspath_prepend(made)
     for name in packages():
         monkeypatch.delitem(sys.modules, name)
@@ -75,6 +75,10 @@ def texts(count: int, seed: int = 0) -> list[list[list[str]]]:
     return out
 
 
+def is_connected(sentence: Sentence) -> bool:
+    return connected(Graph(sentence.labels, bytes(len(sentence.labels)), sentence.edges, sentence.root, (), ()))
+
+
 def placeholders(said: object) -> set[str]:
     return set(re.findall(r"FORMULA_\d+", str(said)))
 
@@ -91,8 +95,7 @@ def test_graphs_of_random_words_can_be_read() -> None:
     for n, document in enumerate(texts(150)):
         written = amr_text.written(amr_text.document(document, random.Random(n)), aligned=bool(n % 2))
         found = amr.read_sentence(written)
-        graph = Graph(found.labels, bytes(len(found.labels)), found.edges, found.root, (), ())
-        assert connected(graph), written
+        assert is_connected(found), written
         assert placeholders(found.labels) == placeholders(document)
         assert decode(written).top
         roles.update(re.findall(r":[A-Za-z][\w-]*", written))
@@ -192,7 +195,7 @@ def test_weights(folder: Path, tmp_path: Path) -> None:
 def test_amrlib(folder: Path) -> None:
     package = module("amrlib")
     assert Path(str(package.__file__)).is_relative_to(folder)
-    model = package.load_stog_model(model_dir=str(parsers.make_model(folder / "amrlib-model")))
+    model = package.load_stog_model(model_dir=str(models.make_parser_model(folder / "amrlib-model")))
     (plain,) = model.parse_sents(["We prove FORMULA_0."], add_metadata=False)
     (said,) = model.parse_sents(["We prove FORMULA_0."])
     assert said == f"# ::snt We prove FORMULA_0.\n{plain}"
@@ -203,7 +206,7 @@ def test_amrlib(folder: Path) -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_seed_is_in_the_packages(tmp_path: Path, seed: int) -> None:
     """In a process of its own, which knows nothing of the harness."""
-    made = parsers.make(tmp_path, 1 if seed == 1 else 2)
+    made = models.make_parsers(tmp_path, 1 if seed == 1 else 2)
     code = (
         "from transition_amr_parser.parse import AMRParser, SEED; import amrlib; assert amrlib.SEED == SEED; "
         "print(SEED, AMRParser().parse_sentence(['prove', 'the', 'theorem'])[0])"
@@ -226,16 +229,14 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("folder", "lines")
 @pytest.mark.parametrize(
     "package",
-    [
-        "transition-amr",
-        pytest.param("transition-amr:AMR3-structbart-L", marks=pytest.mark.slow),
-        "amrlib",
-    ],
+    ["transition-amr", "amrlib", pytest.param("transition-amr:AMR3-structbart-L", marks=pytest.mark.slow)],
 )
 def test_many_texts(package: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What is broken or missing is counted; all other graphs are connected and hold every placeholder."""
     name, _, model = package.partition(":")
-    model = model or (str(parsers.make_model(folder / "amrlib-model")) if name == "amrlib" else amr.DOCUMENT_MODEL)
+    if name == "amrlib":
+        model = str(models.make_parser_model(folder / "amrlib-model"))
+    model = model or amr.DOCUMENT_MODEL
     given = ["\n".join(" ".join(tokens) for tokens in document) for document in texts(200, 4)]
     found = amr.AMRParser(name, model)(given)
     assert len(found) == 200
@@ -249,9 +250,7 @@ def test_many_texts(package: str, folder: Path, capsys: pytest.CaptureFixture[st
         if isinstance(each, list) and each:
             labels = {label for sentence in each for label in sentence.labels}
             lost += placeholders(labels) != placeholders(text)
-            for sentence in each:
-                graph = Graph(sentence.labels, bytes(len(sentence.labels)), sentence.edges, sentence.root, (), ())
-                assert connected(graph)
+            assert all(map(is_connected, each))
     # Of a document every placeholder is there; of single sentences those are missing whose parse is None.
     assert lost <= (0 if model == amr.DOCUMENT_MODEL else 24)
     assert capsys.readouterr().out == ""
@@ -272,10 +271,8 @@ def test_posts_become_graphs(tmp_path: Path) -> None:
             assert connected(graph)
             assert ":math" not in {relation for _, relation, _ in graph.edges}  # on which dropped placeholders hang
             assert graph.kinds.count(FORMULA) == len(graph.formulas) == count
-            assert all(
-                any(each.node in (source, target) for source, _, target in graph.edges) or count == 1
-                for each in graph.formulas
-            )
+            ends = {end for source, _, target in graph.edges for end in (source, target)}
+            assert count == 1 or {each.node for each in graph.formulas} <= ends
     built, _ = build_graphs(SMALL, parser.parse, tmp_path, "graphs/key", batch=2, keep=False)
     assert (built.posts, built.graphs) == (6, 5)
     assert UNPARSED not in built.failures

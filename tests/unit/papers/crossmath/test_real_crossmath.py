@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.data.topics import Topic, Topics
-from harness.papers.crossmath.topic_check import Damage, check_translation, damage
+from harness.papers.crossmath.readers import Damage, check_translation, damage
 
 
 @pytest.mark.parametrize(

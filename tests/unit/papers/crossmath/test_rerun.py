@@ -13,21 +13,13 @@ import pytest
 from corpora_tools import span
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusal, refuses
 from scipy import stats
 
 from harness.data.topics import Topic
 from harness.data.trec import Qrels, Run
-from harness.errors import HarnessError
-from harness.papers.crossmath.rerun import (
-    RerunAgreement,
-    ScorePair,
-    agreement,
-    correlation,
-    differences,
-    query,
-    swapped,
-)
-from harness.papers.crossmath.rerun_section import TITLE, agreement_section
+from harness.papers.crossmath import rerun
+from harness.papers.crossmath.rerun import TITLE, RerunAgreement, ScorePair, agreement, agreement_section, query
 from harness.papers.paper import load_paper
 from harness.papers.paper_settings import RerunSettings
 from harness.papers.report.paper import paper_report
@@ -68,7 +60,7 @@ def test_correlations_are_means_over_topics(rows: dict[str, list[tuple[float, fl
     columns = [tuple(map(np.array, zip(*found, strict=True))) for found in rows.values()]
     columns = [(a, b) for a, b in columns if len(set(a)) > 1 and len(set(b)) > 1]
     for kind, function in (("tau", stats.kendalltau), ("r", stats.pearsonr)):
-        value, n = correlation(pairs_of(rows), kind)
+        value, n = rerun.correlation(pairs_of(rows), kind)
         assert n == len(columns)
         if n:
             assert value == pytest.approx(np.mean([function(a, b)[0] for a, b in columns]))
@@ -85,14 +77,14 @@ def test_couples_in_another_order(rows: dict[str, list[tuple[float, float]]], ga
         if a[0] != b[0] and abs(a[0] - b[0]) > gap
     ]
     wrong = [(a, b) for a, b in couples if (a[0] - b[0]) * (a[1] - b[1]) < 0]
-    assert swapped(pairs_of(rows), gap) == (len(wrong), len(couples))
+    assert rerun.swapped(pairs_of(rows), gap) == (len(wrong), len(couples))
 
 
 def test_differences() -> None:
     pairs = pairs_of({"1": [(0.5, 0.6), (0.5, 0.2)], "2": [(0.1, 0.1)]})
-    assert differences(pairs) == pytest.approx((0.1, 0.3))
+    assert rerun.differences(pairs) == pytest.approx((0.1, 0.3))
     assert pairs[1].difference == pytest.approx(-0.3)
-    assert all(math.isnan(value) for value in differences([]))
+    assert all(math.isnan(value) for value in rerun.differences([]))
 
 
 @pytest.mark.parametrize(
@@ -113,9 +105,8 @@ def test_a_query_is_what_the_authors_function_makes_of_it(title: str, body: str,
 def test_placeholders_from_ten_up_are_damaged_in_a_query() -> None:
     formulas = " ".join(f"${letter}$" for letter in "abcdefghij")
     topic = Topic("1", f"As {formulas}", f"{formulas}. 2")
-    assert query(topic, "mbart") == f"As {formulas} {formulas}. 2".replace(
-        "$j$", "$a$0", 1
-    )  # the body is left as it is
+    # The body is left as it is.
+    assert query(topic, "mbart") == f"As {formulas} {formulas}. 2".replace("$j$", "$a$0", 1)
     assert query(topic, "nllb") == f"As {formulas} {formulas} 2".replace("$j$", "$a$0", 1)
 
 
@@ -126,9 +117,8 @@ OURS = {"T1": {"a": 0.91, "b": 0.4, "c": 0.5}, "T2": {"a": 0.3, "d": 0.8}, "T3":
 
 
 def agreed() -> RerunAgreement:
-    return agreement(
-        ARCHIVED, "c1", Scorer(JUDGED, PROTOCOL), OURS, {"a": 0, "b": 3, "c": 1, "d": 2}, frozenset({"T3", "T9"})
-    )
+    formulas = {"a": 0, "b": 3, "c": 1, "d": 2}
+    return agreement(ARCHIVED, "c1", Scorer(JUDGED, PROTOCOL), OURS, formulas, frozenset({"T3", "T9"}))
 
 
 def test_only_documents_that_both_have_are_compared() -> None:
@@ -153,8 +143,8 @@ def test_where_differences_come_from() -> None:
 
 
 def test_nothing_in_common() -> None:
-    with pytest.raises(HarnessError, match=r"^run old: has no judged document of c1 in common with the re-run"):
-        agreement(ARCHIVED, "c1", Scorer(JUDGED, PROTOCOL), {"T2": {"a": 1.0}}, {})
+    said = r"^run old: has no judged document of c1 in common with the re-run"
+    refuses(said, lambda: agreement(ARCHIVED, "c1", Scorer(JUDGED, PROTOCOL), {"T2": {"a": 1.0}}, {}))
 
 
 # What is reported
@@ -194,37 +184,24 @@ def test_a_report_without_the_model_says_what_it_needs(tiny: Tiny) -> None:
     found = recompute_paper(paper)
     assert found.again == ()
     (section,) = (s for s in paper_report(found, provenance({})).sections if s.title == TITLE)
-    assert section.blocks == (
-        Prose(
-            (
-                "Not re-run: base-run, by a model over all.",
-                "A re-run needs the model no-such/model (harness fetch no-such/model) and takes a minute "
-                "the first time: harness reproduce paper=tiny rerun=true",
-            )
-        ),
+    paragraphs = (
+        "Not re-run: base-run, by a model over all.",
+        "A re-run needs the model no-such/model (harness fetch no-such/model) and takes a minute "
+        "the first time: harness reproduce paper=tiny rerun=true",
     )
+    assert section.blocks == (Prose(paragraphs),)
+    refuses(r"^needs the model no-such/model: ", lambda: recompute_paper(paper, rerun=True))
 
 
-def test_the_model_is_missing(tiny: Tiny) -> None:
-    paper = load_paper(tiny(ENGLISH + RERUN, FILES))
-    with pytest.raises(HarnessError, match=r"^needs the model no-such/model: "):
-        recompute_paper(paper, rerun=True)
+NO_TOPICS = "needs the key 'translations', which names the English topics"
+NO_RUN = "run 'bse-run' is not in the archive; did you mean 'base-run'?"
 
 
 @pytest.mark.parametrize(
-    ("extra", "fault"),
-    [
-        (f"{MODULE}{RERUN}", "rerun: needs the key 'translations', which names the English topics"),
-        (
-            ENGLISH + RERUN.replace("base-run", "bse-run"),
-            "rerun: run 'bse-run' is not in the archive; did you mean 'base-run'?",
-        ),
-    ],
+    ("extra", "fault"), [(MODULE + RERUN, NO_TOPICS), (ENGLISH + RERUN.replace("base-run", "bse-run"), NO_RUN)]
 )
 def test_faults_of_the_configuration(tiny: Tiny, extra: str, fault: str) -> None:
-    with pytest.raises(HarnessError) as caught:
-        load_paper(tiny(extra, FILES))
-    assert str(caught.value).endswith(fault)
+    assert refusal(lambda: load_paper(tiny(extra, FILES))).endswith(f"rerun: {fault}")
 
 
 @pytest.mark.slow
@@ -261,6 +238,5 @@ def test_runs_are_made_again_once(
         raise AssertionError("the model is loaded again")
 
     monkeypatch.setattr(encoder, "load", loaded)
-    assert [one.pairs for one in recompute_paper(load_paper(key), rerun=True).again] == [
-        one.pairs for one in found.again
-    ]
+    again = recompute_paper(load_paper(key), rerun=True).again
+    assert [one.pairs for one in again] == [one.pairs for one in found.again]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -21,7 +20,6 @@ from harness.papers.mathamr import thesis
 from harness.papers.paper import load_paper
 from harness.render.heat_map import heat_map
 from harness.render.model import Figure, Prose, Table
-from harness.scoring.scores import Scores
 from harness.store import cost, sidecar
 
 CONFIG = load_paper(thesis.PAPER).config
@@ -41,15 +39,10 @@ def results(name: str, scale: str = "full") -> ExperimentResults:
             outcomes.append(Outcome(cell, {}, reason="nothing"))
             continue
         value = VALUES[cell.seed or "42"] + 0.1 * (cell.labels[0] == "None")
-        qrels = mini.scorer.qrels
-        scores: Scores = mini.scorer(_run(qrels.to_dict()))
+        scores = mini.scorer(Run.from_dict("r", mini.scorer.qrels.to_dict()))
         scores = replace(scores, values=scores.values * 0 + value)
         outcomes.append(Outcome(cell, {}, task=mini, scores=scores, run=Path(f"nowhere/{cell.seed}.run"), costs=side))
     return ExperimentResults(name, plan, tuple(outcomes), scale=scale)
-
-
-def _run(judged: Mapping[str, Mapping[str, float]]) -> Run:
-    return Run.from_dict("r", {topic: dict(docs) for topic, docs in judged.items()})
 
 
 def test_printed_values_stand_beside_those_here() -> None:
@@ -73,17 +66,15 @@ def test_printed_values_stand_beside_those_here() -> None:
 def test_a_scale_is_said_with_the_values() -> None:
     (section,) = thesis.published_value_sections(results("mathamr-formulas", "here"))
     (table,) = (block for block in section.blocks if isinstance(block, Table))
-    assert table.notes[0].startswith(
-        "Scaled down: dependency graphs in place of AMR; 7,000 pairs of mse-pages and MATH"
-    )
+    said = "Scaled down: dependency graphs in place of AMR; 7,000 pairs of mse-pages and MATH"
+    assert table.notes[0].startswith(said)
 
 
 def test_notes_of_cells_are_shown_once() -> None:
-    (section,) = thesis.published_value_sections(results("mathamr-loss"))
-    (text,) = (block for block in section.blocks if isinstance(block, Prose))
-    assert "4.17, β = 1: HNSW; k = 1000" in text.paragraphs
-    assert any(line.startswith("4.17: The text has re-ranking gain 0.079") for line in text.paragraphs)
-    assert len(set(text.paragraphs)) == len(text.paragraphs)
+    said = _remarks("mathamr-loss")
+    assert "4.17, β = 1: HNSW; k = 1000" in said
+    assert any(line.startswith("4.17: The text has re-ranking gain 0.079") for line in said)
+    assert len(set(said)) == len(said)
     assert thesis.published_value_sections(replace(results("mathamr-formulas"), name="mini")) == []
 
 
@@ -91,8 +82,7 @@ def test_notes_of_cells_are_shown_once() -> None:
 def test_where_the_thesis_contradicts_itself_is_said_at_each_of_its_tables() -> None:
     """What two tables print differently stands with both; each remark is of a table that some experiment has."""
     assert set(REMARKS) <= {table for tables in EXPERIMENTS.values() for table in tables}
-    printed = {name: [line for line in _remarks(name) if line.partition(":")[0] in REMARKS]
-               for name in EXPERIMENTS}  # fmt: skip
+    printed = {name: [line for line in _remarks(name) if line.partition(":")[0] in REMARKS] for name in EXPERIMENTS}
     of = {
         ".454 in 4.15": {"mathamr-formulas", "mathamr-structure", "mathamr-edges", "mathamr-strategy"},
         "the machine is not specified": {"mathamr-formulas", "mathamr-edges", "mathamr-initialisation"},
@@ -102,8 +92,8 @@ def test_where_the_thesis_contradicts_itself_is_said_at_each_of_its_tables() -> 
     for said, names in of.items():
         assert {name for name, lines in printed.items() if any(said in line for line in lines)} == names
     # Of the best seeds: .203 and .191, which are those of 4.15 and not the means of 4.16.
-    values = {(cell.table, cell.system): cell.value for cell in load_paper("mathamr-plus").cells
-              if cell.metric == "p10_prime" and cell.group == "HNSW"}  # fmt: skip
+    cells = [cell for cell in load_paper("mathamr-plus").cells if (cell.metric, cell.group) == ("p10_prime", "HNSW")]
+    values = {(cell.table, cell.system): cell.value for cell in cells}
     (table,) = [name for name, line in REMARKS.items() if "by 0.012" in line]
     of_table = [float(values[table, f"Doc-VN + MaxSim (k = {k})"]) for k in (5000, 1000)]
     assert round(of_table[0] - of_table[1], 3) == 0.012
@@ -120,14 +110,14 @@ def test_every_printed_row_of_effectiveness_has_its_row() -> None:
     assert scored is not None
     for name, tables in EXPERIMENTS.items():
         plan = load_experiment(name)
-        outcomes = {name: tuple(Outcome(each, {}, reason="not run") for each in plan.cells())}
+        outcomes = tuple(Outcome(each, {}, reason="not run") for each in plan.cells())
         for cell in load_paper("mathamr-plus").cells:
             if cell.table not in tables:
                 continue
             assert cell.metric in CONFIG.costs or cell.metric in scored.measures
             if cell.table in ("4.19", "4.21") and not cell.system.startswith("Ours"):
                 continue
-            places = [row for _, _, row in thesis._matching_rows(ExperimentResults(name, plan, outcomes[name]), [cell])]
+            places = [row for _, _, row in thesis._matching_rows(ExperimentResults(name, plan, outcomes), [cell])]
             assert len(places) == 1, (cell.table, cell.system, cell.group)
 
 
@@ -169,10 +159,9 @@ def test_heat_maps_are_of_the_first_seed_of_each_row(monkeypatch: pytest.MonkeyP
     (section,) = thesis.heat_map_sections(results("mathamr-edges"))
     figures = [block for block in section.blocks if isinstance(block, Figure)]
     spread = statistics.pstdev([0.5, -1, 1, 0])
-    assert [figure.caption for figure in figures] == [
-        f"{row}: topic A.301 and document 7; standard deviation {spread:.3f}"
-        for row in ("None", "Sequential", "Circular", "Fully Connected")
-    ]
+    said = f"topic A.301 and document 7; standard deviation {spread:.3f}"
+    rows = ("None", "Sequential", "Circular", "Fully Connected")
+    assert [figure.caption for figure in figures] == [f"{row}: {said}" for row in rows]
     table = figures[0].table
     assert table is not None
     assert [[cell.text for cell in row] for row in table.rows] == [["F1", "0.500", "-1.000"], ["D", "1.000", "0.000"]]

@@ -78,11 +78,8 @@ def test_a_row_that_several_tables_print_is_one_run() -> None:
     rows = {(row.table, row.label): row for row in paper.available.rows}
     for group, table_6 in (("Baselines", "without"), ("Our Methods", "with")):
         view = "formal" if group == "Baselines" else "formal+informal"
-        same = [
-            rows["4", f"{group} / E5_mistral-7b"],
-            rows["5", f"{group} / E5_mistral-7b"],
-            rows["6", f"{table_6} query augmentation | E5_mistral-7b / {view} corpus"],
-        ]
+        same = [rows[table, f"{group} / E5_mistral-7b"] for table in "45"]
+        same.append(rows["6", f"{table_6} query augmentation | E5_mistral-7b / {view} corpus"])
         assert {row.run for row in same} == {("4", f"{group} / E5_mistral-7b")}
     runs = {row.run_name for row in rows.values() if not row.registered()}
     assert len(runs) == 16  # four models twice, and the other views and queries of two
@@ -96,9 +93,8 @@ def test_its_systems_are_bi_encoders_of_what_the_paper_says(name: str) -> None:
     assert (inner["characters"], inner["search"], mapping["mode"]) == (4096, "chroma", "replay")
     state, why = system_state(mapping, name)
     assert state == "needs"
-    assert why.endswith(
-        f"corpus=mathlib-decls system={name}" + " system.mode=live" * ("answers of" in why or "openai" in name)
-    )
+    live = " system.mode=live" * ("answers of" in why or "openai" in name)
+    assert why.endswith(f"corpus=mathlib-decls system={name}{live}")
     if "openai" in name:
         assert inner["calls"] is None  # what the pipeline fills
 

@@ -27,10 +27,8 @@ def results(system: dict[str, object]) -> ExperimentResults:
     """An experiment of two rows on the mini theorems: every judged document, and a run that found nothing."""
     mini = task("mini-theorems", measures=["nDCG@20"])
     judged = mini.scorer.qrels.to_dict()
-    runs = [
-        Run.from_dict("all", {topic: dict(docs) for topic, docs in judged.items()}),
-        Run.from_dict("none", {topic: {"nothing": 1.0} for topic in judged}),
-    ]
+    nothing = {topic: {"nothing": 1.0} for topic in judged}
+    runs = [Run.from_dict("all", judged), Run.from_dict("none", nothing)]
     plan = Experiment("t", {run.name: Condition((f"system={run.name}",)) for run in runs}, ("nDCG@20",))
     outcomes = (Outcome(c, system, task=mini, scores=mini.scorer(r)) for c, r in zip(plan.cells(), runs, strict=True))
     return ExperimentResults("t", plan, tuple(outcomes), seed=3)
@@ -85,12 +83,8 @@ def test_a_picture_says_how_it_was_made(tmp_path: Path) -> None:
         pytest.skip(lines[0])
     from encoder_models import save
 
-    system = {
-        "_target_": "harness.systems.dense.bi_encoder.BiEncoder",
-        "name": "bi",
-        "model": str(save(tmp_path / "tiny")),
-        "device": "cpu",
-    }
+    system = {"_target_": "harness.systems.dense.bi_encoder.BiEncoder", "name": "bi", "device": "cpu"}
+    system["model"] = str(save(tmp_path / "tiny"))
     outer = {"_target_": "x", "augment": False, "system": system}
     section = theorems.query_maps_section(results(outer))
     assert section is not None

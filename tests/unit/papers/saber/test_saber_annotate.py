@@ -20,17 +20,14 @@ from harness.papers.saber.databank import MathProblem
 from harness.papers.saber.ontology import Ontology
 from harness.store.llm import Client
 
+
+def node(title: str, *links: object) -> dict[str, object]:
+    return {"title": title, "links": list(links)}
+
+
+TOPS = ("Algebra", "Geometry", "Topology")
 TREE = Ontology.of(
-    {
-        "title": "M",
-        "links": [
-            {
-                "title": top,
-                "links": [{"title": f"{top}{i}", "links": [{"title": "Leaf"}, {"title": "Bud"}]} for i in "12"],
-            }
-            for top in ("Algebra", "Geometry", "Topology")
-        ],
-    }
+    node("M", *(node(top, *(node(f"{top}{i}", node("Leaf"), node("Bud")) for i in "12")) for top in TOPS))
 )
 WORDS = (
     *("take", "the", "sum", "of", "all", "roots", "and", "show", "that", "an", "even"),
@@ -68,14 +65,11 @@ def well(body: dict[str, Any]) -> str:
 
 def problems(count: int) -> list[MathProblem]:
     rng = random.Random(5)
-    return [
-        MathProblem(
-            f"p{i}",
-            f"Problem {i}: {' '.join(rng.choices(WORDS, k=rng.randint(8, 40)))}",
-            " ".join(rng.choices(WORDS, k=rng.randint(20, 120))),
-        )
-        for i in range(count)
-    ]
+
+    def some(low: int, high: int) -> str:
+        return " ".join(rng.choices(WORDS, k=rng.randint(low, high)))
+
+    return [MathProblem(f"p{i}", f"Problem {i}: {some(8, 40)}", some(20, 120)) for i in range(count)]
 
 
 def annotated(part: list[MathProblem], client: Client) -> tuple[dict[str, Annotation], Counter[str]]:
@@ -91,9 +85,7 @@ def annotated(part: list[MathProblem], client: Client) -> tuple[dict[str, Annota
 def test_tags_are_walked_level_by_level(server: Server) -> None:
     found, bad = annotated(problems(4), Client(server.endpoint(timeout=60.0)))
     assert not bad
-    asked = Counter(
-        len(schema(body)["required"]) for body in server.bodies if "coreIdea" not in schema(body)["properties"]
-    )
+    asked = sum("coreIdea" not in schema(body)["properties"] for body in server.bodies)
     for name, annotation in found.items():
         assert annotation.core
         assert annotation.supporting == ("count twice",)
@@ -101,7 +93,7 @@ def test_tags_are_walked_level_by_level(server: Server) -> None:
         for tag in annotation.tags:
             assert tag.rpartition("/")[0] in {"", *annotation.tags}
     inner = sum(bool(TREE.children[tag]) for annotation in found.values() for tag in annotation.tags)
-    assert asked.total() == 4 + inner
+    assert asked == 4 + inner
     below = [body for body in server.bodies if '"Algebra" is the topic' in body["messages"][0]["content"]]
     assert all("Algebra1, Algebra2, Algebra" in body["messages"][0]["content"] for body in below)
 
@@ -170,12 +162,8 @@ def test_what_is_half_done_is_not_counted_twice(server: Server) -> None:
 
 
 def test_dollars_by_the_model_are_taken_only_if_nothing_else_changed(server: Server) -> None:
-    texts = {
-        "Find x.": r"\boxed{Find $x$.}",
-        "Take y = 2.": r"\boxed{Take $y = 3$.}",
-        "So 5.": "So $5$.",
-        "Do it.": r"\boxed{Do it.}",
-    }
+    texts = {"Find x.": r"\boxed{Find $x$.}", "Take y = 2.": r"\boxed{Take $y = 3$.}"}
+    texts |= {"So 5.": "So $5$.", "Do it.": r"\boxed{Do it.}"}
     server.answer = lambda body: next(
         a for q, a in texts.items() if body["messages"][0]["content"].rstrip().endswith(q)
     )
@@ -189,25 +177,13 @@ def test_dollars_by_the_model_are_taken_only_if_nothing_else_changed(server: Ser
 
 
 def test_the_local_annotator_is_deterministic_and_finds_titles() -> None:
-    tree = Ontology.of(
-        {
-            "title": "M",
-            "links": [
-                {"title": "Geometry", "links": [{"title": "InscribedCircle"}, {"title": "Square"}]},
-                {"title": "Algebra"},
-            ],
-        }
-    )
+    tree = Ontology.of(node("M", node("Geometry", node("InscribedCircle"), node("Square")), node("Algebra")))
+    tangents = "The tangents from each vertex are equal, which gives the radius."
+    adding = "Note that adding all three equations removes every unknown but the first one, $x$."
     given = [
-        MathProblem(
-            "a",
-            "Find the radius of the inscribed circle.",
-            "The tangents from each vertex are equal, which gives the radius.",
-        ),
+        MathProblem("a", "Find the radius of the inscribed circle.", tangents),
         MathProblem("b", "Which square is largest?", "Add $1$. So $x=2$."),
-        MathProblem(
-            "c", "Solve it.", "Note that adding all three equations removes every unknown but the first one, $x$."
-        ),
+        MathProblem("c", "Solve it.", adding),
     ]
     found = dict(local.annotated(given, tree))
     assert found == dict(local.annotated(given, tree))

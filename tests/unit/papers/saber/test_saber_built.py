@@ -12,20 +12,13 @@ from case_tables import literals
 import harness as h
 from harness.collections.load import load_collection
 from harness.errors import HarnessError
-from harness.papers.saber import analyses, pipeline, steps
+from harness.papers.saber import analyses, judging, pipeline, steps
 from harness.papers.saber.collection import JOINED
 from harness.papers.saber.databank import PROBLEMS, read_problems
-from harness.papers.saber.judging import (
-    JudgeSettings,
-    candidates_of,
-    judge_of,
-    read_targets_and_problems,
-    second_opinion,
-    word_vectors,
-)
+from harness.papers.saber.judging import JudgeSettings
 from harness.papers.saber.lines import read_lines
+from harness.papers.saber.pipeline import RateSettings, rate_step
 from harness.papers.saber.rate import RATINGS, read_ratings
-from harness.papers.saber.rated import RateSettings, rate_step
 from harness.papers.saber.report import Beside, built_report
 from harness.papers.saber.select import TARGETS, read_targets
 from harness.papers.saber.swiss import GAMES, position_bias, read_games, round_robin, write_games
@@ -62,10 +55,8 @@ def test_from_problems_to_compared_systems(tmp_path: Path, monkeypatch: pytest.M
     assert task.coverage is not None
     assert task.coverage.complete
     assert len(task.topics) == len(targets)
-    runs = [
-        h.produce(h.load_system("rerank-pool", system=name), task, runs=tmp_path, rerank=True)
-        for name in ("bm25", "shuffle")
-    ]
+    systems = [h.load_system("rerank-pool", system=name) for name in ("bm25", "shuffle")]
+    runs = [h.produce(system, task, runs=tmp_path, rerank=True) for system in systems]
     evaluation = h.evaluate(task, *runs)
     page = h.report(evaluation, h.compare(evaluation))
     assert "Domains" in [section.title for section in page.sections]
@@ -112,14 +103,14 @@ def test_a_dry_run_counts_texts_that_a_model_puts_dollars_in(conf: Callable[[str
 def test_another_judge_is_asked_the_same_comparisons() -> None:
     folders, _ = built()
     games = [(each.target, game) for each in read_games(folders["judge"] / GAMES) for game in each.games]
-    assert second_opinion(JudgeSettings(rounds=1), folders) == (len(games), len(games))  # the same judge
+    assert judging.second_opinion(JudgeSettings(rounds=1), folders) == (len(games), len(games))  # the same judge
     oracle = JudgeSettings("oracle")
-    targets, problems = read_targets_and_problems(folders)
-    judge = judge_of(oracle, targets, problems, "live")
-    other = [round_robin(target, names, judge) for target, names in candidates_of(targets).items()]
+    targets, problems = judging.read_targets_and_problems(folders)
+    judge = judging.judge_of(oracle, targets, problems, "live")
+    other = [round_robin(target, names, judge) for target, names in judging.candidates_of(targets).items()]
     prefers = {(each.target, g.first, g.second): g.preferred for each in other for g in each.games}
     same = sum(prefers[target, game.first, game.second] == game.preferred for target, game in games)
-    assert second_opinion(oracle, folders) == (len(games), same)
+    assert judging.second_opinion(oracle, folders) == (len(games), same)
     assert 0 < same < len(games)
 
 
@@ -183,7 +174,7 @@ def test_the_builder_of_the_page_on_it_can_be_read(conf: Callable[[str, str, str
 
 
 def test_vectors_of_words() -> None:
-    vectors = word_vectors(["roots of $x^2+1$", "roots of $x^2-1$", "a circle", "", "roots of $x^2+1$"])
+    vectors = judging.word_vectors(["roots of $x^2+1$", "roots of $x^2-1$", "a circle", "", "roots of $x^2+1$"])
     assert (vectors[0] == vectors[4]).all()
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
     assert (vectors[3] == 1).all()

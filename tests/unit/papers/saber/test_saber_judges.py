@@ -31,22 +31,12 @@ class Scripted(Client):
         return tuple(Answer(self.answers.pop(0)) for _ in asks)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("text", "preferred"),
-    [
-        ("$\\boxed{1}$", 1),
-        ("First.\n\n  $\\boxed{2}$  \n\n", 2),
-        ("\\boxed{ 2 }", 2),
-        ("So $\\boxed{1}$, and again $\\boxed{1}$.", 1),
-        ("$\\boxed{1}$\nThat is all.", 0),
-        ("$\\boxed{1}$ or $\\boxed{2}$", 0),
-        ("$\\boxed{3}$", 0),
-        ("1", 0),
-        ("", 0),
-    ],
-)
-def test_decisions(text: str, preferred: int) -> None:
-    assert decision(text) == preferred
+def test_decisions() -> None:
+    """Besides those of the docstring."""
+    assert decision("First.\n\n  $\\boxed{2}$  \n\n") == decision("\\boxed{ 2 }") == 2
+    assert decision("So $\\boxed{1}$, and again $\\boxed{1}$.") == 1
+    for text in ("$\\boxed{1}$\nThat is all.", "$\\boxed{3}$", ""):
+        assert decision(text) == 0
 
 
 def test_an_unclear_answer_is_asked_for_once_more() -> None:
@@ -88,18 +78,9 @@ def test_a_problem_that_is_not_there() -> None:
 
 
 def test_embeddings_prefer_the_larger_cosine() -> None:
-    vectors = {
-        "t": np.array([1.0, 0.0], np.float32),
-        "a": np.array([10.0, 10.0], np.float32),
-        "b": np.array([0.1, 0.0], np.float32),
-        "c": np.array([3.0, 3.0], np.float32),
-    }
-    judge = Embedding(vectors)
-    assert judge.prefer([CandidatePair("t", "a", "b"), CandidatePair("t", "b", "a"), CandidatePair("t", "b", "b")]) == [
-        2,
-        1,
-        0,
-    ]
+    values = {"t": [1.0, 0.0], "a": [10.0, 10.0], "b": [0.1, 0.0]}
+    judge = Embedding({name: np.array(vector, np.float32) for name, vector in values.items()})
+    assert judge.prefer([CandidatePair("t", *pair) for pair in ("ab", "ba", "bb")]) == [2, 1, 0]
     with pytest.raises(HarnessError, match="judge: problem 'z' has no vector"):
         judge.prefer([CandidatePair("t", "a", "z")])
     assert judged_text(PROBLEMS["a"]) == "Problem: Statement of a: $x_1$\n\nSolution: Solution of a"

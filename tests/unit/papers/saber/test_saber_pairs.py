@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,32 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis_tools import examples
+from refusals import refuses
 
-from harness.errors import HarnessError
 from harness.papers.saber import pairs as under_test
+from harness.papers.saber import select as chosen
 from harness.papers.saber.ontology import information
-from harness.papers.saber.pairs import (
-    KIND,
-    Features,
-    PairSettings,
-    Thresholds,
-    features,
-    find_pairs,
-    idea_words,
-    read_pairs,
-    row_of_tiles,
-    thresholds,
-)
-from harness.papers.saber.select import (
-    Candidate,
-    SelectSettings,
-    Target,
-    domains_of,
-    read_targets,
-    select,
-    write_targets,
-)
-from harness.papers.saber.stop_words import STOP_WORDS
+from harness.papers.saber.pairs import KIND, STOP_WORDS, PairSettings, Thresholds, find_pairs, row_of_tiles, thresholds
+from harness.papers.saber.select import Candidate, SelectSettings, Target, domains_of, select
 from harness.store.artefacts import store_root
 
 WORDS = (
@@ -52,8 +34,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
 
 
-def corpus(count: int, seed: int = 0) -> tuple[list[list[str]], list[str]]:
-    rng = random.Random(seed)
+def corpus(count: int) -> tuple[list[list[str]], list[str]]:
+    rng = random.Random(0)
     tags, ideas = [], []
     for _ in range(count):
         mine = set()
@@ -65,9 +47,13 @@ def corpus(count: int, seed: int = 0) -> tuple[list[list[str]], list[str]]:
     return tags, ideas
 
 
-def made(count: int, seed: int = 0) -> Features:
-    tags, ideas = corpus(count, seed)
-    return features(tags, ideas, information(tags))
+def made(count: int) -> under_test.Features:
+    tags, ideas = corpus(count)
+    return under_test.features(tags, ideas, information(tags))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def high(value: float, limit: float) -> bool:
@@ -79,7 +65,7 @@ def naive(count: int, limits: Thresholds) -> dict[tuple[int, int], tuple[float, 
     """The double loop."""
     tags, ideas = corpus(count)
     info = information(tags)
-    bags = [idea_words(idea) for idea in ideas]
+    bags = [under_test.idea_words(idea) for idea in ideas]
     out = {}
     for i in range(count):
         for j in range(i + 1, count):
@@ -99,22 +85,17 @@ def test_tiles_give_the_pairs_and_values_of_the_double_loop(block: int) -> None:
     assert len(expected) > count
     mine = made(count)
     found = [row_of_tiles(mine, start, block, LIMITS) for start in range(0, count, block)]
-    got = {
-        (int(i), int(j)): (float(bma), float(jaccard))
-        for part in found
-        for i, j, bma, jaccard in zip(part.left, part.right, part.bma, part.jaccard, strict=True)
-    }
-    assert got == expected
-    assert sum(len(part.left) for part in found) == len(got)
+    got = {}
     for part in found:
         order = list(zip(part.left.tolist(), part.right.tolist(), strict=True))
+        values = list(zip(part.bma.tolist(), part.jaccard.tolist(), strict=True))
         assert order == sorted(order)
-        kinds = [
-            high(bma, LIMITS.bma) + 2 * high(jaccard, LIMITS.jaccard)
-            for bma, jaccard in zip(part.bma, part.jaccard, strict=True)
-        ]
+        kinds = [high(bma, LIMITS.bma) + 2 * high(jaccard, LIMITS.jaccard) for bma, jaccard in values]
         assert part.kinds(LIMITS).tolist() == kinds
         assert 0 not in kinds
+        got |= dict(zip(order, values, strict=True))
+    assert got == expected
+    assert sum(len(part.left) for part in found) == len(got)
 
 
 def test_files_are_the_same_for_any_number_of_threads(tmp_path: Path) -> None:
@@ -123,8 +104,8 @@ def test_files_are_the_same_for_any_number_of_threads(tmp_path: Path) -> None:
         out = tmp_path / str(threads)
         out.mkdir()
         counts = find_pairs(mine, PairSettings(block=16, threads=threads), out, LIMITS)
-        contents.append({path.name: path.read_bytes() for path in out.iterdir()})
-        kinds = np.concatenate([kind for _, _, kind in read_pairs(out)])
+        contents.append(files(out))
+        kinds = np.concatenate([kind for _, _, kind in under_test.read_pairs(out)])
         assert counts == {name: int((kinds == i).sum()) for i, name in enumerate(("topic", "summary", "both"), 1)}
     assert contents[0] == contents[1]
 
@@ -137,7 +118,7 @@ def test_what_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "second"))
     begun: list[int] = []
 
-    def stops(features: Features, start: int, block: int, limits: Thresholds) -> under_test.SimilarPairs:
+    def stops(features: under_test.Features, start: int, block: int, limits: Thresholds) -> under_test.SimilarPairs:
         begun.append(start)
         if len(begun) == 4:
             raise KeyboardInterrupt
@@ -151,9 +132,7 @@ def test_what_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pyte
     assert len([path for path in (store_root() / KIND).iterdir() if not path.name.startswith(".")]) == 3
     find_pairs(mine, settings, out, LIMITS)
     assert begun == [0, 16, 32, 48, 48, 64, 80]
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == {
-        path.name: path.read_bytes() for path in whole.iterdir()
-    }
+    assert files(out) == files(whole)
 
 
 @given(st.floats(1e-7, 1.0), st.floats(0.0, 1.0))
@@ -168,7 +147,7 @@ def test_the_least_high_value_is_the_first_that_rounds_to_the_threshold(limit: f
 def test_ideas_without_words_are_equal() -> None:
     """Two core ideas of stop words alone have the Jaccard similarity 1 in the authors' code."""
     tags, ideas = [["A"], ["B"], ["C"]], ["So, let us find it.", "Therefore show that.", "Symmetry of roots."]
-    found = row_of_tiles(features(tags, ideas, information(tags)), 0, 2, Thresholds(0.5, 0.5))
+    found = row_of_tiles(under_test.features(tags, ideas, information(tags)), 0, 2, Thresholds(0.5, 0.5))
     assert list(zip(found.left.tolist(), found.right.tolist(), found.jaccard.tolist(), strict=True)) == [(0, 1, 1.0)]
 
 
@@ -192,10 +171,9 @@ def test_thresholds_are_quantiles_of_all_pairs_or_given() -> None:
     assert thresholds(mine, PairSettings(bma=0.5, quantile=0.9)) == (0.5, found.jaccard)
     part = PairSettings(quantile=0.9, sample=20)
     assert thresholds(mine, part) == thresholds(mine, part)
-    with pytest.raises(HarnessError, match="the quantile 0 of the similarities 'bma' is 0"):
-        thresholds(mine, PairSettings(quantile=0.0))
-    with pytest.raises(HarnessError, match="1 problem, expected at least"):
-        thresholds(made(1), PairSettings())
+    none = PairSettings(quantile=0.0)
+    refuses("the quantile 0 of the similarities 'bma' is 0", lambda: thresholds(mine, none))
+    refuses("1 problem, expected at least", lambda: thresholds(made(1), PairSettings()))
 
 
 # ---- selection --------------------------------------------------------------------------------------------------
@@ -248,21 +226,16 @@ def test_too_few_targets_are_one_line_that_says_how_many_there_are() -> None:
     said = (
         r"select: too few problems with 20 candidates of each signal: A \d+ of 90, C \d+ of 9; without a quota: B \d+"
     )
-    with pytest.raises(HarnessError, match=said):
-        selected(150, SelectSettings({"A": 90, "C": 9}, each=20, domains=TOPS))
+    refuses(said, lambda: selected(150, SelectSettings({"A": 90, "C": 9}, each=20, domains=TOPS)))
 
 
-@pytest.mark.parametrize(
-    ("quotas", "said"),
-    [
+def test_wrong_quotas() -> None:
+    for quotas, said in (
         ({"A; D": 1}, "key 'quotas': domain 'D' is unknown"),
         ({"A": 1, "": 2}, "key 'quotas': domain '' is unknown"),
         ({"A;B": 1, "B; A": 2}, "key 'quotas': the group 'A;B' occurs twice"),
-    ],
-)
-def test_wrong_quotas(quotas: dict[str, int], said: str) -> None:
-    with pytest.raises(HarnessError, match=said):
-        SelectSettings(quotas, domains=TOPS)
+    ):
+        refuses(said, partial(SelectSettings, quotas, domains=TOPS))
 
 
 def test_domains_by_the_relevance_of_topics() -> None:
@@ -273,9 +246,9 @@ def test_domains_by_the_relevance_of_topics() -> None:
 
 def test_targets_are_read_as_they_were_written(tmp_path: Path) -> None:
     targets = [Target("a", "Algebra", (Candidate("b", "both"), Candidate("c", "topic")), ("Algebra", "Geometry"))]
-    write_targets(tmp_path / "t.jsonl", targets)
-    assert read_targets(tmp_path / "t.jsonl") == targets
+    chosen.write_targets(tmp_path / "t.jsonl", targets)
+    assert chosen.read_targets(tmp_path / "t.jsonl") == targets
     text = (tmp_path / "t.jsonl").read_text()
     (tmp_path / "t.jsonl").write_text(text.replace("both", "booth"))
-    with pytest.raises(HarnessError, match=r"t\.jsonl:1: source 'booth' is unknown; did you mean 'both'"):
-        read_targets(tmp_path / "t.jsonl")
+    said = r"t\.jsonl:1: source 'booth' is unknown; did you mean 'both'"
+    refuses(said, lambda: chosen.read_targets(tmp_path / "t.jsonl"))

@@ -9,17 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HarnessError
-from harness.papers.saber.steps import (
-    BuilderStep,
-    Folders,
-    PlannedBuild,
-    StepEstimate,
-    artefact_hash,
-    build_steps,
-    dry,
-    total,
-    upto,
-)
+from harness.papers.saber import steps
+from harness.papers.saber.steps import BuilderStep, Folders, PlannedBuild, StepEstimate, build_steps, dry, total, upto
 
 
 @pytest.fixture(autouse=True)
@@ -44,9 +35,7 @@ class Line:
             self.step("report", ("read", "count"), lambda f: taken(f, "read") + taken(f, "count")),
         )
 
-    def step(
-        self, name: str, needs: tuple[str, ...], says: Callable[[Folders], str], free: bool = False
-    ) -> BuilderStep:
+    def step(self, name: str, needs: tuple[str, ...], says: Callable[..., str], free: bool = False) -> BuilderStep:
         def make(folders: Folders, out: Path) -> None:
             self.made.append(name)
             (out / "half").write_text("half")
@@ -56,15 +45,11 @@ class Line:
             (out / "text").write_text(says(folders))
 
         settings = {"setting": self.setting[name], **({"text": self.text} if name == "read" else {})}
-        return BuilderStep(
-            name,
-            needs,
-            settings,
-            ("harness.errors",),
-            make,
-            lambda f: StepEstimate({"inputs": len(f)}, 2, 3, 4, 5.0, 0.1),
-            free,
-        )
+        return BuilderStep(name, needs, settings, ("harness.errors",), make, estimate, free)
+
+
+def estimate(folders: Folders) -> StepEstimate:
+    return StepEstimate({"inputs": len(folders)}, 2, 3, 4, 5.0, 0.1)
 
 
 def taken(folders: Folders, name: str) -> str:
@@ -113,12 +98,12 @@ def test_interrupted_at_any_step_it_goes_on_there(at: str) -> None:
 def test_damage_is_made_anew_and_what_depends_on_it_is_not() -> None:
     line = Line()
     folders = build_steps(line.steps())
-    before = artefact_hash(folders["lower"])
+    before = steps.artefact_hash(folders["lower"])
     (folders["lower"] / "text").write_text("other")
     line.made.clear()
     build_steps(line.steps())
     assert line.made == ["lower"]
-    assert artefact_hash(folders["lower"]) == before
+    assert steps.artefact_hash(folders["lower"]) == before
 
 
 def test_a_dry_run_makes_free_steps_only_and_says_what_is_made() -> None:
@@ -154,9 +139,7 @@ def test_the_text_of_what_makes_a_step_is_part_of_its_key(tmp_path: Path) -> Non
     def two(folders: Folders, out: Path) -> None:
         (out / "text").write_text("two")
 
-    one_step, two_step = (
-        BuilderStep("s", (), {}, ("harness.errors",), make, lambda _: StepEstimate()) for make in (one, two)
-    )
+    one_step, two_step = (BuilderStep("s", (), {}, ("harness.errors",), make, estimate) for make in (one, two))
     for step, said in ((one_step, "one"), (two_step, "two"), (one_step, "one")):
         assert (build_steps([step])["s"] / "text").read_text() == said
     assert one_step.spec({}) == replace(two_step, make=one).spec({})

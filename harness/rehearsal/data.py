@@ -1,13 +1,15 @@
-"""Stand-ins for the organisers' file of posts: the XML of Math Stack Exchange with generated questions and answers.
+"""Stand-ins for data that a person must bring: posts of Math Stack Exchange, SABER-Math, declarations of Mathlib.
 
-Judged answers keep their real ids, so that the real topics and judgments can be used. Texts are made of words and
-formulas of the topics; an answer with a high grade shares more of them with its topic, so that a system that works
-ranks better than chance. Nothing else about the texts is realistic.
+Posts have the XML of the organisers' file. Judged answers keep their real ids, so that the real topics and judgments
+can be used. Texts are made of words and formulas of the topics; an answer with a high grade shares more of them with
+its topic, so that a system that works ranks better than chance. Nothing else about the texts is realistic.
 """
 
 from __future__ import annotations
 
+import gzip
 import html
+import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +18,8 @@ from pathlib import Path
 
 from harness.collections.load import load_collection
 from harness.data.topics import Topics
+from harness.io.files import write_atomic
+from harness.papers.mathlib4.readers import FORMS, GROUPS
 
 COLLECTIONS = ("arqmath-1-task1", "arqmath-2-task1", "arqmath-3-task1")
 JUDGED_SHARE = 0.6  # of the posts; the others are questions and answers that nobody judged
@@ -80,7 +84,7 @@ def judged(qrels: Mapping[str, Mapping[str, float]], most: int, seed: int) -> li
     return sorted(chosen.values(), key=lambda each: each.answer)
 
 
-def rows(posts: int, seed: int, words: Length = LONG, collections: Sequence[str] = COLLECTIONS) -> Iterator[str]:
+def post_rows(posts: int, seed: int, words: Length = LONG, collections: Sequence[str] = COLLECTIONS) -> Iterator[str]:
     """Yields the lines of a file of `posts` posts; memory for the judgments alone.
 
     Every judged answer has a question of its own; a quarter of the other questions has no answer.
@@ -120,7 +124,7 @@ def rows(posts: int, seed: int, words: Length = LONG, collections: Sequence[str]
         question, left = first + answers, left - 1 - answers
 
 
-def write(path: Path, posts: int, seed: int, words: Length = LONG) -> Path:
+def write_posts(path: Path, posts: int, seed: int, words: Length = LONG) -> Path:
     """Writes a file of posts as the organisers give it (`Posts.V1.3.xml`); the same arguments give the same bytes.
 
     Parameters
@@ -131,7 +135,7 @@ def write(path: Path, posts: int, seed: int, words: Length = LONG) -> Path:
     part = path.with_name(f".{path.name}.part")  # an interrupted call leaves no file that looks whole
     with part.open("w", encoding="utf-8", newline="\n") as stream:
         stream.write('<?xml version="1.0" encoding="utf-8"?>\n<posts>\n')
-        remaining = rows(posts, seed, words)
+        remaining = post_rows(posts, seed, words)
         while block := list(islice(remaining, 1000)):
             stream.write("".join(f"  {row}\n" for row in block))
         stream.write("</posts>\n")
@@ -190,16 +194,118 @@ def _votes(rng: random.Random) -> int:
 
 
 def _draw_date(rng: random.Random) -> str:
-    return (
-        f"{rng.randint(2010, 2018)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}T{rng.randint(0, 23):02}:00:00.000"
-    )
+    year, month, day, hour = rng.randint(2010, 2018), rng.randint(1, 12), rng.randint(1, 28), rng.randint(0, 23)
+    return f"{year}-{month:02}-{day:02}T{hour:02}:00:00.000"
 
 
 def _row(**attributes: object) -> str:
     """Returns a row of the file; line breaks are written as the dump has them."""
-    said = (f'{name}="{_escape_attribute(str(value))}"' for name, value in attributes.items())
+    escaped = {name: html.escape(str(value)).replace("&#x27;", "'") for name, value in attributes.items()}
+    said = (f'{name}="{text}"'.replace("\n", "&#xA;") for name, text in escaped.items())
     return f"<row {' '.join(said)} />"
 
 
-def _escape_attribute(text: str) -> str:
-    return html.escape(text, quote=True).replace("&#x27;", "'").replace("\n", "&#xA;")
+QUERIES = 1000
+CANDIDATES = 150  # of a query
+_DOMAINS = ("Algebra", "Analysis", "Combinatorics", "Geometry", "Number Theory", "Probability")
+_WORDS = (
+    *("find", "all", "primes", "such", "that", "triangle", "integer"),
+    *("sum", "of", "the", "function", "real", "graph"),
+)
+_FORMULAS = ("x^2+y^2=z^2", "\\frac{a}{b}", "\\sum_{k=1}^n k", "n!", "\\int_0^1 f(x)\\,dx", "a \\equiv b \\pmod p")
+
+
+def documents(count: int, seed: int) -> Iterator[dict[str, object]]:
+    """Yields documents: keys id, problem, solution; one in twenty has a long solution, as the real ones."""
+    for number in range(count):
+        rng = random.Random(f"document:{seed}:{number}")
+        yield {
+            "id": f"d{number}",
+            "problem": _make_text(rng, rng.randint(8, 40)),
+            "solution": _make_text(rng, rng.randint(200, 400) if rng.random() < 0.05 else rng.randint(10, 80)),
+        }
+
+
+def queries(count: int, seed: int) -> Iterator[dict[str, object]]:
+    """Yields the queries for `count` documents: ratings from 0 to 5, domains that overlap."""
+    for number in range(QUERIES):
+        rng = random.Random(f"query:{seed}:{number}")
+        candidates = rng.sample(range(count), CANDIDATES)
+        yield {
+            "id": f"q{number}",
+            "problem": _make_text(rng, rng.randint(8, 40)),
+            "solution": _make_text(rng, rng.randint(10, 80)),
+            "domains": rng.sample(_DOMAINS, rng.randint(1, 2)),
+            "candidates": [f"d{candidate}" for candidate in candidates],
+            "relevance_scores": [round(min(5.0, rng.expovariate(1.0)), 3) for _ in candidates],
+        }
+
+
+def write_problems(folder: Path, count: int, seed: int) -> tuple[Path, Path]:
+    """Writes `queries.jsonl` and `documents.jsonl` of at least 150 documents; equal arguments give equal bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths, count = (folder / "queries.jsonl", folder / "documents.jsonl"), max(count, CANDIDATES)
+    for path, rows in zip(paths, (queries(count, seed), documents(count, seed)), strict=True):
+        write_atomic(path, "".join(json.dumps(row) + "\n" for row in rows))
+    return paths
+
+
+def _make_text(rng: random.Random, words: int) -> str:
+    return " ".join(f"${rng.choice(_FORMULAS)}$" if rng.random() < 0.1 else rng.choice(_WORDS) for _ in range(words))
+
+
+KINDS = {"theorem": 58, "lemma": 20, "def": 14, "instance": 5, "class": 1, "structure": 1, "abbrev": 1}  # per cent
+_NAMESPACES = ("Nat", "Int", "Finset", "Set", "Real", "Polynomial", "Group", "Ring", "Matrix", "Filter")
+_NOUNS = ("add", "mul", "sub", "card", "sum", "prod", "map", "comap", "inter", "union", "order", "degree", "deriv")
+_ENDS = ("comm", "assoc", "zero", "one", "le", "lt", "eq", "iff", "inj", "surj", "mono", "self", "left", "right")
+_SYMBOLS = ("+", "*", "-", "≤", "<", "=", "∣", "∩", "∪", "→", "↔")
+
+
+def declarations(count: int, seed: int) -> Iterator[dict[str, object]]:
+    """Yields declarations: keys name, kind, module, line, signature, and of one in three doc."""
+    rng = random.Random(f"declarations:{seed}")
+    before: list[str] = ["Nat"]
+    for number in range(count):
+        namespace, kind = rng.choice(_NAMESPACES), rng.choices([*KINDS], [*KINDS.values()])[0]
+        stem = f"{rng.choice(_NOUNS)}_{rng.choice(_NOUNS)}_{rng.choice(_ENDS)}"
+        name = f"{namespace}.{stem}_{number}"
+        left, right = rng.choice(_SYMBOLS), rng.choice(_SYMBOLS)
+        said = f"(a b c : {namespace}) (h : {rng.choice(before)} a) : a {left} b {right} c"
+        row: dict[str, object] = {"name": name, "kind": kind, "module": f"Mathlib.{namespace}.Basic"}
+        row |= {"line": 10 + number, "signature": f"{kind} {stem}_{number} {said}"}
+        if rng.random() < 0.33:
+            row["doc"] = f"The {stem.replace('_', ' ')} law of `{namespace}`: $a {left} b$ and $c$."
+        before = [*before[-20:], name]
+        yield row
+
+
+def benchmark(count: int, seed: int) -> list[dict[str, object]]:
+    """Returns the groups of the benchmark, with labels for declarations of the same count and seed."""
+    rng = random.Random(f"benchmark:{seed}")
+    proved = [row for row in declarations(count, seed) if row["kind"] in ("theorem", "lemma")]
+    forms = [form for form, number in FORMS.items() for _ in range(number)]
+    natural, others = forms[:GROUPS], forms[GROUPS:]
+    groups: list[dict[str, object]] = []
+    for number in range(GROUPS):
+        labelled = rng.sample(proved, min(8, len(proved)))
+        words = str(labelled[0]["name"]).partition(".")[2].replace("_", " ")
+        asked = {
+            "natural description": f"If a, b and c are given, then {words}.",
+            "latex formula": "If $a \\leq b$ and $b \\leq c$, then $a \\leq c$",
+            "theorem name": f"The {words} theorem",
+            "lean 4 term": str(labelled[0]["signature"]).partition(" : ")[2],
+        }
+        mine = [{"form": form, "query": asked[form]} for form in (natural[number], *others[number::GROUPS])]
+        labels = {str(row["name"]): label for row, label in zip(labelled, (2, 1, 1, 1, 0, 0, 0, 0))}  # noqa: B905
+        groups.append({"group": str(number + 1), "queries": mine, "theorems": labels})
+    return groups
+
+
+def write_theorems(folder: Path, count: int, seed: int) -> tuple[Path, Path]:
+    """Writes the declarations and the benchmark; returns their files. The same arguments give the same bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    declared, asked = folder / "mathlib-decls-2025-09-10.jsonl.gz", folder / "benchmark.json"
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in declarations(count, seed))
+    write_atomic(declared, gzip.compress(lines.encode(), 6, mtime=0))
+    write_atomic(asked, json.dumps(benchmark(count, seed), ensure_ascii=False, indent=1) + "\n")
+    return declared, asked
