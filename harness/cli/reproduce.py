@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from harness.papers.reproduce import PaperReproduction
     from harness.papers.step_costs import StepCost
     from harness.render.write import Report
-    from harness.scoring.compare import Comparison
+    from harness.scoring.comparison import Comparison
 
 
 def reproduce(cfg: DictConfig | dict[str, Any]) -> None:

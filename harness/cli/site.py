@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from harness.labs.site.lab_view import LabView
-    from harness.render.folder import BuildFolder
-    from harness.reports.site_page import PaperLine
+    from harness.render.pages import BuildFolder
+    from harness.render.site_html import PaperLine
 
 site_app = typer.Typer(
     cls=HelpGroup,
@@ -73,7 +73,7 @@ def build(
     from harness.labs.addresses import is_address, server_of
     from harness.labs.folders import lab_around
     from harness.labs.site.home import home_page, schema_files
-    from harness.render.folder import BuildFolder
+    from harness.render.pages import BuildFolder
 
     if not labs and not papers:
         raise HarnessError("nothing to build; name one or more labs, or give --papers")

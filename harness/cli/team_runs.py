@@ -167,7 +167,7 @@ def analyse(
     from harness.experiments.evaluate import cautions, evaluate
     from harness.experiments.task import task as make_task
     from harness.reports.organisers import analysis_report
-    from harness.scoring.bias import leave_one_team_out
+    from harness.scoring.pools import leave_one_team_out
 
     note = note_unless(quiet)
     task = None

@@ -17,8 +17,7 @@ from harness.data.trec import Qrels
 from harness.errors import HarnessError, counted_text, suggestion
 from harness.formulas.text.delimiters import Dollars
 from harness.io.files import read_bytes
-from harness.scoring.exclusions import Exclusions
-from harness.scoring.protocol import Protocol, load_protocol
+from harness.scoring.protocol import Exclusions, Protocol, load_protocol
 from harness.scoring.scorer import Scorer
 from harness.sources.catalogue import Located
 from harness.sources.fetch import resource_state

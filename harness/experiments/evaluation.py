@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness.data.frames import concatenated_columns, frame
+from harness.data.records import concatenated_columns, frame
 from harness.data.trec import Run
 from harness.experiments.task import Task
 from harness.io.display import table_html

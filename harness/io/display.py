@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-TABLES = "harness.reports.notebook"
+TABLES = "harness.reports.joint"
 
 
 def table_html(value: object) -> str:

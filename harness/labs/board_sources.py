@@ -33,7 +33,7 @@ from harness.labs.testing import MOST_LETTERED
 from harness.scoring.measures import parse_measures
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.remarks import not_judged
-from harness.scoring.rounding import decimals_of
+from harness.scoring.scores import decimals_of
 
 
 @dataclass(frozen=True)

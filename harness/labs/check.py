@@ -23,8 +23,7 @@ from harness.labs.submissions import (
     stored_run,
     verified,
 )
-from harness.scoring.rounding import least_step
-from harness.scoring.scores import Scores, scores_from_json, scores_to_json
+from harness.scoring.scores import Scores, least_step, scores_from_json, scores_to_json
 
 
 def lab_faults(lab: Lab) -> list[str]:

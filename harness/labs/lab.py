@@ -23,10 +23,10 @@ from harness.labs.folders import LAB, PRIVATE, SUBMISSIONS
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.journal import Committed, Journal
 from harness.labs.settings import DownloadKind, Feedback, LabFile, lab_text
-from harness.scoring.compare import Correction
+from harness.scoring.comparison import Correction
 from harness.scoring.measures import parse_measure, parse_measures, shown_decimals, without_private
 from harness.scoring.protocol import Protocol, load_protocol, telling
-from harness.scoring.rounding import decimals_of
+from harness.scoring.scores import decimals_of
 
 FILE = LAB
 MOST_BYTES = 1 << 29  # default limit on a run's file, uncompressed

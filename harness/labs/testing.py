@@ -13,7 +13,8 @@ from itertools import combinations
 
 import numpy as np
 
-from harness.scoring.compare import Comparison, Correction, PairDifference, compare
+from harness.scoring.compare import compare
+from harness.scoring.comparison import Comparison, Correction, PairDifference
 from harness.scoring.intervals import numbers_of_names
 from harness.scoring.scores import Scores
 

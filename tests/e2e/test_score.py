@@ -18,7 +18,7 @@ from tools import Place, run_text, table
 
 import harness
 from harness.io.files import data_root
-from harness.scoring.comparison_files import from_json
+from harness.scoring.comparison import comparison_from_json
 from harness.scoring.scores import scores_from_json
 
 SCHEMAS = [json.loads(path.read_text()) for path in (Path(harness.__file__).parent / "data" / "schemas").glob("*.json")]
@@ -280,7 +280,7 @@ def test_json_is_one_document(place: Place) -> None:
 
 def test_json_of_a_comparison(place: Place) -> None:
     found = document(place.good("compare", "a.run", "b.run", *MINI, "--json", "-b", "two"))
-    comparison = from_json(found["comparison"])
+    comparison = comparison_from_json(found["comparison"])
     assert comparison.baseline == "two"
     assert {(row.a, row.b) for row in comparison.rows} == {("one", "two")}
     assert [each["run"] for each in found["scores"]] == ["one", "two"]

@@ -20,7 +20,7 @@ from harness.io.console import log_line
 from harness.labs.downloads import write_downloads
 from harness.labs.lab import read_lab
 from harness.labs.server.lab_snapshot import DOWNLOADS, SITE, lab_state, set_site_state, site_state
-from harness.render.folder import MANIFEST
+from harness.render.pages import MANIFEST
 
 POLL = 0.5  # seconds
 PAUSE = 2.0  # least number of seconds between two builds

@@ -17,8 +17,8 @@ from harness.labs.site.lab_view import LabView
 from harness.render.latex import escape_unbroken as escape
 from harness.render.model import Facts, Prose
 from harness.render.pages import Block, Code, Link, PageSection, Rich, is_web
+from harness.render.site_html import SitePage
 from harness.reports.parts import protocol_text
-from harness.reports.site_page import SitePage
 from harness.scoring.protocol import load_protocol
 
 

@@ -20,11 +20,11 @@ from harness.labs.leaderboard_report import (
 from harness.labs.site.lab_page import Columns, decimal, frozen_text, lab_page, listing, whole
 from harness.labs.site.lab_view import FieldRun, LabView
 from harness.labs.site.metadata import COSTS, RESOURCES, Cost
+from harness.render.charts import frontier, timeline
 from harness.render.model import Figure, Prose, Records
 from harness.render.pages import Block, Facet, Folded, Head, Item, Listing, ListingLine, PageSection
-from harness.render.profiles import frontier, timeline
+from harness.render.site_html import SitePage
 from harness.reports.parts import protocol_text
-from harness.reports.site_page import SitePage
 from harness.scoring.measures import shown_decimals
 
 _CLAIMED = "Resources are read from the ir_metadata that the teams sent: claims, and none for a run without metadata."

@@ -13,7 +13,7 @@ from harness.labs.site.lab_page import Columns, listing, whole
 from harness.labs.site.lab_view import LabView
 from harness.render.model import Prose
 from harness.render.pages import Head, Item, Link, Page, PageSection, Rich
-from harness.reports.site_page import HOME, PaperLine, SitePage, json_document
+from harness.render.site_html import HOME, PaperLine, SitePage, json_document
 
 SCHEMAS = (
     *("leaderboard", "scores", "site", "site-run", "site-topics", "site-topic", "site-pairs", "site-slices"),

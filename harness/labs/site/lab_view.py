@@ -37,7 +37,8 @@ from harness.labs.submissions import (
 from harness.labs.testing import TestVerdict, corrected_for, ranked_tests, verdicts
 from harness.render.formulas import located
 from harness.render.pages import file_stem
-from harness.scoring.compare import Correction, PairDifference, compare
+from harness.scoring.compare import compare
+from harness.scoring.comparison import Correction, PairDifference
 from harness.scoring.scores import Scores
 from harness.store import sidecar
 

@@ -11,8 +11,8 @@ from harness.labs.site.lab_view import LabView
 from harness.labs.testing import TestVerdict
 from harness.render.model import Prose, Records
 from harness.render.pages import Head, Item, Listing, PageSection, RunValues
-from harness.reports.site_page import SitePage, json_document, json_number
-from harness.scoring.compare import PairDifference
+from harness.render.site_html import SitePage, json_document, json_number
+from harness.scoring.comparison import PairDifference
 from harness.scoring.intervals import numbers_of_names
 
 MOST_VALUES = 120_000  # values in the page: further measures are left out

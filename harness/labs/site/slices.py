@@ -13,8 +13,8 @@ from harness.labs.site.lab_view import LabView
 from harness.render import figures
 from harness.render.model import Figure, Records
 from harness.render.pages import Block, Head, Item, Link, PageSection, Rich, file_stem
+from harness.render.site_html import SitePage, json_document, json_number
 from harness.reports.parts import equal, highest
-from harness.reports.site_page import SitePage, json_document, json_number
 
 MOST_DRAWN = 6  # runs of the figure
 
