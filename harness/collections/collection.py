@@ -20,7 +20,6 @@ from harness.io.files import read_bytes
 from harness.scoring.protocol import Exclusions, Protocol, load_protocol
 from harness.scoring.scorer import Scorer
 from harness.sources.catalogue import Located
-from harness.sources.fetch import resource_state
 from harness.sources.resource import Resource
 
 
@@ -156,6 +155,8 @@ class Collection:
 
     def state(self) -> str:
         """Returns the worst state of its files: `here`, `fetchable`, `manual download: ...` or `needs ...`."""
+        from harness.sources.fetch import resource_state
+
         states = [resource_state(entry) for entry in self.files()]
         states += ["needs the private judgments, which the organisers have"] * any(map(self.withheld, self.editions))
         states += [f"needs {entry}" for entry in self.located() if isinstance(entry, Path) and not entry.is_file()]

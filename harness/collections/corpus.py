@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.collections.distinct import Distinct
 from harness.collections.readers.streams import Place, numbered_lines
 from harness.data.records import unique_names
 from harness.data.topics import Formula, formulas_given
@@ -19,9 +18,7 @@ from harness.io.console import track
 from harness.io.files import sha256, sha256_known
 from harness.io.ids import check_id, check_length
 from harness.sources.checkout import Checkout
-from harness.sources.fetch import fetch_resources, resource_state
 from harness.sources.resource import RepositoryFolder, Resource
-from harness.store import code
 
 IRDS = "irds:"  # before the names of collections and corpora of the package ir_datasets
 Source = Resource | RepositoryFolder | Checkout | Path
@@ -92,6 +89,8 @@ class CorpusReader:
         """
         if not self.module:
             return str(self.version or "")
+        from harness.store import code
+
         if not code.known(self.module):
             raise HarnessError(f"reader {self.name}: module {self.module!r} is not installed, or not as files")
         return code.of(self.module)
@@ -166,6 +165,8 @@ class Corpus:
 
     def state(self) -> str:
         """Returns the worst state of its sources: `here`, `fetchable`, `manual download: ...` or `needs a ...`."""
+        from harness.sources.fetch import resource_state
+
         checkouts = [source.state() for source in self._sources() if isinstance(source, Checkout)]
         states = sorted([*(resource_state(source) for source in self.files()), *checkouts])
         return next((entry for entry in states if entry != "here"), "here")
@@ -173,6 +174,8 @@ class Corpus:
     @property
     def paths(self) -> tuple[Path, ...]:
         """Paths of its sources; fetches missing ones."""
+        from harness.sources.fetch import fetch_resources
+
         fetched = iter(fetch_resources(self.files()))  # in one call, so that an archive is unpacked once
         return tuple(
             next(fetched)
@@ -255,6 +258,8 @@ class Corpus:
             A source is damaged, or an id is invalid, longer than ids in run files may be, or not unique; the message
             names file and line. An id repeated after the first million documents is found when all have been read.
         """
+        from harness.collections.distinct import Distinct
+
         reader = self.reader
         seen = Distinct()
         count = 0

@@ -14,7 +14,6 @@ from harness.errors import HarnessError, format_error
 from harness.formulas.text.delimiters import Dollars
 from harness.io.files import read_bytes
 from harness.sources.catalogue import Located
-from harness.sources.fetch import fetch_resources
 from harness.sources.resource import Resource
 
 
@@ -92,5 +91,7 @@ def local(file: Located) -> Path:
     """Returns the path of a file, fetching it if necessary; for all files of a source, their common folder."""
     if isinstance(file, Path):
         return file
+    from harness.sources.fetch import fetch_resources
+
     paths = fetch_resources([file] if isinstance(file, Resource) else file)
     return paths[0] if len(paths) == 1 else Path(os.path.commonpath(paths))
