@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import combinations, product
-from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +22,9 @@ from harness.scoring.comparison import MARKS, TESTS, Comparison, Kind, Marks, Pa
 from harness.scoring.equivalence import Margin, check_margin, equivalence_tests
 from harness.scoring.intervals import detectable_shift, mean_errors, numbers_of_names, paired_t
 from harness.scoring.measures import parse_measure
-from harness.scoring.protocol import Protocol
 from harness.scoring.random_effects import seed_test, stratified_error
 from harness.scoring.randomization import TOLERANCE, check_flips, child_seed, flips_for, shared_flips, sign_flips
-from harness.scoring.scores import Scores
+from harness.scoring.scores import Scores, check_alike
 
 
 def compare(
@@ -83,10 +82,7 @@ def compare(
         permutations=wanted if permutations is None else permutations,
         seed=seed,
         marks=correction,
-        collection=identity["collection"],
-        edition=identity["edition"],
-        protocol=identity["protocol"],
-        qrels_sha256=identity["qrels_sha256"],
+        **identity,
     )
     _check_options(plan, count)
     margins = {} if margin is None else check_margin(margin, used)
@@ -187,22 +183,17 @@ def _check_options(plan: Comparison, count: int) -> None:
         raise HarnessError(f"family: {plan.family} is less than the {count} tests compared here; give {count} or more")
 
 
-def common_identity(scores: Sequence[Scores]) -> dict[str, str]:
+def common_identity(scores: Sequence[Scores]) -> dict[str, Any]:
     """Checks that all scores have the same collection, edition, judgments and protocol, and returns these."""
     if not scores:
         raise HarnessError("there are no runs to compare")
     first, names = scores[0], Counter(score.run for score in scores)
-    settings = [f"protocol.{field.name}" for field in fields(Protocol) if field.name not in ("title", "measures")]
+    keys = ("collection", "edition", "qrels_sha256")
     for score in scores:
         if names[score.run] > 1:
             raise HarnessError(f"{names[score.run]} runs are named {score.run!r}; give each its own name")
-        for key in ("collection", "edition", "qrels_sha256", *settings):
-            one, two = attrgetter(key)(first), attrgetter(key)(score)
-            if one != two:
-                difference = f"{key} is {one!r} for the first, {two!r} for the second"
-                raise HarnessError(f"runs {first.run} and {score.run} cannot be compared: {difference}")
-    shared = ("collection", first.collection), ("edition", first.edition), ("qrels_sha256", first.qrels_sha256)
-    return dict(shared, protocol=first.protocol.name)
+        check_alike(first, score, keys)
+    return {**{key: getattr(first, key) for key in keys}, "protocol": first.protocol.name}
 
 
 def _pairs(names: Sequence[str], baseline: str | None, pairs: Pairs | None) -> list[tuple[str, str]]:

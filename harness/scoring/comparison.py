@@ -148,11 +148,12 @@ class Comparison:
 
     Examples
     --------
-    >>> scores = [Scores(run, "c", "e", Protocol("p", ("AP",)), ("AP",), ("1", "2", "3"), np.array(values)[:, None])
-    ...           for run, values in (("a", [0.5, 0.75, 1.0]), ("b", [0.25, 0.5, 0.5]))]
-    >>> compare(scores).frame()[["a", "b", "difference", "wins", "losses"]].round(3)
+    >>> import harness as h
+    >>> runs = {"a": {"q1": {"d1": 2, "d2": 1}, "q2": {"d1": 1}}, "b": {"q1": {"d1": 1, "d2": 2}, "q2": {"d1": 1}}}
+    >>> found = h.evaluate({"q1": {"d1": 1}, "q2": {"d1": 1}}, *runs.values(), measures=["RR"], names=list(runs))
+    >>> h.compare(found).frame()[["a", "b", "difference", "wins", "losses"]]
        a  b  difference  wins  losses
-    0  a  b       0.333     3       0
+    0  a  b        0.25     1       0
     """
 
     baseline: str | None

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -171,6 +172,16 @@ class Scores:
         wanted = set(topics)
         rows = [row for row, topic in enumerate(self.topics) if topic in wanted]
         return replace(self, topics=tuple(self.topics[row] for row in rows), values=self.values[rows])
+
+
+def check_alike(first: Scores, other: Scores, keys: Sequence[str] = ()) -> None:
+    """Raises `HarnessError` if two runs differ in one of these attributes or in a setting of the protocol."""
+    settings = (f"protocol.{each.name}" for each in fields(Protocol) if each.name not in ("title", "measures"))
+    for key in (*keys, *settings):
+        one, two = attrgetter(key)(first), attrgetter(key)(other)
+        if one != two:
+            difference = f"{key} is {one!r} for the first, {two!r} for the second"
+            raise HarnessError(f"runs {first.run} and {other.run} cannot be compared: {difference}")
 
 
 def scores_to_json(scores: Scores) -> dict[str, Any]:
