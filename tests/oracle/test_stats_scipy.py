@@ -8,22 +8,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import optimize
 from scipy import stats as scipy_stats
+from scoring_tools import ap
 
 from harness.data.columns import Floats
 from harness.scoring.compare import compare
 from harness.scoring.comparison import PairDifference
 from harness.scoring.intervals import detectable_shift
-from harness.scoring.protocol import Protocol
-from harness.scoring.scores import Scores
 
 
 def row_of(a: Floats, b: Floats, permutations: int = 10, confidence: float = 0.95) -> PairDifference:
-    topics = tuple(f"t{i:04}" for i in range(len(a)))
-    runs = [
-        Scores(name, "c", "official", Protocol("p", ("AP",)), ("AP",), topics, values[:, None])
-        for name, values in (("a", a), ("b", b))
-    ]
-    return compare(runs, permutations=permutations, confidence=confidence).rows[0]
+    return compare([ap("a", a), ap("b", b)], permutations=permutations, confidence=confidence).rows[0]
 
 
 @pytest.mark.parametrize("n", [2, 3, 10, 77, 500])

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations, product
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusal
+from scoring_tools import ap
 
 from harness.scoring.compare import compare
 from harness.scoring.comparison import (
@@ -24,14 +24,6 @@ from harness.scoring.comparison import (
     comparison_to_json,
     groups_not_different,
 )
-from harness.scoring.protocol import Protocol
-from harness.scoring.scores import Scores
-
-
-def ap(run: str, values: Sequence[float]) -> Scores:
-    topics = tuple(str(at) for at in range(len(values)))
-    return Scores(run, "c", "e", Protocol("p", ("AP",)), ("AP",), topics, np.array(values, dtype=np.float64)[:, None])
-
 
 RUNS = [ap("a", [0.1, 0.9, 0.4]), ap("b", [0.2, 0.5, 0.4]), ap("c", [0.5] * 3), ap("d", [0.6] * 3)]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from refusals import refusal
 from scipy import stats
+from scoring_tools import ap
 
 from harness.cli.scoring_options import parse_margin
 from harness.data.columns import Floats
@@ -19,15 +20,10 @@ from harness.render.model import Figure, Table
 from harness.reports.comparison import report
 from harness.scoring.compare import compare
 from harness.scoring.comparison import Comparison
-from harness.scoring.protocol import Protocol
-from harness.scoring.scores import Scores
 
 
 def compared(*values: Floats, **options: Any) -> Comparison:  # noqa: ANN401  (options of `compare`)
-    names = tuple(f"t{at}" for at in range(len(values[0])))
-    how = Protocol("p", ("AP",))
-    runs = [Scores(f"r{at}", "c", "e", how, ("AP",), names, each[:, None]) for at, each in enumerate(values)]
-    return compare(runs, permutations=10, **options)
+    return compare([ap(f"r{at}", each) for at, each in enumerate(values)], permutations=10, **options)
 
 
 def three_runs(seed: int = 3) -> list[Floats]:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis_tools import examples
 from refusals import refusal
 from scipy import stats
+from scoring_tools import ap
 
 from harness.data.columns import Floats
 from harness.scoring import randomization
 from harness.scoring.compare import compare
-from harness.scoring.protocol import Protocol
 from harness.scoring.randomization import sign_flips, step_down_max_t
 from harness.scoring.scores import Scores
 
@@ -155,9 +155,8 @@ def test_the_familywise_error_rate_is_alpha() -> None:
 
 
 def runs(count: int, topics: int, seed: int) -> list[Scores]:
-    values = np.random.default_rng(seed).random((count, topics, 1))
-    names = tuple(f"t{at}" for at in range(topics))
-    return [Scores(f"r{at}", "c", "e", Protocol("p", ("AP",)), ("AP",), names, values[at]) for at in range(count)]
+    values = np.random.default_rng(seed).random((count, topics))
+    return [ap(f"r{at}", values[at]) for at in range(count)]
 
 
 def test_in_a_comparison_it_is_over_the_rows_and_independent_of_the_order_of_topics() -> None:

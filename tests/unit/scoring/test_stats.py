@@ -360,12 +360,8 @@ def test_import_is_light() -> None:
 
 def test_a_randomization_test_can_find_something_in_a_large_family() -> None:
     """All topics differ by about the same: with 10,000 flips, no p is below 0.05 / 525."""
-    topics = tuple(str(n) for n in range(77))
     low = np.random.default_rng(0).uniform(0, 0.5, 77)
-    runs = [
-        Scores(name, "c", "e", Protocol("p", ("AP",)), ("AP",), topics, values[:, None])
-        for name, values in (("a", low + 0.25 + low / 8), ("b", low))
-    ]
+    runs = [ap("a", list(low + 0.25 + low / 8)), ap("b", list(low))]
     found = compare(runs, test="randomization", family=525)
     assert found.permutations == 105_000
     assert found.rows[0].significant_bonferroni
