@@ -346,7 +346,8 @@ def seeds_sections(results: ExperimentResults) -> Sequence[Section]:
     label = measure_label(results, measure)
     rows = tuple(
         cells(
-            *(*row, variance.seeds, variance.topics),
+            *row,
+            *(variance.seeds, variance.topics),
             *(number_cell(value, 4) for value in (variance.seed, variance.topic, variance.interaction)),
         )
         for row, variance in components.items()

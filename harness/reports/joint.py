@@ -90,8 +90,9 @@ def heterogeneity_table(tests: Sequence[StratifiedTest], label: Callable[[str], 
         cells(
             *(test.a, test.b, label(test.measure)),
             *(number_cell(difference, 4) for difference in (*test.differences.values(), test.fixed.difference)),
-            number_cell(test.random and test.random.difference, 4),
-            *(shown_p(test.random and test.random.p), number_cell(test.i_squared, 2), shown_p(test.q_p)),
+            number_cell(None if test.random is None else test.random.difference, 4),
+            shown_p(None if test.random is None else test.random.p),
+            *(number_cell(test.i_squared, 2), shown_p(test.q_p)),
         )
         for test in tests
     )

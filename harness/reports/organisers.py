@@ -37,7 +37,10 @@ def difficulty_table(topics: Sequence[TopicDifficulty], label: str) -> Table:
     """Returns every topic, the hardest first."""
     rows = tuple(
         cells(
-            *(each.topic, each.runs, *map(number_cell, (each.mean, each.sd, each.low, each.high)), each.zeros),
+            each.topic,
+            each.runs,
+            *map(number_cell, (each.mean, each.sd, each.low, each.high)),
+            each.zeros,
             number_cell(each.discrimination),
         )
         for each in topics

@@ -456,15 +456,10 @@ class Scorer:
     def _deduplicated(self, run: Run, of_run: Index, rows: Index) -> tuple[Index, Ids, Index, int]:
         """Returns rows with the first occurrence of a key, their keys and judgments, and the number without a key."""
         mapped = [self._key(doc) for doc in run.doc[rows].tolist()]
-        seen: set[tuple[int, bytes]] = set()
-        keep = []
-        keys = []
+        first: dict[tuple[int, bytes], int] = {}
         for place, pair in enumerate(zip(run.topic[rows].tolist(), mapped, strict=True)):
-            if pair not in seen:
-                seen.add(pair)
-                keep.append(place)
-                keys.append(pair[1])
-        kept = rows[keep]
+            first.setdefault(pair, place)
+        kept, keys = rows[list(first.values())], [key for _, key in first]
         table = replace(
             run, topic=run.topic[kept], doc=np.array(keys, dtype=np.bytes_), score=run.score[kept], context=None
         )

@@ -175,7 +175,7 @@ def test_in_a_comparison_it_is_over_the_rows_and_independent_of_the_order_of_top
 
 def test_clusters_flip_together() -> None:
     scores = runs(2, 8, 4)
-    clusters = {f"t{at}": f"c{at // 2}" for at in range(8)}
+    clusters = {topic: f"c{at // 2}" for at, topic in enumerate(scores[0].topics)}
     (row,) = compare(scores, correction="maxT", permutations=16, clusters=clusters).rows
     sums = (scores[0].values - scores[1].values).reshape(4, 2).sum(axis=1)[:, None]
     assert row.p_max_t == pytest.approx(by_all_flips(sums)[1][0])
