@@ -23,7 +23,8 @@ from bench.scoring import files
 from bench.table import Ratio, compared, in_turn, machine, options, save, show
 from harness.collections.load import load_collection
 from harness.data.trec import read_run
-from harness.scoring.compare import Comparison, compare
+from harness.scoring.compare import compare
+from harness.scoring.comparison import Comparison
 from harness.scoring.randomization import LEAST as PERMUTATIONS
 from harness.scoring.randomization import TOLERANCE
 from harness.scoring.scores import Scores

@@ -19,8 +19,8 @@ from scipy import special, stats
 
 from bench.table import show
 from harness.data.columns import Floats
-from harness.scoring.bootstrap import mean_resampled, rank_intervals, ranks_of_means
 from harness.scoring.intervals import mean_intervals
+from harness.scoring.resampling import mean_resampled, rank_intervals, ranks_of_means
 
 TOPICS = (5, 10, 20, 50, 80)
 QUALITIES = np.linspace(0.16, 0.40, 8)  # of the eight runs: mean precision, or what it is for another measure

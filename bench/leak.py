@@ -42,7 +42,7 @@ from harness.experiments.task import Task, task
 from harness.labs.draw import drawn, least_width
 from harness.labs.shown_scores import climbed
 from harness.scoring.measures import discounts
-from harness.scoring.rounding import least_step, rounded_to_step
+from harness.scoring.scores import least_step, rounded_to_step
 from harness.sources import catalogue
 from harness.sources.fetch import fetch_resources
 from harness.sources.resource import Resource

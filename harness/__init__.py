@@ -26,7 +26,7 @@ _PLACES = {
     "io.config": "names",
     "render.write": "Report",
     "reports.comparison": "report",
-    "scoring.compare": "Comparison",
+    "scoring.comparison": "Comparison",
     "scoring.protocol": "Protocol load_protocol",
     "scoring.rankings": "Measure",
     "scoring.scores": "Scores",

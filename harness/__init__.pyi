@@ -11,7 +11,7 @@ from harness.experiments.task import Task, task
 from harness.io.config import names
 from harness.render.write import Report
 from harness.reports.comparison import report
-from harness.scoring.compare import Comparison
+from harness.scoring.comparison import Comparison
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.rankings import Measure
 from harness.scoring.scores import Scores

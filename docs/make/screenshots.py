@@ -91,7 +91,7 @@ def reported(folder: Path) -> None:
     from harness.papers.paper import load_paper
     from harness.papers.report.paper import paper_report
     from harness.papers.reproduce import recompute_paper
-    from harness.render.write import render_html
+    from harness.render.html import render_html
     from harness.store.provenance import provenance
 
     report = paper_report(recompute_paper(load_paper("crossmath")), provenance({}))

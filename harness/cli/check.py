@@ -117,7 +117,7 @@ def _text(places: Sequence[Place], runs: int) -> list[str]:
 
 
 def _sarif(places: Sequence[Place]) -> dict[str, object]:
-    from harness.render.sarif import SarifFinding, SarifRule, sarif
+    from harness.render.formats import SarifFinding, SarifRule, sarif
     from harness.scoring.inspection import RULES
     from harness.version import __version__
 

@@ -176,7 +176,7 @@ def _record(name: str, outcome: Outcome) -> Record:
 def _function(named: str) -> Callable[[ExperimentResults], Sequence[Section]]:
     """Returns the function of a dotted name; what it raises becomes a HarnessError of one line."""
     where = f"experiment: key 'sections': {named}"
-    whole = named if "." in named else f"harness.reports.experiment_analyses.{named}_sections"
+    whole = named if "." in named else f"harness.reports.experiment_parts.{named}_sections"
     module, _, name = whole.rpartition(".")
     try:
         function = getattr(importlib.import_module(module), name)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from harness.experiments.evaluate import Evaluation
-    from harness.scoring.compare import Comparison
+    from harness.scoring.comparison import Comparison
 
 
 def reproduce(cfg: DictConfig | dict[str, Any]) -> None:

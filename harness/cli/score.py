@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from harness.experiments.evaluate import Evaluation
     from harness.experiments.evaluation import JointEvaluation
     from harness.render.model import Table
-    from harness.scoring.compare import Comparison
+    from harness.scoring.comparison import Comparison
     from harness.scoring.unjudged import UnjudgedBounds
 
 
@@ -298,15 +298,17 @@ def _check_unjudged(asked: ScoringOptions, unjudged: bool, others: dict[str, boo
 
 def _bounds(evaluation: Evaluation, unjudged: bool) -> UnjudgedBounds | None:
     """Returns the bounds if they are asked for; refuses judgments that have none before a mean is printed."""
-    from harness.reports.unjudged import unjudged_bounds
+    if not unjudged:
+        return None
+    from harness.reports.sections import unjudged_bounds
 
-    return unjudged_bounds(evaluation) if unjudged else None
+    return unjudged_bounds(evaluation)
 
 
 def _print_unjudged(evaluation: Evaluation, comparison: Comparison | None, bounds: UnjudgedBounds | None) -> None:
     if bounds is None:
         return
-    from harness.reports.unjudged import bounds_table, order_table
+    from harness.reports.sections import bounds_table, order_table
 
     print_line("")
     print_table(bounds_table(evaluation, bounds))

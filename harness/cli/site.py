@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from harness.labs.leaderboard import LeaderboardSettings
     from harness.labs.site.lab_view import LabView
-    from harness.render.folder import BuildFolder
-    from harness.reports.site_page import PaperLine
+    from harness.render.pages import BuildFolder
+    from harness.render.site_html import PaperLine
 
     Note = Callable[[str], None]
 
@@ -75,7 +75,7 @@ def build(
     from harness.labs.leaderboard import LeaderboardSettings
     from harness.labs.names import is_address, server_of
     from harness.labs.site.files import home_page, lab_files, schema_files
-    from harness.render.folder import BuildFolder
+    from harness.render.pages import BuildFolder
 
     if not labs and not papers:
         raise HarnessError("nothing to build; name one or more labs, or give --papers")

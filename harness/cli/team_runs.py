@@ -159,7 +159,7 @@ def analyse(
     from harness.experiments.evaluate import cautions, evaluate
     from harness.experiments.task import task as make_task
     from harness.reports.organisers import analysis_report
-    from harness.scoring.bias import leave_one_team_out
+    from harness.scoring.pools import leave_one_team_out
 
     note = note_unless(quiet)
     task = None
@@ -356,9 +356,9 @@ def power(
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 0,
 ) -> None:
     """How many topics a paired test needs for a difference, from runs of a pilot; and what the topics here find."""
-    from harness.reports.planning import plan_table
+    from harness.reports.pair_tests import plan_table
+    from harness.scoring.anova import plan_tests
     from harness.scoring.measures import without_diagnostics
-    from harness.scoring.planning import plan_tests
     from harness.scoring.scores import values_of
 
     try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.experiments.evaluate import Evaluation
     from harness.render.model import Figure, Table
     from harness.render.write import Report
-    from harness.scoring.compare import Comparison
+    from harness.scoring.comparison import Comparison
 
 LatexTests = Annotated[
     Path | None,

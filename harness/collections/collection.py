@@ -15,11 +15,9 @@ from harness.data.trec import Qrels
 from harness.errors import HarnessError, counted_text, suggestion
 from harness.formulas.text.delimiters import Dollars
 from harness.io.files import read_bytes
-from harness.scoring.exclusions import Exclusions
-from harness.scoring.protocol import Protocol, load_protocol
+from harness.scoring.protocol import Exclusions, Protocol, load_protocol
 from harness.scoring.scorer import Scorer
 from harness.sources.catalogue import Located
-from harness.sources.fetch import resource_state
 from harness.sources.resource import Resource
 
 
@@ -155,6 +153,8 @@ class Collection:
 
     def state(self) -> str:
         """Returns the worst state of its files: `here`, `fetchable`, `manual download: ...` or `needs ...`."""
+        from harness.sources.fetch import resource_state
+
         states = [resource_state(entry) for entry in self.files()]
         states += ["needs the private judgments, which the organisers have"] * any(map(self.withheld, self.editions))
         states += [f"needs {entry}" for entry in self.located() if isinstance(entry, Path) and not entry.is_file()]

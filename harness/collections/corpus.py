@@ -23,9 +23,7 @@ from harness.io.console import track
 from harness.io.files import sha256, sha256_known
 from harness.io.ids import check_id, check_length
 from harness.sources.checkout import Checkout
-from harness.sources.fetch import fetch_resources, resource_state
 from harness.sources.resource import RepositoryFolder, Resource
-from harness.store import code
 
 Place = tuple[Path, int]  # file, line from 1 (0: the file as a whole)
 BLOCK = 1 << 18  # bytes
@@ -119,6 +117,8 @@ class CorpusReader:
         """
         if not self.module:
             return str(self.version or "")
+        from harness.store import code
+
         if not code.known(self.module):
             raise HarnessError(f"reader {self.name}: module {self.module!r} is not installed, or not as files")
         return code.of(self.module)
@@ -193,6 +193,8 @@ class Corpus:
 
     def state(self) -> str:
         """Returns the worst state of its sources: `here`, `fetchable`, `manual download: ...` or `needs a ...`."""
+        from harness.sources.fetch import resource_state
+
         checkouts = [source.state() for source in self._sources() if isinstance(source, Checkout)]
         states = sorted([*(resource_state(source) for source in self.files()), *checkouts])
         return next((entry for entry in states if entry != "here"), "here")
@@ -200,6 +202,8 @@ class Corpus:
     @property
     def paths(self) -> tuple[Path, ...]:
         """Paths of its sources; fetches missing ones."""
+        from harness.sources.fetch import fetch_resources
+
         fetched = iter(fetch_resources(self.files()))  # in one call, so that an archive is unpacked once
         return tuple(
             source if isinstance(source, Path) else source.root if isinstance(source, Checkout) else next(fetched)
@@ -278,6 +282,7 @@ class Corpus:
             A source is damaged, or an id is invalid, longer than ids in run files may be, or not unique; the message
             names file and line. A repeated id is found when all have been read.
         """
+
         reader = self.reader
         seen = array("q")  # hashes of the ids: 8 bytes for each, however many there are
         count = 0

@@ -24,7 +24,6 @@ from harness.io.files import read_bytes, sha256_file
 from harness.io.ids import check_id
 from harness.sources import catalogue
 from harness.sources.catalogue import Located
-from harness.sources.fetch import fetch_resources
 from harness.sources.resource import RepositoryFolder, Resource
 
 Lines = list[tuple[int, str]]  # number and text
@@ -106,6 +105,8 @@ def local(file: Located) -> Path:
     """Returns the path of a file, fetching it if necessary; for all files of a source, their common folder."""
     if isinstance(file, Path):
         return file
+    from harness.sources.fetch import fetch_resources
+
     paths = fetch_resources([file] if isinstance(file, Resource) else file)
     return paths[0] if len(paths) == 1 else Path(os.path.commonpath(paths))
 

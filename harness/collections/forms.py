@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeVar
 
 from harness.collections.corpus import Corpus, CorpusReader, Document, Documents, Remarks
 from harness.data import topic_files
-from harness.data.frames import checked, flat, numeric
+from harness.data.records import checked, flat, numeric
 from harness.data.topics import Formula, Topic, Topics
 from harness.data.trec import Qrels, parse_qrels
 from harness.errors import FormatError, HarnessError

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.collections.corpus import IRDS, Corpus
-from harness.data.frames import import_library
+from harness.data.records import import_library
 from harness.errors import HarnessError
 from harness.io.console import track
 from harness.io.files import cache_root, sha256, write_atomic

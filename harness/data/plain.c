@@ -1,4 +1,4 @@
-/* Reads the plain lines of a text table into columns, for harness/data/plain.py.
+/* Reads the plain lines of a text table into columns, for harness/data/tables.py.
 
    A block is read as a whole or not at all: whatever is unusual is left to the NumPy code, which has the messages. */
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from harness.data.frames import frame
+from harness.data.records import frame
 from harness.formulas.text.delimiters import Dollars
 
 if TYPE_CHECKING:

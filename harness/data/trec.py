@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.data.archives import run_content
 from harness.data.columns import Floats, Ids, Index, Words, duplicates, pair_hashes, strings
-from harness.data.frames import (
+from harness.data.layouts import (
+    FORMATS,
+    JUDGMENTS,
+    judgment_table,
+    read_columns,
+    run_content,
+    run_format,
+    without_comments,
+)
+from harness.data.records import (
     Judgment,
     ScoredDoc,
     check_ids,
@@ -23,12 +31,10 @@ from harness.data.frames import (
     flat,
     frame,
     import_library,
-    judgments_text,
+    name_of_judgments,
+    name_of_run,
     numeric,
-    run_text,
 )
-from harness.data.judgment_forms import judgment_table
-from harness.data.layouts import FORMATS, JUDGMENTS, read_columns, run_format, without_comments
 from harness.data.tables import Faults, LineNumbers, check_text
 from harness.errors import HarnessError, InputFault, counted_text, shortened
 from harness.io import rehearsal
@@ -121,12 +127,14 @@ class Run:
     def frame(self) -> DataFrame:
         """`query_id`, `doc_id`, `score`, `rank` (as `rank()`) and, if there is one, `context`, in the file's order."""
         columns = {**_id_columns(self), "score": self.score, "rank": self.rank()}
-        return frame(columns if self.context is None else {**columns, "context": _decoded_ids(self.context)})
+        if self.context is not None:
+            columns["context"] = [name.decode() for name in self.context.tolist()]
+        return frame(columns)
 
     @staticmethod
     def from_frame(name: str, table: DataFrame) -> Run:
         """Returns a run from columns `query_id`, `doc_id`, `score` and optionally `context`; validated like a file."""
-        what = run_text(name)
+        what = name_of_run(name)
         names = ["query_id", "doc_id", "score", *(["context"] if "context" in getattr(table, "columns", ()) else [])]
         columns = columns_of(table, names, what)
         topics, docs, scores, *context = columns
@@ -234,7 +242,7 @@ class Qrels:
     @staticmethod
     def from_dict(edition: str, judgments: Mapping[str, Mapping[str, float]]) -> Qrels:
         """Returns judgments from topic -> document -> grade; validated like a file."""
-        return Qrels.from_rows(edition, checked(judgments_text(edition), lambda: list(flat(judgments, "grades"))))
+        return Qrels.from_rows(edition, checked(name_of_judgments(edition), lambda: list(flat(judgments, "grades"))))
 
     def frame(self) -> DataFrame:
         """Returns `query_id`, `doc_id`, `relevance` (the grade, a float), in the order of the file."""
@@ -243,7 +251,7 @@ class Qrels:
     @staticmethod
     def from_frame(edition: str, table: DataFrame) -> Qrels:
         """Returns judgments from the columns `query_id`, `doc_id` and `relevance`; validated like a file."""
-        columns = columns_of(table, ("query_id", "doc_id", "relevance"), judgments_text(edition))
+        columns = columns_of(table, ("query_id", "doc_id", "relevance"), name_of_judgments(edition))
         return Qrels.from_rows(edition, list(zip(*columns, strict=True)))
 
     def to_ranx(self) -> ranx.Qrels:
@@ -265,14 +273,14 @@ class Qrels:
     @staticmethod
     def from_judgments(edition: str, judgments: Iterable[Judgment]) -> Qrels:
         """Returns judgments from objects with `query_id`, `doc_id` and `relevance`."""
-        what = judgments_text(edition)
+        what = name_of_judgments(edition)
         rows = checked(what, lambda: [(each.query_id, each.doc_id, each.relevance) for each in judgments])
         return Qrels.from_rows(edition, rows)
 
     @staticmethod
     def from_rows(edition: str, rows: Sequence[tuple[object, object, float]]) -> Qrels:
         """Returns judgments from (topic, document, grade); validated like a file."""
-        what = judgments_text(edition)
+        what = name_of_judgments(edition)
         checked(what, lambda: check_ids(row[:2] for row in rows))
         graded = checked(what, lambda: numeric(rows, "grade"))
         lines = [f"{topic}\t0\t{doc}\t{grade!r}" for topic, doc, grade in graded]
@@ -282,19 +290,15 @@ class Qrels:
 
 def _id_columns(lines: Run | Qrels) -> dict[str, Any]:
     names = np.array(lines.topics, dtype=object)
-    return {"query_id": names[lines.topic], "doc_id": _decoded_ids(lines.doc)}
-
-
-def _decoded_ids(ids: Ids) -> list[str]:
-    return [name.decode() for name in ids.tolist()]
+    return {"query_id": names[lines.topic], "doc_id": [name.decode() for name in lines.doc.tolist()]}
 
 
 def _run_of_rows(name: str, rows: Callable[[], Iterable[tuple[object, object, float]]]) -> Run:
     def make() -> Run:
         columns: list[Any] = list(zip(*numeric(rows(), "score"), strict=True))
-        return run_from_columns(name, *columns, path=run_text(name))
+        return run_from_columns(name, *columns, path=name_of_run(name))
 
-    return checked(run_text(name), make)
+    return checked(name_of_run(name), make)
 
 
 def run_from_columns(
@@ -324,15 +328,12 @@ def run_from_columns(
         raise TypeError(f"the name is {name!r}, expected text")
     columns = [list(column) for column in ((topics, docs) if context is None else (topics, docs, context))]
     check_ids(columns)
-    values = [float(score) for score in scores]
+    rows: Iterable[Any] = zip(*columns, map(float, scores), strict=True)
     if context is None:
-        rows = zip(*columns, values, strict=True)
         lines = [f"{topic}\tQ0\t{doc}\t0\t{score!r}\t-" for topic, doc, score in rows]
     else:
-        with_posts = zip(*columns, values, strict=True)
-        lines = [f"{topic}\t{doc}\t{post}\t0\t{score!r}\t-" for topic, doc, post, score in with_posts]
-    layout = "trec" if context is None else "arqmath-task2"
-    return parse_run(encoded(lines), path, name=name, format=layout)
+        lines = [f"{topic}\t{doc}\t{post}\t0\t{score!r}\t-" for topic, doc, post, score in rows]
+    return parse_run(encoded(lines), path, name=name, format="trec" if context is None else "arqmath-task2")
 
 
 def parse_run(
@@ -430,11 +431,7 @@ def _check_ranks(rank: npt.NDArray[np.int32], line: LineNumbers, path: str, run:
 
 @checked_arguments
 def read_run(
-    path: Path | str,
-    *,
-    name: str | None = None,
-    format: str | None = None,
-    known_topics: Collection[str] | None = None,
+    path: Path | str, *, name: str | None = None, format: str | None = None, known_topics: Collection[str] | None = None
 ) -> Run:
     """Reads a run file (TREC, ARQMath Task 1 or Task 2; plain, gzip, xz or zstd). See `parse_run`.
 
@@ -462,10 +459,10 @@ def run_bytes(path: Path, most: int | None = None) -> bytes:
 
 
 def parse_qrels(data: bytes, path: str, *, edition: str) -> Qrels:
-    """Parses judgments from the (decompressed) bytes of a file; `harness.data.judgment_forms` lists the forms.
+    """Parses judgments from the (decompressed) bytes of a file; `harness.data.layouts` lists the forms.
 
     Grades are numbers: those below 0 mean not judged, as in trec_eval, and those that are not whole are gains as they
-    are. Levels of preferences (`harness.data.preferences`) become grades. Lines that begin with `#` are comments.
+    are. Levels of preferences (`harness.data.layouts`) become grades. Lines that begin with `#` are comments.
 
     Raises
     ------

@@ -20,10 +20,7 @@ from harness.experiments.task import task as make_task
 from harness.io import config
 from harness.io.arguments import checked_arguments
 from harness.io.console import track
-from harness.scoring import compare as stats
-from harness.scoring.compare import Comparison
-from harness.scoring.comparison_files import to_json as comparison_to_json
-from harness.scoring.equivalence import Kind
+from harness.scoring.comparison import Comparison, Kind, Marks, Test, comparison_to_json, with_cluster_note
 from harness.scoring.measures import distributions, parse_measures, without_diagnostics
 from harness.scoring.protocol import Protocol
 from harness.scoring.remarks import not_judged
@@ -292,20 +289,20 @@ def compare(
     measures: Sequence[str] = (),
     alpha: float = 0.05,
     family: int | None = None,
-    test: stats.Test = "t",
+    test: Test = "t",
     permutations: int | None = None,
     seed: int = 0,
-    correction: stats.Marks = "bonferroni",
+    correction: Marks = "bonferroni",
     margin: float | Mapping[str, float] | None = None,
     kind: Kind = "equivalence",
 ) -> Comparison:
     """Tests the runs of an evaluation against a baseline, or all pairs.
 
     On several collections, the runs with results for all of them are tested over all topics; the variance between
-    collections is left out of the t-test (`harness.scoring.strata`).
+    collections is left out of the t-test (`harness.scoring.random_effects`).
 
     Topics that share their `cluster`, if the collection has one, are dependent: means and differences stay those over
-    topics, with cluster-robust errors, and n counts clusters (`harness.scoring.compare.PairDifference`).
+    topics, with cluster-robust errors, and n counts clusters (`harness.scoring.comparison.PairDifference`).
 
     Parameters
     ----------
@@ -317,7 +314,7 @@ def compare(
         more if the correction needs them, see `harness.scoring.compare`.
     seed : seed of these draws.
     correction : the one that tables mark. `maxT` adds the max-statistic permutation test, which corrects for all these
-        tests together and loses less than Bonferroni's where they are correlated (`harness.scoring.max_statistic`).
+        tests together and loses less than Bonferroni's where they are correlated (`harness.scoring.randomization`).
     margin : differences below it are negligible, one for all measures or measure -> margin: adds tests of equivalence,
         or with `kind="non-inferiority"` of whether a run is not worse by it (`harness.scoring.equivalence`).
 
@@ -335,9 +332,11 @@ def compare(
              a        b   n  difference  significant_bonferroni
     0  overlap  shuffle  42       0.618                    True
     """
+    from harness.scoring.compare import compare as compare_scores
+
     asked = [str(measure) for measure in parse_measures(measure_names(measures))]
     test_runs = partial(
-        stats.compare,
+        compare_scores,
         alpha=alpha,
         family=family,
         test=test,
@@ -355,7 +354,7 @@ def compare(
     collection = evaluation.task.collection
     wanted = asked or without_diagnostics(evaluation.scores[0].measures)
     comparison = test_runs(evaluation.scores, baseline, measures=wanted, clusters=collection.clusters())
-    return comparison if not collection.cluster else stats.with_cluster_note(comparison, collection.cluster)
+    return comparison if not collection.cluster else with_cluster_note(comparison, collection.cluster)
 
 
 def _canonical(margin: Mapping[str, float]) -> dict[str, float]:

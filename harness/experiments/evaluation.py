@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.data.frames import concatenated_columns, frame
+from harness.data.records import concatenated_columns, frame
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.io.modules import table_html
-from harness.scoring.compare import Comparison, with_cluster_note
+from harness.scoring.comparison import Comparison, with_cluster_note
 from harness.scoring.intervals import numbers_of_names
 from harness.scoring.measures import without_diagnostics
 from harness.scoring.remarks import grade_remarks
 from harness.scoring.scores import Scores, pooled
-from harness.scoring.strata import StratifiedTest, stratified_test
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from harness.scoring.random_effects import StratifiedTest
 
 
 @dataclass(frozen=True, repr=False)
@@ -296,6 +297,8 @@ def compare_jointly(
 
 def heterogeneity(evaluation: JointEvaluation, comparison: Comparison) -> list[StratifiedTest]:
     """Returns for each test of `compare` how far the collections agree, with a test over collections like these."""
+    from harness.scoring.random_effects import stratified_test
+
     by_run = {scores.run: scores for scores in evaluation.scores}
     strata, clusters = evaluation.groups()
     tests = []

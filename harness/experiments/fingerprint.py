@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.io import rehearsal
 from harness.io.files import sha256, sha256_known
-from harness.scoring.exclusions import Exclusions
+from harness.scoring.protocol import Exclusions
 from harness.store import artefacts, code
 from harness.systems import states
 from harness.systems.base import Pool

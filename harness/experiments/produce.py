@@ -19,7 +19,7 @@ from harness.experiments.task import Task, corpus_ids, judged_pool, present, tra
 from harness.io.arguments import checked_arguments
 from harness.io.files import check_writable, sha256, write_all
 from harness.io.names import NAME_RULE, file_name, is_tag
-from harness.scoring.exclusions import Exclusions
+from harness.scoring.protocol import Exclusions
 from harness.store import artefacts, code, provenance, sidecar
 from harness.store.cost import Meter, measuring
 from harness.systems.base import MARK, Pool, Request, System

@@ -16,8 +16,7 @@ from harness.errors import HarnessError
 from harness.experiments.evaluate import Evaluation
 from harness.scoring.measures import without_private
 from harness.scoring.protocol import telling
-from harness.scoring.rounding import decimals_of, least_step, rounded_to_step
-from harness.scoring.scores import Scores
+from harness.scoring.scores import Scores, decimals_of, least_step, rounded_to_step
 
 DECIMALS = 2
 SCHEMA = "mathir-harness/redacted"

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.collections.load import load_collection
 from harness.collections.writers.formats import script_of, task_name
-from harness.data.frames import import_library
+from harness.data.records import import_library
 from harness.errors import HarnessError, suggestion
 from harness.io import config
 from harness.io.files import read_bytes, write_all

@@ -17,7 +17,8 @@ from harness.collections.same_topics import topic_groups, topic_marks
 from harness.errors import HarnessError
 from harness.experiments.experiment import FULL, Experiment, ExperimentCell, Labels, labels_text
 from harness.experiments.task import Task
-from harness.scoring.compare import Comparison, PairDifference, compare, join_comparisons, over_seeds, with_cluster_note
+from harness.scoring.compare import compare, join_comparisons, over_seeds
+from harness.scoring.comparison import Comparison, PairDifference, with_cluster_note
 from harness.scoring.measures import parse_measure
 from harness.scoring.scores import Scores, pooled
 

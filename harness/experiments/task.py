@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from harness.collections.collection import Collection
-from harness.collections.corpora import load_corpus
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.data.topics import Topics
@@ -17,11 +16,10 @@ from harness.data.trec import Qrels
 from harness.errors import HarnessError, counted_text, gather
 from harness.io.arguments import checked_arguments
 from harness.io.files import sha256
-from harness.scoring.coverage import Coverage, restrict_judgments
 from harness.scoring.protocol import Protocol, load_protocol
+from harness.scoring.remarks import Coverage, restrict_judgments
 from harness.scoring.scorer import Scorer
 from harness.scoring.spellings import measure_names
-from harness.store import artefacts, code
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,10 @@ def task(
     (('nDCG@10', 'AP'), True)
     """
     collection = load_collection(collection) if isinstance(collection, str) else collection
-    corpus = load_corpus(corpus) if isinstance(corpus, str) else corpus
+    if isinstance(corpus, str):
+        from harness.collections.corpora import load_corpus
+
+        corpus = load_corpus(corpus)
     chosen = protocol if isinstance(protocol, Protocol) else load_protocol(protocol or collection.protocol)
     deduplicate = chosen.deduplicate
     if not deduplicate and (keys is not None or ids_are_keys):
@@ -181,6 +182,8 @@ def corpus_ids(corpus: Corpus) -> Sequence[str]:
     """Returns the ids of a corpus's documents, cached in the store for fetched corpora, which are slow to read."""
     if not corpus.files():
         return list(corpus.ids())
+    from harness.store import artefacts, code
+
     spec = {
         "corpus": corpus.name,
         "digest": corpus.digest(),

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from harness.data.archives import METADATA, MOST_METADATA, RUNS, metadata_content
+from harness.data.layouts import METADATA, MOST_METADATA, RUNS, metadata_content
 from harness.data.run_writers import run_text
 from harness.data.trec import Run, read_run
 from harness.errors import HarnessError

@@ -56,5 +56,5 @@ def table_html(value: object) -> str:
     Reports are in a higher layer than the values. Only this function uses that layer, by a lazy import, so that there
     is no import from a lower to a higher layer.
     """
-    html: str = importlib.import_module("harness.reports.notebook").table_html(value)
+    html: str = importlib.import_module("harness.reports.joint").table_html(value)
     return html

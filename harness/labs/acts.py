@@ -50,8 +50,7 @@ from harness.labs.submissions import (
     stored_run,
     verified,
 )
-from harness.scoring.rounding import least_step
-from harness.scoring.scores import Scores, scores_from_json, scores_to_json
+from harness.scoring.scores import Scores, least_step, scores_from_json, scores_to_json
 from harness.version import __version__
 
 Kind = type[Refunded] | type[Disqualified] | type[Appealed] | type[Reinstated]

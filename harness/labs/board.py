@@ -17,7 +17,8 @@ import numpy as np
 
 from harness.errors import HarnessError
 from harness.io import checks
-from harness.scoring.compare import Comparison, Correction, PairDifference, compare
+from harness.scoring.compare import compare
+from harness.scoring.comparison import Comparison, Correction, PairDifference
 from harness.scoring.intervals import numbers_of_names
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores

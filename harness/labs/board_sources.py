@@ -34,7 +34,7 @@ from harness.labs.submissions import events, from_events, scores_of, stored_run
 from harness.scoring.measures import parse_measures
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.remarks import not_judged
-from harness.scoring.rounding import decimals_of
+from harness.scoring.scores import decimals_of
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from harness.labs.names import stamp
 from harness.labs.settings import Feedback, LabFile, lab_text
 from harness.scoring.measures import parse_measure, parse_measures, shown_decimals, without_private
 from harness.scoring.protocol import Protocol, load_protocol, telling
-from harness.scoring.rounding import decimals_of
+from harness.scoring.scores import decimals_of
 
 FILE = LAB
 MOST_BYTES = 1 << 29  # default limit on a run's file, uncompressed

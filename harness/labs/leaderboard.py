@@ -27,15 +27,14 @@ from harness.labs.board import (
     ranked_tests,
     verdict,
 )
-from harness.scoring.bootstrap import RankIntervals, rank_intervals, ranks_of_means
-from harness.scoring.compare import Comparison, Correction, common_identity, common_measures
+from harness.scoring.compare import common_identity, common_measures
+from harness.scoring.comparison import Comparison, Correction, compact_letters
 from harness.scoring.intervals import mean_intervals, numbers_of_names
-from harness.scoring.letters import compact_letters
 from harness.scoring.measures import parse_measure, without_diagnostics, without_private
 from harness.scoring.protocol import Protocol
 from harness.scoring.randomization import TOLERANCE
-from harness.scoring.rounding import rounded_to_step
-from harness.scoring.scores import Scores
+from harness.scoring.resampling import RankIntervals, rank_intervals, ranks_of_means
+from harness.scoring.scores import Scores, rounded_to_step
 from harness.systems.base import Request
 from harness.systems.baselines import Shuffle
 

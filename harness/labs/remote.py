@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
-from harness.data.archives import files_in
+from harness.data.layouts import files_in
 from harness.errors import HarnessError, os_errors, reason_of
 from harness.experiments.tira import metadata_file
 from harness.io import staging_names

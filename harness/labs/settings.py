@@ -17,7 +17,7 @@ from harness.errors import HarnessError, suggestion
 from harness.io import config
 from harness.io.checks import Words, check_number, check_whole_number
 from harness.labs.names import is_address, server_of
-from harness.scoring.compare import Correction
+from harness.scoring.comparison import Correction
 from harness.scoring.measures import parse_measures
 
 Feedback = Literal["noisy", "none"]

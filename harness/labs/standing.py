@@ -17,8 +17,8 @@ from harness.labs.board import TestVerdict, corrected_for, family_of, ranked_tes
 from harness.labs.journal import FILE as JOURNAL
 from harness.labs.lab import Lab
 from harness.labs.submissions import Submission, baseline_of, scores_of
-from harness.scoring import compare as stats
-from harness.scoring.bootstrap import ranks_of_means
+from harness.scoring.comparison import PairDifference
+from harness.scoring.resampling import ranks_of_means
 from harness.scoring.scores import Scores
 
 MOST_EARLIER = 10  # latest earlier runs of its team that a submission is compared with
@@ -178,7 +178,7 @@ def _against(
     submission: Submission,
     other: Submission,
     roles: tuple[str, ...],
-    row: stats.PairDifference | None,
+    row: PairDifference | None,
     result: TestVerdict | None,
     measure: str,
 ) -> SubmissionComparison:

@@ -12,8 +12,8 @@ from harness.papers.map import row_labels
 from harness.papers.paper import Paper
 from harness.papers.paper_settings import ClaimSettings
 from harness.papers.reproduce import PaperReproduction
-from harness.scoring.compare import Comparison, PairDifference, compare
-from harness.scoring.equivalence import EquivalenceTest
+from harness.scoring.compare import compare
+from harness.scoring.comparison import Comparison, EquivalenceTest, PairDifference
 from harness.scoring.scores import Scores, pooled
 
 POOLED = "all topics"

@@ -230,23 +230,9 @@ def scatter(points: Sequence[tuple[str, float, float]], xlabel: str, ylabel: str
     body += axis
     places = [(x_scale(x), y_scale(y)) for _, x, y in drawn]
     labels = [clip(label, 400) for label in shorten([label for label, _, _ in drawn], 170)]
-    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in places]
-    names = ""
-    for (label, x_value, y_value), (x, y), shown in zip(drawn, places, labels, strict=True):
+    for (label, x_value, y_value), (x, y) in zip(drawn, places, strict=True):
         body += disc(x, y, 5, "f0", tip(f"{label}: {xlabel} {x_value:.4g}, {ylabel} {y_value:.4g}"))
-        width = text_width(shown)
-        for start, base in (
-            (x + 9, y + 4.5),
-            (x - 9 - width, y + 4.5),
-            (x - width / 2, y - 10),
-            (x - width / 2, y + 20),
-        ):
-            box = (start, base - FONT + 2, start + width, base + 3)
-            inside = box[0] >= left and box[2] <= right and box[1] >= 0 and box[3] <= bottom
-            if inside and not any(_overlap(box, other) for other in taken):
-                names += svg_text(start, base, shown, "", "halo")
-                taken.append(box)
-                break
+    names = _names_beside(places, labels, (left, right, 0.0, bottom))
     if missing:
         names += svg_text(left, bottom + 58, clip(f"n/a: {', '.join(missing)}", right - left), "", "soft")
     description = "; ".join(f"{label}: {x:.4g}, {y:.4g}" for label, x, y in drawn)
@@ -467,6 +453,24 @@ def _level(p: float) -> tuple[int, str]:
         return -1, "n/a"
     level = sum(p < bound for bound in (0.05, 0.01, 0.001))
     return level, "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+
+
+def _names_beside(places: Sequence[tuple[float, float]], labels: Sequence[str], area: Area) -> str:
+    """Draws the label of each point on a side where it fits and covers nothing; none where there is no such side."""
+    left, right, top, bottom = area
+    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in places]
+    names = ""
+    for (x, y), label in zip(places, labels, strict=True):
+        width = text_width(label)
+        sides = ((x + 9, y + 4.5), (x - 9 - width, y + 4.5), (x - width / 2, y - 10), (x - width / 2, y + 20))
+        for start, base in sides:
+            box = (start, base - FONT + 2, start + width, base + 3)
+            inside = box[0] >= left and box[2] <= right and box[1] >= top and box[3] <= bottom
+            if inside and not any(_overlap(box, other) for other in taken):
+                names += svg_text(start, base, label, "", "halo")
+                taken.append(box)
+                break
+    return names
 
 
 def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:

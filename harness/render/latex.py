@@ -22,13 +22,9 @@ from harness.render.model import (
     Figure,
     Prose,
     Table,
-    footnotes,
-    header_groups,
-    marks_used,
-    numeral,
-    symbols,
     visible,
 )
+from harness.render.table_parts import footnotes, header_groups, marks_used, numeral, symbols
 from harness.render.texchars import ACCENTS, LATIN, TEX, spelled
 
 Write = Callable[[str], str]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -118,18 +118,19 @@ class Cell:
         return None if self.value is None or not math.isfinite(self.value) else float(self.value)
 
 
-def numeral(cell: Cell, column: Column) -> str:
-    """Returns the text of a cell for people: a minus sign before numbers, not a hyphen."""
-    if column.kind == "text" and not cell.values:
-        return cell.text
-    return re.sub(r"(?<![\w.)])-(?=[\d.])", "\N{MINUS SIGN}", cell.text)
-
-
-def number_cell(value: float, digits: int = 3, marks: tuple[str, ...] = (), note: str = "") -> Cell:
-    """Makes a cell that shows a number with `digits` decimals; a non-finite number is shown as `n/a`."""
-    if math.isfinite(value):
+def number_cell(value: float | None, digits: int = 3, marks: tuple[str, ...] = (), note: str = "") -> Cell:
+    """Makes a cell that shows a number with `digits` decimals; None and a non-finite number are shown as `n/a`."""
+    if value is not None and math.isfinite(value):
         return Cell(f"{value:.{digits}f}", float(value), marks, note)
     return Cell("n/a", None, marks, note)
+
+
+def cells(*values: Cell | str | int) -> tuple[Cell, ...]:
+    """Makes the cells of a row from texts, whole numbers and cells."""
+    return tuple(
+        value if isinstance(value, Cell) else Cell(value) if isinstance(value, str) else Cell(f"{value:,}", value)
+        for value in values
+    )
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,11 @@ class Column:
     def full_title(self) -> str:
         """Title with its group, for formats without spanning headers."""
         return f"{self.group} / {self.title}" if self.group else self.title
+
+
+def columns(*titles: str, numbers: Iterable[str] = (), group: str = "") -> tuple[Column, ...]:
+    """Makes columns of texts, then columns of numbers, which share a group."""
+    return (*map(Column, titles), *(Column(title, group, "number") for title in numbers))
 
 
 @dataclass(frozen=True)
@@ -462,39 +468,3 @@ class Content:
                     counts[kind] += 1
                     labels[part.id] = f"{kind} {counts[kind]}"
         return labels
-
-
-def header_groups(table: Table) -> tuple[tuple[str, int], ...]:
-    """Returns the spanning headers as (title, number of columns); a column without a group spans itself."""
-    spans: list[tuple[str, int]] = []
-    for column in table.columns:
-        if column.group and spans and spans[-1][0] == column.group:
-            spans[-1] = (column.group, spans[-1][1] + 1)
-        else:
-            spans.append((column.group, 1))
-    return tuple(spans)
-
-
-def marks_used(table: Table) -> tuple[str, ...]:
-    """Returns the marks that occur in a table, in the order of `MARKS`."""
-    used = {mark for row in table.rows for cell in row for mark in cell.marks}
-    return tuple(mark for mark in MARKS if mark in used)
-
-
-def symbols(cell: Cell) -> tuple[str, ...]:
-    """Returns the marks of a cell that have a symbol, in the order of `MARKS`."""
-    return tuple([mark for mark in MARKS if mark in cell.marks and MARKS[mark].symbol]) if cell.marks else ()
-
-
-def footnotes(table: Table) -> dict[str, str]:
-    """Returns note -> letter (a, b, ..., z, aa, ...) in reading order; equal notes share a letter."""
-    notes: dict[str, str] = {}
-    for row in table.rows:
-        for cell in row:
-            if cell.note and cell.note not in notes:
-                notes[cell.note] = _note_letter(len(notes))
-    return notes
-
-
-def _note_letter(index: int) -> str:
-    return (_note_letter(index // 26 - 1) if index >= 26 else "") + chr(ord("a") + index % 26)

@@ -14,80 +14,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
 
 from harness.errors import HarnessError, counted_text, several, suggestion
 from harness.io.arguments import checked_arguments
 from harness.io.files import write_all
-from harness.render.model import (
-    Cell,
-    Column,
-    Content,
-    Explorer,
-    Facts,
-    Figure,
-    Prose,
-    Records,
-    Section,
-    Table,
-    number_cell,
-    slug,
-)
-
-if TYPE_CHECKING:
-    from harness.render.html import render_html
-    from harness.render.latex import render_latex, render_table
-    from harness.render.markdown import render_markdown
-    from harness.render.pdf import render_pdf
-    from harness.render.tabular import records_csv, render_json, tables_csv
-
-__all__ = [
-    "Cell",
-    "Column",
-    "Explorer",
-    "Facts",
-    "Figure",
-    "Prose",
-    "Records",
-    "Report",
-    "Section",
-    "Table",
-    "first_page",
-    "number_cell",
-    "records_csv",
-    "render_html",
-    "render_json",
-    "render_latex",
-    "render_markdown",
-    "render_pdf",
-    "render_table",
-    "slug",
-    "tables_csv",
-]
+from harness.render.model import Content, Figure
 
 FORMATS = ("html", "md", "tex", "json", "csv", "pdf")
 DEFAULT = ("html", "md", "tex", "json", "csv")  # formats that need no extra
 
-# In the order of writing: the page that people open comes last, after its parts.
-_DOCUMENTS: Mapping[str, tuple[str, str]] = MappingProxyType(
-    {
-        "json": ("report.json", "render_json"),
-        "tex": ("report.tex", "render_latex"),
-        "md": ("report.md", "render_markdown"),
-        "html": ("index.html", "render_html"),
-    }
-)
-# The module of each renderer, imported when it is used: a report that is not written again needs none of them.
-_RENDERERS = {
-    "records_csv": "tabular",
-    "render_html": "html",
-    "render_json": "tabular",
-    "render_latex": "latex",
-    "render_markdown": "markdown",
-    "render_pdf": "pdf",
-    "render_table": "latex",
-    "tables_csv": "tabular",
+# Format -> its file, and the module and function that render it, imported when they are used: a report that is not
+# written again needs none. In the order of writing: the page that people open comes last, after its parts.
+_DOCUMENTS = {
+    "json": ("report.json", "formats", "render_json"),
+    "tex": ("report.tex", "latex", "render_latex"),
+    "md": ("report.md", "formats", "render_markdown"),
+    "html": ("index.html", "html", "render_html"),
 }
 RECORD = ".drawn.json"  # in the folder of a report: fingerprint of its content, and checksums of its files
 _BEGIN = 4096  # bytes that tell whether a file is ours
@@ -103,18 +45,13 @@ _MARKS = {
 _PLAIN = re.compile(r"[\w.@+-]+")  # names of tables, drawings and records that we write
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401
-    if name not in _RENDERERS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"harness.render.{_RENDERERS[name]}"), name)
-
-
 @dataclass(frozen=True)
 class Report(Content):
     """A report that can be written; see `Content` for its attributes.
 
     Examples
     --------
+    >>> from harness.render.model import Prose, Section
     >>> page = Report("Two runs", "best is a", (Section("Results", (Prose(("Both did well.",)),)),))
     >>> written = page.write(Path("reports/two"), formats=("md",))
     >>> print(written["md"].read_text().splitlines()[0])
@@ -226,7 +163,7 @@ def draw(report: Content, folder: Path, formats: Iterable[str] = DEFAULT) -> Dra
     fault = ""
     figures = [block for block in report.blocks() if isinstance(block, Figure)]
     if "csv" in wanted:
-        from harness.render.tabular import records_csv, tables_csv
+        from harness.render.formats import records_csv, tables_csv
 
         files |= {folder / name: content for name, content in records_csv(report).items()}
         if tables := tables_csv(report):
@@ -248,10 +185,10 @@ def draw(report: Content, folder: Path, formats: Iterable[str] = DEFAULT) -> Dra
             shown["pdf"] = folder / "figures"
         else:
             fault = f"{folder}: no PDF was written: Typst is not installed: {INSTALL}; the other formats were"
-    for name, (file, renderer) in _DOCUMENTS.items():
+    for name, (file, module, function) in _DOCUMENTS.items():
         if name in wanted:
             given = {"csv": True} if name == "html" and "csv" in wanted else {}
-            files[folder / file] = __getattr__(renderer)(report, **given)
+            files[folder / file] = getattr(import_module(f"harness.render.{module}"), function)(report, **given)
             shown[name] = folder / file
     if wanted == ["pdf"] and not files:
         raise HarnessError(f"{folder}: nothing was written: the report has no figure, and PDF has figures only")
@@ -289,7 +226,7 @@ def _left_over(folder: Path, wanted: Iterable[str]) -> Iterator[Path]:
 
 def _is_report(folder: Path) -> bool:
     """Returns whether a folder has a document of an earlier report, or its record."""
-    documents = (folder / file for file, _ in _DOCUMENTS.values())
+    documents = (folder / file for file, *_ in _DOCUMENTS.values())
     return (folder / RECORD).is_file() or any(is_ours(path) for path in documents)
 
 

@@ -12,7 +12,7 @@ from harness.io.files import sha256, sha256_file, write_atomic
 from harness.render.write import DEFAULT, RECORD, Report, draw
 from harness.store import code
 
-_DRAWING = ("html", "latex", "markdown", "pdf", "svg", "tabular")
+_DRAWING = ("formats", "html", "latex", "pdf", "svg")
 
 
 def write_changed(

@@ -13,15 +13,15 @@ from harness.experiments.evaluate import Evaluation, compare, inputs
 from harness.io.arguments import checked_arguments
 from harness.io.names import in_natural_order
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, number_cell, slug
+from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, cells, columns, number_cell, slug
 from harness.render.svg import SERIES
 from harness.render.write import Report
-from harness.reports.domains import DOMAIN, domain_section
 from harness.reports.means import comparison_means_table, ranked_by_mean
 from harness.reports.pair_tests import correction_name, equivalence_table, methods_text, tests_table
 from harness.reports.parts import (
     best_mean,
     best_words,
+    comparison_records,
     counted_topics,
     equal,
     lead_words,
@@ -29,17 +29,14 @@ from harness.reports.parts import (
     per_topic_table,
     protocol_text,
     provenance_section,
+    score_records,
     slice_cells,
     ties_table,
     undefined_sentence,
 )
-from harness.reports.records import comparison_records, score_records
+from harness.reports.sections import DOMAIN, domain_section, unjudged_section
 from harness.reports.topics import explorer, own_corpus, topic_pages
-from harness.reports.unjudged import unjudged_section
-from harness.scoring.compare import Comparison, PairDifference
-from harness.scoring.comparison_files import to_json
-from harness.scoring.equivalence import ESTABLISHED
-from harness.scoring.letters import groups_not_different
+from harness.scoring.comparison import ESTABLISHED, Comparison, PairDifference, comparison_to_json, groups_not_different
 from harness.scoring.measures import shown_decimals
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance
@@ -100,7 +97,7 @@ def report(
     data: dict[str, object] = {"scores": [scores_to_json(scores) for scores in evaluation.scores]}
     records = {"scores": score_records(evaluation.scores)}
     if comparison is not None:
-        data["comparison"] = to_json(comparison)
+        data["comparison"] = comparison_to_json(comparison)
         records["comparison"] = comparison_records(comparison)
     heading = title or evaluation.task.collection.title
     whole = tuple(section for section in sections if section is not None)
@@ -290,9 +287,9 @@ def _groups_section(evaluation: Evaluation, comparison: Comparison | None, pairs
     letters = groups_not_different(pairs, measure, "bonferroni")
     means = {scores.run: scores.aggregate(measure) for scores in evaluation.scores}
     rows = tuple(
-        (Cell(run), number_cell(means[run], shown_decimals(measure, 3)), Cell(shown)) for run, shown in letters.items()
+        cells(run, number_cell(means[run], shown_decimals(measure, 3)), shown) for run, shown in letters.items()
     )
-    columns = (Column("run"), Column(label, kind="number"), Column("group"))
+    heads = (*columns("run", numbers=[label]), Column("group"))
     note = f"Runs that share a letter do not differ significantly: {pairs.correction}; Bonferroni's correction."
     undefined = undefined_sentence([(r.a, r.b) for r in pairs.rows if r.measure == measure and r.p_bonferroni is None])
     note += f" {undefined}" if undefined else ""
@@ -303,20 +300,17 @@ def _groups_section(evaluation: Evaluation, comparison: Comparison | None, pairs
             "a difference "
             "that is significant in the smaller family of those tests may not be so here."
         )
-    table = Table("groups", f"Groups of runs by {label}", columns, rows, (note,))
+    table = Table("groups", f"Groups of runs by {label}", heads, rows, (note,))
     order = list(letters)
     p = {frozenset((row.a, row.b)): row.p_bonferroni for row in pairs.rows if row.measure == measure}
     if len(order) > MOST_IN_MATRIX:
         note = f"No figure of all pairs: {len(order)} runs, drawn up to {MOST_IN_MATRIX}."
         return Section("Significance groups", (replace(table, notes=(*table.notes, note)),))
-    matrix = [[math.nan if a == b else _number(p[frozenset((a, b))]) for b in order] for a in order]
+    apart = {pair: math.nan if value is None else value for pair, value in p.items()}
+    matrix = [[math.nan if a == b else apart[frozenset((a, b))] for b in order] for a in order]
     svg = figures.p_value_matrix(order, matrix)
     caption = f"p of every pair of runs in {label}, after Bonferroni's correction"
     return Section("Significance groups", (table, Figure("pairs", caption, svg)))
-
-
-def _number(p: float | None) -> float:
-    return math.nan if p is None else p
 
 
 def _differences_section(evaluation: Evaluation) -> Section | None:
@@ -333,15 +327,15 @@ def _differences_section(evaluation: Evaluation) -> Section | None:
         values = in_natural_order(value for topic in judged for value in topic.values(name))
         if not 2 <= len(values) <= 12:
             continue
-        columns, rows = [Column("run")], [[Cell(scores.run)] for scores in ranked]
+        heads, rows = [Column("run")], [[Cell(scores.run)] for scores in ranked]
         for value in values:
             chosen = [topic.id for topic in judged if value in topic.values(name)]
             parts = [scores.select(chosen) for scores in ranked]
-            columns.append(Column(f"{value} (n = {counted_topics(parts, measure).text})", name, "number"))
+            heads.append(Column(f"{value} (n = {counted_topics(parts, measure).text})", name, "number"))
             for row, cell in zip(rows, slice_cells(parts, measure, shown_decimals(measure, 3)), strict=True):
                 row.append(cell)
         caption = f"{first.protocol.label(measure)} by {name}"
-        blocks.append(Table(f"slice-{slug(name)}", caption, tuple(columns), tuple(map(tuple, rows)), ("Not tested.",)))
+        blocks.append(Table(f"slice-{slug(name)}", caption, tuple(heads), tuple(map(tuple, rows)), ("Not tested.",)))
     if clusters is not None and 2 <= len(set(clusters.values())) <= MOST_GROUPS:
         label = first.protocol.label(measure)
         blocks.append(by_group(ranked, clusters, measure, label, evaluation.task.collection.cluster))
@@ -361,7 +355,7 @@ def by_group(runs: Sequence[Scores], clusters: Mapping[str, str], measure: str, 
         members.setdefault(clusters[topic], []).append(topic)
     groups = in_natural_order(members)
     parts = [[scores.select(members[group]) for scores in runs] for group in groups]
-    columns = (Column(name), Column("topics", kind="number"), *(Column(scores.run, kind="number") for scores in runs))
+    heads = columns(name, numbers=("topics", *(scores.run for scores in runs)))
     rows = tuple(
         (Cell(group), counted_topics(of, measure), *slice_cells(of, measure, shown_decimals(measure, 3)))
         for group, of in zip(groups, parts, strict=True)
@@ -372,7 +366,7 @@ def by_group(runs: Sequence[Scores], clusters: Mapping[str, str], measure: str, 
     drawn = "" if len(shown) == len(runs) else f", the first {len(shown)} runs"
     caption = f"{label} by {name}: means over the topics of a group{drawn}"
     return Figure(
-        f"group-{slug(name)}", caption, svg, Table(f"by-{slug(name)}", caption, columns, rows, ("Not tested.",))
+        f"group-{slug(name)}", caption, svg, Table(f"by-{slug(name)}", caption, heads, rows, ("Not tested.",))
     )
 
 
@@ -399,38 +393,30 @@ def _cost_section(evaluation: Evaluation) -> Section | None:
     label = first.protocol.label(measure)
     known = [(s.run, evaluation.seconds[s.run], s.aggregate(measure)) for s in ranked_by_mean(evaluation.scores)]
     rows = tuple(
-        (Cell(run), number_cell(cost * 1000, 2), number_cell(mean, shown_decimals(measure, 3)))
+        cells(run, number_cell(cost * 1000, 2), number_cell(mean, shown_decimals(measure, 3)))
         for run, cost, mean in known
     )
-    columns = (Column("run"), Column("CPU ms per topic", kind="number"), Column(label, kind="number"))
+    heads = columns("run", numbers=("CPU ms per topic", label))
     note = "Times of one run on this machine, including indexing; they vary between runs."
-    table = Table("cost", f"{label} and CPU time", columns, rows, (note,))
+    table = Table("cost", f"{label} and CPU time", heads, rows, (note,))
     points = [(run, cost * 1000, mean) for run, cost, mean in known]
     svg = figures.scatter(points, "CPU ms per topic", label)
     return Section("Costs", (Figure("cost-figure", f"{label} against CPU time", svg, table),))
 
 
 def _commands_section(evaluation: Evaluation, commands: Mapping[str, str]) -> Section | None:
-    rows = tuple((Cell(s.run), Cell(commands[s.run])) for s in ranked_by_mean(evaluation.scores) if s.run in commands)
+    rows = tuple(cells(s.run, commands[s.run]) for s in ranked_by_mean(evaluation.scores) if s.run in commands)
     brought = any(row[1].text.startswith("harness score ") for row in rows)
     notes = ("Runs of unknown origin have the command that scores them.",) if brought else ()
-    table = Table("commands", "Commands of the runs", (Column("run"), Column("command")), rows, notes)
+    table = Table("commands", "Commands of the runs", columns("run", "command"), rows, notes)
     return Section("Commands", (table,)) if rows else None
 
 
 def _limitations_section(evaluation: Evaluation) -> Section:
     first = evaluation.scores[0]
     names = list(dict.fromkeys(name for scores in evaluation.scores for name in scores.counts))
-    rows = tuple(
-        (
-            Cell(s.run),
-            *(Cell(f"{s.counts[name]:,}", s.counts[name]) if name in s.counts else Cell("") for name in names),
-        )
-        for s in ranked_by_mean(evaluation.scores)
-    )
-    table = Table(
-        "counts", "Counts of topics and results", (Column("run"), *(Column(n, kind="number") for n in names)), rows
-    )
+    rows = tuple(cells(s.run, *(s.counts.get(name, "") for name in names)) for s in ranked_by_mean(evaluation.scores))
+    table = Table("counts", "Counts of topics and results", columns("run", numbers=names), rows)
     lines, ties = ties_table(evaluation.bounds, first.protocol)
     if unknown := tie_caution(evaluation.scores):
         lines.append(f"{capitalised(unknown)}.")

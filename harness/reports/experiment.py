@@ -11,27 +11,47 @@ from harness.experiments.experiment import FULL, Labels, labels_text
 from harness.experiments.overrides import override_key
 from harness.experiments.results import POOLED, ExperimentResults, Outcome, Tested
 from harness.io.names import in_natural_order
-from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell, slug
+from harness.render.model import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Prose,
+    Records,
+    Section,
+    Table,
+    cells,
+    columns,
+    number_cell,
+    slug,
+)
 from harness.render.write import Report
-from harness.reports.experiment_analyses import CLUSTERED
-from harness.reports.experiment_figures import cost_figure, differences_figure, experiment_means_figure
-from harness.reports.experiment_pages import topic_pages_section
 from harness.reports.experiment_parts import (
+    CLUSTERED,
+    cost_figure,
     cost_records,
     costs_section,
     curves_section,
+    differences_figure,
+    experiment_means_figure,
     measure_label,
-    row_cells,
     row_columns,
     seeds_section,
     settings_section,
 )
 from harness.reports.means import further_columns
 from harness.reports.pair_tests import pair_cells, pair_columns, test_marks
-from harness.reports.parts import best_mean, best_words, equal, lead_words, protocol_text, provenance_section
-from harness.reports.records import score_records
-from harness.scoring.compare import PairDifference, corrected_test
-from harness.scoring.comparison_files import to_json
+from harness.reports.parts import (
+    best_mean,
+    best_words,
+    equal,
+    lead_words,
+    protocol_text,
+    provenance_section,
+    score_records,
+)
+from harness.reports.topics import topic_pages_section
+from harness.scoring.comparison import PairDifference, comparison_to_json, corrected_test
 from harness.scoring.measures import distributions
 from harness.scoring.scores import Scores, scores_to_json
 from harness.store.provenance import Provenance, provenance
@@ -65,7 +85,7 @@ def experiment_report(results: ExperimentResults, more: Iterable[More] = ()) -> 
     ]
     scores = _scores(results)
     data: dict[str, object] = {"scores": [scores_to_json(each) for each in scores]}
-    data |= {} if results.comparison is None else {"comparison": to_json(results.comparison)}
+    data |= {} if results.comparison is None else {"comparison": comparison_to_json(results.comparison)}
     records = {"means": _mean_records(results), "tests": _test_records(results), "scores": score_records(scores)}
     if results.experiment.costs:
         records["costs"] = cost_records(results)
@@ -141,42 +161,39 @@ def _means_section(results: ExperimentResults) -> Section:
             best[part, measure] = best_mean([scores for _, scores in there], measure)
     rows, further = [], further_columns("experiment")
     for row in results.rows:
-        cells = [*row_cells(row)]
-        cells[0] = Cell(row[0], marks=("baseline",) if row in baselines else ())
+        shown = [Cell(row[0], marks=("baseline",) if row in baselines else ()), *cells(*row[1:])]
         if seeded:
-            seeds = len({outcome.cell.seed for outcome in results.of(row, POOLED)})
-            cells.append(Cell(str(seeds), seeds))
+            shown += cells(len({outcome.cell.seed for outcome in results.of(row, POOLED)}))
         for part in parts:
             scores = results.scores(row, part, partial=True)
             lost = results.lost_seeds(row, part)
             note = f"without seed {', '.join(lost)}, whose run is missing; not tested" if lost else ""
-            n = scores.n(measures[0]) if scores is not None else 0
-            cells.append(Cell(f"{n:,}", n) if scores is not None else Cell(""))
+            shown += cells("" if scores is None else scores.n(measures[0]))
             for measure in measures:
                 if scores is None:
-                    cells.append(Cell("", marks=("missing",)))
+                    shown.append(Cell("", marks=("missing",)))
                     continue
                 mean = scores.aggregate(measure)
                 marks = test_marks(tests.get((row, part, measure)))
                 marks += ("best",) if equal(mean, best[part, measure]) else ()
                 cell = _mean_cell(mean, results.deviation(row, part, measure) if seeded else None, marks, seeded)
-                cells.append(replace(cell, note=note))
-            cells += [Cell("") if scores is None else shown(scores, measures) for shown in further.values()]
-        rows.append(tuple(cells))
-    columns = [*row_columns(results), *([Column("seeds", kind="number")] if seeded else [])]
+                shown.append(replace(cell, note=note))
+            shown += [Cell("") if scores is None else of(scores, measures) for of in further.values()]
+        rows.append(tuple(shown))
+    heads = [*row_columns(results), *columns(numbers=["seeds"] if seeded else [])]
     for part in parts:
-        columns.append(Column("n", part, "number"))
+        heads.append(Column("n", part, "number"))
         for measure in measures:
             label = measure_label(results, measure)
-            columns.append(Column(label, part, "number", parts=(label, f"{label} sd") if seeded else ()))
-        columns += [Column(title, part, "number") for title in further]
+            heads.append(Column(label, part, "number", parts=(label, f"{label} sd") if seeded else ()))
+        heads += columns(numbers=further, group=part)
     notes = ["n: topics that count for the first measure."]
     if seeded:
         notes.append("With several seeds: mean ± standard deviation of the seeds' means (n - 1).")
     if results.comparison is not None:
         notes.append(f"Tests: {corrected_test(results.comparison)}; marks after Bonferroni's correction.")
     notes.append("Scores of each topic, where reports are written as CSV: scores.csv beside this page.")
-    table = Table("means", "Means over topics", tuple(columns), tuple(rows), tuple(notes), len(row_columns(results)))
+    table = Table("means", "Means over topics", tuple(heads), tuple(rows), tuple(notes), len(row_columns(results)))
     said = (*_lead(results), *_coverage(results))
     figure = experiment_means_figure(results)
     first: tuple[Block, ...] = (*([Prose(said)] if said else []), *([figure] if figure is not None else []))
@@ -219,18 +236,12 @@ def _tests_section(results: ExperimentResults) -> Section | None:
         return Section("Significance tests", (Prose(results.refused),)) if results.refused else None
     rows = []
     for test in results.tests:
-        rows.append(
-            (
-                *row_cells(test.row),
-                Cell(labels_text(test.against)),
-                *([Cell(test.part)] if results.experiment.pool else []),
-                Cell(measure_label(results, test.result.measure)),
-                *pair_cells("experiment", test.result),
-            )
-        )
-    pool = [Column(results.experiment.pool)] if results.experiment.pool else []
-    named = (*row_columns(results), Column("against"), *pool, Column("measure"))
-    columns = (*named, *pair_columns("experiment"))
+        part = [test.part] if results.experiment.pool else []
+        names = (*test.row, labels_text(test.against), *part, measure_label(results, test.result.measure))
+        rows.append((*cells(*names), *pair_cells("experiment", test.result)))
+    pool = [results.experiment.pool] if results.experiment.pool else []
+    named = (*row_columns(results), *columns("against", *pool, "measure"))
+    heads = (*named, *pair_columns("experiment"))
     notes = [f"{corrected_test(results.comparison)}."]
     if results.comparison.test == "t":
         notes.append("Randomization tests, where reports are written as CSV: tests.csv beside this page.")
@@ -242,7 +253,7 @@ def _tests_section(results: ExperimentResults) -> Section | None:
             if any(results.clusters(test.row, test.part) is not None for test in results.tests)
             else "The t-test of rows with several seeds is over topics and seeds; other tests are over means of seeds."
         )
-    table = Table("tests", "Differences from the baseline", columns, tuple(rows), tuple(notes), len(named))
+    table = Table("tests", "Differences from the baseline", heads, tuple(rows), tuple(notes), len(named))
     figure = differences_figure(results)
     refused: tuple[Block, ...] = (Prose(results.refused),) if results.refused else ()
     return Section("Significance tests", (*([figure] if figure is not None else []), table, *refused))
@@ -256,15 +267,15 @@ def _costs_section(results: ExperimentResults) -> Section | None:
 
 def _cell_columns(results: ExperimentResults) -> tuple[Column, ...]:
     """Returns the columns that identify a cell."""
-    seed = [Column("seed")] if results.experiment.seeds is not None else []
-    point = [Column("setting")] if any(outcome.cell.point for outcome in results.outcomes) else []
-    return (*(Column(name) for name in results.experiment.coordinates), *seed, *point)
+    seed = ["seed"] if results.experiment.seeds is not None else []
+    point = ["setting"] if any(outcome.cell.point for outcome in results.outcomes) else []
+    return columns(*results.experiment.coordinates, *seed, *point)
 
 
 def _cell_cells(results: ExperimentResults, outcome: Outcome) -> tuple[Cell, ...]:
-    seed = [Cell(outcome.cell.seed or "")] if results.experiment.seeds is not None else []
-    point = [Cell(outcome.cell.point)] if any(each.cell.point for each in results.outcomes) else []
-    return (*row_cells(outcome.cell.labels), *seed, *point)
+    seed = [outcome.cell.seed or ""] if results.experiment.seeds is not None else []
+    point = [outcome.cell.point] if any(each.cell.point for each in results.outcomes) else []
+    return cells(*outcome.cell.labels, *seed, *point)
 
 
 def _missing_cells_section(results: ExperimentResults) -> Section | None:
@@ -272,18 +283,16 @@ def _missing_cells_section(results: ExperimentResults) -> Section | None:
     if not lost:
         return None
     rows = tuple(
-        (
+        cells(
             *_cell_cells(results, outcome),
-            Cell("missing resource" if outcome.lacking else "failed"),
-            Cell(outcome.reason),
-            Cell(run_command(_words(outcome))),
+            *("missing resource" if outcome.lacking else "failed", outcome.reason, run_command(_words(outcome))),
         )
         for outcome in lost
     )
     named = _cell_columns(results)
-    columns = (*named, Column("state"), Column("reason"), Column("command"))
+    heads = (*named, *columns("state", "reason", "command"))
     caption = f"{len(lost)} of {len(results.outcomes)} runs are missing"
-    return Section("Missing runs", (Table("not-run", caption, columns, rows, row_headers=len(named)),))
+    return Section("Missing runs", (Table("not-run", caption, heads, rows, row_headers=len(named)),))
 
 
 def _breakdown_sections(results: ExperimentResults) -> list[Section]:
@@ -325,23 +334,21 @@ def _by_attribute(results: ExperimentResults, name: str, sets: Sequence[str], va
             for topic, value in zip(scores.topics, scores.column(measure).tolist(), strict=True)
             if topic in values and not math.isnan(value)
         ]
-        cells = [*row_cells(row)]
+        shown = [*cells(*row)]
         for kind in kinds:
             of_kind = [value for at, value in pairs if at == kind]
             used |= {kind} if of_kind else set()
             if None in of or not of_kind:
-                cells += [Cell(""), Cell("", marks=("missing",) if None in of else ())]
+                shown += [Cell(""), Cell("", marks=("missing",) if None in of else ())]
             else:
-                cells += [Cell(f"{len(of_kind):,}", len(of_kind)), number_cell(sum(of_kind) / len(of_kind), 3)]
-        rows.append(tuple(cells))
+                shown += cells(len(of_kind), number_cell(sum(of_kind) / len(of_kind), 3))
+        rows.append(tuple(shown))
     label = measure_label(results, measure)
-    columns = [*row_columns(results)]
-    for kind in kinds:
-        columns += [Column("n", kind, "number"), Column(label, kind, "number")]
+    by_kind = (column for kind in kinds for column in columns(numbers=("n", label), group=kind))
     where = f" ({', '.join(sets)})" if sets != [""] else ""
     caption, notes = f"{label} by {name}{where}", ("Not tested.",)
-    named = len(row_columns(results))
-    return Table(f"by-{slug(name)}", caption, tuple(columns), tuple(rows), notes, row_headers=named)
+    named = row_columns(results)
+    return Table(f"by-{slug(name)}", caption, (*named, *by_kind), tuple(rows), notes, row_headers=len(named))
 
 
 def _data_and_protocol_section(results: ExperimentResults) -> Section | None:
@@ -375,14 +382,12 @@ def _data_and_protocol_section(results: ExperimentResults) -> Section | None:
 
 def _commands_section(results: ExperimentResults) -> Section:
     """Returns the command of each run."""
-    rows = tuple(
-        (*_cell_cells(results, o), Cell(run_command(_words(o))), Cell(str(o.run or ""))) for o in results.outcomes
-    )
+    rows = tuple(cells(*_cell_cells(results, o), run_command(_words(o)), str(o.run or "")) for o in results.outcomes)
     named = _cell_columns(results)
-    columns = (*named, Column("command"), Column("run"))
+    heads = (*named, *columns("command", "run"))
     note = "Each command makes the same run under the same name, or reuses it, and scores it in the same way."
     return Section(
-        "Commands", (Table("commands", "Commands of the runs", columns, rows, (note,), len(named), collapsed=True),)
+        "Commands", (Table("commands", "Commands of the runs", heads, rows, (note,), len(named), collapsed=True),)
     )
 
 

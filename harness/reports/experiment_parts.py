@@ -1,28 +1,55 @@
-"""Parts of the report of an experiment: best seeds, tuned settings, costs and curves."""
+"""Parts of the report of an experiment: best seeds, tuned settings, costs and curves.
+
+Figures of an experiment: means of the rows, differences from the baseline, and effectiveness against cost.
+
+Sections that an experiment's file may ask for by name, `sections: [seeds, collections]`: `NAME_sections` here.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.errors import counted_text
+import numpy as np
+
+from harness.errors import HarnessError, counted_text
 from harness.experiments.costs import COLUMNS, losses, together
 from harness.experiments.experiment import Labels, labels_text
-from harness.experiments.results import BestSetting, ExperimentResults
+from harness.experiments.results import POOLED, BestSetting, ExperimentResults
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell, slug
+from harness.render.model import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Prose,
+    Records,
+    Section,
+    Table,
+    cells,
+    columns,
+    number_cell,
+    slug,
+)
 from harness.render.svg import SERIES
+from harness.reports.joint import heterogeneity_table
+from harness.reports.parts import best_mean, equal, mean_interval
+from harness.scoring.intervals import numbers_of_names
+from harness.scoring.random_effects import (
+    SeedTest,
+    SeedVariance,
+    seed_test,
+    seed_variance,
+    seeds_needed,
+    stratified_test,
+)
+from harness.scoring.scores import Scores, values_of
 
 
 def row_columns(results: ExperimentResults) -> tuple[Column, ...]:
     """Returns the columns that identify a row: the condition and each axis but the pooled one."""
     experiment = results.experiment
     return tuple(Column(name) for name in experiment.coordinates if name != experiment.pool)
-
-
-def row_cells(row: Labels) -> tuple[Cell, ...]:
-    """Returns the cells that identify a row."""
-    return tuple(Cell(label) for label in row)
 
 
 def measure_label(results: ExperimentResults, measure: str) -> str:
@@ -79,24 +106,20 @@ def _chosen_table(
     parts = [part for part in results.parts if any(at == part for _, at in best)]
     rows = []
     for row in [row for row in results.rows if any(best.get((row, part)) for part in parts)]:
-        cells = [*row_cells(row)]
+        shown = [*cells(*row)]
         for part in parts:
             chosen = best.get((row, part))
             if chosen is None:
-                cells += [Cell("", marks=("missing",))] * (1 + len(measures))
-                continue
-            cells += [
-                Cell(chosen.name),
-                *(number_cell(chosen.scores.aggregate(measure), 3, mark) for measure in measures),
-            ]
-        rows.append(tuple(cells))
-    columns = [*row_columns(results)]
+                shown += [Cell("", marks=("missing",))] * (1 + len(measures))
+            else:
+                shown.append(Cell(chosen.name))
+                shown += [number_cell(chosen.scores.aggregate(measure), 3, mark) for measure in measures]
+        rows.append(tuple(shown))
+    labels = [measure_label(results, measure) for measure in measures]
+    heads = [*row_columns(results)]
     for part in parts:
-        columns += [
-            Column(heading, part),
-            *(Column(measure_label(results, measure), part, "number") for measure in measures),
-        ]
-    return Table(name, caption, tuple(columns), tuple(rows), (how,), len(row_columns(results)))
+        heads += [Column(heading, part), *columns(numbers=labels, group=part)]
+    return Table(name, caption, tuple(heads), tuple(rows), (how,), len(row_columns(results)))
 
 
 # ---- costs ------------------------------------------------------------------------------------------------------
@@ -108,12 +131,12 @@ def costs_section(results: ExperimentResults) -> Section | None:
         return None
     rows = []
     for row, runs, values in _cost_rows(results):
-        shown = [
-            number_cell(math.nan if value is None else value / COLUMNS[name].per, COLUMNS[name].digits)
+        shown = (
+            number_cell(None if value is None else value / COLUMNS[name].per, COLUMNS[name].digits)
             for name, value in values.items()
-        ]
-        rows.append((*row_cells(row), Cell(str(runs), runs), *shown))
-    titles = (Column(COLUMNS[name].title, kind="number") for name in results.experiment.costs)
+        )
+        rows.append(cells(*row, runs, *shown))
+    titles = (COLUMNS[name].title for name in results.experiment.costs)
     notes = [
         "Measured when the runs were made, on the machines in their metadata files; for a cached training, when it was "
         "trained. n/a: not measured.",
@@ -127,9 +150,9 @@ def costs_section(results: ExperimentResults) -> Section | None:
             "Topics that are searched in one batch share its time equally, so this is not the waiting time of a query; "
             "encoding topics is not included." + (f" Batches have up to {several} topics." if several > 1 else "")
         )
-    columns = (*row_columns(results), Column("runs", kind="number"), *titles)
+    heads = (*row_columns(results), *columns(numbers=("runs", *titles)))
     named = len(row_columns(results))
-    return Section("Costs", (Table("costs", "Costs", columns, tuple(rows), tuple(notes), named),))
+    return Section("Costs", (Table("costs", "Costs", heads, tuple(rows), tuple(notes), named),))
 
 
 def _cost_rows(results: ExperimentResults) -> Iterator[tuple[Labels, int, dict[str, float | None]]]:
@@ -175,11 +198,11 @@ def _axis_figures(results: ExperimentResults, axis: str) -> Iterator[Figure]:
         lines.setdefault(name, []).append((float(row[place]), mean))
         at = Cell(row[place], float(row[place]))
         spread = Cell("") if sd is None else number_cell(sd, 4)
-        rows.append((Cell(name), at, Cell(str(seeds), seeds), number_cell(mean, 4), spread))
-    columns = (Column("row"), *(Column(name, kind="number") for name in (axis, "seeds", label, f"{label} sd")))
+        rows.append(cells(name, at, seeds, number_cell(mean, 4), spread))
+    heads = columns("row", numbers=(axis, "seeds", label, f"{label} sd"))
     caption = f"{label} by {axis}{f' ({part})' if part else ''}: means over seeds"
     note = "sd: the standard deviation of the seeds' means; empty for a single seed."
-    table = Table(f"over-{slug(axis)}", caption, columns, tuple(rows), (note,), 2)
+    table = Table(f"over-{slug(axis)}", caption, heads, tuple(rows), (note,), 2)
     for number, some in enumerate(_line_groups(list(lines.items()))):
         name = f"curve-{slug(axis)}{f'-{number + 1}' if number else ''}"
         yield Figure(name, caption, figures.curves(some, axis, label, caption), None if number else table)
@@ -205,15 +228,15 @@ def _losses(results: ExperimentResults) -> list[Block]:
     blocks: list[Block] = []
     for kind, lines in by_kind.items():
         x, _, y = kind.partition(": ")
-        columns = (Column("training"), Column(x, kind="number"), Column(y, kind="number"))
+        heads = columns("training", numbers=(x, y))
         rows = tuple(
-            (Cell(name), number_cell(at, 0), number_cell(value, 4))
+            cells(name, number_cell(at, 0), number_cell(value, 4))
             for name, points in lines.items()
             for at, value in points
         )
         for number, some in enumerate(_line_groups(list(lines.items()))):
             name = f"{slug(y)}-by-{x}"
-            table = Table(f"{name}-values", f"{y} by {x}", columns, rows, (), 2, collapsed=True) if not number else None
+            table = Table(f"{name}-values", f"{y} by {x}", heads, rows, (), 2, collapsed=True) if not number else None
             caption = f"{y} by {x}"
             svg = figures.curves(some, x, y, caption)
             blocks.append(Figure(f"{name}{f'-{number + 1}' if number else ''}", caption, svg, table))
@@ -227,3 +250,194 @@ def _line_groups(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
     """Yields as many lines at a time as a figure can distinguish."""
     for begin in range(0, len(lines), SERIES):
         yield lines[begin : begin + SERIES]
+
+
+def experiment_means_figure(results: ExperimentResults) -> Figure | None:
+    """Draws the mean of each row with its interval, in the order of the experiment's file; None below two rows.
+
+    Draws only the best `figures.MOST_ROWS` rows, on the last set of topics, which is all topics if sets can be pooled.
+    """
+    measure, part = results.experiment.measures[0], results.parts[-1]
+    scored = {row: scores for row in results.rows if (scores := results.scores(row, part, partial=True)) is not None}
+    means = {row: scores.aggregate(measure) for row, scores in scored.items()}
+    kept = [row for row, mean in means.items() if not math.isnan(mean)]
+    if len(kept) < 2:
+        return None
+    best = max(kept, key=lambda row: means[row])
+    some = ""
+    if len(kept) > figures.MOST_ROWS:
+        some = f", the best {figures.MOST_ROWS} of {len(kept)} rows"
+        first = sorted(kept, key=lambda row: -means[row])[: figures.MOST_ROWS]
+        kept = [row for row in kept if row in first]
+    top = best_mean(list(scored.values()), measure)
+    ends = {row: mean_interval(scored[row], measure, results.clusters(row, part)) for row in kept}
+    drawn = [(labels_text(row), means[row], *ends[row], equal(means[row], top)) for row in kept]
+    label, scores = measure_label(results, measure), scored[best]
+    where = part or f"{scores.collection}, edition {scores.edition}"
+    caption = f"{label} by condition{some}; {where}, n = {scores.n(measure)}, protocol {scores.protocol.name}"
+    caption += "" if math.isnan(top) else "; diamond: the best"
+    svg = figures.dot_interval(drawn, f"{label}, 95% interval over topics", zero=False)
+    return Figure("means-figure", caption, svg)
+
+
+def differences_figure(results: ExperimentResults) -> Figure | None:
+    """Draws the differences from the baseline with their intervals (a forest plot); None without tests."""
+    if results.comparison is None:
+        return None
+    measure, part = results.experiment.measures[0], results.parts[-1]
+    tests = [test for test in results.tests if test.result.measure == measure]
+    tests = [test for test in tests if test.part == part] or tests
+    several = len({test.against for test in tests}) > 1
+    drawn = []
+    for test in tests[: figures.MOST_ROWS]:
+        named = labels_text(test.row) + (f" - {labels_text(test.against)}" if several else "")
+        row = test.result
+        drawn.append((named, row.difference, row.ci_low, row.ci_high, bool(row.significant_bonferroni)))
+    if not drawn:
+        return None
+    label = measure_label(results, measure)
+    some = f", the first {figures.MOST_ROWS} of {len(tests)}" if len(tests) > figures.MOST_ROWS else ""
+    base = "the baselines" if several else labels_text(tests[0].against)
+    where = f"{tests[0].part}, " if tests[0].part else ""
+    n = sorted({test.result.n for test in tests})
+    topics = str(n[0]) if len(n) == 1 else f"{n[0]} to {n[-1]}"
+    caption = (
+        f"Differences in {label} from {base}{some}; {where}n = {topics}; "
+        f"diamond: significant after Bonferroni's correction over {counted_text(results.comparison.family, 'test')}"
+    )
+    svg = figures.dot_interval(drawn, f"difference in {label}, {results.comparison.confidence:.0%} interval")
+    return Figure("differences-figure", caption, svg)
+
+
+def cost_figure(results: ExperimentResults) -> Figure | None:
+    """Draws the first measure against the first requested cost that at least two rows have."""
+    measure, part = results.experiment.measures[0], results.parts[-1]
+    label = measure_label(results, measure)
+    for name in results.experiment.costs:
+        column, points = COLUMNS[name], []
+        for row in results.rows:
+            scores = results.scores(row, part, partial=True)
+            sides = [outcome.costs for outcome in results.of(row, part) if outcome.run is not None]
+            value = column.of(sides)
+            if scores is not None and value is not None:
+                points.append((labels_text(row), value / column.per, scores.aggregate(measure)))
+        if len(points) > 1:
+            svg = figures.scatter(points, column.title, label)
+            return Figure("cost-figure", f"{label} against cost ({column.title}){f' ({part})' if part else ''}", svg)
+    return None
+
+
+CLUSTERED = (
+    "Topics that depend on each other are tested by their means over seeds, with errors that are robust to clusters: "
+    "there is no such test over both, so that other seeds may change these results more than their p-values say."
+)
+FOR_A_PAPER = (
+    'For a paper: "Trained systems were compared over topics and seeds, both random samples, by a t-test of the '
+    "crossed design with Satterthwaite's degrees of freedom.\""
+)
+
+
+def seeds_sections(results: ExperimentResults) -> Sequence[Section]:
+    """Returns the variance of seeds, topics and their interaction, and how many seeds the differences need."""
+    part, measure = results.parts[-1], results.experiment.measures[0]
+    components = {row: variance for row in results.rows if (variance := _components(results, row, part)) is not None}
+    if not components:
+        return []
+    label = measure_label(results, measure)
+    rows = tuple(
+        cells(
+            *row,
+            *(variance.seeds, variance.topics),
+            *(number_cell(value, 4) for value in (variance.seed, variance.topic, variance.interaction)),
+        )
+        for row, variance in components.items()
+    )
+    names = ("seeds", "topics", "sd of seeds", "sd of topics", "sd of both")
+    heads = (*row_columns(results), *columns(numbers=names))
+    note = (
+        "Crossed random effects from mean squares: seeds' true means, topics' true means, and what is left, as seeds "
+        "do better on some topics than on others."
+    )
+    named = len(row_columns(results))
+    of = f"{label}{f', {part}' if part else ''}"
+    blocks: list[Block] = [Table("seed-variance", f"Variance of {of}", heads, rows, (note,), named)]
+    clustered = any(results.clusters(row, part) is not None for row in components)
+    needs = () if clustered else _needs(results, part, components)
+    if needs:
+        further = ("difference", "error", "of topics alone", "seeds needed")
+        heads = (*row_columns(results), *columns("against", numbers=further))
+        note = (
+            f"Seeds needed: of each trained system, to find a difference as large as this one in {label} with a power "
+            f"of 0.8 at alpha {results.alpha:g}, on these topics and without correction; none: more seeds do not "
+            "suffice, it takes more topics."
+        )
+        blocks.append(Table("seeds-needed", f"Seeds that a difference in {of} needs", heads, needs, (note,), named))
+    blocks.append(Prose((CLUSTERED if clustered else FOR_A_PAPER,)))
+    return [Section("Variance of seeds", tuple(blocks))]
+
+
+def _table_of(results: ExperimentResults, row: Labels, part: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Returns the first measure of each seed, shape (seeds, topics); NaN where a topic does not count."""
+    seeds = results.seeds(row, part, partial=True)
+    return values_of(seeds, results.experiment.measures[0]).T if seeds else np.zeros((0, 0))
+
+
+def _components(results: ExperimentResults, row: Labels, part: str) -> SeedVariance | None:
+    values = _table_of(results, row, part)
+    values = values[:, ~np.isnan(values).any(axis=0)]
+    return seed_variance(values) if values.shape[0] > 1 and values.shape[1] > 1 else None
+
+
+def _needs(
+    results: ExperimentResults, part: str, components: dict[Labels, SeedVariance]
+) -> tuple[tuple[Cell, ...], ...]:
+    """Returns for each tested row with seeds its difference, errors, and the seeds that find it."""
+    rows = []
+    for test in results.tests:
+        of = components.get(test.row, components.get(test.against))
+        if of is None or (test.part, test.result.measure) != (part, results.experiment.measures[0]):
+            continue
+        result = _seed_test(results, test.row, test.against, part)
+        other = components.get(test.against) if test.row in components else None
+        need = seeds_needed(of, other, result.topics_error, abs(result.difference), results.alpha)
+        values = (number_cell(value, 4) for value in (result.difference, result.error, result.topics_error))
+        rows.append(cells(*test.row, labels_text(test.against), *values, "none" if need is None else need))
+    return tuple(rows)
+
+
+def _seed_test(results: ExperimentResults, row: Labels, against: Labels, part: str) -> SeedTest:
+    a, b = (_table_of(results, side, part) for side in (row, against))
+    counted = ~np.isnan(np.concatenate((a, b))).any(axis=0)
+    return seed_test(a[:, counted], b[:, counted])
+
+
+def collections_sections(results: ExperimentResults) -> Sequence[Section]:
+    """Returns how far the sets of topics agree on the differences of rows from their baselines, and a test over all."""
+    tests, refused = [], []
+    pairs = dict.fromkeys((test.row, test.against) for test in results.tests if test.part == POOLED)
+    for row, against in pairs:
+        for measure in results.experiment.of_tests:
+            apart, units = {}, {}
+            for part in results.sets:
+                sides = [results.scores(side, part) for side in (row, against)]
+                a, b = (_checked(side) for side in sides)
+                values = a.column(measure) - b.column(measure)
+                counted = ~np.isnan(values)
+                clusters = results.clusters(row, part) or {topic: topic for topic in a.topics}
+                topics = [topic for topic, counts in zip(a.topics, counted.tolist(), strict=True) if counts]
+                apart[part] = values[counted]
+                units[part] = numbers_of_names([clusters[topic] for topic in topics]).tolist()
+            try:
+                tests.append(stratified_test(labels_text(row), labels_text(against), measure, apart, clusters=units))
+            except HarnessError as error:
+                refused.append(f"Not tested: {error}.")
+    label = next((o.scores.protocol.label for o in results.outcomes if o.scores is not None), str)
+    blocks: list[Block] = [heterogeneity_table(tests, label)] if tests else []
+    blocks += [Prose(tuple(refused))] if refused else []
+    return [Section("Agreement of the sets of topics", tuple(blocks))] if blocks else []
+
+
+def _checked(scores: Scores | None) -> Scores:
+    if scores is None:
+        raise HarnessError("a tested row has no scores")
+    return scores

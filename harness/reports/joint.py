@@ -1,4 +1,7 @@
-"""Tables and report of runs on several collections: means by collection, tests over all topics, heterogeneity."""
+"""Tables and report of runs on several collections: means by collection, tests over all topics, heterogeneity.
+
+Evaluations and comparisons as HTML tables for notebooks.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,28 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from harness.errors import counted_text
-from harness.experiments.evaluate import inputs
+from harness.experiments.evaluate import Evaluation, inputs
 from harness.experiments.evaluation import JointEvaluation, heterogeneity
 from harness.render import figures
-from harness.render.model import Cell, Column, Figure, Prose, Section, Table, number_cell, slug
+from harness.render.model import Cell, Figure, Prose, Section, Table, cells, columns, number_cell, slug
 from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.comparison import equivalence_section
-from harness.reports.means import evaluation_document
+from harness.reports.means import comparison_means_table, evaluation_document
 from harness.reports.pair_tests import correction_name, methods_text, shown_p, test_marks, tests_table
-from harness.reports.parts import best_mean, best_words, equal, protocol_text, provenance_section
-from harness.reports.records import comparison_records, score_records
-from harness.scoring.compare import Comparison
-from harness.scoring.comparison_files import to_json
+from harness.reports.parts import (
+    best_mean,
+    best_words,
+    comparison_records,
+    equal,
+    protocol_text,
+    provenance_section,
+    score_records,
+)
+from harness.scoring.comparison import Comparison, comparison_to_json
 from harness.scoring.measures import shown_decimals
+from harness.scoring.random_effects import StratifiedTest
 from harness.scoring.scores import Scores
-from harness.scoring.strata import StratifiedTest
 
 ALL = "all topics"
 
@@ -38,12 +47,11 @@ def joint_means_table(
     whole = {scores.run: scores for scores in evaluation.scores}
     rows_of = comparison.rows if comparison is not None and comparison.baseline else ()
     tests = {row.a: row for row in rows_of if row.measure == measure}
-    columns: list[list[Scores | None]] = [[] for _ in evaluation.parts]
-    for run in evaluation.runs:
-        for column, scores in zip(columns, evaluation.of(run), strict=True):
-            column.append(scores)
-    columns.append([whole.get(run) for run in evaluation.runs])
-    best = [best_mean([scores for scores in column if scores is not None], measure) for column in columns]
+    scored = {run: [*evaluation.of(run), whole.get(run)] for run in evaluation.runs}
+    best = [
+        best_mean([scores for scores in column if scores is not None], measure)
+        for column in zip(*scored.values(), strict=True)
+    ]
     digits = shown_decimals(measure, decimals)
 
     def cell(scores: Scores | None, top: float, marks: tuple[str, ...]) -> Cell:
@@ -53,39 +61,43 @@ def joint_means_table(
         return number_cell(mean, digits, (*marks, *(("best",) if equal(mean, top) else ())))
 
     rows = []
-    for at, run in enumerate(evaluation.runs):
+    for run in evaluation.runs:
         marks = [() for _ in evaluation.parts] + [test_marks(tests.get(run))]
-        shown = [cell(column[at], top, mark) for column, top, mark in zip(columns, best, marks, strict=True)]
+        shown = [cell(*each) for each in zip(scored[run], best, marks, strict=True)]
         named = Cell(run, marks=("baseline",) if comparison is not None and run == comparison.baseline else ())
         rows.append(((named, *shown), -whole[run].aggregate(measure) if run in whole else math.inf))
     counted = {name: part.scores[0].n(measure) for name, part in evaluation.parts.items()}
     label = next(iter(evaluation.parts.values())).scores[0].protocol.label(measure)
-    names = (Column(name, kind="number") for name in (*evaluation.parts, ALL))
     n = ", ".join(f"{name} {count}" for name, count in counted.items())
     notes = [f"Topics of the first run: {n}. The last column is the mean over the topics of all collections."]
     if tests and comparison is not None:
         notes.append(f"Tests: {comparison.correction}; marks after {correction_name(comparison)}.")
     ordered = tuple(row for row, _ in sorted(rows, key=lambda each: each[1]))
     caption = f"{label} by collection"
-    return Table(f"collections-{slug(measure)}", caption, (Column("run"), *names), ordered, tuple(notes), row_headers=1)
+    return Table(
+        f"collections-{slug(measure)}",
+        caption,
+        columns("run", numbers=(*evaluation.parts, ALL)),
+        ordered,
+        tuple(notes),
+        row_headers=1,
+    )
 
 
 def heterogeneity_table(tests: Sequence[StratifiedTest], label: Callable[[str], str] = str) -> Table:
     """Returns for each pair and measure the difference on each collection, and how far the collections agree."""
     rows = tuple(
-        (
-            *(Cell(text) for text in (test.a, test.b, label(test.measure))),
-            *(number_cell(difference, 4) for difference in test.differences.values()),
-            number_cell(test.fixed.difference, 4),
-            Cell("n/a") if test.random is None else number_cell(test.random.difference, 4),
+        cells(
+            *(test.a, test.b, label(test.measure)),
+            *(number_cell(difference, 4) for difference in (*test.differences.values(), test.fixed.difference)),
+            number_cell(None if test.random is None else test.random.difference, 4),
             shown_p(None if test.random is None else test.random.p),
-            Cell("n/a") if test.i_squared is None else number_cell(test.i_squared, 2),
-            shown_p(test.q_p),
+            *(number_cell(test.i_squared, 2), shown_p(test.q_p)),
         )
         for test in tests
     )
     names = (*tests[0].differences, ALL, "collections like these", "p of these", "I²", "p of Q")
-    columns = (*map(Column, ("a", "b", "measure")), *(Column(name, kind="number") for name in names))
+    heads = columns("a", "b", "measure", numbers=names)
     notes = (
         "Differences a - b. All topics: of these collections, each topic weighs the same. Collections like these: the "
         "collection as a random effect (Paule and Mandel; Hartung and Knapp), p not corrected; with few collections it "
@@ -93,7 +105,7 @@ def heterogeneity_table(tests: Sequence[StratifiedTest], label: Callable[[str], 
         "I²: share of the variance between collections that is not the sampling of topics; Q: the test that there is "
         "none (Cochran).",
     )
-    return Table("heterogeneity", "Agreement of the collections", columns, rows, notes, row_headers=3)
+    return Table("heterogeneity", "Agreement of the collections", heads, rows, notes, row_headers=3)
 
 
 def joint_methods(comparison: Comparison, collections: int) -> str:
@@ -142,6 +154,17 @@ def joint_document(evaluation: JointEvaluation, comparison: Comparison | None = 
     tests = [] if comparison is None else heterogeneity(evaluation, comparison)
     return {
         "evaluations": {name: evaluation_document(part) for name, part in evaluation.parts.items()},
-        "comparison": None if comparison is None else to_json(comparison),
+        "comparison": None if comparison is None else comparison_to_json(comparison),
         "heterogeneity": [asdict(test) for test in tests],
     }
+
+
+def table_html(value: Evaluation | JointEvaluation | Comparison) -> str:
+    """Returns the means of runs, or the tests between them, as an HTML table."""
+    from harness.render.html import render_html_table
+
+    if isinstance(value, JointEvaluation):
+        return "".join(render_html_table(joint_means_table(value, measure)) for measure in value.measures)
+    return render_html_table(
+        comparison_means_table(value, None) if isinstance(value, Evaluation) else tests_table(value)
+    )

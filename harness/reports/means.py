@@ -12,7 +12,7 @@ from harness.experiments.evaluate import Evaluation, evaluation_to_json
 from harness.render.model import Cell, Column, Table, number_cell
 from harness.reports.pair_tests import correction_name, not_means, test_marks
 from harness.reports.parts import best_mean, counted_topics, equal
-from harness.scoring.compare import Comparison
+from harness.scoring.comparison import Comparison
 from harness.scoring.measures import parse_measure, shown_decimals
 from harness.scoring.scores import Scores
 from harness.scoring.spellings import our_spelling

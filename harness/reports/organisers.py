@@ -13,17 +13,15 @@ from harness.data.trec import Qrels
 from harness.errors import HarnessError, counted_text
 from harness.experiments.evaluate import Evaluation, compare, inputs
 from harness.render import figures
-from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, number_cell
+from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Table, cells, columns, number_cell
 from harness.render.write import Report
 from harness.reports.means import comparison_means_table
 from harness.reports.pair_tests import difference_interval, mark_of, shown_p
 from harness.reports.parts import protocol_text, provenance_section
 from harness.scoring.agreement import Kappa, RunRankingCorrelation, Weights, confusion, kappa, rank_correlation
-from harness.scoring.anova import Anova, anova
-from harness.scoring.bias import TeamBias
-from harness.scoring.difficulty import TopicDifficulty, topic_difficulty
+from harness.scoring.anova import Anova, TopicDifficulty, anova, topic_difficulty
 from harness.scoring.measures import without_diagnostics
-from harness.scoring.pools import Pool
+from harness.scoring.pools import Pool, TeamBias
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores, values_of
 from harness.store.provenance import Provenance
@@ -38,27 +36,25 @@ Label = Callable[[str], str]
 def difficulty_table(topics: Sequence[TopicDifficulty], label: str) -> Table:
     """Returns every topic, the hardest first."""
     rows = tuple(
-        (
-            Cell(each.topic),
-            Cell(str(each.runs), each.runs),
-            *(_number(value) for value in (each.mean, each.sd, each.low, each.high)),
-            Cell(str(each.zeros), each.zeros),
-            _number(each.discrimination),
+        cells(
+            each.topic,
+            each.runs,
+            *map(number_cell, (each.mean, each.sd, each.low, each.high)),
+            each.zeros,
+            number_cell(each.discrimination),
         )
         for each in topics
     )
-    columns = (
-        Column("topic"),
-        Column("runs", kind="number"),
-        *(Column(name, label, "number") for name in ("mean", "sd", "lowest", "highest")),
-        Column("runs with 0", kind="number"),
-        Column("discrimination", kind="number"),
+    heads = (
+        *columns("topic", numbers=["runs"]),
+        *columns(numbers=("mean", "sd", "lowest", "highest"), group=label),
+        *columns(numbers=("runs with 0", "discrimination")),
     )
     note = (
         "Discrimination: correlation of the topic's scores with the runs' means over all other topics; below 0, the "
         "topic reverses the order of the runs."
     )
-    return Table("difficulty", f"Topics by {label}, the hardest first", columns, rows, (note,))
+    return Table("difficulty", f"Topics by {label}, the hardest first", heads, rows, (note,))
 
 
 def _topics_section(scores: Sequence[Scores], measure: str, label: Label) -> tuple[Section, Sequence[TopicDifficulty]]:
@@ -87,24 +83,15 @@ def measure_correlations(
 def correlations_table(correlations: Sequence[RunRankingCorrelation], caption: str) -> Table:
     """Returns each pair of rankings, the most similar last."""
     rows = tuple(
-        (
-            Cell(each.a),
-            Cell(each.b),
-            Cell(str(each.n), each.n),
-            *(_number(value) for value in (each.tau, each.tau_ap, each.rbo)),
-        )
+        cells(each.a, each.b, each.n, *map(number_cell, (each.tau, each.tau_ap, each.rbo)))
         for each in sorted(correlations, key=lambda each: (each.tau is not None, each.tau or 0.0, each.a, each.b))
     )
-    columns = (
-        Column("ranking by"),
-        Column("and by"),
-        *(Column(name, kind="number") for name in ("runs", "tau-b", "tau-AP", "rank-biased overlap")),
-    )
+    heads = columns("ranking by", "and by", numbers=("runs", "tau-b", "tau-AP", "rank-biased overlap"))
     note = (
         "tau-AP: AP correlation (Yilmaz et al.), symmetric with ties (tau_ap,b), which weights top ranks more; "
         "rank-biased overlap with p = 0.9, extrapolated."
     )
-    return Table("correlations", caption, columns, rows, (note,), row_headers=2)
+    return Table("correlations", caption, heads, rows, (note,), row_headers=2)
 
 
 def rankings_report(given: Mapping[str, Sequence[Scores]], measures: Sequence[str], made: Provenance) -> Report:
@@ -154,26 +141,19 @@ def rankings_report(given: Mapping[str, Sequence[Scores]], measures: Sequence[st
 def sources_table(analyses: Mapping[str, Anova]) -> Table:
     """Returns the variance explained by systems, topics and the rest; `analyses`: label of a measure -> analysis."""
     rows = tuple(
-        (
-            Cell(name),
-            Cell(each.name),
-            _number(each.squares, 4),
-            Cell(str(each.freedom), each.freedom),
-            _number(each.share),
-            _number(each.f, 2),
-            Cell("") if each.name == "residual" else shown_p(each.p),
-            _number(each.omega),
+        cells(
+            *(name, each.name, number_cell(each.squares, 4), each.freedom, number_cell(each.share)),
+            *(number_cell(each.f, 2), "" if each.name == "residual" else shown_p(each.p), number_cell(each.omega)),
         )
         for name, analysis in analyses.items()
         for each in analysis.sources
     )
-    titles = ("sum of squares", "df", "share", "F", "p", "partial omega²")
-    columns = (Column("measure"), Column("source"), *(Column(title, kind="number") for title in titles))
+    heads = columns("measure", "source", numbers=("sum of squares", "df", "share", "F", "p", "partial omega²"))
     note = (
         "Two-way analysis of variance without replication: score = system + topic + error. F tests assume equal "
         "variances and no interaction, which holds for scores of topics only approximately."
     )
-    return Table("anova", "Sources of variance", columns, rows, (note,), row_headers=2)
+    return Table("anova", "Sources of variance", heads, rows, (note,), row_headers=2)
 
 
 def pairs_table(analysis: Anova, holm: Mapping[frozenset[str], float | None], label: str) -> Table:
@@ -184,24 +164,14 @@ def pairs_table(analysis: Anova, holm: Mapping[frozenset[str], float | None], la
         both = None not in (p, pair.p)
         marks = (mark_of(pair.difference),) if pair.significant else ()
         differs = both and pair.significant != (p is not None and p < analysis.alpha)
-        rows.append(
-            (
-                Cell(pair.a),
-                Cell(pair.b),
-                Cell(f"{pair.difference:+.4f}", pair.difference, marks),
-                difference_interval(pair.low, pair.high),
-                shown_p(pair.p),
-                shown_p(p),
-                Cell("differ" if differs else "agree" if both else "n/a"),
-            )
-        )
-    columns = (
-        Column("run"),
-        Column("against"),
-        Column("difference", kind="number"),
+        apart = Cell(f"{pair.difference:+.4f}", pair.difference, marks)
+        said = "differ" if differs else "agree" if both else "n/a"
+        interval = difference_interval(pair.low, pair.high)
+        rows.append(cells(pair.a, pair.b, apart, interval, shown_p(pair.p), shown_p(p), said))
+    heads = (
+        *columns("run", "against", numbers=["difference"]),
         Column("Tukey interval", parts=("low", "high")),
-        Column("Tukey p", kind="number"),
-        Column("t-test p (Holm)", kind="number"),
+        *columns(numbers=("Tukey p", "t-test p (Holm)")),
         Column("agreement"),
     )
     level = f"alpha {analysis.alpha:g}, n = {analysis.topics} topics"
@@ -209,7 +179,7 @@ def pairs_table(analysis: Anova, holm: Mapping[frozenset[str], float | None], la
         f"Tukey's honestly significant difference: {analysis.hsd:.4f} ({level}, pooled error of all pairs). The paired "
         "t-tests, with Holm's correction over all these pairs, use the variance of each pair.",
     )
-    return Table("pairs", f"Pairs of runs by {label}", columns, tuple(rows), notes, row_headers=2, collapsed=True)
+    return Table("pairs", f"Pairs of runs by {label}", heads, tuple(rows), notes, row_headers=2, collapsed=True)
 
 
 def _systems_section(evaluation: Evaluation, alpha: float, label: Label) -> tuple[Section, dict[str, Anova]]:
@@ -236,64 +206,44 @@ def teams_table(biases: Sequence[TeamBias], label: Label) -> Table:
         for measure, tau in bias.tau.items():
             losses = [each.difference for each in bias.losses if each.measure == measure]
             worst = max((x for x in losses if not math.isnan(x)), key=abs, default=math.nan)
-            rows.append(
-                (
-                    Cell(bias.team),
-                    Cell(f"{bias.judgments:,}", bias.judgments),
-                    Cell(f"{bias.relevant:,}", bias.relevant),
-                    Cell(label(measure)),
-                    _number(worst, 4),
-                    _number(tau, 4),
-                )
-            )
-    columns = (
+            named = (bias.team, bias.judgments, bias.relevant, label(measure))
+            rows.append(cells(*named, number_cell(worst, 4), number_cell(tau, 4)))
+    heads = (
         Column("team"),
-        *(Column(name, "contributed alone", "number") for name in ("judgments", "relevant")),
-        Column("measure"),
-        Column("largest change", kind="number"),
-        Column("tau-b of all runs", kind="number"),
+        *columns(numbers=("judgments", "relevant"), group="contributed alone"),
+        *columns("measure", numbers=("largest change", "tau-b of all runs")),
     )
     note = (
         "Scores without the judgments that only this team's runs contributed to the pool. Changes are before minus "
         "after: the run's gain from these judgments."
     )
-    return Table("teams", "Pool bias: leave one team out", columns, tuple(rows), (note,))
+    return Table("teams", "Pool bias: leave one team out", heads, tuple(rows), (note,))
 
 
 def losses_table(biases: Sequence[TeamBias], label: Label) -> Table:
     """Returns means and ranks of every run, before and after."""
     rows = tuple(
-        (
-            Cell(bias.team),
-            Cell(each.run),
-            Cell(label(each.measure)),
-            *(_number(value, 4) for value in (each.before, each.after, each.difference)),
-            *(Cell(str(rank), rank) for rank in (each.rank_before, each.rank_after)),
+        cells(
+            *(bias.team, each.run, label(each.measure)),
+            *(number_cell(value, 4) for value in (each.before, each.after, each.difference)),
+            *(each.rank_before, each.rank_after),
         )
         for bias in biases
         for each in bias.losses
     )
-    columns = (
-        *(Column(name) for name in ("team", "run", "measure")),
-        *(Column(name, "mean", "number") for name in ("before", "after", "loss")),
-        *(Column(name, "rank", "number") for name in ("before", "after")),
-    )
-    return Table("losses", "Runs of the teams left out", columns, rows, row_headers=3, collapsed=True)
+    means = columns("team", "run", "measure", numbers=("before", "after", "loss"), group="mean")
+    heads = (*means, *columns(numbers=("before", "after"), group="rank"))
+    return Table("losses", "Runs of the teams left out", heads, rows, row_headers=3, collapsed=True)
 
 
 def pool_tables(pool: Pool) -> tuple[Table, Table]:
     """Returns the contribution of each run to a pool, and the topics of the pool."""
-    shares = tuple(
-        (Cell(each.run), *(Cell(f"{n:,}", n) for n in (each.depth, each.pooled, each.alone))) for each in pool.shares
-    )
-    columns = (Column("run"), *(Column(name, kind="number") for name in ("depth", "in the pool", "contributed alone")))
-    topics = tuple(
-        (Cell(topic), *(Cell(f"{n:,}", n) for n in (len(docs), pool.candidates[topic])))
-        for topic, docs in pool.topics.items()
-    )
-    sizes = (Column("topic"), *(Column(name, kind="number") for name in ("to judge", "candidates")))
+    shares = tuple(cells(each.run, each.depth, each.pooled, each.alone) for each in pool.shares)
+    heads = columns("run", numbers=("depth", "in the pool", "contributed alone"))
+    topics = tuple(cells(topic, len(docs), pool.candidates[topic]) for topic, docs in pool.topics.items())
+    sizes = columns("topic", numbers=("to judge", "candidates"))
     return (
-        Table("shares", "Contributions of the runs", columns, shares),
+        Table("shares", "Contributions of the runs", heads, shares),
         Table("pool-topics", "Topics of the pool", sizes, topics, collapsed=True),
     )
 
@@ -393,11 +343,8 @@ def kappa_report(a: Qrels, b: Qrels, relevant_from: float, names: tuple[str, str
     matrix = Table(
         "confusion",
         f"Grades of {names[0]} (rows) and {names[1]} (columns)",
-        (Column("grade"), *(Column(f"{grade:g}", names[1], "number") for grade in grades)),
-        tuple(
-            (Cell(f"{grade:g}"), *(Cell(f"{n:,}", n) for n in row))
-            for grade, row in zip(grades.tolist(), counts.tolist(), strict=True)
-        ),
+        columns("grade", numbers=(f"{grade:g}" for grade in grades), group=names[1]),
+        tuple(cells(f"{grade:g}", *row) for grade, row in zip(grades.tolist(), counts.tolist(), strict=True)),
     )
     only = [len(part) - len(common) for part in (first, second)]
     overlap = f"Judged by both: {len(common):,}; by {names[0]} only: {only[0]:,}; by {names[1]} only: {only[1]:,}."
@@ -419,21 +366,13 @@ def kappas_table(
 ) -> Table:
     """Returns kappas with observed and expected agreement."""
     rows = tuple(
-        (
-            Cell(name),
-            Cell(f"{each.n:,}", each.n),
-            *(_number(value) for value in (each.observed, each.chance, each.kappa)),
-        )
+        cells(name, each.n, *map(number_cell, (each.observed, each.chance, each.kappa)))
         for name, each in kappas.items()
     )
-    columns = (Column(first), *(Column(name, kind="number") for name in ("n", "observed", "by chance", "kappa")))
-    return Table(id, caption, columns, rows, (note,) if note else (), collapsed=collapsed)
+    heads = columns(first, numbers=("n", "observed", "by chance", "kappa"))
+    return Table(id, caption, heads, rows, (note,) if note else (), collapsed=collapsed)
 
 
 def _grades(qrels: Qrels) -> dict[tuple[str, str], float]:
     rows = zip(qrels.topic.tolist(), qrels.doc.tolist(), qrels.grade.tolist(), strict=True)
     return {(qrels.topics[topic], doc.decode()): grade for topic, doc, grade in rows}
-
-
-def _number(value: float | None, digits: int = 3) -> Cell:
-    return Cell("n/a") if value is None else number_cell(value, digits)

@@ -1,16 +1,23 @@
-"""Tables of significance tests: their columns are declared once, for commands, reports, experiments and claims."""
+"""Tables of significance tests: their columns are declared once, for commands, reports, experiments and claims.
+
+Tables of planned tests: how many topics find which difference.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from harness.errors import capitalised, counted_text
-from harness.render.model import Cell, Column, Table, number_cell
-from harness.scoring.compare import Comparison, Marks, PairDifference, corrected_test
+from harness.render.model import Cell, Column, Table, cells, columns, number_cell
+from harness.scoring.comparison import Comparison, Marks, PairDifference, corrected_test
 from harness.scoring.equivalence import describe_equivalence
 from harness.scoring.measures import parse_measure
+
+if TYPE_CHECKING:
+    from harness.scoring.anova import TestPlan
 
 _NOT_MEANS = {"sum": ("totals over topics", "per topic"), "geometric": ("geometric means", "means of logarithms")}
 TEST_MARKS = ("baseline", "better", "worse", "nominally-better", "nominally-worse")
@@ -166,10 +173,9 @@ def _shown(form: str, marks: Marks) -> list[PairTestColumn]:
 def tests_table(comparison: Comparison, label: Callable[[str], str] = str, form: str = "report") -> Table:
     """Returns every test of a comparison, in its order; `label`: measure -> its name in tables."""
     named = ("a", "b", "measure") if form == "command" else ("run", "against", "measure")
-    columns = (*map(Column, named), *pair_columns(form, comparison.marks))
+    heads = (*columns(*named), *pair_columns(form, comparison.marks))
     rows = tuple(
-        (Cell(row.a), Cell(row.b), Cell(label(row.measure)), *pair_cells(form, row, comparison.marks))
-        for row in comparison.rows
+        (*cells(row.a, row.b, label(row.measure)), *pair_cells(form, row, comparison.marks)) for row in comparison.rows
     )
     lacking = any(row.sd and row.detectable_corrected is None for row in comparison.rows)
     power = f"Detectable: the least difference found with a power of {comparison.power:g}, without and with Bonferroni"
@@ -177,7 +183,7 @@ def tests_table(comparison: Comparison, label: Callable[[str], str] = str, form:
     correction = corrected_test(comparison) if form == "paper" else comparison.correction
     notes = [f"{capitalised(correction)}.", *not_means((row.measure for row in comparison.rows), label)]
     notes += [power] if form == "report" and any(row.sd for row in comparison.rows) else []
-    return Table("tests", "Tests", columns, rows, tuple(notes), row_headers=3)
+    return Table("tests", "Tests", heads, rows, tuple(notes), row_headers=3)
 
 
 def paper_tests_table(comparison: Comparison, label: Callable[[str], str] = str) -> Table:
@@ -208,30 +214,24 @@ def not_means(measures: Iterable[str], label: Callable[[str], str], *, tested: b
 
 def equivalence_table(comparison: Comparison, label: Callable[[str], str] = str) -> Table:
     """Returns every test of equivalence or non-inferiority; `label`: measure -> its name in tables."""
-    columns = (*map(Column, ("a", "b", "measure")), *(Column(name, kind="number") for name in ("n", "margin", "a - b")))
-    columns += (
+    heads = (
+        *columns("a", "b", "measure", numbers=("n", "margin", "a - b")),
         Column("interval", parts=("low", "high")),
-        *(Column(name, kind="number") for name in ("p", "Bonferroni")),
+        *columns(numbers=("p", "Bonferroni", "least margin")),
+        Column("outcome"),
     )
-    columns += (Column("least margin", kind="number"), Column("outcome"))
     rows = tuple(
-        (
-            *(Cell(text) for text in (row.a, row.b, label(row.measure))),
-            Cell(f"{row.n:,}", row.n),
-            Cell(f"{row.margin:g}", row.margin),
-            number_cell(row.difference, 4),
-            difference_interval(row.ci_low, row.ci_high),
-            shown_p(row.p),
-            shown_p(row.p_bonferroni),
-            Cell("n/a") if row.least_margin is None else number_cell(row.least_margin, 4),
-            Cell(row.outcome),
+        cells(
+            *(row.a, row.b, label(row.measure), row.n, Cell(f"{row.margin:g}", row.margin)),
+            *(number_cell(row.difference, 4), difference_interval(row.ci_low, row.ci_high), shown_p(row.p)),
+            *(shown_p(row.p_bonferroni), number_cell(row.least_margin, 4), row.outcome),
         )
         for row in comparison.equivalence
     )
     notes = (f"{capitalised(describe_equivalence(comparison.equivalence, comparison.family, comparison.alpha))}.",)
     kind = comparison.equivalence[0].kind if comparison.equivalence else "equivalence"
     caption = f"Tests of {kind} {'within' if kind == 'equivalence' else 'by'} a margin"
-    return Table("equivalence", caption, columns, rows, notes, row_headers=3)
+    return Table("equivalence", caption, heads, rows, notes, row_headers=3)
 
 
 def methods_text(comparison: Comparison) -> str:
@@ -251,3 +251,29 @@ def methods_text(comparison: Comparison) -> str:
         tested = describe_equivalence(comparison.equivalence, comparison.family, comparison.alpha).split(";")[0]
         said += f" We tested {tested} (Schuirmann, 1987)."
     return said
+
+
+def plan_table(plans: Sequence[TestPlan], family: int, label: Callable[[str], str] = str) -> Table:
+    """Returns the topics that each difference needs, by measure; `label`: measure -> its name in tables."""
+    rows = tuple(
+        cells(
+            *(label(plan.measure), plan.topics, number_cell(plan.detectable, 4), number_cell(size.sd, 4)),
+            number_cell(size.difference, 3),
+            "over 100,000" if size.topics is None else size.topics,
+            number_cell(size.resampled, 2),
+        )
+        for plan in plans
+        for size in plan.sizes
+    )
+    names = ("topics", "detectable", "sd of differences", "difference", "topics needed", "power by resampling")
+    first = plans[0]
+    notes = (
+        f"Two-sided paired t-tests of two of {first.runs} runs like these, power {first.power:g}, level "
+        f"{first.alpha:.3g} (alpha over a family of {family}). Detectable: the least difference that the topics at "
+        "hand find. Standard deviation: sqrt(2) times that of the residual of a two-way analysis of variance (Sakai, "
+        "2016); two runs that resemble each other need fewer topics. Resampling: the same power when topics are drawn "
+        "from those at hand.",
+        f'For a paper: "The number of topics was planned for paired t-tests at level {first.alpha:.3g} with a power of '
+        f'{first.power:g}, from the variance of {first.runs} runs on {first.topics:,} topics (Sakai, 2016)."',
+    )
+    return Table("plan", "Topics that a difference needs", columns("measure", numbers=names), rows, notes)

@@ -1,18 +1,22 @@
-"""Parts shared by several kinds of report."""
+"""Parts shared by several kinds of report.
+
+Scores and tests as records for other programs.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, fields
 from typing import TypeAlias
 
 import numpy as np
 
 from harness.data.topics import Topic
 from harness.errors import counted_text
-from harness.render.model import Cell, Column, Facts, Prose, Section, Table, number_cell, slug
+from harness.render.model import Cell, Column, Facts, Prose, Records, Section, Table, cells, columns, number_cell, slug
 from harness.reports.pair_tests import shown_p
-from harness.scoring.compare import PairDifference
+from harness.scoring.comparison import Comparison, PairDifference
 from harness.scoring.intervals import mean_intervals, numbers_of_names
 from harness.scoring.measures import parse_measure, shown_decimals
 from harness.scoring.protocol import Protocol
@@ -139,12 +143,12 @@ def ties_table(bounds: Ranges, protocol: Protocol) -> tuple[list[str], list[Tabl
     hidden = len(ranges) - len(shown)
     more = f", and {counted_text(hidden, 'more mean')} by less than 0.0001" if hidden else ""
     said = f"The order of tied results changes {counted_text(len(shown), 'mean')}{more}."
-    columns = (Column("run"), Column("measure"), Column("lowest", kind="number"), Column("highest", kind="number"))
+    heads = columns("run", "measure", numbers=("lowest", "highest"))
     rows = tuple(
-        (Cell(run), Cell(protocol.label(measure)), number_cell(low, 4), number_cell(high, 4))
+        cells(run, protocol.label(measure), number_cell(low, 4), number_cell(high, 4))
         for run, measure, low, high in shown
     )
-    return [said], [Table("ties", "Means over the orders of tied results", columns, rows, row_headers=2)]
+    return [said], [Table("ties", "Means over the orders of tied results", heads, rows, row_headers=2)]
 
 
 def protocol_text(protocol: Protocol) -> Prose:
@@ -173,11 +177,56 @@ def provenance_section(provenance: Provenance) -> Section:
     """Returns versions, machine, command and checksums."""
     entries = (("command", provenance.command), *provenance.versions.items(), ("machine", provenance.machine))
     facts = Facts(tuple((name, value) for name, value in entries if value))
-    files = Table(
-        "checksums",
-        "Input files",
-        (Column("file"), Column("SHA-256")),
-        tuple((Cell(name), Cell(digest)) for name, digest in provenance.files.items()),
-        collapsed=True,
-    )
+    rows = tuple(cells(*file) for file in provenance.files.items())
+    files = Table("checksums", "Input files", columns("file", "SHA-256"), rows, collapsed=True)
     return Section("Provenance", (facts, files) if provenance.files else (facts,))
+
+
+TEST_COLUMNS = (
+    "collection",
+    "edition",
+    "protocol",
+    *(field.name for field in fields(PairDifference)),
+    "family",
+    "alpha",
+)
+
+
+def score_records(scores: Iterable[Scores], also: Iterable[Scores] = ()) -> Records:
+    """Returns one record for each run and topic with a column for each measure.
+
+    A field is empty where the protocol excludes the topic or does not have the measure.
+
+    Parameters
+    ----------
+    also : scores of the same runs by further protocols, in columns `PROTOCOL/MEASURE`.
+    """
+    scores, also = list(scores), list(also)
+    measures = dict.fromkeys(measure for score in scores for measure in score.measures)
+    further = dict.fromkeys((score.protocol.name, measure) for score in also for measure in score.measures)
+    others = {(score.collection, score.edition, score.run, score.protocol.name): score for score in also}
+    rows: list[tuple[str | float | None, ...]] = []
+    for score in scores:
+        source, same = (score.collection, score.edition), (score.protocol.name, score.run)
+        columns = [_column(score, measure, score.topics) for measure in measures]
+        for protocol, measure in further:
+            columns.append(_column(others.get((*source, score.run, protocol)), measure, score.topics))
+        rows += [(*source, *same, *values) for values in zip(score.topics, *columns, strict=True)]
+    keys = ("collection", "edition", "protocol", "run", "topic")
+    return Records((*keys, *measures, *map("/".join, further)), tuple(rows))
+
+
+def _column(scores: Scores | None, measure: str, topics: Sequence[str]) -> list[float | None]:
+    """Returns the values of a measure for these topics; None where there is no value."""
+    if scores is None or measure not in scores.measures:
+        return [None] * len(topics)
+    values = dict(zip(scores.topics, scores.column(measure).tolist(), strict=True))
+    column = (values.get(topic, math.nan) for topic in topics)
+    return [None if math.isnan(value) else value for value in column]
+
+
+def comparison_records(comparison: Comparison) -> Records:
+    """Returns one record for each pair of runs and measure: its `PairDifference` and the family of tests."""
+    same = (comparison.collection, comparison.edition, comparison.protocol)
+    plan = (comparison.family, comparison.alpha)
+    return Records(TEST_COLUMNS, tuple((*same, *astuple(row), *plan) for row in comparison.rows))

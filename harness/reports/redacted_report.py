@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from harness.experiments.evaluate import Evaluation, inputs
@@ -26,7 +25,7 @@ def redacted_report(redacted: Redacted, evaluation: Evaluation) -> Report:
     collection = evaluation.task.collection
     first, label = next(iter(redacted.labels.items()))
     best = redacted.means[0]
-    shown = number_cell(_number(best.means[first]), redacted.decimals).text
+    shown = number_cell(best.means[first], redacted.decimals).text
     runs = f"{len(redacted.means)} run{'s' if len(redacted.means) > 1 else ''}"
     headline = f"{runs} on {redacted.collection} (edition {redacted.edition}): {label} {shown} by {best.run}"
     title = collection.edition(redacted.edition).title
@@ -46,15 +45,11 @@ def redacted_report(redacted: Redacted, evaluation: Evaluation) -> Report:
     )
 
 
-def _number(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
 def redacted_means_table(redacted: Redacted) -> Table:
     """Returns the rounded means of every run."""
     columns = [Column("run"), *(Column(label, kind="number") for label in redacted.labels.values())]
     rows = [
-        (Cell(each.run), *(number_cell(_number(mean), redacted.decimals) for mean in each.means.values()))
+        (Cell(each.run), *(number_cell(mean, redacted.decimals) for mean in each.means.values()))
         for each in redacted.means
     ]
     notes = (f"Protocol {redacted.protocol}; edition {redacted.edition}.",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from harness.render.model import Block, Cell, Column, Prose, Section, Table, number_cell
+from harness.render.model import Block, Cell, Column, Prose, Section, Table, cells, columns, number_cell
 from harness.render.write import Report
 from harness.reports.pair_tests import shown_p
 from harness.reports.parts import protocol_text, provenance_section
@@ -82,39 +82,26 @@ def effects_table(reproduction: RunReproduction, label: Callable[[str], str] = s
     based = reproduction.baseline_original is not None
     rows = []
     for each in reproduction.effects:
-        n = (
-            Cell(str(each.n), each.n)
-            if reproduction.paired
-            else Cell(f"{each.n} / {each.n_new}", values=(each.n, each.n_new))
-        )
-        cells = [Cell(label(each.measure)), n, *(number_cell(x, 4) for x in (each.original, each.new))]
-        cells.append(Cell(f"{each.difference:+.4f}", each.difference))
+        both = Cell(f"{each.n} / {each.n_new}", values=(each.n, each.n_new))
+        n = Cell(f"{each.n:,}", each.n) if reproduction.paired else both
+        row = [Cell(label(each.measure)), n, *(number_cell(x, 4) for x in (each.original, each.new))]
+        row.append(Cell(f"{each.difference:+.4f}", each.difference))
         if reproduction.paired:
-            cells += [_number(each.rmse), _number(each.nrmse), _number(each.largest), Cell(each.topic or "")]
-        cells.append(shown_p(each.p))
+            row += [*(number_cell(x, 4) for x in (each.rmse, each.nrmse, each.largest)), Cell(each.topic or "")]
+        row.append(shown_p(each.p))
         if based:
-            cells += [
-                _number(each.baseline_original),
-                _number(each.baseline_new),
-                _number(each.effect_ratio, 3),
-                _number(each.delta_ri),
-            ]
-        rows.append(tuple(cells))
+            row += [number_cell(each.baseline_original, 4), number_cell(each.baseline_new, 4)]
+            row += [number_cell(each.effect_ratio, 3), number_cell(each.delta_ri, 4)]
+        rows.append(tuple(row))
     counted = Column("n", kind="number") if reproduction.paired else Column("n", parts=("n original", "n new"))
-    columns = [Column("measure"), counted]
-    columns += [Column(name, kind="number") for name in ("original mean", "new mean", "difference")]
+    heads = [Column("measure"), counted, *columns(numbers=("original mean", "new mean", "difference"))]
     if reproduction.paired:
-        columns += [Column(name, kind="number") for name in ("RMSE", "nRMSE", "largest difference")]
-        columns.append(Column("at topic"))
-    columns.append(Column("p", kind="number"))
+        heads += [*columns(numbers=("RMSE", "nRMSE", "largest difference")), Column("at topic")]
+    heads += columns(numbers=["p"])
     if based:
-        columns += [Column(name, kind="number") for name in ("original baseline", "new baseline")]
-        columns += [Column(name, kind="number") for name in ("effect ratio", "delta RI")]
-    test = (
-        "paired t-test"
-        if reproduction.paired
-        else "t-test of independent samples, one variance (Welch's if topics are clustered)"
-    )
+        heads += columns(numbers=("original baseline", "new baseline", "effect ratio", "delta RI"))
+    independent = "t-test of independent samples, one variance (Welch's if topics are clustered)"
+    test = "paired t-test" if reproduction.paired else independent
     notes = [f"p: two-sided {test}, not corrected; a large p does not prove equality."]
     if reproduction.paired:
         notes.append(
@@ -128,7 +115,7 @@ def effects_table(reproduction: RunReproduction, label: Callable[[str], str] = s
             "Delta RI: relative improvement, original - new (0: the same)."
         )
     caption = f"{reproduction.new} against {reproduction.original}"
-    return Table("effects", caption, tuple(columns), tuple(rows), tuple(notes))
+    return Table("effects", caption, tuple(heads), tuple(rows), tuple(notes))
 
 
 def orders_table(reproduction: RunReproduction) -> Table:
@@ -137,34 +124,26 @@ def orders_table(reproduction: RunReproduction) -> Table:
     for name, title, note in _ORDERS:
         mean, n = reproduction.mean(name)
         values = [value for each in reproduction.orders if (value := getattr(each, name)) is not None]
-        ends = (_number(min(values)), _number(max(values))) if values else (Cell("n/a"), Cell("n/a"))
-        rows.append((Cell(title, note=note), _number(mean), *ends, Cell(str(n), n)))
-    columns = (Column("rankings"), *(Column(name, kind="number") for name in ("mean", "lowest", "highest", "topics")))
+        shown = (number_cell(x, 4) for x in (mean, min(values, default=None), max(values, default=None)))
+        rows.append(cells(Cell(title, note=note), *shown, n))
+    heads = columns("rankings", numbers=("mean", "lowest", "highest", "topics"))
     note = (
         f"Rankings as the protocol orders them, for {len(reproduction.orders)} topics that both runs answer. "
         f"Rank-biased overlap has p = {reproduction.persistence:g}; "
         f"that of repro_eval stops at depth {reproduction.depth}."
     )
-    return Table("rankings", "Similarity of the rankings", columns, tuple(rows), (note,))
+    return Table("rankings", "Similarity of the rankings", heads, tuple(rows), (note,))
 
 
 def topics_table(reproduction: RunReproduction) -> Table:
     """Returns the similarity of rankings for each topic."""
     rows = tuple(
-        (
-            Cell(each.topic),
-            *(Cell(f"{n:,}", n) for n in (each.original, each.new, each.common)),
-            *(_number(getattr(each, name)) for name, _, _ in _ORDERS),
+        cells(
+            *(each.topic, each.original, each.new, each.common),
+            *(number_cell(getattr(each, name), 4) for name, _, _ in _ORDERS),
         )
         for each in reproduction.orders
     )
-    columns = (
-        Column("topic"),
-        *(Column(name, "documents", "number") for name in ("original", "new", "common")),
-        *(Column(title, kind="number") for _, title, _ in _ORDERS),
-    )
-    return Table("orders", "Rankings by topic", columns, rows, collapsed=True)
-
-
-def _number(value: float | None, digits: int = 4) -> Cell:
-    return Cell("n/a") if value is None else number_cell(value, digits)
+    documents = columns("topic", numbers=("original", "new", "common"), group="documents")
+    heads = (*documents, *columns(numbers=(title for _, title, _ in _ORDERS)))
+    return Table("orders", "Rankings by topic", heads, rows, collapsed=True)

@@ -13,8 +13,14 @@ from harness.render.model import Block, Cell, Column, Figure, Prose, Section, Ta
 from harness.render.svg import SERIES
 from harness.render.write import Report
 from harness.reports.parts import equal, highest, provenance_section
-from harness.reports.sweep_figures import importance_table, many_key_figures, search_figure
-from harness.reports.sweep_price import claim_words, price_section, search_claim
+from harness.reports.sweep_parts import (
+    claim_words,
+    importance_table,
+    many_key_figures,
+    price_section,
+    search_claim,
+    search_figure,
+)
 from harness.scoring.measures import parse_measure
 from harness.store.provenance import Provenance
 from harness.systems.base import MARK

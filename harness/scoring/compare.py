@@ -9,154 +9,22 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from itertools import combinations, product
-from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from harness.data.columns import Floats, Index
-from harness.data.frames import frame
 from harness.errors import HarnessError, counted_text, suggestion
 from harness.io.console import track
-from harness.io.modules import table_html
-from harness.scoring.equivalence import EquivalenceTest, Kind, Margin, check_margin, equivalence_tests
+from harness.scoring.comparison import MARKS, TESTS, Comparison, Kind, Marks, PairDifference, Pairs, Test
+from harness.scoring.equivalence import Margin, check_margin, equivalence_tests
 from harness.scoring.intervals import detectable_shift, mean_errors, numbers_of_names, paired_t
-from harness.scoring.max_statistic import shared_flips
 from harness.scoring.measures import parse_measure
-from harness.scoring.protocol import Protocol
-from harness.scoring.randomization import TOLERANCE, check_flips, child_seed, flips_for, sign_flips
-from harness.scoring.scores import Scores
-from harness.scoring.seeds import seed_test
-from harness.scoring.strata import stratified_error
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-CLUSTERED = (
-    "means are over topics; those that share their {0} are dependent: errors are cluster-robust, n counts by {0}"
-)
-Test = Literal["t", "randomization"]
-Correction = Literal["none", "bonferroni", "holm"]
-Marks = Literal["bonferroni", "maxT"]  # the correction after which tables mark a difference
-Pairs = Sequence[tuple[str, str]]
-TESTS: tuple[str, ...] = get_args(Test)
-MARKS: tuple[str, ...] = get_args(Marks)
-
-
-@dataclass(frozen=True)
-class PairDifference:
-    """One measure of run `a` against run `b`, over the topics that count for both.
-
-    Attributes
-    ----------
-    n, n_a, n_b : topics that count for both and for each run; of clustered topics, the clusters with such topics.
-    mean_a, mean_b : means over the topics that count for both, also if topics are clustered.
-    difference, ci_low, ci_high : mean of a - b over topics and its t interval (level: the comparison's `confidence`).
-    sd : standard deviation of the differences (ddof 1), exactly 0 where they are constant; of clustered topics and of
-        several collections, sqrt(n) times the standard error of the mean (`harness.scoring.intervals`, `.strata`).
-    effect_size : Cohen's d for paired samples, difference / sd. None where sd is 0 and the difference is not.
-    t, p : two-sided paired t-test. None (undefined) where sd is 0 and the difference is not.
-    p_randomization : two-sided paired sign-flip test; always defined.
-    p_randomization_error : its Monte Carlo standard error; None where all sign flips were enumerated (p is exact).
-    p_bonferroni, p_holm : corrections of the p of the comparison's `test`.
-    p_max_t : correction by the largest statistic of shared sign flips (`harness.scoring.max_statistic`); None unless
-        the comparison's `marks` is `maxT`. Then p_randomization is of the same flips.
-    wins, ties, losses : topics (clusters: means) where a is better than, equal to (within 1e-12), worse than b.
-    detectable, detectable_corrected : the smallest absolute mean difference that this t-test, with this sd and n, finds
-        with the comparison's `power`, at alpha and at alpha / family. None where sd is 0, and where it would be larger
-        than any difference in the measure.
-    significant, significant_bonferroni, significant_holm, significant_max_t : p < alpha; None where p is undefined.
-    freedom : degrees of freedom of the t-test; None in files of versions before 3.
-    seeds_a, seeds_b : seeds of each run, where its values are means over them: error, interval, t and p then are those
-        of `harness.scoring.seeds.seed_test`, and sd is sqrt(n) times the error.
-    """
-
-    a: str
-    b: str
-    measure: str
-    n: int
-    n_a: int
-    n_b: int
-    mean_a: float
-    mean_b: float
-    difference: float
-    ci_low: float
-    ci_high: float
-    sd: float
-    effect_size: float | None
-    t: float | None
-    p: float | None
-    p_randomization: float
-    p_randomization_error: float | None
-    wins: int
-    ties: int
-    losses: int
-    detectable: float | None
-    detectable_corrected: float | None
-    freedom: float | None = None
-    seeds_a: int = 1
-    seeds_b: int = 1
-    p_bonferroni: float | None = None
-    p_holm: float | None = None
-    p_max_t: float | None = None
-    significant: bool | None = None
-    significant_bonferroni: bool | None = None
-    significant_holm: bool | None = None
-    significant_max_t: bool | None = None
-
-    @property
-    def marked(self) -> bool | None:
-        """Whether tables mark the difference: significant after maxT if it was asked for, else after Bonferroni's."""
-        return self.significant_bonferroni if self.p_max_t is None else self.significant_max_t
-
-
-@dataclass(frozen=True, repr=False)
-class Comparison:
-    """Paired tests between runs scored under the same conditions, with the family for corrections.
-
-    The corrections and `significant` marks use the p of `test`, over `family` tests (including undefined ones);
-    `correction` describes this in words, for captions. `baseline` is the `b` of all rows, or None. `marks` is the
-    correction that tables mark; `equivalence` has the tests of equivalence, if there is a margin.
-
-    Examples
-    --------
-    >>> scores = [Scores(run, "c", "e", Protocol("p", ("AP",)), ("AP",), ("1", "2", "3"), np.array(values)[:, None])
-    ...           for run, values in (("a", [0.5, 0.75, 1.0]), ("b", [0.25, 0.5, 0.5]))]
-    >>> compare(scores).frame()[["a", "b", "difference", "wins", "losses"]].round(3)
-       a  b  difference  wins  losses
-    0  a  b       0.333     3       0
-    """
-
-    baseline: str | None
-    family: int
-    test: Test
-    alpha: float
-    confidence: float
-    power: float
-    permutations: int
-    seed: int
-    collection: str
-    edition: str
-    protocol: str
-    qrels_sha256: str
-    marks: Marks = "bonferroni"
-    correction: str = ""
-    equivalence: tuple[EquivalenceTest, ...] = ()
-    rows: tuple[PairDifference, ...] = ()  # last, so that a written comparison starts with what it is
-
-    def frame(self) -> DataFrame:
-        """Returns one row per test, with the fields of `PairDifference` as columns; None for an undefined value."""
-        names = [field.name for field in fields(PairDifference)]
-        return frame({name: [getattr(row, name) for row in self.rows] for name in names})
-
-    def __repr__(self) -> str:
-        pairs = f"{len(self.rows)} pairs" + (f" against {self.baseline}" if self.baseline else "")
-        return f"<Comparison of {pairs} on {self.collection}: {self.correction}>"
-
-    def _repr_html_(self) -> str:
-        return table_html(self)
+from harness.scoring.random_effects import seed_test, stratified_error
+from harness.scoring.randomization import TOLERANCE, check_flips, child_seed, flips_for, shared_flips, sign_flips
+from harness.scoring.scores import Scores, check_alike
 
 
 def compare(
@@ -189,7 +57,7 @@ def compare(
         None: 10,000, and for the randomization test as many as a corrected p of alpha needs, 10 x family / alpha.
     clusters : topic -> its cluster of dependent topics; None if topics are independent. Means stay those over topics;
         errors are cluster-robust, and the randomization test flips the signs of whole clusters.
-    strata : topic -> its collection (`harness.scoring.strata.stratified_error`); None: all topics are of one.
+    strata : topic -> its collection (`harness.scoring.random_effects.stratified_error`); None: all topics are of one.
     correction : the one that tables mark; `maxT` adds the max-statistic permutation test over the tests made here.
     margin, kind : also test equivalence, or non-inferiority of `a`, within this margin (`harness.scoring.equivalence`).
 
@@ -214,10 +82,7 @@ def compare(
         permutations=wanted if permutations is None else permutations,
         seed=seed,
         marks=correction,
-        collection=identity["collection"],
-        edition=identity["edition"],
-        protocol=identity["protocol"],
-        qrels_sha256=identity["qrels_sha256"],
+        **identity,
     )
     _check_options(plan, count)
     margins = {} if margin is None else check_margin(margin, used)
@@ -318,22 +183,17 @@ def _check_options(plan: Comparison, count: int) -> None:
         raise HarnessError(f"family: {plan.family} is less than the {count} tests compared here; give {count} or more")
 
 
-def common_identity(scores: Sequence[Scores]) -> dict[str, str]:
+def common_identity(scores: Sequence[Scores]) -> dict[str, Any]:
     """Checks that all scores have the same collection, edition, judgments and protocol, and returns these."""
     if not scores:
         raise HarnessError("there are no runs to compare")
     first, names = scores[0], Counter(score.run for score in scores)
-    settings = [f"protocol.{field.name}" for field in fields(Protocol) if field.name not in ("title", "measures")]
+    keys = ("collection", "edition", "qrels_sha256")
     for score in scores:
         if names[score.run] > 1:
             raise HarnessError(f"{names[score.run]} runs are named {score.run!r}; give each its own name")
-        for key in ("collection", "edition", "qrels_sha256", *settings):
-            one, two = attrgetter(key)(first), attrgetter(key)(score)
-            if one != two:
-                difference = f"{key} is {one!r} for the first, {two!r} for the second"
-                raise HarnessError(f"runs {first.run} and {score.run} cannot be compared: {difference}")
-    shared = ("collection", first.collection), ("edition", first.edition), ("qrels_sha256", first.qrels_sha256)
-    return dict(shared, protocol=first.protocol.name)
+        check_alike(first, score, keys)
+    return {**{key: getattr(first, key) for key in keys}, "protocol": first.protocol.name}
 
 
 def _pairs(names: Sequence[str], baseline: str | None, pairs: Pairs | None) -> list[tuple[str, str]]:
@@ -468,18 +328,6 @@ def corrected(plan: Comparison, rows: Sequence[PairDifference]) -> tuple[PairDif
         marks |= {"significant_bonferroni": bonferroni < plan.alpha, "significant_holm": holm < plan.alpha}
         corrected[i] = PairDifference(**{**vars(rows[i]), **marks})  # several times as fast as `replace`
     return tuple(corrected)
-
-
-def corrected_test(comparison: Comparison) -> str:
-    """Returns `Comparison.correction` without other tests than the corrected one, for tables without their column."""
-    if comparison.test == "randomization":
-        return comparison.correction
-    return "; ".join(said for said in comparison.correction.split("; ") if "randomization tests" not in said)
-
-
-def with_cluster_note(comparison: Comparison, cluster: str) -> Comparison:
-    """Returns a comparison of clustered topics whose description says so; `cluster`: name of the clusters."""
-    return replace(comparison, correction=f"{comparison.correction}; {CLUSTERED.format(cluster)}")
 
 
 def _describe(plan: Comparison, rows: Sequence[PairDifference], strata: Mapping[str, str] | None = None) -> str:

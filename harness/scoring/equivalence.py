@@ -9,72 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
 
 from harness.errors import HarnessError, counted_text, suggestion
+from harness.scoring.comparison import KINDS, EquivalenceTest, Kind, PairDifference
 from harness.scoring.measures import parse_measure
 
-Kind = Literal["equivalence", "non-inferiority"]
-ESTABLISHED = ("equivalent", "both", "not inferior")  # outcomes of tests that found what they are for
-KINDS: tuple[str, ...] = get_args(Kind)
 Margin = float | Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class EquivalenceTest:
-    """One measure of run `a` against run `b`: whether their difference is shown to be within a margin.
-
-    Attributes
-    ----------
-    difference : mean of a - b over topics.
-    ci_low, ci_high : interval of the difference at level 1 - 2 alpha / family; the runs are equivalent if it is inside
-        the margin, and a is not inferior if its lower end is above -margin.
-    kind : `equivalence` or `non-inferiority`.
-    p : larger p of the two one-sided tests; of non-inferiority, the p of the one. None (undefined) where all topics
-        have the same difference and it is not 0.
-    p_bonferroni, p_holm : corrections over the comparison's family.
-    least_margin : the margin above which the corrected test (Bonferroni) is significant.
-    outcome : of an equivalence test, by Bonferroni's correction: `equivalent` (the difference is within the margin),
-        `different` (it is significant), `both` (significant and within the margin) or `undecided`. Of non-inferiority:
-        `not inferior`, `inferior` (significantly below -margin) or `undecided`.
-    """
-
-    a: str
-    b: str
-    measure: str
-    n: int
-    kind: Kind
-    margin: float
-    difference: float
-    ci_low: float
-    ci_high: float
-    p: float | None
-    p_bonferroni: float | None
-    p_holm: float | None
-    least_margin: float | None
-    outcome: str
-
-
-class EstimatedDifference(Protocol):
-    """What the tests need of a `harness.scoring.compare.PairDifference`."""
-
-    @property
-    def a(self) -> str: ...  # noqa: D102
-    @property
-    def b(self) -> str: ...  # noqa: D102
-    @property
-    def measure(self) -> str: ...  # noqa: D102
-    @property
-    def n(self) -> int: ...  # noqa: D102
-    @property
-    def difference(self) -> float: ...  # noqa: D102
-    @property
-    def sd(self) -> float: ...  # noqa: D102
-    @property
-    def freedom(self) -> float | None: ...  # noqa: D102
-    @property
-    def significant_bonferroni(self) -> bool | None: ...  # noqa: D102
 
 
 def check_margin(margin: Margin, measures: Sequence[str]) -> dict[str, float]:
@@ -95,7 +35,7 @@ def check_margin(margin: Margin, measures: Sequence[str]) -> dict[str, float]:
 
 
 def equivalence_tests(
-    rows: Sequence[EstimatedDifference],
+    rows: Sequence[PairDifference],
     margins: Mapping[str, float],
     *,
     family: int,
@@ -145,7 +85,7 @@ def equivalence_tests(
     return tuple(tests)
 
 
-def _one_sided_p(row: EstimatedDifference, margin: float, kind: Kind) -> float | None:
+def _one_sided_p(row: PairDifference, margin: float, kind: Kind) -> float | None:
     """Returns the p of the one-sided test, or the larger of the two; None where sd is 0 and the difference is not."""
     from scipy import special
 
@@ -155,7 +95,7 @@ def _one_sided_p(row: EstimatedDifference, margin: float, kind: Kind) -> float |
     return float(special.stdtr(row.freedom, -nearest * math.sqrt(row.n) / row.sd))
 
 
-def _half_width(row: EstimatedDifference, level: float) -> float:
+def _half_width(row: PairDifference, level: float) -> float:
     """Returns the distance of the end of a one-sided interval at 1 - level from the difference."""
     from scipy import special
 

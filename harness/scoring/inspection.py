@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
 from harness.data.columns import Floats, Index
 from harness.data.trec import Qrels, Run
 from harness.errors import FormatError, HarnessError, counted_text
-from harness.scoring.ordering import as_single
+from harness.scoring.rankings import as_single
 from harness.scoring.scorer import Scorer
 
 Level = Literal["error", "warning", "note"]
@@ -52,66 +52,37 @@ class Finding:
     line: int = 0
 
 
-_LISTED = (
-    InspectionRule(
-        "format", "error", "The file is not a valid run", "Scoring refuses the file until the line is mended.", True
-    ),
-    InspectionRule(
-        "unknown-topic", "error", "Results for a topic that the collection lacks", "Scoring refuses the file.", True
-    ),
-    InspectionRule(
-        "not-scored", "error", "The run cannot be scored", "Scoring refuses the file for this reason.", True
-    ),
-    InspectionRule(
-        "unknown-document", "error", "Documents that the corpus lacks", "They can only count as not relevant."
-    ),
-    InspectionRule("no-judged-document", "warning", "No document is judged", "The run may be of another collection."),
-    InspectionRule("unjudged-topics", "note", "Topics without judgments", "Scoring ignores their results."),
-    InspectionRule("missing-topics", "warning", "Topics without results", "Most protocols score them as 0."),
-    InspectionRule(
-        "short-topics", "note", "Topics with few results", "Cutoff measures count missing results as not relevant."
-    ),
-    InspectionRule("beyond-depth", "note", "Results beyond the depth of the protocol", "Scoring ignores them."),
-    InspectionRule(
-        "rank-order", "warning", "Ranks that disagree with scores", "Scoring follows the scores, not the ranks."
-    ),
-    InspectionRule(
-        "file-order", "warning", "Scores that rise in the file's order", "Programs that keep that order rank otherwise."
-    ),
-    InspectionRule(
-        "split-topic", "note", "Topics whose lines are not together", "Some programs read only the first part of them."
-    ),
-    InspectionRule(
-        "constant-scores", "warning", "All results of a topic have one score", "Their order is decided by document ids."
-    ),
-    InspectionRule("ties", "note", "Tied results", "Their order is decided by document ids, in trec_eval and here."),
-    InspectionRule(
-        "single-precision",
-        "warning",
-        "Scores that are equal as 32-bit numbers",
-        "trec_eval 9 compares such numbers: these are ties.",
-    ),
-    InspectionRule(
-        "same-ranking", "warning", "Several topics have the same first results", "The system may ignore its query."
-    ),
-    InspectionRule(
-        "common-document", "warning", "A document that nearly every topic finds", "It may match anything, or be empty."
-    ),
-    InspectionRule("ranks-as-scores", "note", "Scores that only repeat the rank", "Fusion by scores cannot use them."),
-    InspectionRule(
-        "judged-only",
-        "warning",
-        "Every result is judged",
-        "A run of the pool is not comparable with one of the corpus.",
-    ),
-    InspectionRule(
-        "judgment-order",
-        "warning",
-        "Results are in the order of the judgments",
-        "The system may have seen the judgments.",
-    ),
-)
-RULES: Mapping[str, InspectionRule] = {rule.name: rule for rule in _LISTED}
+# Name (with `!`: scoring refuses the run), level, title, and why it matters.
+_LISTED = """
+format! | error | The file is not a valid run | Scoring refuses the file until the line is mended.
+unknown-topic! | error | Results for a topic that the collection lacks | Scoring refuses the file.
+not-scored! | error | The run cannot be scored | Scoring refuses the file for this reason.
+unknown-document | error | Documents that the corpus lacks | They can only count as not relevant.
+no-judged-document | warning | No document is judged | The run may be of another collection.
+unjudged-topics | note | Topics without judgments | Scoring ignores their results.
+missing-topics | warning | Topics without results | Most protocols score them as 0.
+short-topics | note | Topics with few results | Cutoff measures count missing results as not relevant.
+beyond-depth | note | Results beyond the depth of the protocol | Scoring ignores them.
+rank-order | warning | Ranks that disagree with scores | Scoring follows the scores, not the ranks.
+file-order | warning | Scores that rise in the file's order | Programs that keep that order rank otherwise.
+split-topic | note | Topics whose lines are not together | Some programs read only the first part of them.
+constant-scores | warning | All results of a topic have one score | Their order is decided by document ids.
+ties | note | Tied results | Their order is decided by document ids, in trec_eval and here.
+single-precision| warning | Scores that are equal as 32-bit numbers | trec_eval 9 compares such numbers: these are ties.
+same-ranking | warning | Several topics have the same first results | The system may ignore its query.
+common-document | warning | A document that nearly every topic finds | It may match anything, or be empty.
+ranks-as-scores | note | Scores that only repeat the rank | Fusion by scores cannot use them.
+judged-only | warning | Every result is judged | A run of the pool is not comparable with one of the corpus.
+judgment-order | warning | Results are in the order of the judgments | The system may have seen the judgments.
+"""
+
+
+def _rule(line: str) -> InspectionRule:
+    name, level, title, why = map(str.strip, line.split("|"))
+    return InspectionRule(name.removesuffix("!"), cast("Level", level), title, why, name.endswith("!"))
+
+
+RULES: Mapping[str, InspectionRule] = {rule.name: rule for rule in map(_rule, _LISTED.strip().splitlines())}
 
 
 @dataclass(frozen=True)

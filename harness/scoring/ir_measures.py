@@ -29,7 +29,6 @@ MISSING = "ir_measures is not installed (pip install 'mathir-harness[measures]')
 # Excludes pyndeval (needs judgments of subtopics), accuracy (divides by 0), and judged, ranx and trectools (measures of
 # theirs are ours or another provider's).
 PROVIDERS = ("pytrec_eval", "cwl_eval", "compat", "msmarco", "gdeval")
-DISTRIBUTIONS = ("ir-measures", "pytrec-eval-terrier", "cwl-eval")  # their versions are part of a score's provenance
 MOST = {"gdeval": 4}  # provider -> largest gain that it accepts
 LARGEST_GAIN = 1000  # for other providers: trec_eval keeps a count for every gain up to the largest
 MEANS = {"AP": "MAP", "RR": "MRR"}

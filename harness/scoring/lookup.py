@@ -1,14 +1,20 @@
-"""Lookup of judgments by topic and document, in an open hash table; `lookup.c` has a kernel with equal results."""
+"""Lookup of judgments by topic and document, in an open hash table; `lookup.c` has a kernel with equal results.
+
+Fixed candidates: in re-ranking tasks, results outside the candidate list of a topic are refused.
+"""
 
 from __future__ import annotations
 
-from weakref import WeakKeyDictionary
+from pathlib import Path
 
 import numpy as np
 
 from harness.data.columns import Index, Words
 from harness.data.columns import words_of_strings as as_words
+from harness.data.layouts import line_numbers
 from harness.data.trec import Qrels, Run
+from harness.errors import format_error
+from harness.io.files import read_bytes, sha256
 from harness.io.kernels import kernel
 
 STRETCH = 1 << 18  # results looked up at a time, to limit memory
@@ -20,28 +26,16 @@ class JudgmentTable:
     def __init__(self, qrels: Qrels) -> None:
         self._topic = np.ascontiguousarray(qrels.topic, dtype=np.int32)
         self._doc = as_words(qrels.doc)
-        self._hash = qrels.key
         self._bits = max(4, int(len(qrels) * 4).bit_length())
         self._slots = np.full(1 << self._bits, -1, dtype=np.int32)
         waiting = np.arange(len(qrels))
-        place = self._place(self._hash)
+        place = self._place(qrels.key)
         while waiting.size:
             free = self._slots[place] < 0
             # If several judgments claim a free slot, the last one written keeps it; the others probe on.
             self._slots[place[free]] = waiting[free]
             lost = self._slots[place] != waiting
             waiting, place = waiting[lost], self._next(place[lost])
-        # Scores, bounds of ties and rankings of a run are asked for in turn.
-        self._answers: WeakKeyDictionary[Run, tuple[Index, Index]] = WeakKeyDictionary()
-
-    def __getstate__(self) -> dict[str, object]:
-        """Returns the attributes without the answers, which are weak."""
-        return {name: value for name, value in self.__dict__.items() if name != "_answers"}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        """Begins without answers."""
-        self.__dict__.update(state)
-        self._answers = WeakKeyDictionary()
 
     def _place(self, key: Words) -> Index:
         return (key >> np.uint64(64 - self._bits)).astype(np.int64)
@@ -50,20 +44,12 @@ class JudgmentTable:
         return (place + 1) & ((1 << self._bits) - 1)
 
     def find(self, run: Run, of_run: Index) -> Index:
-        """Returns the index of each result's judgment, or -1; read-only, and kept while the run is.
+        """Returns the index of each result's judgment, or -1.
 
         Parameters
         ----------
         of_run : int64, shape (topics of the run,). Index of each into the judgments' topics, or -1.
         """
-        if (before := self._answers.get(run)) is not None and np.array_equal(before[0], of_run):
-            return before[1]
-        out = self._looked_up(run, of_run)
-        out.setflags(write=False)
-        self._answers[run] = of_run, out
-        return out
-
-    def _looked_up(self, run: Run, of_run: Index) -> Index:
         key, doc = run.key, as_words(run.doc)
         out = np.empty(len(run), dtype=np.int64)
         if compiled := kernel("harness_lookup"):
@@ -99,3 +85,41 @@ class JudgmentTable:
 
 def _widen(words: Words, width: int) -> Words:
     return words if words.shape[1] == width else np.pad(words, ((0, 0), (0, width - words.shape[1])))
+
+
+class JudgedCandidates:
+    """Candidates of each topic: its judged documents."""
+
+    def __init__(self, qrels: Qrels) -> None:
+        self._topics = {topic: index for index, topic in enumerate(qrels.topics)}
+        self._table = JudgmentTable(qrels)
+
+    def check(self, run: Run) -> None:
+        """Raises FormatError, with file and line, if a run ranks a document that is not a candidate of its topic.
+
+        Results of topics without candidates are not checked.
+
+        Examples
+        --------
+        >>> listed = JudgedCandidates(Qrels.from_dict("all", {"t": {"a": 2.5, "b": 0}}))
+        >>> listed.check(Run.from_dict("mine", {"t": {"a": 2.0, "c": 1.0}}))
+        Traceback (most recent call last):
+        harness.errors.FormatError: run mine:2: document 'c' is not a candidate of topic 't' (1 such result)
+        """
+        of_run = np.array([self._topics.get(name, -1) for name in run.topics], dtype=np.int64)
+        wrong = np.flatnonzero((of_run[run.topic] >= 0) & (self._table.find(run, of_run) < 0))
+        if wrong.size:
+            row = int(wrong[0])
+            named = f"document {run.doc[row].decode()!r} is not a candidate of topic {run.topics[run.topic[row]]!r}"
+            many = f"{wrong.size} such result{'s' * (wrong.size > 1)}"
+            raise format_error(run.source or f"run {run.name}", _line(run, row), f"{named} ({many})")
+
+
+def _line(run: Run, row: int) -> int:
+    """Returns the line number of a result in its source file, accounting for blank lines and comments."""
+    path = Path(run.source)
+    if path.is_file():
+        content = read_bytes(path)
+        if sha256(content) == run.sha256:
+            return line_numbers(content)[row]
+    return row + 1

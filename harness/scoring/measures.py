@@ -17,7 +17,6 @@ import numpy as np
 from harness.data.columns import Floats, Index
 from harness.errors import HarnessError, gather, refuse, suggestion
 from harness.io import extensions
-from harness.scoring import ir_measures as library
 from harness.scoring import spellings
 from harness.scoring.rankings import Judged, Measure, Ranked
 
@@ -196,6 +195,8 @@ MEASURES: dict[str, Measure] = {
     )
 }
 spellings.NAMES.update((other, measure.name) for measure in MEASURES.values() for other in measure.names)
+# Distributions that compute measures of ir_measures; their versions are part of a score's provenance.
+_OF_LIBRARY = ("ir-measures", "pytrec-eval-terrier", "cwl-eval")
 _OF_GRADES = {"NumRet": "RelRet", "NumRel": "NumRel"}  # with rel=N: the count of documents with a grade of N or more
 
 
@@ -291,6 +292,8 @@ def parse_measure(text: str) -> Measure:
         return _with_cut(MEASURES[match[1]], text, match[2])
     if found_here := _with_parameter(text):
         return found_here
+    from harness.scoring import ir_measures as library
+
     name = re.split("[@(]", text)[0]
     if name not in MEASURES or "(" in text:
         in_library = library.find(text)
@@ -375,8 +378,8 @@ def without_private(names: Iterable[str]) -> list[str]:
 
 def distributions(names: Iterable[str]) -> tuple[str, ...]:
     """Returns the distributions that compute measures of ir_measures, if any of the names is one; else none."""
-    theirs = any(parse_measure(name).function.__module__ == library.__name__ for name in names)
-    return library.DISTRIBUTIONS if theirs else ()
+    theirs = any(parse_measure(name).function.__module__ == "harness.scoring.ir_measures" for name in names)
+    return _OF_LIBRARY if theirs else ()
 
 
 def unbounded(names: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from statistics import mean
 from typing import Any
 
@@ -18,9 +18,8 @@ from harness.data.columns import Floats
 from harness.errors import HarnessError
 from harness.scoring.agreement import rbo, rbo_cut, tau_b
 from harness.scoring.intervals import mean_errors, numbers_of_names
-from harness.scoring.protocol import Protocol
 from harness.scoring.randomization import TOLERANCE
-from harness.scoring.scores import Scores
+from harness.scoring.scores import Scores, check_alike
 
 SCHEMA = "mathir-harness/reproduction"
 VERSION = 1
@@ -230,6 +229,7 @@ def reproduction(
 
     Examples
     --------
+    >>> from harness.scoring.protocol import Protocol
     >>> old, new = (Scores(run, "c", "e", Protocol("p", ("AP",)), ("AP",), ("1", "2", "3"), np.array([values]).T)
     ...             for run, values in (("old", [0.5, 0.75, 1.0]), ("new", [0.5, 0.5, 1.0])))
     >>> effect = reproduction(old, new, ({"1": ["d1", "d2"]}, {"1": ["d1", "d2"]})).effects[0]
@@ -276,11 +276,7 @@ def _same_judgments(a: Scores, b: Scores) -> bool:
 def _check_alike(sides: Sequence[Sequence[Scores]], measures: Sequence[str], paired: bool) -> None:
     first = sides[0][0]
     for each in (score for side in sides for score in side):
-        for field in fields(Protocol):
-            one, two = getattr(first.protocol, field.name), getattr(each.protocol, field.name)
-            if field.name not in ("title", "measures") and one != two:
-                difference = f"protocol.{field.name} is {one!r} for the first, {two!r} for the second"
-                raise HarnessError(f"runs {first.run} and {each.run} cannot be compared: {difference}")
+        check_alike(first, each)
         for measure in measures:
             each.column(measure)  # names the run that lacks it
     for run, *others in sides if not paired else [[each for side in sides for each in side]]:

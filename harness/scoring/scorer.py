@@ -12,21 +12,29 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.data.columns import Bools, Floats, Ids, Index
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError, system_raised
-from harness.scoring.candidates import JudgedCandidates
-from harness.scoring.exclusions import Exclusions
-from harness.scoring.lookup import JudgmentTable
+from harness.scoring.lookup import JudgedCandidates, JudgmentTable
 from harness.scoring.measures import parse_measures
-from harness.scoring.ordering import Preference, as_single, by_score, preferred, rank_in_topic, sort, tied
-from harness.scoring.protocol import Protocol, Ties
-from harness.scoring.rankings import Judged, Measure, Ranked
+from harness.scoring.protocol import Exclusions, Protocol, Ties
+from harness.scoring.rankings import (
+    Judged,
+    Measure,
+    Preference,
+    Ranked,
+    as_single,
+    by_score,
+    ideal_ranking,
+    preferred,
+    rank_in_topic,
+    sort,
+    tied,
+)
 from harness.scoring.scores import Scores
 
 Order = Literal["given", "worst", "best"]
@@ -131,7 +139,7 @@ class Scorer:
         """Returns what the judgments say of each topic."""
         topic, topics = self.qrels.topic, len(self.qrels.topics)
         positive, judged = (np.bincount(topic[of], minlength=topics) for of in (self._relevant, self.qrels.grade >= 0))
-        return Judged(positive, judged - positive, _ideal(topic, self._gain, self._relevant, topics))
+        return Judged(positive, judged - positive, ideal_ranking(topic, self._gain, self._relevant, topics))
 
     def _find(self, run: Run, of_run: Index) -> Index:
         """Returns the index of each result's judgment, -1 without one, POOLED for one with a negative grade."""
@@ -149,17 +157,14 @@ class Scorer:
         protocol = self.protocol
         if protocol.no_relevant != "skip":
             protocol = replace(protocol, name=f"{protocol.name}-partial", no_relevant="skip")
-        return self._with(qrels, protocol)
+        return self.on(qrels, protocol)
 
-    def on(self, qrels: Qrels) -> Scorer:
-        """Returns a scorer for other judgments under the same protocol."""
-        return self._with(qrels, self.protocol)
-
-    def _with(self, qrels: Qrels, protocol: Protocol) -> Scorer:
+    def on(self, qrels: Qrels, protocol: Protocol | None = None) -> Scorer:
+        """Returns a scorer for other judgments, under the same protocol unless another is given."""
         if self.exclusions is not None and self.exclusions.out(qrels.topics, qrels.topic, qrels.doc).any():
             qrels = self.exclusions.cut(qrels)  # new judgments may include excluded pairs
         out = copy(self)
-        out.protocol = protocol
+        out.protocol = protocol or self.protocol
         out._take(qrels)
         return out
 
@@ -451,15 +456,10 @@ class Scorer:
     def _deduplicated(self, run: Run, of_run: Index, rows: Index) -> tuple[Index, Ids, Index, int]:
         """Returns rows with the first occurrence of a key, their keys and judgments, and the number without a key."""
         mapped = [self._key(doc) for doc in run.doc[rows].tolist()]
-        seen: set[tuple[int, bytes]] = set()
-        keep = []
-        keys = []
+        first: dict[tuple[int, bytes], int] = {}
         for place, pair in enumerate(zip(run.topic[rows].tolist(), mapped, strict=True)):
-            if pair not in seen:
-                seen.add(pair)
-                keep.append(place)
-                keys.append(pair[1])
-        kept = rows[keep]
+            first.setdefault(pair, place)
+        kept, keys = rows[list(first.values())], [key for _, key in first]
         table = replace(
             run, topic=run.topic[kept], doc=np.array(keys, dtype=np.bytes_), score=run.score[kept], context=None
         )
@@ -469,7 +469,7 @@ class Scorer:
     def _retrieved(self, ranked: Ranked) -> Judged:
         """Returns the same judgments with an ideal ranking of the retrieved documents only."""
         known = ranked.judged
-        ideal = _ideal(ranked.topic[known], ranked.gain[known], ranked.relevant[known], ranked.topics)
+        ideal = ideal_ranking(ranked.topic[known], ranked.gain[known], ranked.relevant[known], ranked.topics)
         return replace(self._judged, ideal=ideal)
 
 
@@ -490,10 +490,3 @@ def _exclusions(protocol: Protocol, given: Exclusions | None) -> Exclusions | No
             "these are; an edition of a collection names the files"
         )
     return Exclusions(protocol.exclude) if given is None else replace(given, rules=protocol.exclude)
-
-
-def _ideal(topic: npt.NDArray[np.integer[Any]], gain: Floats, relevant: Bools, topics: int) -> Ranked:
-    rows = np.flatnonzero(gain > 0)
-    rows = rows[np.lexsort((-gain[rows], topic[rows]))]
-    of = topic[rows].astype(np.int64)
-    return Ranked(of, rank_in_topic(of), gain[rows], relevant[rows], np.ones(rows.size, dtype=bool), topics)

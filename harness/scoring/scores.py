@@ -1,15 +1,20 @@
-"""Scores of a run: a value for each topic and measure, their means, and conversion to JSON."""
+"""Scores of a run: a value for each topic and measure, their means, and conversion to JSON.
+
+Rounding of private means in redacted reports to a step; see docs/private-judgments.md.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness.data.columns import Floats
-from harness.data.frames import frame
+from harness.data.records import frame
 from harness.errors import HarnessError, suggestion
 from harness.io.files import sha256
 from harness.scoring.measures import parse_measure, unbounded
@@ -169,6 +174,16 @@ class Scores:
         return replace(self, topics=tuple(self.topics[row] for row in rows), values=self.values[rows])
 
 
+def check_alike(first: Scores, other: Scores, keys: Sequence[str] = ()) -> None:
+    """Raises `HarnessError` if two runs differ in one of these attributes or in a setting of the protocol."""
+    settings = (f"protocol.{each.name}" for each in fields(Protocol) if each.name not in ("title", "measures"))
+    for key in (*keys, *settings):
+        one, two = attrgetter(key)(first), attrgetter(key)(other)
+        if one != two:
+            difference = f"{key} is {one!r} for the first, {two!r} for the second"
+            raise HarnessError(f"runs {first.run} and {other.run} cannot be compared: {difference}")
+
+
 def scores_to_json(scores: Scores) -> dict[str, Any]:
     """Returns scores as plain JSON values; NaN becomes null. Schema: `harness/data/schemas/scores.json`."""
     out = {name: getattr(scores, name) for name in ("run", "collection", "edition", "qrels_sha256", "run_sha256")}
@@ -218,3 +233,37 @@ def scores_from_json(data: Mapping[str, Any]) -> Scores:
     if values.shape != (len(topics), len(measures)):
         raise HarnessError(f"scores: table of shape {values.shape}, expected {(len(topics), len(measures))}")
     return Scores(protocol=protocol, measures=measures, topics=topics, values=values, **fields)
+
+
+def least_step(n: int) -> float:
+    """Returns the smallest of ..., 0.05, 0.1, 0.2, 0.5, 1, 2 that is at least 2 / n, for means over `n` topics.
+
+    Examples
+    --------
+    >>> [least_step(n) for n in (6, 39, 42, 78, 100, 1000)]
+    [0.5, 0.1, 0.05, 0.05, 0.02, 0.002]
+    """
+    step, power = 2.0, 10
+    while n > 0:
+        for digit in (10, 5, 2):  # digit / power is 1, 0.5, 0.2, then a tenth of these
+            if digit * n < 2 * power:
+                return step
+            step = digit / power
+        power *= 10
+    return step
+
+
+def rounded_to_step(value: float, step: float) -> float:
+    """Rounds to a multiple of the step, halves down, so that a mean of half a step shows as 0.
+
+    Examples
+    --------
+    >>> rounded_to_step(0.025, 0.05), rounded_to_step(0.026, 0.05), rounded_to_step(0.31, 0.2)
+    (0.0, 0.05, 0.4)
+    """
+    return round(math.ceil(value / step - 0.5 - 1e-9) * step, 9)
+
+
+def decimals_of(step: float) -> int:
+    """Returns the number of decimals of a step's multiples: 2 for 0.05, 1 for 0.5, and 1 for 1."""
+    return next((decimals for decimals in range(1, 6) if math.isclose(step, round(step, decimals))), 6)

@@ -14,17 +14,17 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from harness.errors import HarnessError, capitalised
 from harness.io import config
 from harness.io.files import read_bytes
-from harness.store import cost
-from harness.store.artefacts import key
-from harness.store.cost import Meter
 from harness.store.provenance import Provenance
+
+if TYPE_CHECKING:
+    from harness.store.cost import Meter
 
 ENDING = ".ir-metadata.yml"
 _MODEL = ": model"  # ends the name under which a system notes what its model's files decide
@@ -78,6 +78,8 @@ def sidecar_path(run: Path) -> Path:
 
 def text(made: RunOrigin, *, name: str, sha256: str, layout: str, collection: str) -> str:
     """Returns the content of a metadata file; `layout` is one of `harness.data.layouts.FORMATS`."""
+    from harness.store import cost
+
     meter, spec = made.meter, dict(made.spec)
     system = dict(spec.get("system") or {})
     phases = {name: round(seconds, 4) for name, seconds in meter.phases.items()}
@@ -241,6 +243,8 @@ def read(path: Path) -> dict[str, Any]:
 def _checksum(document: Mapping[str, Any]) -> str:
     """Returns the checksum of a metadata file without `actor` and the checksum itself."""
     ours = {name: part for name, part in document["harness"].items() if name != "sha256"}
+    from harness.store.artefacts import key
+
     return key({**{name: part for name, part in document.items() if name != "actor"}, "harness": ours})
 
 

@@ -22,7 +22,7 @@ MARK = "+test-judgments"  # suffix of the name of a run that learned from judgme
 
 
 class Excluded(Protocol):
-    """Documents excluded from the ranking of a topic; implemented by `harness.scoring.exclusions.Exclusions`."""
+    """Documents excluded from the ranking of a topic; implemented by `harness.scoring.protocol.Exclusions`."""
 
     def out(self, topics: Sequence[str], topic: npt.NDArray[np.integer[Any]], doc: Ids) -> Bools:
         """Returns which (topic, document) pairs are excluded, shape (pairs,)."""

@@ -13,7 +13,7 @@ import pytest
 from harness.data.trec import Run
 from harness.experiments.evaluate import evaluate
 from harness.experiments.task import task
-from harness.render.write import render_html
+from harness.render.html import render_html
 from harness.reports.comparison import report as report_on
 from harness.scoring.compare import compare
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from browser_tools import LOOKS, WIDTHS, Open, fits, violations
 
-from harness.render.model import TopicPage, TopicPages
-from harness.render.write import Explorer, Report, Section, render_html
+from harness.render.html import render_html
+from harness.render.model import Explorer, Section, TopicPage, TopicPages
+from harness.render.write import Report
 
 pytest_plugins = ("browser_tools",)
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from browser_tools import Open, violations
 
-from harness.render.write import Cell, Column, Facts, Report, Section, Table, render_html
+from harness.render.html import render_html
+from harness.render.model import Cell, Column, Facts, Section, Table
+from harness.render.write import Report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

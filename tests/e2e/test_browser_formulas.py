@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 from case_tables import literals
 
-from harness.render.explorer import _Formulas
 from harness.render.formulas import to_mathml
+from harness.render.html import _Formulas
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

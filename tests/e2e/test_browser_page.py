@@ -12,8 +12,20 @@ import pytest
 from browser_tools import WIDTHS, Open, violations
 
 from harness.render import figures
-from harness.render.model import TopicPage, TopicPages
-from harness.render.write import Cell, Column, Explorer, Figure, Prose, Report, Section, Table, number_cell, render_html
+from harness.render.html import render_html
+from harness.render.model import (
+    Cell,
+    Column,
+    Explorer,
+    Figure,
+    Prose,
+    Section,
+    Table,
+    TopicPage,
+    TopicPages,
+    number_cell,
+)
+from harness.render.write import Report
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

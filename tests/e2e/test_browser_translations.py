@@ -11,7 +11,7 @@ from browser_tools import LOOKS, WIDTHS, Open, fits, violations
 
 from harness.data.topics import Topic
 from harness.papers.crossmath.translations import translation_sections
-from harness.render.write import render_html
+from harness.render.html import render_html
 from harness.reports.experiment import experiment_report
 
 if TYPE_CHECKING:

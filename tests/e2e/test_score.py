@@ -16,7 +16,7 @@ from tools import QRELS, Place, own_corpus, run_text, table
 import harness
 from harness.collections.corpora import load_corpus
 from harness.io.files import data_root
-from harness.scoring.comparison_files import from_json
+from harness.scoring.comparison import comparison_from_json
 from harness.scoring.scores import scores_from_json
 
 SCHEMAS = [json.loads(path.read_text()) for path in (Path(harness.__file__).parent / "data" / "schemas").glob("*.json")]
@@ -184,7 +184,7 @@ def test_json_is_one_document(place: Place) -> None:
     assert {tie["run"] for tie in found["ties"]} == {"x"}
     assert all(tie["low"] < tie["high"] for tie in found["ties"])
     found = document(place.good("compare", "é=a.run", "b.run", *MINI, "--json", "-b", "two"))
-    comparison = from_json(found["comparison"])
+    comparison = comparison_from_json(found["comparison"])
     assert (comparison.baseline, [(row.a, row.b) for row in comparison.rows][:1]) == ("two", [("é", "two")])
 
 

@@ -6,22 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from scipy import optimize
 from scipy import stats as scipy_stats
+from scoring_tools import ap
 
 from harness.data.columns import Floats
-from harness.scoring.compare import PairDifference, compare
+from harness.scoring.compare import compare
+from harness.scoring.comparison import PairDifference
 from harness.scoring.intervals import detectable_shift
-from harness.scoring.protocol import Protocol
-from harness.scoring.scores import Scores
 
 
 def row_of(a: Floats, b: Floats, permutations: int = 10, confidence: float = 0.95) -> PairDifference:
-    topics = tuple(f"t{i:04}" for i in range(len(a)))
-    runs = [
-        Scores(name, "c", "official", Protocol("p", ("AP",)), ("AP",), topics, values[:, None])
-        for name, values in (("a", a), ("b", b))
-    ]
-    return compare(runs, permutations=permutations, confidence=confidence).rows[0]
+    return compare([ap("a", a), ap("b", b)], permutations=permutations, confidence=confidence).rows[0]
 
 
 @pytest.mark.parametrize("n", [2, 3, 10, 77, 500])
@@ -74,8 +70,13 @@ def test_drawn_randomization() -> None:
 @pytest.mark.parametrize("n", [3, 5, 10, 77, 1000, 100_000])
 @pytest.mark.parametrize("alpha", [0.05, 0.05 / 36])
 @pytest.mark.parametrize("power", [0.06, 0.5, 0.8, 0.99])
-def test_detectable_difference_has_its_power(n: int, alpha: float, power: float) -> None:
-    shift = detectable_shift(n - 1, alpha, power)
+def test_detectable_difference_is_the_root_that_brentq_finds(n: int, alpha: float, power: float) -> None:
     critical = scipy_stats.t.isf(alpha / 2, n - 1)
-    lower = scipy_stats.nct.cdf(-critical, n - 1, shift)  # NaN where it underflows
-    assert scipy_stats.nct.sf(critical, n - 1, shift) + np.nan_to_num(lower) == pytest.approx(power, abs=1e-9)
+
+    def lacking(shift: float) -> float:
+        lower = scipy_stats.nct.cdf(-critical, n - 1, shift)  # NaN where it underflows
+        return float(scipy_stats.nct.sf(critical, n - 1, shift) + np.nan_to_num(lower) - power)
+
+    shift = detectable_shift(n - 1, alpha, power)
+    assert lacking(shift) == pytest.approx(0.0, abs=1e-9)
+    assert shift == pytest.approx(optimize.brentq(lacking, 0.0, 2 * shift + 1, xtol=1e-12), rel=1e-7)

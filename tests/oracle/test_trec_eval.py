@@ -21,9 +21,8 @@ from harness.data.columns import Floats, Index
 from harness.data.trec import Qrels, Run
 from harness.scoring import measures as m
 from harness.scoring import scorer as scoring
-from harness.scoring.ordering import Preference, by_score, preferred
 from harness.scoring.protocol import Protocol
-from harness.scoring.rankings import Function, Judged, Ranked
+from harness.scoring.rankings import Function, Judged, Preference, Ranked, by_score, preferred
 from harness.scoring.scorer import score_run
 
 REFERENCE = {
@@ -189,11 +188,7 @@ SCORES = st.one_of(st.sampled_from((*TIED, *NEAR, *ODD)), st.floats(allow_nan=Fa
 )
 @settings(max_examples=examples(100), deadline=None)
 def test_scores_are_those_of_trec_eval_on_generated_input(
-    run: dict[str, dict[str, float]],
-    qrels: dict[str, dict[str, int]],
-    shared: list[int],
-    prime: bool,
-    level: int,
+    run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]], shared: list[int], prime: bool, level: int
 ) -> None:
     first = next(iter(run))  # so that runs and judgments meet: some documents of the first topic are judged
     judged = dict(zip(sorted(run[first]), shared, strict=False))

@@ -10,10 +10,10 @@ import pytest
 from harness.errors import HarnessError
 
 
-def refusal(call: Callable[[], object]) -> str:
-    """The one line in which a call ends."""
+def refusal(call: Callable[..., object], *given: object, **options: object) -> str:
+    """The one line in which a call with these arguments ends."""
     with pytest.raises(HarnessError) as caught:
-        call()
+        call(*given, **options)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 

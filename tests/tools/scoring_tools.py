@@ -9,6 +9,7 @@ from itertools import chain, groupby
 
 import numpy as np
 
+from harness.data.columns import Floats
 from harness.data.trec import Qrels, Run, parse_run
 from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import score_run
@@ -115,6 +116,14 @@ def one(lines: str, judged: Mapping[str, float], how: Protocol, keys: Keys | Non
     """Scores of one topic from `document:score` items."""
     ranking = [(doc, float(value)) for doc, _, value in (item.rpartition(":") for item in lines.split())]
     return score_run(run_of({"t": ranking}), Qrels.from_dict("e", {"t": judged}), how, keys=keys)
+
+
+def ap(run: str, values: Sequence[float] | Floats) -> Scores:
+    """Scores of a run by average precision, on topics t000, t001 and so on."""
+    column = np.array(values, dtype=np.float64)[:, None]
+    return Scores(
+        run, "c", "e", Protocol("p", ("AP",)), ("AP",), tuple(f"t{at:03}" for at in range(len(column))), column
+    )
 
 
 def random_protocol(rng: random.Random) -> Protocol:

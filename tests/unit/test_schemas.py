@@ -29,10 +29,10 @@ from harness.io.names import NAME_RULE
 from harness.labs import board
 from harness.labs.site.files import SCHEMAS
 from harness.scoring import compare as stats
-from harness.scoring import comparison_files, reproduction, scores
-from harness.scoring.compare import Comparison, PairDifference, compare
-from harness.scoring.comparison_files import to_json as written
-from harness.scoring.equivalence import EquivalenceTest
+from harness.scoring import comparison, reproduction, scores
+from harness.scoring.compare import compare
+from harness.scoring.comparison import Comparison, EquivalenceTest, PairDifference
+from harness.scoring.comparison import comparison_to_json as written
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores, scores_from_json, scores_to_json
 
@@ -132,7 +132,7 @@ def test_schemas_are_valid_closed_and_described(name: str) -> None:
     assert all({"title", "description"} <= part.keys() for part in (loaded, *loaded["$defs"].values()))
 
 
-MODULES = (run_writers, scores, comparison_files, workflow, reproduction, board)
+MODULES = (run_writers, scores, comparison, workflow, reproduction, board)
 
 
 def test_there_is_a_schema_for_everything_that_is_written() -> None:
@@ -229,7 +229,7 @@ def test_values_out_of_range_do_not_fit(made: str, change: Json) -> None:
 READERS: dict[str, Callable[[Json], object]] = {
     "run": run_from_json,
     "scores": scores_from_json,
-    "comparison": comparison_files.from_json,
+    "comparison": comparison.comparison_from_json,
 }
 
 
@@ -245,7 +245,7 @@ def test_readers_take_what_fits_and_refuse_what_lacks_a_key(made: str) -> None:
 def test_comparisons_come_back() -> None:
     made = compared("t", [[0.6, 0.2], [0.6, 1.0], [0.35, 0.5]])
     assert [row.p is None for row in made.rows] == [True, False]  # an undefined test and another
-    assert comparison_files.from_json(through_json(written(made))) == made
+    assert comparison.comparison_from_json(through_json(written(made))) == made
     assert replace(made, seed=1) != made
 
 

@@ -31,7 +31,7 @@ from harness.labs.server.guard import patient
 from harness.labs.server.queue import Queue
 from harness.labs.server.service import ServerSettings, Service
 from harness.labs.server.worker import Limits, UploadWorker
-from harness.render.folder import MANIFEST
+from harness.render.pages import MANIFEST
 
 _PARENT = "HARNESS_SERVER_PID"
 DATABASE_VARIABLE = "HARNESS_DATABASE"

@@ -25,6 +25,7 @@ from harness.labs.names import form_of, utc, zoned
 from harness.labs.site.lab_page import Columns, decimal, frozen_text, lab_page, listing, whole
 from harness.labs.site.lab_view import FieldRun, LabView
 from harness.labs.site.metadata import COSTS, RESOURCES, Cost
+from harness.render.charts import frontier, timeline
 from harness.render.latex import escape_unbroken as escape
 from harness.render.model import Facts, Figure, Prose, Records
 from harness.render.pages import (
@@ -41,9 +42,8 @@ from harness.render.pages import (
     Rich,
     is_web,
 )
-from harness.render.profiles import frontier, timeline
+from harness.render.site_html import SitePage
 from harness.reports.parts import protocol_text
-from harness.reports.site_page import SitePage
 from harness.scoring.measures import shown_decimals
 from harness.scoring.protocol import load_protocol
 

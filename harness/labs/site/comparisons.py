@@ -17,9 +17,9 @@ from harness.labs.standing import SMALL, topic_slices
 from harness.render import figures
 from harness.render.model import Figure, Prose, Records
 from harness.render.pages import Block, Head, Item, Link, Listing, PageSection, Rich, RunValues, file_stem
+from harness.render.site_html import SitePage, json_document, json_number
 from harness.reports.parts import equal, highest
-from harness.reports.site_page import SitePage, json_document, json_number
-from harness.scoring.compare import PairDifference
+from harness.scoring.comparison import PairDifference
 from harness.scoring.intervals import numbers_of_names
 
 MOST_VALUES = 120_000  # values in the page: further measures are left out

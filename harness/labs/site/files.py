@@ -19,7 +19,7 @@ from harness.labs.site.run import former_page, run_page
 from harness.labs.site.topic import MOST_TEXT, difficulty, topic_page, topics_page
 from harness.render.model import Prose, visible
 from harness.render.pages import Head, Item, Link, Page, PageSection, Rich
-from harness.reports.site_page import HOME, PaperLine, SitePage, json_document
+from harness.render.site_html import HOME, PaperLine, SitePage, json_document
 from harness.reports.topics import own_corpus, readable
 
 SCHEMAS = (

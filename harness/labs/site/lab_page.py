@@ -12,7 +12,7 @@ from harness.labs.site.lab_view import FieldRun, LabView
 from harness.labs.standing import topic_slices
 from harness.render.model import Prose
 from harness.render.pages import Head, Item, Link, Listing, ListingLine, Page
-from harness.reports.site_page import HOME
+from harness.render.site_html import HOME
 
 T = TypeVar("T")
 Columns: TypeAlias = Sequence[tuple[Head | str, Callable[[T], Item]]]  # heading, and the cell of a row

@@ -36,7 +36,7 @@ from harness.labs.site import metadata
 from harness.labs.submissions import METADATA, RUN, Submission, file_faults, from_events, scores_of, stored_run
 from harness.render.formulas import located
 from harness.render.pages import file_stem
-from harness.scoring.compare import Correction, PairDifference
+from harness.scoring.comparison import Correction, PairDifference
 from harness.scoring.scores import Scores
 from harness.store import sidecar
 

@@ -17,12 +17,12 @@ from harness.labs.site.lab_page import Columns, decimal, lab_page, listing, neig
 from harness.labs.site.lab_view import FieldRun, LabView, StoredFile, submission_key
 from harness.labs.site.metadata import flat
 from harness.labs.submissions import RUN, Submission
+from harness.render.charts import profile
 from harness.render.latex import escape_unbroken as escape
 from harness.render.model import Cell, Column, Facts, Figure, Prose, Records, Table, number_cell
 from harness.render.pages import Badge, Badges, Block, Code, Folded, Head, Item, Link, Listing, PageSection, Rich
-from harness.render.profiles import profile
-from harness.reports.site_page import SitePage, json_document, json_number
-from harness.scoring.compare import PairDifference
+from harness.render.site_html import SitePage, json_document, json_number
+from harness.scoring.comparison import PairDifference
 
 MOST_TOPICS = 5  # topics listed where a run is best, and where it is worst
 MOST_DIFFERENT = 40  # settings listed that differ from the best run

@@ -15,9 +15,9 @@ from harness.labs.site.lab_view import FIRST, LabView, Placed
 from harness.render import figures
 from harness.render.model import Facts, Figure, Prose, Records
 from harness.render.pages import Block, ExtraColumn, Facet, Folded, Head, Item, Link, Listing, PageSection, QuotedText
-from harness.reports.site_page import SitePage, json_document, json_number
+from harness.render.site_html import SitePage, json_document, json_number
 from harness.reports.topics import language_tag_and_direction
-from harness.scoring.difficulty import TopicDifficulty, topic_difficulty
+from harness.scoring.anova import TopicDifficulty, topic_difficulty
 
 MOST_TEXTS = 60_000  # characters of documents on one page
 MOST_TEXT = 4_000  # characters of one document

@@ -10,8 +10,7 @@ from harness.data.topics import Topics
 from harness.experiments.experiment import Labels, labels_text
 from harness.experiments.results import ExperimentResults
 from harness.render.model import Prose, Section, TopicVersion, TransformationStep, Wording
-from harness.reports.experiment_pages import pages_of, shown_run
-from harness.reports.topics import explorer, language_tag_and_direction, readable
+from harness.reports.topics import explorer, language_tag_and_direction, pages_of, readable, shown_run
 from harness.systems.crosslingual.authors import NAMES
 from harness.systems.crosslingual.controls import Identity
 from harness.systems.crosslingual.scripts import name_of

@@ -13,7 +13,7 @@ from harness.experiments.results import ExperimentResults
 from harness.papers.cells import PublishedCell as Published
 from harness.papers.experiment_runs import matching_rows
 from harness.papers.paper import Paper, load_paper
-from harness.render.heat_map import heat_map
+from harness.render.charts import heat_map
 from harness.render.model import Cell, Column, Figure, Prose, Section, Table, number_cell, slug
 from harness.reports.experiment_parts import measure_label
 from harness.store import cost, sidecar

@@ -12,7 +12,7 @@ from harness.papers.claims import POOLED, Claim, RowClaim, Test
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Figure, Prose, Records, Section, Table, number_cell
 from harness.reports.pair_tests import pair_cells, pair_columns, shown_p
-from harness.reports.records import TEST_COLUMNS
+from harness.reports.parts import TEST_COLUMNS
 from harness.scoring.scores import Scores
 
 _ROW_NOTES = (

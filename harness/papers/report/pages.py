@@ -29,7 +29,7 @@ from harness.render.pages import (
     PageSection,
     file_stem,
 )
-from harness.reports.site_page import HOME, PaperLine, SitePage, json_document
+from harness.render.site_html import HOME, PaperLine, SitePage, json_document
 
 _MEANINGS = {
     "exact": "rounds to the printed digits",

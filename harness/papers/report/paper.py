@@ -24,10 +24,18 @@ from harness.render import figures
 from harness.render.model import Block, Cell, Column, Facts, Figure, Prose, Records, Section, Table, number_cell, slug
 from harness.render.write import Report
 from harness.reports.pair_tests import test_marks
-from harness.reports.parts import best_mean, equal, per_topic_table, protocol_text, provenance_section, ties_table
-from harness.reports.records import score_records
+from harness.reports.parts import (
+    best_mean,
+    equal,
+    per_topic_table,
+    protocol_text,
+    provenance_section,
+    score_records,
+    ties_table,
+)
 from harness.reports.topics import explorer, topic_pages
-from harness.scoring.compare import PairDifference, compare
+from harness.scoring.compare import compare
+from harness.scoring.comparison import PairDifference
 from harness.scoring.measures import without_diagnostics
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.store.provenance import Provenance

@@ -19,7 +19,7 @@ from harness.papers.saber.rate import Ratings
 from harness.papers.saber.select import SIGNALS, Target
 from harness.papers.saber.swiss import wilson
 from harness.scoring.agreement import tau_b
-from harness.scoring.bootstrap import draws, mean_resampled
+from harness.scoring.resampling import draws, mean_resampled
 
 # ---- ranks by signal (Figure 4) ---------------------------------------------------------------------------------
 

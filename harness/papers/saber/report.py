@@ -27,8 +27,8 @@ from harness.papers.saber.swiss import GAMES, Games, position_bias, read_games, 
 from harness.render import figures
 from harness.render.model import Block, Cell, Column, Facts, Figure, Prose, Section, Table, number_cell, slug
 from harness.render.write import Report
-from harness.reports.domains import INTERVAL, interval_cell
 from harness.reports.parts import provenance_section
+from harness.reports.sections import INTERVAL, interval_cell
 from harness.store.provenance import provenance
 
 MOST_SUBDOMAINS = 40

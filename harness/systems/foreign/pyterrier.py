@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 
 from harness.collections.corpus import Corpus, Document
-from harness.data.frames import frame, import_library
+from harness.data.records import frame, import_library
 from harness.data.topics import Topic
 from harness.data.trec import Run
 from harness.errors import HarnessError, SystemRaisedError, suggestion

@@ -23,7 +23,7 @@ from refusals import refuses
 import harness as h
 from harness.cli.check import check_command
 from harness.collections.load import local_collection
-from harness.render.sarif import SarifFinding, SarifRule, sarif, uri
+from harness.render.formats import SarifFinding, SarifRule, sarif, uri
 from harness.scoring.inspection import RULES
 
 ROOT = Path(__file__).parents[3]

@@ -12,7 +12,7 @@ from archive_tools import placed, tarred, zipped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.data.archives import metadata_content, run_content
+from harness.data.layouts import metadata_content, run_content
 from harness.data.trec import read_run
 from harness.errors import HarnessError
 from harness.experiments.tira import metadata_of

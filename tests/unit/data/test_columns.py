@@ -293,10 +293,7 @@ def test_words_and_strings_give_the_fields_back(fields: list[str]) -> None:
 
 def test_words_are_little_endian_bytes() -> None:
     found = words_of(padded_text(b"ab 123456789"), np.array([0, 3]), np.array([2, 9]))
-    assert found.tolist() == [
-        [int.from_bytes(b"ab", "little"), 0],
-        [int.from_bytes(b"12345678", "little"), ord("9")],
-    ]
+    assert found.tolist() == [[int.from_bytes(b"ab", "little"), 0], [int.from_bytes(b"12345678", "little"), ord("9")]]
 
 
 @given(st.lists(st.sampled_from([b"a" * n for n in range(1, 36)] + [b"ab", b"a" * 8 + b"b"]), min_size=1))

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusal
 
 import harness as h
 from harness.data.trec import parse_run
@@ -20,12 +21,6 @@ RANKINGS = st.dictionaries(IDS, st.dictionaries(IDS, SCORES, min_size=1, max_siz
 
 
 KINDS = (("run", "score", "results"), ("judgments", "grade", "judgments"))
-
-
-def message(call: object) -> str:
-    with pytest.raises(h.HarnessError) as caught:
-        call()  # type: ignore[operator]
-    return str(caught.value)
 
 
 @given(RANKINGS)
@@ -85,15 +80,14 @@ def test_judgments_come_back_and_numbers_become_ids() -> None:
     ],
 )
 def test_what_is_no_run_is_refused(columns: dict[str, list[object]], fault: str) -> None:
-    assert fault in message(lambda: h.Run.from_frame("r", pd.DataFrame(columns)))
+    assert fault in refusal(lambda: h.Run.from_frame("r", pd.DataFrame(columns)))
 
 
 @pytest.mark.parametrize(
-    "rankings",
-    [{"a b": {"": 1.0}}, {"a": {"b\t0\t1\tmine\nc\tQ0\td": 1.0}}, {"": {"a": 1.0}}, {"a": {"b c": 1.0}}],
+    "rankings", [{"a b": {"": 1.0}}, {"a": {"b\t0\t1\tmine\nc\tQ0\td": 1.0}}, {"": {"a": 1.0}}, {"a": {"b c": 1.0}}]
 )
 def test_ids_of_a_dictionary_cannot_be_columns_or_lines(rankings: dict[str, dict[str, float]]) -> None:
-    assert message(lambda: h.Run.from_dict("mine", rankings)) == "run mine: an id is empty or holds blanks"
+    assert refusal(lambda: h.Run.from_dict("mine", rankings)) == "run mine: an id is empty or holds blanks"
 
 
 @pytest.mark.parametrize(
@@ -112,14 +106,14 @@ def test_ids_of_a_dictionary_cannot_be_columns_or_lines(rankings: dict[str, dict
 def test_dictionaries_are_named_by_topic_and_document(given: dict[str, Any], fault: str) -> None:
     right = {"q1": {"d1": 1}}
     said = {name: fault.replace("VALUE", value).replace("NOTHING", no) for name, value, no in KINDS}
-    assert message(lambda: h.evaluate(right, given)) == f"run: {said['run']}"
-    assert message(lambda: h.Run.from_dict("mine", given)) == f"run mine: {said['run']}"
-    assert message(lambda: h.evaluate(given, right)) == f"judgments: {said['judgments']}"
-    assert message(lambda: h.Qrels.from_dict("e", given)) == f"judgments e: {said['judgments']}"
+    assert refusal(lambda: h.evaluate(right, given)) == f"run: {said['run']}"
+    assert refusal(lambda: h.Run.from_dict("mine", given)) == f"run mine: {said['run']}"
+    assert refusal(lambda: h.evaluate(given, right)) == f"judgments: {said['judgments']}"
+    assert refusal(lambda: h.Qrels.from_dict("e", given)) == f"judgments e: {said['judgments']}"
 
 
 def test_runs_in_a_list_and_measures_in_a_text() -> None:
-    assert message(lambda: h.evaluate({"q": {"d": 1}}, ["a.run", "b.run"])).endswith("one by one: *runs")
+    assert refusal(lambda: h.evaluate({"q": {"d": 1}}, ["a.run", "b.run"])).endswith("one by one: *runs")
     found = h.evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}}, measures="nDCG,AP")
     assert found.scores[0].measures == h.task("mini-task1", measures="nDCG,AP").scorer.measures == ("nDCG", "AP")
 
@@ -133,7 +127,7 @@ def test_pytrec_eval_and_grades_that_are_not_whole() -> None:
     values = dict(zip(scores.topics, scores.column("AP").tolist(), strict=True))
     assert {topic: values[topic] for topic in found} == pytest.approx({t: v["map"] for t, v in found.items()}, abs=1e-9)
     half = h.Qrels.from_dict("e", {"1": {"a": 0.5}})
-    assert message(half.to_dict) == "judgments e: document 'a' of topic '1' has grade 0.5, expected whole grades"
+    assert refusal(half.to_dict) == "judgments e: document 'a' of topic '1' has grade 0.5, expected whole grades"
 
 
 def test_ir_measures_takes_runs_and_judgments_as_they_are() -> None:
@@ -202,8 +196,8 @@ WRONG_IDS = ("", "d 1", "d1\t0\t1.0\tm\nB\tQ0\td2", None, b"d", 1.0, True, ("d",
 @pytest.mark.parametrize("wrong", WRONG_IDS)
 def test_an_id_never_becomes_another_one(wrong: object) -> None:
     for pair in ((wrong, "d"), ("A", wrong), (wrong, "d 1")):
-        message(lambda pair=pair: h.Run.from_dict("m", {pair[0]: {pair[1]: 1.0}}))
-        message(lambda pair=pair: h.Qrels.from_dict("m", {pair[0]: {pair[1]: 1.0}}))
+        refusal(lambda pair=pair: h.Run.from_dict("m", {pair[0]: {pair[1]: 1.0}}))
+        refusal(lambda pair=pair: h.Qrels.from_dict("m", {pair[0]: {pair[1]: 1.0}}))
 
 
 def test_ids_are_text_or_whole_numbers_and_may_hold_a_no_break_space() -> None:
@@ -214,12 +208,12 @@ def test_ids_are_text_or_whole_numbers_and_may_hold_a_no_break_space() -> None:
 
 @pytest.mark.parametrize("wrong", [None, 5, [1], {"A": ["d"]}, {"A": {"d": None}}, {"A": {"d": 10**400}}])
 def test_what_is_no_dictionary_of_scores_is_one_line(wrong: object) -> None:
-    assert message(lambda: h.Run.from_dict("m", wrong)).startswith("run m: ")  # type: ignore[arg-type]
-    assert message(lambda: h.Qrels.from_dict("m", wrong)).startswith("judgments m: ")  # type: ignore[arg-type]
-    assert message(lambda: h.Run.from_scored_docs("m", [wrong])).startswith("run m: ")  # type: ignore[list-item]
-    assert message(lambda: h.Run.from_frame("m", wrong)).startswith("run m: ")
+    assert refusal(lambda: h.Run.from_dict("m", wrong)).startswith("run m: ")  # type: ignore[arg-type]
+    assert refusal(lambda: h.Qrels.from_dict("m", wrong)).startswith("judgments m: ")  # type: ignore[arg-type]
+    assert refusal(lambda: h.Run.from_scored_docs("m", [wrong])).startswith("run m: ")  # type: ignore[list-item]
+    assert refusal(lambda: h.Run.from_frame("m", wrong)).startswith("run m: ")
 
 
 def test_a_column_that_is_there_twice_is_refused() -> None:
     table = pd.DataFrame([["A", "d", 1.0, 2.0]], columns=["query_id", "doc_id", "score", "score"])
-    assert message(lambda: h.Run.from_frame("m", table)) == "run m: the frame has several columns 'score'"
+    assert refusal(lambda: h.Run.from_frame("m", table)) == "run m: the frame has several columns 'score'"

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable
 from functools import partial
 
 import pytest
 from case_tables import literals
 from hypothesis import example, given
 from hypothesis import strategies as st
+from refusals import refusal
 
 from harness.data.markup import plain, trimmed
 from harness.data.topic_files import READERS, arqmath_xml, attributes_csv, jsonl, trec, tsv
@@ -29,12 +29,6 @@ TWO = b"""<?xml version="1.0" encoding="utf-8"?>
 """
 
 
-def fault(call: Callable[[], object]) -> str:
-    with pytest.raises(FormatError) as caught:
-        call()
-    return str(caught.value)
-
-
 def span(text: str, name: str = "q_1") -> str:
     return f'<span class="math-container" id="{name}">{text}</span>'
 
@@ -42,10 +36,7 @@ def span(text: str, name: str = "q_1") -> str:
 # HTML
 
 
-@pytest.mark.parametrize(
-    ("markup", "text", "formulas"),
-    literals("data/topics_text_and_formulas_of_markup"),
-)
+@pytest.mark.parametrize(("markup", "text", "formulas"), literals("data/topics_text_and_formulas_of_markup"))
 def test_text_and_formulas_of_markup(markup: str, text: str, formulas: list[tuple[str, str]]) -> None:
     assert plain(markup) == (text, tuple(Formula(*formula) for formula in formulas))
 
@@ -121,18 +112,15 @@ def test_markup_that_is_not_escaped_is_read_without_it() -> None:
     assert topic.title == "a bold word"
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    literals("data/topics_faults_of_xml_name_the_line"),
-)
+@pytest.mark.parametrize(("data", "expected"), literals("data/topics_faults_of_xml_name_the_line"))
 def test_faults_of_xml_name_the_line(data: bytes, expected: str) -> None:
-    assert fault(lambda: arqmath_xml(data, "f")) == expected
+    assert refusal(lambda: arqmath_xml(data, "f")) == expected
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 def test_an_entity_cannot_hide_in_another_encoding(encoding: str) -> None:
     text = '<?xml version="1.0" encoding="utf-16"?><!DOCTYPE T [<!ENTITY x "y">]><T><Topic number="1">&x;</Topic></T>'
-    assert fault(lambda: arqmath_xml(text.encode(encoding), "f")) == "f:1: byte 0x00 is not UTF-8 text"
+    assert refusal(lambda: arqmath_xml(text.encode(encoding), "f")) == "f:1: byte 0x00 is not UTF-8 text"
 
 
 def test_a_declared_encoding_is_obeyed() -> None:
@@ -164,7 +152,7 @@ def test_translated_topics() -> None:
     ],
 )
 def test_faults_of_translated_topics_name_the_line(data: bytes, expected: str) -> None:
-    assert fault(lambda: crossmath_tsv(data, "f", "hrv")) == expected
+    assert refusal(lambda: crossmath_tsv(data, "f", "hrv")) == expected
 
 
 # Tables of two columns, and TREC's form
@@ -189,7 +177,7 @@ def test_topics_in_two_columns() -> None:
     ],
 )
 def test_faults_of_two_columns_name_the_line(data: bytes, expected: str) -> None:
-    assert fault(lambda: tsv(data, "f")) == expected
+    assert refusal(lambda: tsv(data, "f")) == expected
 
 
 OF_TREC = """
@@ -220,16 +208,13 @@ def test_topics_of_trec() -> None:
     assert second == Topic("M.2", "Sums", language="deu")
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
-    literals("data/topics_faults_of_trecs_form_name_the_line"),
-)
+@pytest.mark.parametrize(("data", "expected"), literals("data/topics_faults_of_trecs_form_name_the_line"))
 def test_faults_of_trecs_form_name_the_line(data: str, expected: str) -> None:
-    assert fault(lambda: trec(data.encode(), "f")) == expected
+    assert refusal(lambda: trec(data.encode(), "f")) == expected
 
 
 def test_text_that_is_not_utf_8_is_a_fault_of_its_line() -> None:
-    assert fault(lambda: trec(b"<top>\n<num>1\n<title>\xe9</top>", "f")) == "f:3: byte 0xe9 is not UTF-8 text"
+    assert refusal(lambda: trec(b"<top>\n<num>1\n<title>\xe9</top>", "f")) == "f:3: byte 0xe9 is not UTF-8 text"
 
 
 # JSON lines
@@ -257,38 +242,37 @@ KEYS = "id, title, body, tags, formulas, language, attributes"
 FORMULAS = 'expected formulas such as ["n^2"] or [{"id": "f1", "latex": "n^2"}]'
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    literals("data/topics_faults_of_our_own_form_name_the_line"),
-)
+@pytest.mark.parametrize(("line", "expected"), literals("data/topics_faults_of_our_own_form_name_the_line"))
 def test_faults_of_our_own_form_name_the_line(line: str, expected: str) -> None:
     data = '{"id": "0", "title": "t"}\n\n' + line + "\n"
-    assert fault(lambda: jsonl(data.encode(), "f")) == f"f:3: not a topic: {expected}"
+    assert refusal(lambda: jsonl(data.encode(), "f")) == f"f:3: not a topic: {expected}"
 
 
 def test_lines_of_another_form_are_said_to_be_no_json() -> None:
     expected = "f:1: expected a JSON object on each line; for other formats set reader: tsv or trec"
-    assert fault(lambda: jsonl(b"M.1\tWhat is $i$?\n", "f")) == expected
+    assert refusal(lambda: jsonl(b"M.1\tWhat is $i$?\n", "f")) == expected
 
 
 def test_json_that_is_too_deep_is_a_fault() -> None:
-    assert fault(lambda: jsonl(b"[" * 100_000, "f")) == "f:1: not valid JSON: too deep"
-    assert fault(lambda: jsonl(b'{"id": ' + b"[" * 100_000, "f")).startswith("f:1: not valid JSON: ")
+    assert refusal(lambda: jsonl(b"[" * 100_000, "f")) == "f:1: not valid JSON: too deep"
+    assert refusal(lambda: jsonl(b'{"id": ' + b"[" * 100_000, "f")).startswith("f:1: not valid JSON: ")
 
 
 def test_a_key_twice_is_a_fault() -> None:
     """Which of the two is meant is not known; Python would take the last one without a word."""
     for key in ("id", "title", "formulas"):
         line = f'{{"id": "M.2", "title": "t", "formulas": [], "{key}": "x"}}'
-        found = fault(partial(jsonl, f'{{"id": "M.1", "title": "t"}}\n{line}'.encode(), "f"))
+        found = refusal(partial(jsonl, f'{{"id": "M.1", "title": "t"}}\n{line}'.encode(), "f"))
         assert found == f"f:2: {key!r} occurs twice in an object"
-    assert fault(lambda: jsonl(b'{"id": "M.1", "formulas": [{"id": 1, "id": 2}]}', "f")).startswith("f:1: 'id' occurs")
+    assert refusal(lambda: jsonl(b'{"id": "M.1", "formulas": [{"id": 1, "id": 2}]}', "f")).startswith(
+        "f:1: 'id' occurs"
+    )
 
 
 @pytest.mark.parametrize("name", [r"\ud800", r"a\u0007", r"a b", ""])
 def test_ids_that_no_run_can_hold_are_refused(name: str) -> None:
     shown = json.loads(f'"{name}"')
-    found = fault(lambda: jsonl(f'{{"id": "{name}", "title": "t"}}'.encode(), "f"))
+    found = refusal(lambda: jsonl(f'{{"id": "{name}", "title": "t"}}'.encode(), "f"))
     assert found == f"f:1: topic id {shown!r} is empty or holds blanks or unprintable characters"
 
 
@@ -298,8 +282,8 @@ def test_ids_as_long_as_those_of_a_run() -> None:
         topic = f'{{"id": "{name}", "title": "t"}}'.encode()
         formula = f'{{"id": "T", "title": "t", "formulas": [{{"id": "{name}", "latex": "x"}}]}}'.encode()
         if length:
-            assert fault(partial(jsonl, topic, "f")) == f"f:1: topic id of {length} bytes, at most 255"
-            assert fault(partial(jsonl, formula, "f")) == f"f:1: formula id of {length} bytes, at most 255"
+            assert refusal(partial(jsonl, topic, "f")) == f"f:1: topic id of {length} bytes, at most 255"
+            assert refusal(partial(jsonl, formula, "f")) == f"f:1: formula id of {length} bytes, at most 255"
         else:
             assert jsonl(topic, "f").ids() == {name}
             assert [part.id for one in jsonl(formula, "f") for part in one.formulas] == [name]
@@ -307,7 +291,7 @@ def test_ids_as_long_as_those_of_a_run() -> None:
 
 def test_an_id_twice_is_a_fault_on_its_line() -> None:
     line = b'{"id": "M.1", "title": "t"}\n'
-    assert fault(lambda: jsonl(line + b"\n" + line, "f")) == "f:3: topic 'M.1' is on line 1 already"
+    assert refusal(lambda: jsonl(line + b"\n" + line, "f")) == "f:3: topic 'M.1' is on line 1 already"
 
 
 @given(st.binary(max_size=80))
@@ -350,7 +334,7 @@ def test_a_row_that_is_cut_short_has_fewer_attributes() -> None:
     ],
 )
 def test_faults_of_attributes(data: bytes, expected: str) -> None:
-    assert fault(lambda: attributes_csv(data, "f", "Topic", {"d": "D"})) == expected
+    assert refusal(lambda: attributes_csv(data, "f", "Topic", {"d": "D"})) == expected
 
 
 def test_attributes_are_added_to_those_that_are_there() -> None:

@@ -10,7 +10,7 @@ import pytest
 import harness as h
 from harness.experiments.evaluation import heterogeneity
 from harness.experiments.task import Task
-from harness.scoring.strata import stratified_test
+from harness.scoring.random_effects import stratified_test
 
 NAMES = ("mini-task1", "mini-theorems")
 

@@ -14,7 +14,7 @@ from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.produce import make
 from harness.experiments.task import Task
-from harness.scoring.exclusions import Exclusions
+from harness.scoring.protocol import Exclusions
 from harness.scoring.scorer import Scorer
 from harness.store.sidecar import sidecar_path
 from harness.systems.base import Request

@@ -29,8 +29,7 @@ from harness.labs.receipts import team_receipt as receipt
 from harness.labs.shown_scores import public_and_held_out, verified_noise_key
 from harness.labs.submissions import Submission, events, scores_of, submissions
 from harness.labs.submit import Offer, Receipt, submit_run, withdraw_run
-from harness.scoring.rounding import rounded_to_step
-from harness.scoring.scores import Scores
+from harness.scoring.scores import Scores, rounded_to_step
 
 ATTACKERS = tuple(f"invented-{n}" for n in range(16))
 

@@ -23,7 +23,7 @@ from harness.papers.paper import Paper, load_paper
 from harness.papers.report.paper import paper_report
 from harness.papers.reproduce import PaperReproduction, recompute_paper
 from harness.papers.user_runs import Brought, bring
-from harness.render.write import render_markdown
+from harness.render.formats import render_markdown
 from harness.store import sidecar
 from harness.store.provenance import provenance
 from harness.systems.base import Request

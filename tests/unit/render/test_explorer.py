@@ -20,11 +20,16 @@ from harness.collections.corpus import Document
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
-from harness.render.explorer import to_json
+from harness.render.formats import render_json, render_markdown, tables_csv
+from harness.render.html import explorer_json, render_html
+from harness.render.latex import render_latex
 from harness.render.model import (
     Cell,
     Column,
+    Explorer,
     Figure,
+    Section,
+    Table,
     TopicPage,
     TopicPages,
     TopicVersion,
@@ -32,17 +37,7 @@ from harness.render.model import (
     Wording,
     visible,
 )
-from harness.render.tabular import tables_csv
-from harness.render.write import (
-    Explorer,
-    Report,
-    Section,
-    Table,
-    render_html,
-    render_json,
-    render_latex,
-    render_markdown,
-)
+from harness.render.write import Report
 from harness.reports import topics as builder
 from harness.reports.topics import explorer, topic_pages
 from harness.scoring.protocol import Protocol
@@ -208,7 +203,7 @@ def test_formulas_as_documents_get_delimiters() -> None:
 
 def test_the_json_says_what_the_block_says() -> None:
     explored = block(corpus=[Document("a", "A $y$", "text")])
-    data = json.loads(to_json(explored))
+    data = json.loads(explorer_json(explored))
     (collection,) = data["collections"]
     (pages,) = explored.collections
     assert (collection["name"], collection["runs"]) == ("c", ["one", "two"])
@@ -245,7 +240,7 @@ def worded(*texts: tuple[str, str], placeholder: str = "QZ") -> Explorer:
 
 def test_versions_name_their_texts_by_place_and_each_text_stands_there_once() -> None:
     same = ("A $x$", "b")
-    data = json.loads(to_json(worded(same, same, ("A QZ1, QZ12 qz1 $y$", "b"))))
+    data = json.loads(explorer_json(worded(same, same, ("A QZ1, QZ12 qz1 $y$", "b"))))
     (collection,) = data["collections"]
     (version,) = collection["versions"]
     assert (version["name"], version["runs"]) == ("one", ["two"])
@@ -262,21 +257,21 @@ def test_versions_name_their_texts_by_place_and_each_text_stands_there_once() ->
 
 
 def test_without_placeholders_only_formulas_are_set_apart() -> None:
-    data = json.loads(to_json(worded(("", ""), ("", ""), (r"QZ1 \(z\)", "$5"), placeholder="")))
+    data = json.loads(explorer_json(worded(("", ""), ("", ""), (r"QZ1 \(z\)", "$5"), placeholder="")))
     assert data["texts"][-1] == [["QZ1 ", [r"\(z\)"]], ["$5"]]
 
 
 @settings(max_examples=50)
 @given(st.text(st.sampled_from("$\\()QZ12 x</script>\u202e\u0641&"), max_size=40))
 def test_what_is_written_is_shown_whole(text: str) -> None:
-    made = to_json(worded(("", ""), ("", ""), (text, text)))
+    made = explorer_json(worded(("", ""), ("", ""), (text, text)))
     for shown in json.loads(made)["texts"][-1]:
         assert "".join(part if isinstance(part, str) else part[0] for part in shown) == visible(text)
 
 
 def test_topics_that_a_protocol_leaves_out_have_no_value() -> None:
     protocol = Protocol("p", ("AP",), relevant_from=2, no_relevant="skip", topics="answered")
-    topics = json.loads(to_json(block(protocol=protocol)))["collections"][0]["topics"]
+    topics = json.loads(explorer_json(block(protocol=protocol)))["collections"][0]["topics"]
     assert topics[1]["values"] == [[100_000], [None]]
     assert topics[2]["values"] == [[None], [None]]
 
@@ -284,7 +279,7 @@ def test_topics_that_a_protocol_leaves_out_have_no_value() -> None:
 def test_plain_numbers_as_ids_are_written_as_numbers_and_others_as_they_are() -> None:
     def written(*docs: str) -> tuple[object, list[str]]:
         qrels = Qrels.from_dict("e", {"T1": dict.fromkeys(docs, 2)})
-        data = json.loads(to_json(block(qrels, runs=(Run.from_dict("r", {"T1": dict.fromkeys(docs, 1.0)}),))))
+        data = json.loads(explorer_json(block(qrels, runs=(Run.from_dict("r", {"T1": dict.fromkeys(docs, 1.0)}),))))
         found = data["collections"][0]["topics"][0]["docs"]
         return found, sorted(map(str, decoded(found, 4))) if isinstance(found, str) else found
 
@@ -297,7 +292,7 @@ def test_many_grades_and_long_rankings_have_room() -> None:
     qrels = Qrels.from_dict("e", {"T1": {f"d{n}": n / 7 for n in range(70)}})
     run = Run.from_dict("r", {"T1": {**{f"u{n}": 9000.0 - n for n in range(4200)}, "d69": 0.5}})
     protocol = Protocol("p", ("AP",), depth=None, relevant_from=9.8)
-    (collection,) = json.loads(to_json(block(qrels, protocol, (run,))))["collections"]
+    (collection,) = json.loads(explorer_json(block(qrels, protocol, (run,))))["collections"]
     (topic,) = collection["topics"]
     assert decoded(topic["ranks"][0], collection["width"])[0] == 4201
     places = decoded(topic["grades"], len(topic["grades"]) // len(topic["docs"]))
@@ -346,7 +341,7 @@ def test_no_text_ends_the_script_element() -> None:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_can_be_written(text: str) -> None:
-    json.loads(to_json(hostile(text)))
+    json.loads(explorer_json(hostile(text)))
 
 
 # ---- in a report
@@ -392,5 +387,5 @@ def test_a_report_has_one_explorer_and_distinct_ids() -> None:
 
 @pytest.mark.usefixtures("at_once")
 def test_who_waits_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    to_json(block())
+    explorer_json(block())
     assert "pages of topics: " in capsys.readouterr().err

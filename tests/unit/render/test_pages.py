@@ -14,8 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import HarnessError
-from harness.render.folder import MANIFEST, PARTIAL, BuildFolder
+from harness.render.charts import timeline
 from harness.render.pages import (
+    MANIFEST,
+    PARTIAL,
+    BuildFolder,
     Head,
     Item,
     Link,
@@ -28,7 +31,6 @@ from harness.render.pages import (
     check_path,
     file_stem,
 )
-from harness.render.profiles import timeline
 from harness.render.site_html import href, render_page
 
 

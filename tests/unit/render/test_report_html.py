@@ -18,8 +18,9 @@ from hypothesis_tools import examples
 from harness.errors import HarnessError
 from harness.render import svg
 from harness.render.figures import dot_interval, grouped_bars
-from harness.render.model import MARKS, visible
-from harness.render.write import Cell, Column, Facts, Figure, Prose, Report, Section, Table, render_html
+from harness.render.html import render_html
+from harness.render.model import MARKS, Cell, Column, Facts, Figure, Prose, Section, Table, visible
+from harness.render.write import Report
 
 HOSTILE = tuple(text for (text,) in literals("render/hostile_html"))
 VOID = {"meta", "link", "br", "input", "img"}

@@ -9,22 +9,8 @@ import pytest
 from case_tables import literals
 
 from harness.errors import HarnessError
-from harness.render.model import (
-    MARKS,
-    Cell,
-    Column,
-    Facts,
-    Figure,
-    Section,
-    Table,
-    footnotes,
-    header_groups,
-    marks_used,
-    number_cell,
-    slug,
-    symbols,
-    visible,
-)
+from harness.render.model import MARKS, Cell, Column, Facts, Figure, Section, Table, number_cell, slug, visible
+from harness.render.table_parts import footnotes, header_groups, marks_used, symbols
 from harness.render.write import Report
 
 

@@ -15,21 +15,9 @@ from hypothesis import strategies as st
 
 from harness.errors import HarnessError
 from harness.render.figures import dot_interval
-from harness.render.model import visible
-from harness.render.write import (
-    Cell,
-    Column,
-    Facts,
-    Figure,
-    Prose,
-    Records,
-    Report,
-    Section,
-    Table,
-    records_csv,
-    render_json,
-    tables_csv,
-)
+from harness.render.formats import records_csv, render_json, tables_csv
+from harness.render.model import Cell, Column, Facts, Figure, Prose, Records, Section, Table, visible
+from harness.render.write import Report
 
 COLUMNS = (Column("Run"), Column("P@10", "ARQMath-1", "number"))
 

@@ -14,23 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.render.figures import dot_interval
+from harness.render.formats import escape_markdown as markdown_escape
+from harness.render.formats import render_markdown
 from harness.render.latex import escape_latex as latex_escape
-from harness.render.markdown import escape_markdown as markdown_escape
-from harness.render.model import MARKS, visible
+from harness.render.latex import render_latex, render_table
+from harness.render.model import MARKS, Cell, Column, Facts, Figure, Prose, Section, Table, visible
 from harness.render.texchars import ACCENTS, LATIN, TEX
-from harness.render.write import (
-    Cell,
-    Column,
-    Facts,
-    Figure,
-    Prose,
-    Report,
-    Section,
-    Table,
-    render_latex,
-    render_markdown,
-    render_table,
-)
+from harness.render.write import Report
 
 HOSTILE = tuple(text for (text,) in literals("render/hostile_text"))
 

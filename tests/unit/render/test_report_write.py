@@ -15,22 +15,11 @@ from harness.cli.settings import RunSettings, checked
 from harness.cli.written_files import chosen_formats
 from harness.errors import HarnessError
 from harness.render.figures import dot_interval
+from harness.render.html import render_html
+from harness.render.latex import render_latex, render_table
+from harness.render.model import Cell, Column, Facts, Figure, Prose, Records, Section, Table
 from harness.render.pdf import render_drawing
-from harness.render.write import (
-    Cell,
-    Column,
-    Facts,
-    Figure,
-    Prose,
-    Records,
-    Report,
-    Section,
-    Table,
-    draw,
-    render_html,
-    render_latex,
-    render_table,
-)
+from harness.render.write import Report, draw
 
 NAMES = (
     *("index.html", "report.md", "report.tex", "report.json", "verdicts.csv", "tables/means.csv", "tables/means.tex"),

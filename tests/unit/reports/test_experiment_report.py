@@ -26,13 +26,12 @@ from harness.render.svg import text_width
 from harness.render.write import Report
 from harness.reports import means, pair_tests
 from harness.reports.experiment import experiment_report
-from harness.reports.experiment_analyses import collections_sections, seeds_sections
+from harness.reports.experiment_parts import collections_sections, seeds_sections
 from harness.reports.means import MeansColumn
 from harness.reports.pair_tests import PairTestColumn
+from harness.scoring.random_effects import seed_test, seed_variance, seeds_needed, stratified_test
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
-from harness.scoring.seeds import seed_test, seed_variance, seeds_needed
-from harness.scoring.strata import stratified_test
 from harness.store import cost
 
 

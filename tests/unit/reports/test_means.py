@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from refusals import refusal
 from typer.testing import CliRunner
 
 import harness as h
 from harness.cli.main import app
-from harness.errors import HarnessError
 from harness.experiments.evaluate import Evaluation
 from harness.io.files import data_root
 from harness.render.latex import render_table
@@ -103,9 +103,7 @@ def test_marks_of_the_tests(evaluation: Evaluation) -> None:
     ],
 )
 def test_refused(evaluation: Evaluation, options: dict[str, object], line: str) -> None:
-    with pytest.raises(HarnessError) as caught:
-        paper_means_table(evaluation, **options)  # type: ignore[arg-type]
-    assert str(caught.value) == line
+    assert refusal(paper_means_table, evaluation, **options) == line
 
 
 EVERYWHERE = ("command", "paper", "report", "data")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.reports.records import score_records
+from harness.reports.parts import score_records
 from harness.scoring.protocol import Protocol
 from harness.scoring.scores import Scores
 

@@ -14,15 +14,17 @@ from harness.data.trec import Run
 from harness.experiments.evaluate import Evaluation, evaluate
 from harness.experiments.evaluate import compare as compare_runs
 from harness.experiments.task import task
+from harness.render.formats import render_markdown
 from harness.render.model import Figure, Prose, Table
-from harness.render.write import Report, render_markdown
+from harness.render.write import Report
 from harness.reports.comparison import by_group, comparison_headline
 from harness.reports.comparison import report as report_on
 from harness.reports.means import comparison_means_table
 from harness.reports.means import paper_means_table as paper_table
 from harness.reports.pair_tests import shown_p
 from harness.reports.parts import per_topic_table
-from harness.scoring.compare import Comparison, compare
+from harness.scoring.compare import compare
+from harness.scoring.comparison import Comparison
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import Scores
 from harness.store.provenance import provenance

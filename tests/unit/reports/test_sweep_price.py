@@ -20,8 +20,8 @@ from harness.experiments.task import task
 from harness.render.model import Prose, Section, Table
 from harness.reports.pair_tests import methods_text
 from harness.reports.sweep import sweep_report
-from harness.reports.sweep_price import claim_words, search_claim
-from harness.scoring.selection import price_of_selection
+from harness.reports.sweep_parts import claim_words, search_claim
+from harness.scoring.resampling import price_of_selection
 from harness.store.provenance import provenance
 
 RANDOM = np.random.default_rng(4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from itertools import permutations, product
 from statistics import mean
@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from refusals import refusal
 from sklearn.metrics import cohen_kappa_score
 
-from harness.errors import HarnessError
 from harness.scoring.agreement import Kappa, confusion, kappa, rank_correlation, rbo, rbo_cut, tau_ap, tau_ap_b, tau_b
 
 SMALL = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=5)
@@ -41,12 +41,6 @@ IRCOR: tuple[tuple[str, str, float, float, float, float], ...] = (
         *(-0.6971, -0.668, -0.5558, -0.7047),
     ),
 )
-
-
-def refused(call: Callable[[], object]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        call()
-    return str(caught.value)
 
 
 def sign(x: float) -> int:
@@ -138,9 +132,9 @@ def test_the_order_of_the_items_does_not_matter(pairs: list[tuple[int, int]], rn
 def test_rankings_that_cannot_be_correlated() -> None:
     shapes = "rankings of shapes (2,) and (3,), expected two of the same items, two or more"
     for measure in (tau_b, tau_ap, tau_ap_b):
-        assert refused(lambda measure=measure: measure([1, 2], [1, 2, 3])) == shapes  # type: ignore[misc]
-        assert "expected two of the same items, two or more" in refused(lambda measure=measure: measure([1], [1]))  # type: ignore[misc]
-        assert "not finite" in refused(lambda measure=measure: measure([1, math.nan], [1, 2]))  # type: ignore[misc]
+        assert refusal(measure, [1, 2], [1, 2, 3]) == shapes
+        assert "expected two of the same items, two or more" in refusal(measure, [1], [1])
+        assert "not finite" in refusal(measure, [1, math.nan], [1, 2])
 
 
 def extrapolated(a: Sequence[str], b: Sequence[str], p: float) -> float:
@@ -215,9 +209,9 @@ def test_rbo_cut_by_hand() -> None:
 
 def test_rankings_without_an_overlap_to_speak_of() -> None:
     for p in (0.0, 1.0, -1.0):
-        assert refused(lambda p=p: rbo("ab", "ab", p)).startswith(f"rank-biased overlap: p is {p:g}")  # type: ignore[misc]
-    assert "an item occurs twice" in refused(lambda: rbo(["a", "a"], ["a", "b"]))
-    assert "not finite" in refused(lambda: rbo({"a": math.inf}, {"a": 1.0}))
+        assert refusal(rbo, "ab", "ab", p).startswith(f"rank-biased overlap: p is {p:g}")
+    assert "an item occurs twice" in refusal(lambda: rbo(["a", "a"], ["a", "b"]))
+    assert "not finite" in refusal(lambda: rbo({"a": math.inf}, {"a": 1.0}))
 
 
 def test_rank_correlation_takes_the_common_runs() -> None:
@@ -228,7 +222,7 @@ def test_rank_correlation_takes_the_common_runs() -> None:
     assert found.tau_ap == pytest.approx((1 + (2 * (1 + 1 / 2) / 2 - 1)) / 2)
     constant = rank_correlation("AP", "P", first, dict.fromkeys("xyz", 0.5))
     assert (constant.tau, constant.tau_ap) == (None, None)
-    assert refused(lambda: rank_correlation("AP", "P", first, {"x": 1.0})).startswith("AP and P: 1 run in common")
+    assert refusal(lambda: rank_correlation("AP", "P", first, {"x": 1.0})).startswith("AP and P: 1 run in common")
 
 
 def test_kappa_by_hand() -> None:
@@ -264,6 +258,6 @@ def test_distances_are_of_grades() -> None:
 
 
 def test_grades_without_a_kappa() -> None:
-    assert "grades of shapes (2,) and (1,)" in refused(lambda: kappa([1, 2], [1]))
-    assert "expected finite ones" in refused(lambda: kappa([math.nan], [1]))
-    assert "weights 'quadratc'; did you mean 'quadratic'?" in refused(lambda: kappa([1], [1], "quadratc"))  # type: ignore[arg-type]
+    assert "grades of shapes (2,) and (1,)" in refusal(lambda: kappa([1, 2], [1]))
+    assert "expected finite ones" in refusal(lambda: kappa([math.nan], [1]))
+    assert "weights 'quadratc'; did you mean 'quadratic'?" in refusal(lambda: kappa([1], [1], "quadratc"))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Analysis of variance: by hand, against statsmodels (kept values, and itself where it is installed), and scipy."""
+"""Analysis of variance, plans of tests and difficulty of topics: by hand, by statsmodels and scipy, by simulation."""
 
 from __future__ import annotations
 
@@ -6,17 +6,28 @@ import json
 import math
 import random
 from pathlib import Path
+from statistics import correlation
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusal
 from scipy import stats
+from statsmodels.stats.power import TTestPower
 
 from harness.data.columns import Floats
 from harness.errors import HarnessError
-from harness.scoring.anova import Anova, anova, studentized_range_sf
+from harness.scoring.anova import (
+    Anova,
+    anova,
+    plan_tests,
+    resampled_power,
+    studentized_range_sf,
+    topic_difficulty,
+    topics_needed,
+)
 
 KEPT: dict[str, Any] = json.loads(Path(__file__).with_name("statsmodels_values.json").read_text("utf-8"))
 NAMES = ("a", "b", "c", "d")
@@ -138,6 +149,102 @@ def test_topics_that_do_not_count_for_all_are_left_out() -> None:
     ],
 )
 def test_what_cannot_be_analysed(values: Floats, names: tuple[str, ...], alpha: float, fault: str) -> None:
-    with pytest.raises(HarnessError) as caught:
-        anova(values, names, alpha)
-    assert fault in str(caught.value)
+    assert fault in refusal(anova, values, names, alpha)
+
+
+@pytest.mark.parametrize(("sd", "difference"), [(0.25, 0.1), (0.2, 0.02), (0.3, 0.05), (0.1, 0.2)])
+@pytest.mark.parametrize(("alpha", "power"), [(0.05, 0.8), (0.001, 0.9)])
+def test_the_least_number_of_topics_with_the_power(sd: float, difference: float, alpha: float, power: float) -> None:
+    n = topics_needed(sd, difference, alpha, power)
+    assert n is not None
+    reached = [TTestPower().power(difference / sd, topics, alpha) for topics in (n - 1, n)]
+    assert reached[0] < power <= reached[1]
+
+
+def test_more_topics_than_any_collection_has() -> None:
+    assert topics_needed(1.0, 0.0001, 0.05, 0.8) is None
+
+
+def test_a_plan_from_pilot_scores() -> None:
+    random = np.random.default_rng(0)
+    topic, noise = random.normal(0.4, 0.2, (60, 1)), random.normal(0.0, 0.1, (60, 8))
+    values = topic + noise
+    values[3, 2] = np.nan
+    plan = plan_tests(values, "AP", (0.02, 0.05), family=4)
+    assert (plan.runs, plan.topics, plan.alpha) == (8, 59, 0.0125)
+    # Two runs differ by noise alone, whose standard deviation is 0.1 each: the topics' own spread does not count.
+    assert plan.sizes[0].sd == pytest.approx(0.1 * np.sqrt(2), rel=0.1)
+    for size in plan.sizes:
+        assert size.topics == topics_needed(size.sd, size.difference, 0.0125, 0.8)
+        assert size.resampled == pytest.approx(0.8, abs=0.05)
+    found = topics_needed(plan.sizes[0].sd, plan.detectable, 0.0125, 0.8)
+    assert found in (59, 60)
+
+
+def test_resampled_power_is_alpha_without_a_difference() -> None:
+    values = np.random.default_rng(4).random((400, 4))
+    assert resampled_power(values, 0.0, 40, 0.05) == pytest.approx(0.05, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("differences", "family", "power", "said"),
+    [
+        ((0.0,), 1, 0.8, "difference: 0 is not above 0"),
+        ((0.1,), 0, 0.8, "family: 0 is less than 1"),
+        ((0.1,), 1, 0.01, "power: 0.01 is not between 0.05 and 1"),
+    ],
+)
+def test_wrong_options(differences: tuple[float, ...], family: int, power: float, said: str) -> None:
+    assert (
+        refusal(plan_tests, np.random.default_rng(0).random((9, 3)), "AP", differences, family=family, power=power)
+        == said
+    )
+
+
+def test_runs_that_differ_by_a_constant_have_no_plan() -> None:
+    values = np.linspace(0, 1, 9)[:, None] + [0.0, 0.1]
+    with pytest.raises(HarnessError, match="AP: the runs differ by the same amount on all topics"):
+        plan_tests(values, "AP", (0.1,))
+
+
+NAN = math.nan
+
+
+def test_by_hand() -> None:
+    values = np.array([[0.0, 0.2, 0.4], [0.9, 0.5, 0.1], [0.3, 0.3, 0.3], [NAN, NAN, NAN], [NAN, 0.8, NAN]])
+    found = {each.topic: each for each in topic_difficulty(values, ("A.1", "A.2", "A.3", "A.4", "A.5"))}
+    assert list(found) == ["A.1", "A.3", "A.2", "A.5"]  # the hardest first; nobody has A.4
+    first = found["A.1"]
+    assert (first.runs, first.mean, first.sd) == pytest.approx((3, 0.2, 0.2))
+    assert (first.low, first.high, first.zeros) == (0.0, 0.4, 1)
+    # The runs' means over the other topics: (.9 + .3) / 2, (.5 + .3 + .8) / 3, (.1 + .3) / 2.
+    assert first.discrimination == pytest.approx(correlation([0.0, 0.2, 0.4], [0.6, 1.6 / 3, 0.2]))
+    assert found["A.3"].discrimination is None  # constant
+    assert (found["A.5"].runs, found["A.5"].sd, found["A.5"].discrimination) == (1, None, None)
+
+
+def test_a_topic_that_orders_runs_as_the_others_do_discriminates() -> None:
+    rising = np.outer([1, 2, 3, 1], [0.1, 0.2, 0.3, 0.25])
+    rising[3] = 0.5 - rising[3]
+    found = {each.topic: each.discrimination for each in topic_difficulty(rising, "abcd")}
+    assert found["d"] == pytest.approx(-1)
+    assert all(found[topic] == pytest.approx(1) for topic in "abc")
+
+
+@given(st.lists(st.lists(st.integers(0, 9), min_size=4, max_size=4), min_size=2, max_size=6), st.randoms())
+def test_no_order_matters(rows: list[list[int]], rng: random.Random) -> None:
+    values = np.array(rows) / 10
+    topics = [f"t{i}" for i in range(len(rows))]
+    order = rng.sample(range(len(rows)), len(rows))
+    runs = rng.sample(range(4), 4)
+    one = topic_difficulty(values, topics)
+    two = topic_difficulty(values[order][:, runs], [topics[i] for i in order])
+    assert [each.topic for each in one] == [each.topic for each in two]
+    for a, b in zip(one, two, strict=True):
+        assert (a.mean, a.sd, a.zeros) == pytest.approx((b.mean, b.sd, b.zeros))
+        assert a.discrimination == pytest.approx(b.discrimination, abs=1e-9)
+
+
+def test_a_shape_that_does_not_fit() -> None:
+    with pytest.raises(HarnessError, match=r"values of shape \(2, 1\), expected 1 topics x runs"):
+        topic_difficulty(np.zeros((2, 1)), ("a",))

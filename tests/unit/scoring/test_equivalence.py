@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from refusals import refusal
 from scipy import stats
+from scoring_tools import ap
 
 from harness.cli.scoring_options import parse_margin
 from harness.data.columns import Floats
@@ -16,16 +18,12 @@ from harness.experiments.evaluate import compare as compare_runs
 from harness.experiments.task import task
 from harness.render.model import Figure, Table
 from harness.reports.comparison import report
-from harness.scoring.compare import Comparison, compare
-from harness.scoring.protocol import Protocol
-from harness.scoring.scores import Scores
+from harness.scoring.compare import compare
+from harness.scoring.comparison import Comparison
 
 
 def compared(*values: Floats, **options: Any) -> Comparison:  # noqa: ANN401  (options of `compare`)
-    names = tuple(f"t{at}" for at in range(len(values[0])))
-    how = Protocol("p", ("AP",))
-    runs = [Scores(f"r{at}", "c", "e", how, ("AP",), names, each[:, None]) for at, each in enumerate(values)]
-    return compare(runs, permutations=10, **options)
+    return compare([ap(f"r{at}", each) for at, each in enumerate(values)], permutations=10, **options)
 
 
 def three_runs(seed: int = 3) -> list[Floats]:
@@ -117,9 +115,7 @@ def test_at_the_margin_the_error_rate_is_alpha() -> None:
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(HarnessError) as raised:
-        compared(*three_runs(), **options)
-    assert str(raised.value) == said
+    assert refusal(compared, *three_runs(), **options) == said
 
 
 @pytest.mark.parametrize(

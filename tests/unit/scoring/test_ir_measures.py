@@ -15,6 +15,7 @@ import jsonschema
 import numpy as np
 import pytest
 from case_tables import table
+from refusals import refusal
 from scoring_tools import GAINS, PLAIN, one, random_case, random_protocol, run_of
 
 import harness
@@ -152,9 +153,7 @@ def test_gains_are_the_protocols() -> None:
     ],
 )
 def test_gains_that_the_library_cannot_take(measure: str, gains: tuple[tuple[float, float], ...], message: str) -> None:
-    with pytest.raises(HarnessError) as caught:
-        one(RESULTS, JUDGED, replace(PLAIN, measures=(measure,), gains=gains))
-    assert str(caught.value) == message
+    assert refusal(one, RESULTS, JUDGED, replace(PLAIN, measures=(measure,), gains=gains)) == message
 
 
 def test_topics_follow_the_protocol() -> None:
@@ -260,18 +259,14 @@ SHAPE = "expected parameters as in RBP(p=0.8,rel=2) or AP(rel=2)@10"
     ],
 )
 def test_names_that_are_refused(text: str, message: str) -> None:
-    with pytest.raises(HarnessError) as caught:
-        parse_measure(text)
-    assert str(caught.value) == message
+    assert refusal(parse_measure, text) == message
 
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     get = "ir_measures is not installed (pip install 'mathir-harness[measures]')"
     for text, near in (("ERR@20", "RR@20"), ("AP(rel=2)", "AP"), ("nDGC", "nDCG")):
-        with pytest.raises(HarnessError) as caught:
-            parse_measure(text)
-        assert str(caught.value) == f"measure {text!r} is unknown; did you mean {near!r}? {get}"
+        assert refusal(parse_measure, text) == f"measure {text!r} is unknown; did you mean {near!r}? {get}"
     assert str(parse_measure("nDCG@10")) == "nDCG@10"
 
 

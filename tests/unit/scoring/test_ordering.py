@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.data.trec import Qrels, Run
-from harness.scoring.ordering import by_score
 from harness.scoring.protocol import Protocol
+from harness.scoring.rankings import by_score
 from harness.scoring.scorer import Scorer
 
 MEASURES = ("nDCG", "nDCG@3", "AP", "P@2", "Bpref", "RR", "RelRet")

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
+from refusals import refusal
 
 from harness.data.trec import Qrels, Run
 from harness.errors import HarnessError
-from harness.scoring.bias import leave_one_team_out, without
-from harness.scoring.pools import Share, first_results, pool
+from harness.scoring.pools import Share, first_results, leave_one_team_out, pool, without
 from harness.scoring.protocol import Protocol
 from harness.scoring.scorer import Scorer
 
@@ -129,9 +129,7 @@ def test_depth_counts_distinct_keys() -> None:
     ],
 )
 def test_what_is_no_pool(arguments: tuple[Rankings, dict[str, int]], fault: str) -> None:
-    with pytest.raises(HarnessError) as caught:
-        pool(*arguments)
-    assert str(caught.value) == fault
+    assert refusal(pool, *arguments) == fault
     with pytest.raises(HarnessError, match="cap: 0 is less than 1"):
         pool(RUNS, {"one": 1, "two": 1, "three": 1}, cap=0)
 
@@ -227,6 +225,4 @@ def test_what_cannot_be_left_out() -> None:
         ({"r": 1}, {}, "run r: its team and the depth of the pool must be given"),
         ({"r": 0}, {"r": "x"}, "run r: a pool depth of 0, expected 1 or more"),
     ):
-        with pytest.raises(HarnessError) as caught:
-            leave_one_team_out(scorer, runs, depths, teams)
-        assert str(caught.value) == fault
+        assert refusal(leave_one_team_out, scorer, runs, depths, teams) == fault

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusal
 
 from harness.errors import HarnessError
 from harness.scoring.protocol import Protocol
@@ -46,13 +47,6 @@ SCORES = Scores(
     run_sha256="bb",
     counts={"results": 7},
 )
-
-
-def refusal(mapping: dict[str, Any]) -> str:
-    with pytest.raises(HarnessError) as caught:
-        Protocol.from_config(mapping, "conf/protocol/p.yaml")
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_a_protocol_from_its_configuration() -> None:
@@ -137,13 +131,13 @@ def test_gains_are_also_taken_as_pairs_and_the_configuration_is_left_alone() -> 
     ],
 )
 def test_what_is_wrong_with_a_configuration(change: dict[str, Any], message: str) -> None:
-    assert refusal({**MINIMAL, **change}) == f"conf/protocol/p.yaml: {message}"
+    assert refusal(Protocol.from_config, {**MINIMAL, **change}, "p.yaml") == f"p.yaml: {message}"
 
 
 @pytest.mark.parametrize("key", ["name", "measures"])
 def test_a_configuration_without_a_necessary_key(key: str) -> None:
     mapping = {known: value for known, value in MINIMAL.items() if known != key}
-    assert refusal(mapping) == f"conf/protocol/p.yaml: key {key!r} is missing"
+    assert refusal(Protocol.from_config, mapping, "p.yaml") == f"p.yaml: key {key!r} is missing"
 
 
 def test_every_setting_of_a_protocol_shows_in_its_words() -> None:
@@ -279,9 +273,7 @@ SCHEMA = "'mathir-harness/scores' version 2"
     ],
 )
 def test_damaged_scores(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(HarnessError) as caught:
-        scores_from_json({**scores_to_json(SCORES), **change})
-    assert str(caught.value) == message
+    assert refusal(scores_from_json, {**scores_to_json(SCORES), **change}) == message
 
 
 def test_scores_of_unequal_rows() -> None:

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
+from refusals import refusal
 from scoring_tools import ALL, PLAIN, expected, one, random_case, random_protocol, random_ranking, ranking_of, run_of
 
 from harness.data import columns, trec
 from harness.data.columns import Ids, Index, Words
 from harness.data.trec import Qrels
-from harness.errors import HarnessError
 from harness.io.kernels import VARIABLE
 from harness.scoring.scorer import Scorer, score_run
 
@@ -146,9 +146,10 @@ def test_counts_tell_what_was_seen_on_the_way() -> None:
 
 
 def test_a_run_without_any_judged_topic_is_an_error() -> None:
-    with pytest.raises(HarnessError) as caught:
-        score_run(run_of({"7": [("x", 1.0)]}), Qrels.from_dict("e", JUDGMENTS), PLAIN)
-    assert str(caught.value) == "run r: none of its topics (7, ...) is judged (a, missing, none-relevant, ...)"
+    assert (
+        refusal(score_run, run_of({"7": [("x", 1.0)]}), Qrels.from_dict("e", JUDGMENTS), PLAIN)
+        == "run r: none of its topics (7, ...) is judged (a, missing, none-relevant, ...)"
+    )
 
 
 def test_scores_carry_what_they_were_made_from() -> None:
@@ -188,11 +189,7 @@ def _last_key(topics: Sequence[str], topic: Index, doc: Ids) -> Words:
 
 @pytest.mark.parametrize(
     ("where", "name", "collide"),
-    [
-        (columns, "hashes", _same_hash),
-        (trec, "pair_hashes", _one_key),
-        (trec, "pair_hashes", _last_key),
-    ],
+    [(columns, "hashes", _same_hash), (trec, "pair_hashes", _one_key), (trec, "pair_hashes", _last_key)],
 )
 @pytest.mark.parametrize("kernels", ["on", "off"])
 def test_colliding_hashes_change_nothing(

@@ -27,7 +27,7 @@ from harness.labs.lab import Lab
 from harness.labs.site.files import csv_columns
 from harness.labs.submissions import scores_of, submissions
 from harness.labs.submit import withdraw_run
-from harness.render.folder import BuildFolder
+from harness.render.pages import BuildFolder
 
 FOLDER = Path(harness.__file__).parent / "data" / "schemas"
 SCHEMAS = {path.stem: json.loads(path.read_text("utf-8")) for path in FOLDER.glob("*.json")}

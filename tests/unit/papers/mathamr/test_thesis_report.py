@@ -18,7 +18,7 @@ from harness.experiments.task import task
 from harness.io import config
 from harness.papers.mathamr import thesis
 from harness.papers.paper import load_paper
-from harness.render.heat_map import heat_map
+from harness.render.charts import heat_map
 from harness.render.model import Figure, Prose, Table
 from harness.store import cost, sidecar
 

@@ -19,8 +19,10 @@ from harness.papers.saber.people import Choice, people_agreement
 from harness.papers.saber.rate import Rating, Ratings
 from harness.papers.saber.select import Candidate, Target
 from harness.papers.saber.swiss import Game, Games, wilson
+from harness.render.formats import render_markdown
+from harness.render.html import render_html
 from harness.render.model import Section
-from harness.render.write import Report, render_html, render_markdown
+from harness.render.write import Report
 
 
 def ratings(target: str, **values: float) -> Ratings:

@@ -27,7 +27,7 @@ from harness.papers.saber.judges import Oracle
 from harness.papers.saber.rate import Ratings, rate
 from harness.papers.saber.select import Candidate, Target
 from harness.papers.saber.swiss import tournament
-from harness.reports.domains import domain_section
+from harness.reports.sections import domain_section
 from harness.scoring.protocol import Protocol, load_protocol
 from harness.scoring.scorer import Scorer
 from harness.scoring.scores import scores_from_json, scores_to_json

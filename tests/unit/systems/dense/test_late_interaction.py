@@ -18,7 +18,7 @@ from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
 from harness.data.trec import Run
 from harness.errors import HarnessError
-from harness.scoring.exclusions import Exclusions
+from harness.scoring.protocol import Exclusions
 from harness.store.cost import measuring
 from harness.systems.base import Request
 from harness.systems.build import load_system

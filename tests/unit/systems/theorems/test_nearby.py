@@ -8,7 +8,7 @@ from refusals import refuses
 
 from harness.collections.corpus import Corpus
 from harness.data.topics import Topic, Topics
-from harness.scoring.exclusions import Exclusions
+from harness.scoring.protocol import Exclusions
 from harness.systems.base import Request
 from harness.systems.theorems.nearby import Nearby
 

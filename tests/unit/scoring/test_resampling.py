@@ -1,4 +1,4 @@
-"""Bootstrap intervals of ranks against a plain loop in exact fractions, and cases that can be reckoned by hand."""
+"""Bootstrap of ranks against a loop in exact fractions; the price of a search by simulation; cases by hand."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from harness.errors import HarnessError
-from harness.scoring import bootstrap
-from harness.scoring.bootstrap import draws, rank_intervals, ranks_of_means
+from harness.scoring import resampling
+from harness.scoring.resampling import draws, price_of_selection, rank_intervals, ranks_of_means
 
 Values = list[list[float]]
 
@@ -45,7 +45,7 @@ def by_hand(
     return out
 
 
-def listed(found: bootstrap.RankIntervals) -> list[tuple[int, int, float]]:
+def listed(found: resampling.RankIntervals) -> list[tuple[int, int, float]]:
     return list(zip(found.low.tolist(), found.high.tolist(), found.first.tolist(), strict=True))
 
 
@@ -72,7 +72,7 @@ def test_equals_a_plain_loop(seed: int) -> None:
 def test_in_parts_as_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(3).random((12, 20))
     whole = listed(rank_intervals(values, resamples=101, seed=7))
-    monkeypatch.setattr(bootstrap, "CHUNK", 60)
+    monkeypatch.setattr(resampling, "CHUNK", 60)
     assert listed(rank_intervals(values, resamples=101, seed=7)) == whole
 
 
@@ -134,3 +134,36 @@ def test_bad_input(values: np.ndarray, options: dict[str, float], words: str) ->
     with pytest.raises(HarnessError) as caught:
         rank_intervals(values, **options)  # type: ignore[arg-type]
     assert caught.value.lines == (words,)
+
+
+def test_cross_validation_finds_the_bias_of_equal_settings() -> None:
+    """Of equal settings the best one's mean is luck, which cross-validation takes back, on average."""
+    random = np.random.default_rng(1)
+    found = [price_of_selection(random.normal(0.3, 0.1, (40, 30))) for _ in range(60)]
+    assert np.mean([each.value for each in found]) > 0.325
+    assert np.mean([each.cross_validated for each in found]) == pytest.approx(0.3, abs=0.004)
+
+
+def test_a_setting_that_is_far_ahead_costs_nothing() -> None:
+    values = np.random.default_rng(2).normal(0.3, 0.02, (40, 12))
+    values[:, 5] += 0.4
+    found = price_of_selection(values)
+    assert (found.best, found.chosen_again) == (5, 1.0)
+    assert found.cross_validated == pytest.approx(found.value)
+    assert found.optimism == pytest.approx(0.0)
+
+
+def test_smaller_is_better_and_missing_topics() -> None:
+    values = np.random.default_rng(3).random((30, 6))
+    up, down = price_of_selection(values), price_of_selection(-values, maximize=False)
+    assert down.best == up.best
+    assert [down.value, down.optimism] == pytest.approx([-up.value, up.optimism])
+    assert down.cross_validated == pytest.approx(-up.cross_validated)
+    values[4, 2] = np.nan
+    assert price_of_selection(values) == price_of_selection(np.delete(values, 4, axis=0))
+
+
+@pytest.mark.parametrize("shape", [(30, 1), (4, 3)])
+def test_too_little_to_choose_from(shape: tuple[int, int]) -> None:
+    with pytest.raises(HarnessError, match=f"a search over {shape[1]} settings and {shape[0]} topics has no price"):
+        price_of_selection(np.random.default_rng(0).random(shape))
