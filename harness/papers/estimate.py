@@ -15,17 +15,11 @@ from typing import Any, Literal
 from harness.collections.corpora import load_corpus
 from harness.collections.load import load_collection
 from harness.io import config
+from harness.papers import work
 from harness.papers.paper import Paper
 from harness.papers.rates import NOTHING, SPREAD, UNKNOWN, Range, data, prices
 from harness.papers.steps import PlannedRun
-from harness.papers.work import (
-    TableGroup,
-    WorkStep,
-    countable_runs,
-    table_groups,
-    topic_and_judgment_counts,
-    work_steps,
-)
+from harness.papers.work import TableGroup, WorkStep, table_groups, work_steps
 from harness.sources import catalogue
 from harness.store.llm import Endpoint, load_endpoint
 from harness.store.llm.estimate import estimate_calls as tokens_of
@@ -165,10 +159,10 @@ def to_json(groups: Sequence[GroupEstimate], key: str) -> dict[str, Any]:
 
 def calls_of(group: TableGroup) -> Iterator[EstimatedCalls]:
     """Yields the calls to language models and services that runs take, each kind once."""
-    runs = countable_runs(group)
+    runs = work.countable_runs(group)
     for endpoint, prompt in dict.fromkeys(each for run in group.runs for each in asked_by(run.configuration)):
         documents = int(data().corpora[runs[0].corpus].range.high) if runs else 0
-        count = topic_and_judgment_counts(runs)[0] if prompt == "augment" else documents
+        count = work.topic_and_judgment_counts(runs)[0] if prompt == "augment" else documents
         yield _answer_calls(load_endpoint(endpoint), prompt, count)
     seen: dict[tuple[str, str], PlannedRun] = {}
     for run in runs:
@@ -177,7 +171,7 @@ def calls_of(group: TableGroup) -> Iterator[EstimatedCalls]:
             if name in config.names("llm"):
                 seen.setdefault((name, view), run)
     for (name, view), run in seen.items():
-        yield _vector_calls(load_endpoint(name), view, run, topic_and_judgment_counts(runs)[0])
+        yield _vector_calls(load_endpoint(name), view, run, work.topic_and_judgment_counts(runs)[0])
 
 
 def _answer_calls(endpoint: Endpoint, prompt: str, count: int) -> EstimatedCalls:

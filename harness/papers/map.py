@@ -317,14 +317,13 @@ def fitting(paper: Paper, folder: Path) -> tuple[dict[Path, tuple[PaperRow, str]
             rows_at = rows_at or {at for at, parts in parted if _made_of(words.split("-"), parts)}
         if len(rows_at) == 1:
             files.setdefault(next(iter(rows_at)), []).append(path)
-    refuse(
-        [
-            f"{folder}: {' and '.join(str(path.relative_to(folder)) for path in paths)} match the same run, "
-            f"{first[at[0]].label!r} ({at[0]}) on {at[1]}; keep one, or write {folder / MAP}"
-            for at, paths in files.items()
-            if len(paths) > 1
-        ]
-    )
+    faults = []
+    for (name, place), paths in files.items():
+        if len(paths) > 1:
+            same = " and ".join(str(path.relative_to(folder)) for path in paths)
+            said = f"{folder}: {same} match the same run, {first[name].label!r} ({name}) on {place}"
+            faults.append(f"{said}; keep one, or write {folder / MAP}")
+    refuse(faults)
     fits = {paths[0]: (first[at[0]], at[1]) for at, paths in files.items()}
     return fits, [path for path in everything if path not in fits]
 

@@ -295,16 +295,11 @@ class Paper:
         here, scored = self.config.here, self.config.scored
         if here is None or scored is None:
             return None
-        ours = {
-            name: judged
-            if judged.collection not in here.collections
-            else replace(
-                judged,
-                collection=(other := here.collection(judged.collection)),
-                edition=load_collection(other).edition(None).name,
-            )
-            for name, judged in scored.collections.items()
-        }
+        ours = dict(scored.collections)
+        for name, judged in ours.items():
+            if judged.collection in here.collections:
+                other = here.collection(judged.collection)
+                ours[name] = replace(judged, collection=other, edition=load_collection(other).edition(None).name)
         scored = replace(scored, collections=ours, corpus=here.corpus, substitutes={})
         config = replace(self.config, scored=scored, claims=())
         return replace(self, config=config, runs=())

@@ -43,26 +43,15 @@ def published_values(
             value, n = scores.aggregate(measure), scores.n(measure)
             verdict = judge(printed_value.value, value)
             named = (printed_value.table, ", ".join(filter(None, (printed_value.group, printed_value.system))))
-            rows.append(
-                (
-                    *map(Cell, (*named, printed_value.collection, scores.protocol.label(measure))),
-                    Cell(str(n), n),
-                    Cell(printed_value.value, float(printed_value.value)),
-                    number_cell(value),
-                    Cell(lacking) if lacking else Cell(verdict, marks=(verdict,)),
-                )
-            )
+            words = map(Cell, (*named, printed_value.collection, scores.protocol.label(measure)))
+            numbers = (Cell(str(n), n), Cell(printed_value.value, float(printed_value.value)), number_cell(value))
+            rows.append((*words, *numbers, Cell(lacking) if lacking else Cell(verdict, marks=(verdict,))))
     if not rows:
         return []
-    columns = ("table", "row", "collection", "measure", "n", "printed", "here", "verdict")
-    numbers = ("n", "printed", "here")
-    table = Table(
-        "published",
-        "Published and recomputed values",
-        tuple(Column(name, kind="number" if name in numbers else "text") for name in columns),
-        tuple(rows),
-        ("exact: rounds to the printed digits; close: within two units of the last digit.",),
-    )
+    heads = map(Column, ("table", "row", "collection", "measure"))
+    columns = (*heads, *(Column(name, kind="number") for name in ("n", "printed", "here")), Column("verdict"))
+    notes = ("exact: rounds to the printed digits; close: within two units of the last digit.",)
+    table = Table("published", "Published and recomputed values", columns, tuple(rows), notes)
     partial = "A partial re-run: the corpus lacks some judged answers, so the numbers cannot equal the paper's."
     if results.scale != FULL:
         says = results.experiment.scale_of(results.scale).says

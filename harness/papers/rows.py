@@ -15,15 +15,6 @@ from harness.io.checks import Words
 from harness.papers.cells import PublishedCell
 from harness.papers.paper_settings import Here
 from harness.systems import states
-from harness.systems.states import (
-    by_hand,
-    missing_models,
-    missing_modules,
-    nested_configurations,
-    registered,
-    resources,
-    run_command,
-)
 
 State = Literal["runs", "in part", "needs", "not implemented", "blocked"]
 _LEAST = 2  # minimum number of inputs of a fusion
@@ -110,7 +101,7 @@ class SystemRow:
 
     def registered(self) -> tuple[checks.Lack, str] | None:
         """Returns (state, reason) if no code makes its run, which must then come from elsewhere; else None."""
-        return self.lack or registered(self._parts, f"system {self.system}")
+        return self.lack or states.registered(self._parts, f"system {self.system}")
 
     def elsewhere(self) -> tuple[SystemRow, ...]:
         """Returns the inputs whose runs must come from elsewhere."""
@@ -134,12 +125,12 @@ class SystemRow:
         """
         registration = self.registered()
         if registration is not None:
-            return "; ".join(part for part in (registration[1], resources([], corpus)) if part)
+            return "; ".join(part for part in (registration[1], states.resources([], corpus)) if part)
         made = [part for row in (self, *self.inputs) if row.registered() is None for part in row._parts]
         runs = ", ".join(row.short for row in self.elsewhere())
         lacking = (
-            missing_modules(made),
-            resources(missing_models(made), corpus, by_hand(made)),
+            states.missing_modules(made),
+            states.resources(states.missing_models(made), corpus, states.by_hand(made)),
             "; ".join(states.missing_answers(made)),
             "; ".join(filter(None, map(states.missing_collection, self.collections))),
             f"the runs of {runs}" if runs else "",
@@ -175,7 +166,7 @@ class SystemRow:
     @cached_property
     def _parts(self) -> Sequence[Mapping[str, Any]]:
         """Configurations of its system and of that system's parts."""
-        return tuple(nested_configurations({**config.load("system", self.system)[0], **dict(self.settings)}))
+        return tuple(states.nested_configurations({**config.load("system", self.system)[0], **dict(self.settings)}))
 
 
 @dataclass(frozen=True)
@@ -293,7 +284,7 @@ def _command(
         teacher = taught_by(row.collections, collection)
         words.append(f"training=[{ours(teacher)}]")
         words.append(f"system.training_runs=[{','.join(_file(item, ours(teacher)) for item in inputs)}]")
-    return run_command(words)
+    return states.run_command(words)
 
 
 def _retrained(configuration: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:

@@ -272,14 +272,9 @@ def _waited(
     spent.parent.mkdir(parents=True, exist_ok=True)
     if making.budget is not None and (keys := budget_keys(step)):
         words = (*words, f"{keys[0]}={making.budget / len(keys)}")
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "harness", *words],
-        cwd=making.work,
-        env={**os.environ, SPENT: str(spent)},
-        stdin=subprocess.DEVNULL,
-        stdout=stream,
-        stderr=subprocess.STDOUT,
-    )
+    command, environment = [sys.executable, "-P", "-m", "harness", *words], {**os.environ, SPENT: str(spent)}
+    nothing, both = subprocess.DEVNULL, subprocess.STDOUT
+    process = subprocess.Popen(command, cwd=making.work, env=environment, stdin=nothing, stdout=stream, stderr=both)
     try:
         _, status, usage = os.wait4(process.pid, 0)
     except BaseException:  # Ctrl-C reaches the command as well

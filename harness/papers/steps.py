@@ -75,14 +75,9 @@ def planned_run(words: Sequence[str]) -> PlannedRun:
     """
     given = {key: value for key, _, value in (word.partition("=") for word in words)}
     settings = [(key.removeprefix("system."), value) for key, value in given.items() if key.startswith("system.")]
-    return PlannedRun(
-        given["system"],
-        given.get("collection", ""),
-        given.get("corpus", ""),
-        tuple((key, config.parse(f"x: {value}".encode(), key)["x"]) for key, value in settings),
-        given.get("edition", ""),
-        given.get("rerank") == "true",
-    )
+    collection, corpus, edition = (given.get(key, "") for key in ("collection", "corpus", "edition"))
+    values = tuple((key, config.parse(f"x: {value}".encode(), key)["x"]) for key, value in settings)
+    return PlannedRun(given["system"], collection, corpus, values, edition, given.get("rerank") == "true")
 
 
 def _replaced(mapping: Mapping[str, Any], keys: Sequence[str], value: object) -> dict[str, Any]:

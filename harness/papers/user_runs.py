@@ -16,18 +16,9 @@ from harness.data.trec import Run, read_run
 from harness.errors import HarnessError, counted_text, gather, refuse
 from harness.experiments.task import training_judgments
 from harness.io.files import read_bytes, sha256
+from harness.papers import map as maps
 from harness.papers.experiment_runs import CellRun, plain_label, runs_of_rows
-from harness.papers.map import (
-    MAP,
-    KeyColumns,
-    PaperRow,
-    RunLocation,
-    paper_rows,
-    read_map,
-    recognised,
-    row_labels,
-    write_map,
-)
+from harness.papers.map import PaperRow, RunLocation, paper_rows
 from harness.papers.paper import Paper, ScoredRows
 from harness.papers.rows import SystemRow, taught_by
 from harness.papers.steps import HERE, paper_steps
@@ -118,7 +109,7 @@ def bring(
         return Brought()
     scored = _scored_rows(paper)
     entries: tuple[RunLocation, ...] = ()
-    columns: KeyColumns | None = None
+    columns: maps.KeyColumns | None = None
     faults: list[str] = []
     if folder is not None:
         entries, columns = _mapped_entries(paper, folder, say, faults)
@@ -152,7 +143,7 @@ def bring(
                 continue
             example = "keys: {file: FILE, id_column: COLUMN, key_column: COLUMN}"
             lacking = f"protocol {how.name} maps documents to keys, but {key} has no file of keys; add {example}"
-            faults.append(f"{folder and folder / MAP}: key 'keys' is missing: {lacking}")
+            faults.append(f"{folder and folder / maps.MAP}: key 'keys' is missing: {lacking}")
     keys: Mapping[str, str] | None = of_corpora or None
     if columns is not None and os.path.isfile(columns.file):  # noqa: PTH113  (Path.is_file raises for names that are too long)
         with gather(faults):
@@ -169,7 +160,7 @@ def bring(
 
 def rows_by_cell(paper: Paper, runs: Sequence[BroughtRun]) -> dict[tuple[str, str, str], PaperRow]:
     """Returns (table, group, system) of each number that runs give -> its row, with the seeds of runs made here."""
-    known, labels = paper_rows(paper), row_labels(paper)
+    known, labels = paper_rows(paper), maps.row_labels(paper)
     # Costs have tables of their own, whose rows are those of another table of the experiment.
     tables = {table: (table, *of) for of in paper.config.experiments.values() for table in of}
     spelt = {(table, plain_label(label)): row for (table, label), row in reversed(known.items())}
@@ -225,18 +216,18 @@ def _place(entry: RunLocation) -> tuple[str, str]:
 
 def _mapped_entries(
     paper: Paper, folder: Path, say: Say, faults: list[str]
-) -> tuple[tuple[RunLocation, ...], KeyColumns | None]:
+) -> tuple[tuple[RunLocation, ...], maps.KeyColumns | None]:
     """Reads the map of a folder (see `read_map`); writes the map first if it is missing."""
     if not folder.is_dir():
         raise HarnessError(f"key 'brought': {folder}: no such folder")
-    if not (folder / MAP).exists():
-        path, fitted, rest = write_map(paper, folder)
+    if not (folder / maps.MAP).exists():
+        path, fitted, rest = maps.write_map(paper, folder)
         said = counted_text(fitted, "file was matched by its name", "files were matched by their names")
         if rest:
             left = counted_text(len(rest), "file matches", "files match")
-            said += f"; {left} no row, such as {rest[0].relative_to(folder)}; {recognised(paper)}"
+            said += f"; {left} no row, such as {rest[0].relative_to(folder)}; {maps.recognised(paper)}"
         say(f"{path}: written; {said}")
-    return read_map(paper, folder / MAP, faults)
+    return maps.read_map(paper, folder / maps.MAP, faults)
 
 
 def _shared_files(entries: Iterable[RunLocation]) -> tuple[str, ...]:

@@ -159,9 +159,8 @@ def _transformer(folder: Path, form: Form, seed: int) -> None:
     else:
         model.save_pretrained(folder, max_shard_size=_SHARD if form.sharded else "1GB")
     if form.architecture == "BertForPreTraining":
-        _rename(
-            folder / "model.safetensors", {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
-        )
+        names = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+        _rename(folder / "model.safetensors", names)
     write_json(folder / "config.json", keys)  # as published: libraries since have other names for some keys
     (folder / "generation_config.json").unlink(missing_ok=True)
     if form.generation is not None:

@@ -83,10 +83,8 @@ class World:
             "HF_HOME": str(self.folder / "hub"),
             "HF_HUB_OFFLINE": "1",
             "PYTHONPATH": os.pathsep.join(path),
-            "NO_PROXY": "127.0.0.1",
-            "no_proxy": "127.0.0.1",
-            "OPENAI_API_KEY": "stand-in",
-            "GEMINI_API_KEY": "stand-in",
+            **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1"),
+            **dict.fromkeys(("OPENAI_API_KEY", "GEMINI_API_KEY"), "stand-in"),
             "OMP_NUM_THREADS": "1",  # matrices of stand-ins are too small for more
         }
 

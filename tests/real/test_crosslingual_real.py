@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from case_tables import literals
 from spoken import Careless, check_accounted
 
 from harness.collections.load import load_collection
@@ -92,19 +93,7 @@ def test_the_authors_functions_record_for_record(mirror: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("language", "nllb", "mbart"),  # units, left by formula, digit, mark, blank, letter; left with words
-    [
-        ("eng", (1882, 66, 0, 4, 128, 11, 196), (596, 13, 0, 0, 0, 7, 16)),
-        ("spa", (1882, 75, 0, 6, 5, 56, 128), (596, 16, 0, 0, 1, 29, 42)),
-        ("hrv", (1603, 76, 0, 4, 8, 80, 158), (595, 28, 0, 0, 1, 35, 60)),
-        ("ces", (1936, 66, 0, 1, 32, 82, 167), (596, 16, 0, 0, 0, 22, 34)),
-        ("ces-paper", (1894, 70, 0, 4, 111, 31, 202), (596, 15, 0, 0, 0, 18, 29)),
-        ("pes", (1722, 53, 0, 4, 10, 0, 58), (593, 16, 0, 0, 0, 0, 11)),
-        ("hin", (1037, 155, 4, 3, 5, 11, 173), (596, 121, 4, 0, 0, 3, 124)),
-        ("npi", (1033, 157, 0, 2, 5, 11, 170), (596, 117, 0, 0, 0, 3, 116)),
-    ],
-)
+@pytest.mark.parametrize(("language", "nllb", "mbart"), literals("papers/authors_untranslated"))
 def test_what_the_authors_rule_leaves(language: str, nllb: tuple[int, ...], mbart: tuple[int, ...]) -> None:
     originals = texts(language)
     for script, expected in zip(SCRIPTS, (nllb, mbart), strict=True):

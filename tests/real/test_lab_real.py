@@ -56,7 +56,7 @@ def harness(*arguments: str | Path) -> tuple[int, str]:
 def held(lab: Path, collection: str, files: dict[str, Path], *settings: str) -> tuple[dict[str, int], str]:
     """The lab with all that is submitted: exit codes, and everything that was printed."""
     codes, printed = {}, []
-    made = ("--collection", collection, "--baseline", files["baseline"], *settings)
+    made: tuple[str | Path, ...] = ("--collection", collection, "--baseline", files["baseline"], *settings)
     codes["new"], said = harness("lab", "new", lab, *made)
     printed.append(said)
     if "--cap" in settings:  # a private lab

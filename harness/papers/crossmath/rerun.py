@@ -306,6 +306,7 @@ _AGREEMENT = (
     *(Column(name, kind="number") for name in ("topics", "pairs")),
     *(Column(name, "agreement, topic by topic", "number") for name in ("tau", "r", "n")),
 )
+_DIFFERENCES = tuple(Column(name, "difference of a score", "number") for name in ("median", "largest"))
 
 
 def agreement_section(paper: str, settings: RerunSettings, reruns: Sequence[RerunAgreement]) -> Section:
@@ -340,12 +341,8 @@ def _table(reruns: Sequence[RerunAgreement]) -> Table:
         rows.append((*named, *_agreement_cells(agreement.pairs), *apart, *means, Cell(str(n), n)))
     first = reruns[0].theirs
     label = first.protocol.label(first.measures[0])
-    columns = (
-        *(Column(name) for name in ("run", "collection")),
-        *_AGREEMENT,
-        *(Column(name, "difference of a score", "number") for name in ("median", "largest")),
-        *(Column(name, label, "number") for name in ("archived", "here", "n")),
-    )
+    scored = (Column(name, label, "number") for name in ("archived", "here", "n"))
+    columns = (Column("run"), Column("collection"), *_AGREEMENT, *_DIFFERENCES, *scored)
     notes = (
         "Pairs: a topic and a judged answer in both runs. tau: Kendall's tau-b, r: Pearson's correlation; means over "
         "the n topics with at least two such answers with different scores.",
@@ -390,13 +387,10 @@ def _causes(reruns: Sequence[RerunAgreement]) -> Table:
             f"topics with a median difference below {NEAR:g}": agreement.near(NEAR),
         }
         rows += [_part_row(agreement.collection, name, pairs) for name, pairs in parts.items()]
-    columns = (
-        *(Column(name) for name in ("collection", "pairs of")),
-        Column("pairs", kind="number"),
-        *(Column(name, "agreement, topic by topic", "number") for name in ("tau", "n")),
-        *(Column(name, "difference of a score", "number") for name in ("median", "largest")),
-        *(Column(name, "swapped pairs of answers") for name in ("all", f"more than {GAP:g} apart")),
-    )
+    agreed = (Column(name, "agreement, topic by topic", "number") for name in ("tau", "n"))
+    wrong = (Column(name, "swapped pairs of answers") for name in ("all", f"more than {GAP:g} apart"))
+    named = (Column("collection"), Column("pairs of"), Column("pairs", kind="number"))
+    columns = (*named, *agreed, *_DIFFERENCES, *wrong)
     notes = (
         "Answers without formulas have the text that the authors' pipeline read: if their scores differ, the pipeline "
         "changed the topic. Topics equal: their answers without formulas have the archived scores, so that other "
@@ -418,15 +412,11 @@ def _largest(reruns: Sequence[RerunAgreement]) -> Table:
     """Returns the pairs whose scores differ most."""
     pairs = [(agreement.collection, pair) for agreement in reruns for pair in agreement.pairs]
     pairs.sort(key=lambda item: -abs(item[1].difference))
-    rows = tuple(
-        (
-            *(Cell(word) for word in (collection, pair.topic, pair.doc)),
-            Cell(str(pair.formulas), pair.formulas),
-            *(number_cell(value, 4) for value in (pair.theirs, pair.ours, pair.difference)),
-        )
-        for collection, pair in pairs[:LARGEST]
-    )
+    rows = []
+    for collection, pair in pairs[:LARGEST]:
+        named = (Cell(collection), Cell(pair.topic), Cell(pair.doc), Cell(str(pair.formulas), pair.formulas))
+        rows.append((*named, *(number_cell(value, 4) for value in (pair.theirs, pair.ours, pair.difference))))
     names = ("formulas", "archived", "here", "difference")
     columns = (*map(Column, ("collection", "topic", "answer")), *(Column(name, kind="number") for name in names))
     caption = f"Largest score differences of {reruns[0].run}"
-    return Table("rerun-largest", caption, columns, rows, row_headers=3)
+    return Table("rerun-largest", caption, columns, tuple(rows), row_headers=3)

@@ -15,20 +15,9 @@ from harness.io.files import cache_root
 from harness.papers.cells import KINDS, CellVerdict
 from harness.papers.report.paper import paper_links, published_table, table_title
 from harness.papers.reproduce import PaperReproduction
+from harness.render import pages
 from harness.render.model import Prose, Records
-from harness.render.pages import (
-    Block,
-    Code,
-    Folded,
-    Head,
-    Item,
-    Link,
-    Listing,
-    ListingLine,
-    Page,
-    PageSection,
-    file_stem,
-)
+from harness.render.pages import Head, Item, Link, Page, PageSection
 from harness.render.site_html import HOME, PaperLine, SitePage, json_document
 
 _MEANINGS = {
@@ -50,8 +39,8 @@ def paper_line(reproduction: PaperReproduction) -> PaperLine:
 
 def papers_page(lines: Sequence[PaperLine]) -> SitePage:
     """Returns the list of papers."""
-    rows = tuple(ListingLine((Item(each.title, link=each.path), Item(each.outcome))) for each in lines)
-    table = Listing("papers", "Papers", (Head("paper"), Head("outcome")), rows)
+    rows = tuple(pages.ListingLine((Item(each.title, link=each.path), Item(each.outcome))) for each in lines)
+    table = pages.Listing("papers", "Papers", (Head("paper"), Head("outcome")), rows)
     meanings = tuple(f"{name}: {meaning}" for name, meaning in _MEANINGS.items())
     parts = (PageSection("", (table,)), PageSection("Verdicts", (Prose(meanings),)))
     headline = "Published tables, recomputed: a verdict for each number and the commands for each row."
@@ -68,7 +57,7 @@ def paper_files(reproduction: PaperReproduction) -> Iterator[Mapping[str, str]]:
 
 
 def _base(reproduction: PaperReproduction) -> str:
-    return f"papers/{file_stem(reproduction.paper.key)}"
+    return f"papers/{pages.file_stem(reproduction.paper.key)}"
 
 
 def _verdicts_by_table(reproduction: PaperReproduction) -> dict[str, list[CellVerdict]]:
@@ -91,54 +80,37 @@ def _outcome(verdicts: Sequence[CellVerdict]) -> str:
 
 def _path(reproduction: PaperReproduction, table: str) -> str:
     """Returns the address of a table's page within the site."""
-    return f"{_base(reproduction)}/{file_stem(table)}.html"
+    return f"{_base(reproduction)}/{pages.file_stem(table)}.html"
 
 
 def _paper_page(reproduction: PaperReproduction) -> SitePage:
     paper, config = reproduction.paper, reproduction.paper.config
     tables = _verdicts_by_table(reproduction)
-    lines = tuple(
-        ListingLine(
-            (
-                Item(table_title(name), link=_path(reproduction, name)),
-                Item(verdicts[0].cell.caption),
-                Item(str(len(verdicts)), float(len(verdicts))),
-                *(Item(str(n) if n else "", float(n)) for n in (_counts(verdicts).get(kind, 0) for kind in KINDS)),
-            )
-        )
-        for name, verdicts in tables.items()
-    )
+    lines = []
+    for name, verdicts in tables.items():
+        named = (Item(table_title(name), link=_path(reproduction, name)), Item(verdicts[0].cell.caption))
+        values = Item(str(len(verdicts)), float(len(verdicts)))
+        counts = (_counts(verdicts).get(kind, 0) for kind in KINDS)
+        lines.append(pages.ListingLine((*named, values, *(Item(str(n) if n else "", float(n)) for n in counts))))
     of_kinds = (Head(kind, "number", about=_MEANINGS[kind]) for kind in KINDS)
     heads = (Head("table"), Head("content"), Head("values", "number"), *of_kinds)
     command = f"harness reproduce paper={paper.key}"
     parts = [
         PageSection("", tuple(paper_links(paper))),
-        PageSection("Tables", (Listing("tables", "Tables of the paper", heads, lines),)),
-        PageSection("Recompute", (Code("All tables, with a full report:", command),)),
+        PageSection("Tables", (pages.Listing("tables", "Tables of the paper", heads, tuple(lines)),)),
+        PageSection("Recompute", (pages.Code("All tables, with a full report:", command),)),
     ]
     if config.remarks:
         parts.append(PageSection("Details that the paper omits", (Prose(config.remarks),)))
-    page = Page(
-        f"{_base(reproduction)}/index.html",
-        paper.title,
-        f"{_outcome(reproduction.verdicts)}.",
-        tuple(parts),
-        crumbs=(HOME, Link("Papers", "papers/index.html")),
-        site="Results of papers",
-    )
-    data = json_document(
-        "site-paper",
-        {
-            "paper": paper.key,
-            "title": paper.title,
-            "counts": _counts(reproduction.verdicts),
-            "tables": [
-                {"table": name, "path": _path(reproduction, name), "counts": _counts(verdicts)}
-                for name, verdicts in tables.items()
-            ],
-        },
-    )
-    return SitePage(page, data)
+    outcome, crumbs = f"{_outcome(reproduction.verdicts)}.", (HOME, Link("Papers", "papers/index.html"))
+    path = f"{_base(reproduction)}/index.html"
+    page = Page(path, paper.title, outcome, tuple(parts), crumbs=crumbs, site="Results of papers")
+    of_tables = [
+        {"table": name, "path": _path(reproduction, name), "counts": _counts(verdicts)}
+        for name, verdicts in tables.items()
+    ]
+    about = {"paper": paper.key, "title": paper.title, "counts": _counts(reproduction.verdicts)}
+    return SitePage(page, json_document("site-paper", {**about, "tables": of_tables}))
 
 
 def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdicts: Sequence[CellVerdict]) -> SitePage:
@@ -149,6 +121,7 @@ def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdi
     for verdict in verdicts:
         rows.setdefault((verdict.cell.group, verdict.cell.system), []).append(verdict)
     folded = tuple(_row(reproduction, name, *key, of) for key, of in rows.items())
+    said = Prose(("Open a row for the commands that recompute it.",))
     previous, following = (
         Link(table_title(names[n]), _path(reproduction, names[n])) if 0 <= n < len(names) else None
         for n in (at - 1, at + 1)
@@ -159,9 +132,7 @@ def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdi
         f"{_outcome(verdicts)}.",
         (
             PageSection("", (published_table(reproduction, name, verdicts),)),
-            PageSection(
-                "Rows and their commands", (Prose(("Open a row for the commands that recompute it.",)), *folded)
-            ),
+            PageSection("Rows and their commands", (said, *folded)),
             PageSection("Values", (_values(reproduction, verdicts),)),
         ),
         crumbs=(HOME, Link("Papers", "papers/index.html"), Link(paper.title, f"{_base(reproduction)}/index.html")),
@@ -171,28 +142,17 @@ def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdi
     )
     of_cell = ("group", "system", "collection", "slice", "metric", "aggregate")
     cells: list[dict[str, Any]] = [
-        {
-            **{key: getattr(v.cell, key) for key in of_cell},
-            "printed": v.cell.value,
-            "value": None if v.value is None or math.isnan(v.value) else v.value,
-            "verdict": v.verdict,
-            "cause": v.cause,
-        }
+        {key: getattr(v.cell, key) for key in of_cell}
+        | {"printed": v.cell.value, "value": None if v.value is None or math.isnan(v.value) else v.value}
+        | {"verdict": v.verdict, "cause": v.cause}
         for v in verdicts
     ]
-    data = json_document(
-        "site-table",
-        {
-            "paper": paper.key,
-            "table": name,
-            "caption": verdicts[0].cell.caption,
-            "cells": cells,
-            "rows": [
-                {"group": group, "system": system, "commands": [c for _, c in _commands(reproduction, name, of)]}
-                for (group, system), of in rows.items()
-            ],
-        },
-    )
+    of_rows = [
+        {"group": group, "system": system, "commands": [c for _, c in _commands(reproduction, name, of)]}
+        for (group, system), of in rows.items()
+    ]
+    about = {"paper": paper.key, "table": name, "caption": verdicts[0].cell.caption}
+    data = json_document("site-table", {**about, "cells": cells, "rows": of_rows})
     columns = ("table", "group", "system", "collection", "slice", "metric", "printed", "value", "verdict", "cause")
     records = tuple((name, *(cell[column] for column in columns[1:])) for cell in cells)
     return SitePage(page, data, Records(columns, records))
@@ -200,15 +160,17 @@ def _table(reproduction: PaperReproduction, names: Sequence[str], at: int, verdi
 
 def _row(
     reproduction: PaperReproduction, table: str, group: str, system: str, verdicts: Sequence[CellVerdict]
-) -> Folded:
+) -> pages.Folded:
     """Returns a row of the table, closed; open, it shows its commands and what is missing."""
     label = ", ".join(part for part in (group, system) if part)
     counts = ", ".join(f"{count} {kind}" for kind, count in _counts(verdicts).items())
-    blocks: list[Block] = [Code(said, command) for said, command in _commands(reproduction, table, verdicts)]
+    blocks: list[pages.Block] = [
+        pages.Code(said, command) for said, command in _commands(reproduction, table, verdicts)
+    ]
     causes = tuple(dict.fromkeys(verdict.cause for verdict in verdicts if verdict.cause))
     if causes:
         blocks.insert(0, Prose(tuple(f"{cause[:1].upper()}{cause[1:]}." for cause in causes)))
-    return Folded(label or table, tuple(blocks), (counts,))
+    return pages.Folded(label or table, tuple(blocks), (counts,))
 
 
 def _commands(reproduction: PaperReproduction, table: str, verdicts: Sequence[CellVerdict]) -> list[tuple[str, str]]:
@@ -249,7 +211,7 @@ def _local(path: Path) -> str:
         return shlex.quote(path.name)
 
 
-def _values(reproduction: PaperReproduction, verdicts: Sequence[CellVerdict]) -> Folded:
+def _values(reproduction: PaperReproduction, verdicts: Sequence[CellVerdict]) -> pages.Folded:
     """Returns every value with its verdict and cause."""
     lines = []
     for v in verdicts:
@@ -260,8 +222,8 @@ def _values(reproduction: PaperReproduction, verdicts: Sequence[CellVerdict]) ->
         where = ", ".join(part for part in (cell.collection, cell.slice) if part)
         named = map(Item, (row, where, reproduction.paper.metric(cell.metric)))
         items = (*named, Item(cell.value, float(cell.value)), value, Item(v.verdict), Item(v.cause))
-        lines.append(ListingLine(items))
+        lines.append(pages.ListingLine(items))
     numbers = (Head("printed", "number"), Head("recomputed", "number"))
     heads = (*map(Head, ("row", "collection", "measure")), *numbers, Head("verdict"), Head("cause"))
-    table = Listing("values", "Published and recomputed values", heads, tuple(lines), search=len(lines) > 15)
-    return Folded(f"All {len(lines)} values, with causes", (table,))
+    table = pages.Listing("values", "Published and recomputed values", heads, tuple(lines), search=len(lines) > 15)
+    return pages.Folded(f"All {len(lines)} values, with causes", (table,))

@@ -94,17 +94,13 @@ def paper_report(
         _limitations_section(reproduction),
         provenance_section(provenance),
     ]
-    return Report(
-        paper.title,
-        _headline(reproduction),
-        tuple(section for section in sections if section is not None),
-        data={
-            "verdicts": [_verdict_data(verdict) for verdict in reproduction.verdicts],
-            "scores": [scores_to_json(scores) for scores in reproduction.scores.values()],
-            **runs_here.brought_data(reproduction.brought),
-        },
-        records=_csv_records(reproduction, claims),
-    )
+    data: dict[str, object] = {
+        "verdicts": [_verdict_data(verdict) for verdict in reproduction.verdicts],
+        "scores": [scores_to_json(scores) for scores in reproduction.scores.values()],
+        **runs_here.brought_data(reproduction.brought),
+    }
+    shown, records = tuple(section for section in sections if section is not None), _csv_records(reproduction, claims)
+    return Report(paper.title, _headline(reproduction), shown, data=data, records=records)
 
 
 def _own(reproduction: PaperReproduction, name: str, *more: object) -> Any:  # noqa: ANN401
@@ -393,15 +389,10 @@ def breakdown_section(reproduction: PaperReproduction) -> Section | None:
     rows, means = [], []
     for value in values:
         ids = {collection: set(topic_ids.get(value, ())) for collection, topic_ids in parts.items()}
-        of_runs = [
-            [
-                x
-                for collection, topic_ids in ids.items()
-                for x in reproduction.scores[(collection, run)].select(topic_ids).column(measure)
-                if not math.isnan(x)
-            ]
-            for run in runs
-        ]
+        of_runs = []
+        for run in runs:
+            parts_of_run = [reproduction.scores[collection, run].select(of) for collection, of in ids.items()]
+            of_runs.append([x for scores in parts_of_run for x in scores.column(measure) if not math.isnan(x)])
         n = max(map(len, of_runs), default=0)  # topics with a value
         means.append([math.fsum(numbers) / len(numbers) if numbers else math.nan for numbers in of_runs])
         rows.append((Cell(value), Cell(str(n), n), *(number_cell(mean, 3) for mean in means[-1])))

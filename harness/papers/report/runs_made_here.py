@@ -65,36 +65,27 @@ def _orders_table(table_columns: Sequence[TableColumn], names: Callable[[str], s
 
 
 def _effects_table(table_columns: Sequence[TableColumn], names: Callable[[str], str], ident: str) -> Table:
-    rows = tuple(
-        (
-            *_column_cells(column, names),
-            *map(Cell, (effect.row, effect.baseline)),
-            *(number_cell(value, 4) for value in (effect.printed, effect.here)),
-            _number_or(effect.ratio, 2),
-            _number_or(effect.delta_ri, 3),
-        )
-        for column in table_columns
-        for effect in column.effects
-    )
+    rows = []
+    for column, effect in ((each, effect) for each in table_columns for effect in each.effects):
+        values = (number_cell(effect.printed, 4), number_cell(effect.here, 4), _number_or(effect.ratio, 2))
+        named = (*_column_cells(column, names), Cell(effect.row), Cell(effect.baseline))
+        rows.append((*named, *values, _number_or(effect.delta_ri, 3)))
     numbers = ("printed effect", "effect here", "effect ratio", "ΔRI")
     heads = (*map(Column, (*_HEADS, "row", "baseline")), *(Column(name, kind="number") for name in numbers))
-    return Table(f"{ident}-effects", "Effects, printed and recomputed", heads, rows, row_headers=4, collapsed=True)
+    caption = "Effects, printed and recomputed"
+    return Table(f"{ident}-effects", caption, heads, tuple(rows), row_headers=4, collapsed=True)
 
 
 def marks_section(marks: Sequence[MarkVerdict], names: Callable[[str], str], alpha: float) -> Section | None:
     """Returns the paper's marks of significance beside the same tests here; None if none can be tested."""
     if not marks:
         return None
-    rows = tuple(
-        (
-            *map(Cell, (mark.cell.cell.row, mark.baseline, names(mark.cell.cell.metric))),
-            Cell(f"{mark.n:,}", mark.n),
-            shown_p(mark.p),
-            Cell(f"{alpha:g} / {mark.family}", alpha / mark.family),
-            *(Cell("yes" if marked else "no") for marked in (mark.cell.cell.significant, mark.here)),
-        )
-        for mark in marks
-    )
+    rows = []
+    for mark in marks:
+        named = map(Cell, (mark.cell.cell.row, mark.baseline, names(mark.cell.cell.metric)))
+        level = Cell(f"{alpha:g} / {mark.family}", alpha / mark.family)
+        marked = (Cell("yes" if each else "no") for each in (mark.cell.cell.significant, mark.here))
+        rows.append((*named, Cell(f"{mark.n:,}", mark.n), shown_p(mark.p), level, *marked))
     heads = (*map(Column, ("row", "against", "measure")), *(Column(n, kind="number") for n in ("n", "p", "level")))
     agree = sum(mark.agrees for mark in marks)
     said = f"{agree} of {len(marks)} printed marks of significance hold here (both kinds: significant, and not)."
@@ -103,7 +94,7 @@ def marks_section(marks: Sequence[MarkVerdict], names: Callable[[str], str], alp
         "of tests of the table, as the paper corrects."
     )
     columns = (*heads, Column("significant in the paper"), Column("here"))
-    table = Table("marks", "Marks of significance, printed and here", columns, rows, (note,), row_headers=3)
+    table = Table("marks", "Marks of significance, printed and here", columns, tuple(rows), (note,), row_headers=3)
     return Section("Marks of significance", (Prose((said,)), table))
 
 

@@ -71,17 +71,10 @@ def write_collection(
             documents[candidate] = problem_named(problems, candidate)
         source = {each.id: each.source for each in target.candidates}
         own = problem_named(problems, target.id)
-        queries.append(
-            {
-                "id": target.id,
-                "problem": own.statement,
-                "solution": own.solution,
-                "domains": list(target.domains) or [target.domain],
-                "candidates": list(ratings),
-                "relevance_scores": list(ratings.values()),
-                "signals": [source.get(candidate) for candidate in ratings],
-            }
-        )
+        query: dict[str, Any] = {"id": target.id, "problem": own.statement, "solution": own.solution}
+        query |= {"domains": list(target.domains) or [target.domain], "candidates": list(ratings)}
+        query |= {"relevance_scores": list(ratings.values()), "signals": [source.get(each) for each in ratings]}
+        queries.append(query)
     rows = ({"id": key, "problem": each.statement, "solution": each.solution} for key, each in documents.items())
     write_lines(folder / QUERIES, queries)
     write_lines(folder / DOCUMENTS, rows)
@@ -132,24 +125,12 @@ def configurations(
         if not topics:
             continue
         file = {"file": f"../../{source}"}
-        collection = {
-            "name": name + suffix,
-            "title": title + also,
-            "licence": licence,
-            "protocol": "saber",
-            "editions": {
-                "ratings": {
-                    "title": "ratings from 0 to 5 by a tournament of preferences",
-                    "qrels": {"reader": "saber", **file},
-                    "topics": topics,
-                    "judgments": judgments,
-                }
-            },
-            "topics": {"reader": reader, **file},
-            "corpus": corpus,
-            "notes": ["Runs rank the candidates of each query only (rerank=true); ratings are real numbers.", *notes],
-        }
-        out[f"conf/collection/{name}{suffix}.yaml"] = collection
+        edition = {"title": "ratings from 0 to 5 by a tournament of preferences", "qrels": {"reader": "saber", **file}}
+        said = ["Runs rank the candidates of each query only (rerank=true); ratings are real numbers.", *notes]
+        about = {"name": name + suffix, "title": title + also, "licence": licence, "protocol": "saber"}
+        editions = {"ratings": {**edition, "topics": topics, "judgments": judgments}}
+        asked = {"topics": {"reader": reader, **file}, "corpus": corpus, "notes": said}
+        out[f"conf/collection/{name}{suffix}.yaml"] = {**about, "editions": editions, **asked}
     corpora: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
         ("", "statements with their solutions", DOCUMENTS, {"reader": "saber"}),
         ("-statements", "statements alone", DOCUMENTS, {"reader": "saber-statements"}),

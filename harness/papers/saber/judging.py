@@ -19,17 +19,7 @@ from harness.errors import HarnessError
 from harness.io.checks import Words, check_number, check_whole_number
 from harness.papers.saber import judges, swiss
 from harness.papers.saber.databank import PROBLEMS, MathProblem, problem_named, read_problems
-from harness.papers.saber.judges import (
-    CandidatePair,
-    Embedding,
-    Judge,
-    KeptModel,
-    LanguageModel,
-    Oracle,
-    draw,
-    judged_text,
-    normal_number,
-)
+from harness.papers.saber.judges import CandidatePair, Judge, judged_text
 from harness.papers.saber.select import TARGETS, Target, read_targets
 from harness.papers.saber.steps import FILL, BuilderStep, Folders, StepEstimate, spent_text, write_counts
 from harness.store import prompts
@@ -119,7 +109,7 @@ def judge_step(settings: JudgeSettings, size: tuple[int, int], mode: Mode = "liv
         games = sum(settings.rounds * (len(each.candidates) // 2) for each in targets)
         if settings.by != "llm":
             return StepEstimate({"comparisons at most": games})
-        judge = KeptModel(_language_model(settings, problems, "dry"))
+        judge = judges.KeptModel(_language_model(settings, problems, "dry"))
         _tournaments(settings, targets, judge)
         return _planned(load_endpoint(settings.endpoint), judge)
 
@@ -183,7 +173,7 @@ def _game_counts(played: Sequence[swiss.Games]) -> dict[str, object]:
     return counts
 
 
-def _planned(endpoint: Endpoint, judge: KeptModel) -> StepEstimate:
+def _planned(endpoint: Endpoint, judge: judges.KeptModel) -> StepEstimate:
     """Estimates the calls, tokens and cost of the comparisons without cached answers."""
     counts = {"comparisons": len(judge.seen) + len(judge.open), "comparisons with cached answers": len(judge.seen)}
     made = estimate_calls(endpoint, judge.open, judge.seen, f"{len(judge.seen)} finished comparisons")
@@ -208,21 +198,23 @@ def judge_of(
     if settings.by == "oracle":
         drawn = {
             target.id: {
-                each.id: normal_number(*(draw(settings.seed, target.id, each.id, part) for part in ("radius", "angle")))
+                each.id: judges.normal_number(
+                    *(judges.draw(settings.seed, target.id, each.id, part) for part in ("radius", "angle"))
+                )
                 for each in target.candidates
             }
             for target in targets
         }
-        return Oracle(drawn, settings.noise, seed=settings.seed)
+        return judges.Oracle(drawn, settings.noise, seed=settings.seed)
     wanted = dict.fromkeys(name for target in targets for name in (target.id, *(c.id for c in target.candidates)))
     texts = [judged_text(problem_named(problems, name)) for name in wanted]
     vectors = _encoded_texts(settings, texts) if settings.encoder else word_vectors(texts)
-    return Embedding(dict(zip(wanted, vectors, strict=True)))
+    return judges.Embedding(dict(zip(wanted, vectors, strict=True)))
 
 
-def _language_model(settings: JudgeSettings, problems: Mapping[str, MathProblem], mode: Mode) -> LanguageModel:
+def _language_model(settings: JudgeSettings, problems: Mapping[str, MathProblem], mode: Mode) -> judges.LanguageModel:
     client = Client(load_endpoint(settings.endpoint), mode, settings.budget if mode == "live" else None, fill=FILL)
-    return LanguageModel(client, problems, settings.explain)
+    return judges.LanguageModel(client, problems, settings.explain)
 
 
 def encoder_identity(name: str) -> dict[str, Any]:

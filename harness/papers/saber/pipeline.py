@@ -14,27 +14,13 @@ from harness.errors import HarnessError
 from harness.io import config
 from harness.io.checks import typed
 from harness.io.files import read_bytes, sha256_file, write_atomic
+from harness.papers.saber import annotate, judging, local, model, swiss
 from harness.papers.saber import collection as made_collection
 from harness.papers.saber import databank as bank
-from harness.papers.saber import local, model, swiss
 from harness.papers.saber import rate as rating
-from harness.papers.saber.annotate import (
-    ANNOTATIONS,
-    AnnotateSettings,
-    Annotation,
-    comparable,
-    read_annotations,
-    write_annotations,
-)
+from harness.papers.saber.annotate import AnnotateSettings
 from harness.papers.saber.databank import PROBLEMS, DatabankSettings, MathProblem, read_problems, write_problems
-from harness.papers.saber.judging import (
-    JudgeSettings,
-    candidates_of,
-    encoder_identity,
-    judge_of,
-    judge_step,
-    read_targets_and_problems,
-)
+from harness.papers.saber.judging import JudgeSettings
 from harness.papers.saber.lines import read_lines, write_lines
 from harness.papers.saber.ontology import Information, Ontology, information
 from harness.papers.saber.pairs import PairSettings, Thresholds, features, find_pairs, read_pairs, thresholds
@@ -133,7 +119,7 @@ def steps(settings: BuilderSettings, where: str, mode: Mode = "live") -> tuple[B
         _ontology_step(),
         _pairs_step(settings.pairs),
         _select_step(settings.select),
-        judge_step(settings.judge, (settings.select.targets, 3 * settings.select.each), mode),
+        judging.judge_step(settings.judge, (settings.select.targets, 3 * settings.select.each), mode),
         rate_step(settings.rate),
         collection_step(settings.name, settings.title, settings.judge.named()),
     )
@@ -203,11 +189,11 @@ def _annotate_step(settings: AnnotateSettings, tree: Path, mode: Mode) -> Builde
     else:
         deciding |= {"beam": settings.beam, "share": settings.share}
         if settings.encoder:
-            deciding["encoder"] = encoder_identity(settings.encoder)
+            deciding["encoder"] = judging.encoder_identity(settings.encoder)
 
     def make(folders: Folders, out: Path) -> None:
         problems, ontology = _problems(folders), Ontology.read(tree)
-        made: dict[str, Annotation] = {}
+        made: dict[str, annotate.Annotation] = {}
         bad: Counter[str] = Counter()
         by = local.name(settings.encoder) if endpoint is None else f"language model {endpoint.model}"
         if endpoint is not None:
@@ -218,7 +204,7 @@ def _annotate_step(settings: AnnotateSettings, tree: Path, mode: Mode) -> Builde
         else:
             encode = _encode_function(settings) if settings.encoder else None
             made = dict(local.annotated(problems, ontology, encode, settings.beam, settings.share))
-        write_annotations(out / ANNOTATIONS, made)
+        annotate.write_annotations(out / annotate.ANNOTATIONS, made)
         write_counts(out, {"by": by, **_annotation_counts(made), **bad})
 
     def plan(folders: Folders) -> StepEstimate:
@@ -233,7 +219,11 @@ def _annotate_step(settings: AnnotateSettings, tree: Path, mode: Mode) -> Builde
     return BuilderStep("annotate", ("databank",), deciding, modules, make, plan)
 
 
-def _annotation_counts(made: Mapping[str, Annotation]) -> dict[str, object]:
+def _comparable(folders: Folders) -> dict[str, annotate.Annotation]:
+    return annotate.comparable(annotate.read_annotations(folders["annotate"] / annotate.ANNOTATIONS))
+
+
+def _annotation_counts(made: Mapping[str, annotate.Annotation]) -> dict[str, object]:
     tags = [len(each.tags) for each in made.values()]
     return {
         "problems": len(made),
@@ -278,7 +268,7 @@ def _encode_function(settings: AnnotateSettings) -> local.Encode:
 
 def _ontology_step() -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
-        tagged = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
+        tagged = _comparable(folders)
         info = information(annotation.tags for annotation in tagged.values())
         rows = (
             {"node": node, "tags": info.frequency[node], "content": info.content(node)}
@@ -288,7 +278,7 @@ def _ontology_step() -> BuilderStep:
         tops = {f"at or below {node}": info.frequency[node] for node in sorted(info.frequency) if "/" not in node}
         write_counts(out, {"problems": len(tagged), "tags": info.tags, "topics in use": len(info.frequency), **tops})
 
-    modules = (information.__module__, comparable.__module__)
+    modules = (information.__module__, annotate.comparable.__module__)
     return BuilderStep("ontology", ("annotate",), {}, modules, make, _no_work)
 
 
@@ -301,7 +291,7 @@ def _no_work(_: Folders) -> StepEstimate:
 
 def _pairs_step(settings: PairSettings) -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
-        tagged = comparable(read_annotations(folders["annotate"] / ANNOTATIONS)).values()
+        tagged = _comparable(folders).values()
         frequency = dict(read_lines(folders["ontology"] / NODES, lambda row: (str(row["node"]), int(row["tags"]))))
         info = Information(int(counts_of(folders["ontology"])["tags"]), frequency)
         made = features([each.tags for each in tagged], [each.core or "" for each in tagged], info)
@@ -313,16 +303,16 @@ def _pairs_step(settings: PairSettings) -> BuilderStep:
     def plan(folders: Folders) -> StepEstimate:
         if "annotate" not in folders:
             return StepEstimate(basis="unknown before the problems are annotated")
-        count = len(comparable(read_annotations(folders["annotate"] / ANNOTATIONS)))
+        count = len(_comparable(folders))
         return StepEstimate({"pairs": count * (count - 1) // 2})
 
-    modules = (find_pairs.__module__, comparable.__module__)
+    modules = (find_pairs.__module__, annotate.comparable.__module__)
     return BuilderStep("pairs", ("annotate", "ontology"), settings.deciding(), modules, make, plan)
 
 
 def _select_step(settings: SelectSettings) -> BuilderStep:
     def make(folders: Folders, out: Path) -> None:
-        tagged = comparable(read_annotations(folders["annotate"] / ANNOTATIONS))
+        tagged = _comparable(folders)
         domains = [domains_of(annotation.tags, settings.domains) for annotation in tagged.values()]
         targets, counts = select(list(tagged), domains, lambda: read_pairs(folders["pairs"]), settings)
         write_targets(out / TARGETS, targets)
@@ -333,7 +323,7 @@ def _select_step(settings: SelectSettings) -> BuilderStep:
 
     domains = [[name, list(tops)] for name, tops in settings.domains.items()]
     deciding = {**asdict(settings), "quotas": list(settings.quotas.items()), "domains": domains}
-    modules = (select.__module__, comparable.__module__)
+    modules = (select.__module__, annotate.comparable.__module__)
     return BuilderStep("select", ("annotate", "pairs"), deciding, modules, make, plan)
 
 
@@ -358,7 +348,7 @@ def collection_step(name: str, title: str, judge: str) -> BuilderStep:
     """Returns the step that writes the collection, by `harness.papers.saber.collection`."""
 
     def make(folders: Folders, out: Path) -> None:
-        targets, problems = read_targets_and_problems(folders)
+        targets, problems = judging.read_targets_and_problems(folders)
         rated = rating.read_ratings(folders["rate"] / rating.RATINGS)
         rated_targets = {each.target for each in rated}
         targets = [target for target in targets if target.id in rated_targets]
@@ -380,8 +370,8 @@ def exhaustive(
 
     Targets without a decision are excluded, as in the step `rate`.
     """
-    targets, problems = read_targets_and_problems(folders)
-    judge = judge_of(settings, targets, problems, mode)
-    pairs, drawn = candidates_of(targets).items(), settings.shown == "drawn"
+    targets, problems = judging.read_targets_and_problems(folders)
+    judge = judging.judge_of(settings, targets, problems, mode)
+    pairs, drawn = judging.candidates_of(targets).items(), settings.shown == "drawn"
     played = [swiss.round_robin(name, each, judge, settings.seed, drawn=drawn) for name, each in pairs]
     return rating.rate_all(played, penalty=rates.penalty, scale=rates.scale)

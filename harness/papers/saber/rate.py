@@ -119,15 +119,9 @@ def rate(games: Games, *, penalty: float = PENALTY, scale: float = SCALE) -> Rat
     centred = np.eye(n) - 1.0 / n
     error = np.sqrt(np.diag(centred @ np.linalg.inv(curvature) @ centred))
     rating = scale * (strength - strength.min()) / width
-    rows = zip(
-        games.candidates,
-        rating.round(_DIGITS).tolist(),
-        (error * scale / width).round(_DIGITS).tolist(),
-        strength.round(_DIGITS).tolist(),
-        (won + won.T).sum(axis=1).astype(int).tolist(),
-        won.sum(axis=1).astype(int).tolist(),
-        strict=True,
-    )
+    values = (each.round(_DIGITS).tolist() for each in (rating, error * scale / width, strength))
+    counts = (each.sum(axis=1).astype(int).tolist() for each in (won + won.T, won))
+    rows = zip(games.candidates, *values, *counts, strict=True)
     return Ratings(games.target, tuple(Rating(*row) for row in rows))
 
 

@@ -312,8 +312,3 @@ def test_faults(tiny: Tiny, rows: dict[str, Any], keys: dict[str, Any], fault: s
     key = tiny(text({**with_rows(**rows), **keys}))
     where = config.names("paper")[key]
     assert message(lambda: load_paper(key)).startswith(f"{where}: available: {fault}")
-
-
-def test_it_must_be_keys_and_values(tiny: Tiny) -> None:
-    key = tiny("available: [overlap]\n")
-    assert "key 'available' is ['overlap'], expected keys and values" in message(lambda: load_paper(key))

@@ -134,11 +134,6 @@ def test_the_correction_can_change_the_answer() -> None:
     assert [strict.count(corrected=each, among_pooled=False) for each in (False, True)] == [(3, 3), (0, 3)]
 
 
-def test_a_paper_without_claims_has_none() -> None:
-    assert check_claims(reproduction([])) == ()
-    assert claims_section((), {}) is None
-
-
 GOOD = {"title": "x", "expect": "no difference", "pairs": [["alike", "base"]]}
 
 

@@ -179,29 +179,6 @@ def fault_of(tiny: Tiny, folder: Path, *arguments: str, **more: tuple[str, str])
     return line.removeprefix(f"{folder / 'user-conf' / 'paper' / 'tiny.yaml'}: ")
 
 
-def test_bounds_are_shown_where_ties_matter(tiny: Tiny) -> None:
-    found = recompute_paper(load_paper(tiny()))
-    assert list(found.bounds) == [("c1", "tied-run")]
-    # d1 and d2 are tied on T1; trec_eval's order puts d2, which is not relevant, first.
-    assert found.scores["c1", "tied-run"].column("RR").tolist() == [0.5, 1.0, 1.0]
-    assert list(found.bounds["c1", "tied-run"]) == ["RR"]
-    assert found.bounds["c1", "tied-run"]["RR"] == pytest.approx((2.5 / 3, 1.0))
-
-
-def test_ties_that_change_nothing_are_not_shown(tiny: Tiny) -> None:
-    tied = "T1 Q0 d1 1 1 x\nT1 Q0 d3 2 1 x\nT2 Q0 d4 1 1 x\n"
-    assert recompute_paper(load_paper(tiny(files={"runs/tied_1.txt": tied}))).bounds == {}
-
-
-def test_warnings_of_the_readers_are_kept(tiny: Tiny) -> None:
-    wrong_ranks = "T1 Q0 d1 1 1 x\nT1 Q0 d3 2 2 x\n"
-    (warning,) = recompute_paper(load_paper(tiny(files={"runs/base_1.txt": wrong_ranks}))).warnings
-    assert warning.endswith(
-        "runs/base_1.txt:2: rank 2 of topic 'T1' has a higher score than the rank before it; "
-        "scores decide the order (1 such line)"
-    )
-
-
 def test_a_run_with_a_topic_of_no_collection_is_refused(tiny: Tiny) -> None:
     paper = load_paper(tiny(files={"runs/base_1.txt": "T1 Q0 d1 1 1 x\nT9 Q0 d1 1 1 x\n"}))
     assert message(lambda: recompute_paper(paper)).endswith(
@@ -259,10 +236,6 @@ def test_a_paper_needs_its_cells(conf: Callable[[str, str, str], Path]) -> None:
     path = conf("paper", "mine", "key: mine\ntitle: Mine\n")
     assert message(lambda: load_paper("mine")) == f"{path.parent / 'cells' / 'mine.csv'}: no such file"
     assert "mine" not in paper_names()
-
-
-def test_an_unknown_paper_is_answered_with_the_nearest() -> None:
-    assert message(lambda: load_paper("crossmaths")) == "paper 'crossmaths' is unknown; did you mean 'crossmath'?"
 
 
 # Pooling

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -46,7 +46,7 @@ def results(mini: Task, coverage: Coverage | None, value: float = 0.25) -> Exper
     return ExperimentResults("crossmath-paper", experiment, tuple(outcomes))
 
 
-def rows(found: ExperimentResults, sections: Callable[..., list[Section]] = crossmath) -> list[tuple[str, ...]]:
+def rows(found: ExperimentResults, sections: Callable[..., Sequence[Section]] = crossmath) -> list[tuple[str, ...]]:
     (section,) = sections(found)
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     return [tuple(cell.text for cell in row) for row in table.rows]

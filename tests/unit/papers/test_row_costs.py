@@ -44,6 +44,7 @@ def test_a_cost_is_that_of_a_run_made_here(tiny: Tiny, tmp_path: Path) -> None:
     here = seconds(key, path, "made here")
     median = costs.COLUMNS["latency"].of([costs.of_run(path)])
     assert median is not None
+    assert here.value is not None
     assert here.value == pytest.approx(median * 1000)
     assert (here.verdict, here.measure, here.n) == (judge("12", here.value), "latency", 0)
     assert here.cause == "costs measured on this machine"

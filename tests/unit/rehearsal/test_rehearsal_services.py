@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +17,13 @@ import yaml
 from case_tables import literals
 
 from harness.collections.corpora import load_corpus
-from harness.collections.load import load_collection
 from harness.errors import HarnessError
 from harness.io import config
 from harness.io.checks import typed
 from harness.rehearsal import services
 from harness.rehearsal.services import MODELS, overlay, serving, vector
 from harness.store.llm import Client, Endpoint
-from harness.systems.theorems.informalise import DeclarationColumns, augmented, informal
+from harness.systems.theorems.informalise import DeclarationColumns, informal
 
 pytest.importorskip("openai", reason="openai is not installed")
 
@@ -137,15 +135,6 @@ def test_declarations_in_prose(name: str, url: str, tmp_path: Path, monkeypatch:
     assert all(each.name and "$x = x$" in each.statement for each in found.values())
     assert one.spent.calls >= wanted
     assert one.spent.cost > 0
-
-
-@pytest.mark.slow
-def test_queries_as_theorems(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    topics = load_collection("mini-theorems").topics()
-    found = augmented(topics, client("openai-gpt-4", url, tmp_path))
-    assert len(found) == len(topics)
-    assert all(re.fullmatch(r"theorem \w+ \(n : ℕ\) \(h : 0 < n\) : n = n", each.formal) for each in found.values())
 
 
 def test_answers_are_decided_by_the_seed_and_some_are_bad() -> None:

@@ -17,8 +17,8 @@ from harness.papers.saber.collection import JOINED
 from harness.papers.saber.databank import PROBLEMS, read_problems
 from harness.papers.saber.judging import JudgeSettings
 from harness.papers.saber.lines import read_lines
-from harness.papers.saber.pipeline import RateSettings, rate_step
-from harness.papers.saber.rate import RATINGS, read_ratings
+from harness.papers.saber.pipeline import rate_step
+from harness.papers.saber.rate import RATINGS, RateSettings, read_ratings
 from harness.papers.saber.report import Beside, built_report
 from harness.papers.saber.select import TARGETS, read_targets
 from harness.papers.saber.swiss import GAMES, position_bias, read_games, round_robin, write_games

@@ -145,7 +145,7 @@ def test_a_corpus_that_lacks_candidates_does_not_make_them_strange(built: dict[s
 
 # ---- damaged data
 
-GOOD = {"id": "q", "problem": "P", "solution": "S", "domains": ["A"]}
+GOOD: dict[str, object] = {"id": "q", "problem": "P", "solution": "S", "domains": ["A"]}
 GOOD |= {"candidates": ["a", "b"], "relevance_scores": [1, 2.5]}
 
 

@@ -85,7 +85,7 @@ def test_tiles_give_the_pairs_and_values_of_the_double_loop(block: int) -> None:
     assert len(expected) > count
     mine = made(count)
     found = [row_of_tiles(mine, start, block, LIMITS) for start in range(0, count, block)]
-    got = {}
+    got: dict[tuple[int, int], tuple[float, float]] = {}
     for part in found:
         order = list(zip(part.left.tolist(), part.right.tolist(), strict=True))
         values = list(zip(part.bma.tolist(), part.jaccard.tolist(), strict=True))
