@@ -21,7 +21,7 @@ from harness.rehearsal.models import FORMS, make_model, named_models
 from harness.systems import states
 from harness.systems.crosslingual import seq2seq
 from harness.systems.dense import encoder, models, pairs, word_pieces
-from harness.systems.dense.engines import ROLES, EncoderSettings, prefix, sentence_transformer
+from harness.systems.dense.engines import EncoderSettings, prefix, sentence_transformer
 
 READ = ["Let $x$ be prime.", "Is there a longer text, with \\alpha + \\beta? " + "Then $a_1$ is even. " * 20]
 ASCII = "".join(map(chr, range(33, 127)))
@@ -187,7 +187,7 @@ def test_encoder(stand_in: Callable[[str], Path], name: str) -> None:
         loaded = encoder.load(str(stand_in(name)), EncoderSettings(**given))
         alone = np.concatenate([loaded.encode([text]) for text in READ])
         np.testing.assert_allclose(loaded.encode(READ), alone, atol=0.02 if "precision" in given else 1e-4)
-        for role in ROLES:
+        for role in word_pieces.ROLES:
             vectors = loaded.encode(READ, role)
             assert vectors.shape == (2, loaded.dimensions) and np.isfinite(vectors).all()
             assert not np.allclose(vectors[0], vectors[1])

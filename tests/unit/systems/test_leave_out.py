@@ -17,7 +17,7 @@ from harness.experiments.task import task
 from harness.systems import rerank
 from harness.systems.base import Request, System
 from harness.systems.build import BuiltSystem, build_system, load_system
-from harness.systems.dense.training.tuned import CARD
+from harness.systems.dense.training.cards import CARD
 from harness.systems.fusion import system as fusion
 
 

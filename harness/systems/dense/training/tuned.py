@@ -16,14 +16,16 @@ import numpy.typing as npt
 from harness.collections.corpus import Corpus
 from harness.collections.load import load_collection
 from harness.errors import HarnessError
+from harness.io import staging_names
 from harness.io.console import log_line
 from harness.store import artefacts, code
 from harness.systems import hardware
-from harness.systems.dense import documents, encoder, models
+from harness.systems.dense import documents, encoder, models, word_pieces
 from harness.systems.dense.engines import EncoderSettings
+from harness.systems.dense.models import AvailableModel
 from harness.systems.dense.training import data
 from harness.systems.dense.training.cards import CARD, left_out_of
-from harness.systems.dense.training.data import guard
+from harness.systems.dense.training.data import Examples, guard
 from harness.systems.dense.training.settings import Tuning, tuning
 
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers", "numpy")
@@ -50,7 +52,7 @@ def tuned(
     corpus : corpus with the judged documents, and with the threads from which additional pairs are sampled.
     workspace : folder of the checkpoints until the training ends.
     device : `cpu` or `cuda`.
-    read : loads a model folder in the way the system will; used to test the base model, see `rehearsal.rehearse`.
+    read : loads a model folder in the way the system will; used to test the base model, see `_rehearse`.
 
     Raises
     ------
@@ -73,10 +75,10 @@ def tuned(
 
     def make(folder: Path) -> None:
         # All randomness comes from the seed; on the CPU a repeated training gives identical numbers.
-        from harness.systems.dense.training import rehearsal, trainer
+        from harness.systems.dense.training import trainer
         from harness.systems.dense.training.loop import VALIDATION, drop_damaged
 
-        rehearsal.rehearse(kind, base, wanted, work, read)
+        _rehearse(kind, base, wanted, work, read)
         examples = data.examples(kind, wanted, corpus, lambda texts: _similar(texts, wanted, corpus, work, device))
         drop_damaged(work, log_line)
         if kind == "bi":
@@ -255,3 +257,104 @@ def _epoch_row(entry: Mapping[str, Any], best: int) -> str:
     loss = "untrained" if entry["training loss"] is None else f"{entry['training loss']:.4f}"
     mark = " (kept)" if entry["epoch"] == best else ""
     return f"| {entry['epoch']}{mark} | {loss} | {entry['validation loss']:.4f} | {entry['validation order']:.4f} |"
+
+
+# ---- trial of the base model ------------------------------------------------------------------------------------
+
+
+# Several scripts, a formula, a text long enough to be truncated, and spaces that a tokenizer may strip.
+_TEXTS = (
+    "Is $x^2+1 \\geq \\frac{1}{2}$ prime?",
+    "  Řešení, čđšž: 你好, नमस्ते.\n" + "Let $n$ be even, then so is $n^2$. " * 200,
+)
+_CHECKPOINTS = 7  # copies of the weights on disk: weights and two moments, twice during replacement, and the best ones
+
+
+def _rehearse(
+    kind: str, base: AvailableModel, wanted: Tuning, work: Path, read: Callable[[str], object] | None = None
+) -> None:
+    """Checks that a model can be trained, saved and loaded again, without changing existing files.
+
+    Parameters
+    ----------
+    kind : `cross` or `bi`.
+    work : folder of the checkpoints, which may exist already. The trial model is saved temporarily beside it.
+    read : loads a model folder in the way the system that uses the trained model will.
+
+    Raises
+    ------
+    HarnessError
+        The tokenizer cannot be loaded, is incomplete, or has word pieces without a row in the weights; a text cannot be
+        scored; the saved model cannot be loaded or gives other word pieces or scores; a folder cannot be written to, or
+        its disk is too small.
+    """
+    workspace = work.parent
+    word_pieces.load(base)  # first and alone: when a whole model fails to load, the library does not name the file
+    try:
+        workspace.mkdir(parents=True, exist_ok=True)
+        with staging_names.folder("rehearsal", workspace) as folder:
+            saved = folder / "saved"
+            before = _tried(kind, base, wanted, saved, work)
+            try:
+                after = _tried(kind, models.find_model(str(saved)), wanted)
+                if read is not None:
+                    read(str(saved))
+            except HarnessError as error:
+                raise HarnessError(error.lines[0].replace(str(saved), base.name)) from None
+    except OSError as error:
+        raise HarnessError(f"{error.filename or workspace}: cannot be written: {error.strerror or error}") from None
+    where = f"model {base.name}: {word_pieces.file(base)}"
+    if before[0] != after[0]:
+        raise HarnessError(
+            f"{where}: its tokenizer, saved and loaded again, gives other word pieces; expected the same, such as from "
+            "a tokenizer.json that the installed transformers has written"
+        )
+    if not np.isclose(before[1], after[1], rtol=1e-3, atol=1e-5):
+        raise HarnessError(
+            f"model {base.name}: saved and loaded again, it scores a pair {after[1]:.4f}, before {before[1]:.4f}"
+        )
+
+
+def _tried(
+    kind: str, base: AvailableModel, wanted: Tuning, saved: Path | None = None, work: Path | None = None
+) -> tuple[list[list[int]], float]:
+    """Returns the word pieces of the trial texts and the score of the pair; saves the model if a folder is given."""
+    import torch
+
+    from harness.systems.dense.training import trainer
+
+    first = np.zeros(1, np.int64)
+    example = Examples(
+        _TEXTS, first, first + 1, np.ones(1, np.float32), np.ones(1, bool), first, first, (first,), (("", ""),), {}
+    )
+    doing = "cannot read a pair of texts"
+    try:
+        learner = trainer.learner(kind, base, example, wanted, "cpu")
+        learner.model.eval()
+        with torch.no_grad():
+            score = float(learner.scores(first)[0])
+        if not np.isfinite(score):
+            raise HarnessError(f"model {base.name}: the score of a pair of texts is {score}; expected a finite number")
+        if saved is not None and work is not None:
+            size = sum(each.numel() * each.element_size() for each in learner.model.parameters())
+            _check_room(size, work)
+            doing = "cannot be saved"
+            learner.save(saved)
+    except (HarnessError, OSError):
+        raise
+    except Exception as error:  # the libraries below raise what they like
+        raise HarnessError(f"model {base.name}: {doing}: {word_pieces.reason(error)}") from None
+    return learner.pieces(), score
+
+
+def _check_room(size: int, work: Path) -> None:
+    """Raises HarnessError if the disk has no room for the checkpoints, or for the trained model of `size` bytes."""
+    from harness.systems.dense.training.loop import BEST, LAST
+
+    there = sum(path.stat().st_size for path in (work / LAST, work / BEST) if path.is_file())
+    checkpoints = (work.parent, _CHECKPOINTS * size - there, "its checkpoints")
+    for folder, needed, what in (checkpoints, (artefacts.store_root(), size, "the trained model")):
+        place = next(path for path in (folder, *folder.parents) if path.exists())
+        if (free := shutil.disk_usage(place).free) < needed:
+            room = f"{needed / 1e9:.2f} GB there for {what}, and {free / 1e9:.2f} GB are free"
+            raise HarnessError(f"{place}: the training needs {room}")

@@ -279,9 +279,9 @@ def test_where_sentences_end(row: tuple[str, ...]) -> None:
     assert parts(text) == expected
 
 
-_PIECES = r'QZ1 QZ12 w W 3 3.5 e.g. . ! ? ؟ । " $ \( \)'
-PIECES = [*_PIECES.split(), "$a. b$", "\n", " ", "\t", "\xa0"]
-TEXTS = st.lists(st.sampled_from(PIECES)).map("".join) | st.text()
+_SIGNS = r'QZ1 QZ12 w W 3 3.5 e.g. . ! ? ؟ । " $ \( \)'
+SIGNS = [*_SIGNS.split(), "$a. b$", "\n", " ", "\t", "\xa0"]
+TEXTS = st.lists(st.sampled_from(SIGNS)).map("".join) | st.text()
 
 
 @given(TEXTS)
@@ -439,14 +439,14 @@ def test_without_masks() -> None:
     assert facts(passage) == {"formulas": 2, "sentences": 3, "untranslated": 1}
 
 
-TEXTS = ["$x$ es. $y$! 3 es? , y.  dos. ¿ tres. ¿¿Qué? ¿Qué? Uno $x$. ", "Zato. QZ7 es. Que ¿. ؟", "Y $x$. $y$", ""]
+SPOKEN = ["$x$ es. $y$! 3 es? , y.  dos. ¿ tres. ¿¿Qué? ¿Qué? Uno $x$. ", "Zato. QZ7 es. Que ¿. ؟", "Y $x$. $y$", ""]
 
 
 def test_what_is_left_untranslated() -> None:
     expected = Untranslated(units=15, formula=3, digit=1, mark=2, blank=2, letter=4, words=10)
-    assert untranslated(TEXTS, "nllb") == expected
+    assert untranslated(SPOKEN, "nllb") == expected
     assert expected.left == 12
-    assert untranslated(TEXTS, "mbart") == Untranslated(units=3, formula=1, letter=1, words=2)
+    assert untranslated(SPOKEN, "mbart") == Untranslated(units=3, formula=1, letter=1, words=2)
     assert untranslated([], "nllb") == Untranslated()
-    assert [leaves(text, "mbart") for text in TEXTS] == [True, True, False, False]
+    assert [leaves(text, "mbart") for text in SPOKEN] == [True, True, False, False]
     assert [leaves(text, "nllb") for text in ("$x$ es. 3", "$x$ es. Si", "")] == [True, False, False]

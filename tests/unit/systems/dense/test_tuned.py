@@ -34,7 +34,8 @@ from harness.systems.dense import models, word_pieces
 from harness.systems.dense.bi_encoder import BiEncoder
 from harness.systems.dense.cross_encoder import CrossEncoder
 from harness.systems.dense.training import data
-from harness.systems.dense.training.tuned import CARD, left_out, reads, tuned
+from harness.systems.dense.training.cards import CARD
+from harness.systems.dense.training.tuned import left_out, reads, tuned
 
 __all__ = ["courses", "one_thread"]  # fixtures
 
