@@ -1,6 +1,6 @@
 r"""Our own parser from LaTeX to operator trees (OPT), which follows LaTeXML and Tangent-S.
 
-LaTeX is read group by group into rows of items (`reader`, `tables`, and the commands below), and each row is parsed as an
+LaTeX is read group by group into rows of items (`reader`, `tables`), and each row is parsed as an
 expression (`grammar`). The result is converted to a tree.
 
 Known differences from LaTeXML: all rows of an alignment are parsed (LaTeXML's trees of the ARQMath topics contain only
