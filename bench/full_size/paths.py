@@ -209,7 +209,7 @@ def graphs(inputs: Path, out: Path, sizes: Sizes, marks: Marks) -> None:
     with marks.step("pack"):
         write_pack(out / "posts.pack", encode_posts(build.read_graphs(out / "graphs"), vocabulary), keep_going=True)
     pack = Pack(out / "posts.pack")
-    marks.notes |= {"bytes of a packed graph": round(pack.nbytes / len(pack))}
+    marks.notes |= {"bytes of a packed graph": round((out / "posts.pack").stat().st_size / len(pack))}
     with marks.step("read 10,000 at random"):
         nodes = sum(len(pack[row].nodes) for row in np.random.default_rng(1).integers(len(pack), size=10_000).tolist())
     marks.notes |= {"nodes of a graph": round(nodes / 10_000, 1)}

@@ -1,7 +1,7 @@
 r"""Our own parser from LaTeX to operator trees (OPT), which follows LaTeXML and Tangent-S.
 
-LaTeX is read group by group into rows of items (`reader`, `tables`, and the commands below), and each row is parsed
-as an expression (`grammar`). The result is converted to a tree.
+LaTeX is read group by group into rows of items (`reader`, `tables`), and each row is parsed as an
+expression (`grammar`). The result is converted to a tree.
 
 Known differences from LaTeXML: all rows of an alignment are parsed (LaTeXML's trees of the ARQMath topics contain only
 its first cell); characters such as `≤` are equal to their commands, and of several to the one that has a meaning in
