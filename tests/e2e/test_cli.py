@@ -6,29 +6,22 @@ import gzip
 import json
 import math
 import re
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from tools import PROGRESS, Place, table
+from tools import PROGRESS, QRELS, Place, table
 
 from harness import __version__
-from harness.io.files import data_root
+from harness.io.files import sha256_file
 
 Grades = dict[str, dict[str, int]]
 Ranking = Sequence[str]
 
 
-def judgments(name: str = "mini-task1") -> Grades:
-    out: Grades = {}
-    for line in (data_root() / "qrels" / f"{name}.txt").read_text().splitlines():
-        topic, _, doc, grade = line.split()
-        out.setdefault(topic, {})[doc] = int(grade)
-    return out
-
-
-GRADES = judgments()
+GRADES: Grades = {}
+for topic, _, doc, grade in map(str.split, QRELS.read_text().splitlines()):
+    GRADES.setdefault(topic, {})[doc] = int(grade)
 
 
 def made_up(step: int) -> dict[str, list[str]]:
@@ -104,10 +97,7 @@ def test_score_prints_means(place: Place) -> None:
         assert row == [name, *(f"{mean(expected(rankings, m)):.4f}" for m in measures), "42/42/42/38", "4"]
     digest = re.fullmatch(r"mini-task1, edition official \(judgments ([0-9a-f]{12})\), protocol arqmath-task1", said[0])
     assert digest
-    sums = subprocess.run(
-        ["sha256sum", data_root() / "qrels" / "mini-task1.txt"], capture_output=True, text=True, check=True
-    )
-    assert sums.stdout.startswith(digest[1])
+    assert sha256_file(QRELS).startswith(digest[1])
     assert set(place.files()) == {"first.run", "second.run.gz"}
 
 
@@ -124,25 +114,6 @@ def test_another_protocol_counts_unjudged_documents(place: Place) -> None:
     printed = place.good("score", "first.run", "-c", "mini-task1", "--protocol", "trec_eval", "--measures", "P@10")
     relevant = [sum(GRADES[t].get(doc, 0) >= 1 for doc in FIRST.get(t, ())[:10]) / 10 for t in GRADES]
     assert table(printed)[1] == ["first", f"{mean(relevant):.4f}", "42", "4"]
-
-
-@pytest.mark.slow
-def test_arqmath_layouts_and_keys(place: Place) -> None:
-    """The same rankings in ARQMath's layouts; formulas are mapped to visual ids by a person's own file."""
-    five = "".join(
-        f"{topic}\t{doc}\t{rank}\t{-rank}\tfive\n" for topic, docs in FIRST.items() for rank, doc in enumerate(docs, 1)
-    )
-    place.write("five.tsv", five)
-    plain, other = (table(place.good("score", name, "-c", "mini-task1"))[1][1:] for name in ("first.run", "five.tsv"))
-    assert plain == other
-    visual = next(iter(judgments("mini-task2")["F.1"]))
-    assert judgments("mini-task2")["F.1"][visual] == 2
-    place.write("six.tsv", "F.1\tmy_1\tp_1\t1\t2.0\tsix\nF.1\tmy_2\tp_2\t2\t1.0\tsix\n")
-    place.write("keys.tsv", f"id\tvisual_id\nmy_1\t{visual}\nmy_2\t{visual}\n")
-    printed = place.good(
-        "score", "six.tsv", "-c", "mini-task2", "--keys", "keys.tsv", "--per-topic", "--measures", "P@1,P@2"
-    )
-    assert printed.splitlines()[1] == "six\tF.1\t1.0\t0.5"
 
 
 @pytest.mark.slow

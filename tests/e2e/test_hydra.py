@@ -90,16 +90,6 @@ def test_a_paper_whose_runs_are_not_public(place: Place) -> None:
     assert {path.name for path in place.here.iterdir()} == {"reports"}
 
 
-def test_a_paper_whose_files_cannot_be_had(place: Place) -> None:
-    done = place.run("reproduce", "paper=crossmath")
-    fault = next(line for line in done.err.splitlines() if line.startswith("harness: "))
-    assert done.code == 2
-    assert fault.startswith("harness: jgore077/CrossMath@39db4d8/")
-    assert "HARNESS_OFFLINE forbids the network" in fault
-    assert "Error executing job" not in done.err
-    assert place.files() == {}
-
-
 @pytest.mark.parametrize(
     ("system", "key", "value"),
     [("pyserini", "encoder_options", {"pooling": "mean", "l2_norm": True}), ("fusion-ranx", "params", {"k": 10})],

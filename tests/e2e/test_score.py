@@ -75,17 +75,6 @@ def test_score_compare_and_run_refuse_the_same(place: Place) -> None:
     assert "Z.1" in place.good("score", "a.run", *given, "--per-topic")
 
 
-@pytest.mark.slow
-def test_results_without_a_key_are_told_by_score_and_run(place: Place) -> None:
-    topic = (data_root() / "qrels" / "mini-task2.txt").read_text().split()[0]
-    place.write("f.run", f"{topic} Q0 nowhere 1 1 f\n")
-    warning = "warning: f: 1 result has no key and counts as not judged\n"
-    assert place.run("score", "f.run", "-c", "mini-task2").err.startswith(warning)
-    done = place.run("run", "collection=mini-task2", "system=external", "system.path=f.run")
-    assert done.code == 0
-    assert f"\n{warning}" in done.err
-
-
 # Without a collection
 
 

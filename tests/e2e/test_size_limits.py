@@ -84,20 +84,3 @@ def test_what_is_of_4_gib_or_never_ends(good: Place, file: str, what: str, said:
     (good.here / file).unlink()
     (good.here / file).symlink_to(what)
     assert stopped(good, *(RUN if file == "corpus.jsonl" else SCORE)) == f"{file}:{said}"
-
-
-@pytest.mark.slow
-def test_names_with_escapes_do_nothing_to_the_terminal(good: Place) -> None:
-    nasty = "\x1b[2Jrun\nharness: all is well\u202e" + "x" * 100
-    done = good.run("score", nasty, "-c", "mine")
-    shown = r"\x1b[2Jrun\nharness: all is well\u202e" + "x" * 100
-    assert done.code == 2
-    assert done.err.endswith(f"harness: {shown}: no such file\n")
-    done = good.run("score", "mine.run", "-c", "c" * 5000 + "\n")
-    assert done.code == 2
-    assert all(len(line) <= 500 for line in done.err.splitlines())
-    good.write("bad.run", "".join(f"T1 Q0 x{n} 1 {'9' * 4000}x mine\n" for n in (1, 2, 3)))
-    said = good.run("score", "bad.run", "-c", "mine").err.splitlines()
-    lines = [line for line in said if line.startswith("harness: ")]  # a slow machine shows progress, too
-    assert [line[:19] for line in lines] == [f"harness: bad.run:{n}:" for n in (1, 2, 3)]
-    assert all(len(line) <= 500 for line in lines)

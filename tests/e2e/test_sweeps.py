@@ -200,14 +200,6 @@ def test_training_judgments_come_from_the_command_line(place: Place) -> None:
     assert "training: the judgments contain topic 'M.1' of the task" in place.run(*own).err
 
 
-@pytest.mark.heavy
-def test_a_shipped_sweep(place: Place) -> None:
-    shown = place.good("run", "sweep=bm25-k1-b", *MINI, "system=bm25", "formats=[json]").splitlines()
-    assert shown[-2].startswith("40 configurations of bm25 on mini-task1: best nDCG′ 0.")
-    assert len(place.runs()) == 40
-    assert "runs/mini-task1/bm25-k1=0.3-b=0.run" in place.runs()
-
-
 def test_all_of_a_sweep_is_in_the_folder_of_reports(place: Place) -> None:
     place.good("run", "-m", *MINI, "system=shuffle,overlap", "formats=[json]", "output=elsewhere", "runs=made")
     assert {Path(name).parts[0] for name in place.files()} == {"elsewhere", "made"}
