@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.plugin_commands import MAKING, HelpGroup
+from harness.cli.main import MAKING, HelpGroup
 from harness.errors import HarnessError
 from harness.io.console import log_line, out_table, print_line
 

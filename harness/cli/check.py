@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.main import RUNS, in_panel
 from harness.cli.options import CollectionName, Edition, Judgments, Quiet, TopicFile, to_path
-from harness.cli.plugin_commands import RUNS, in_panel
 from harness.cli.scoring_options import exists, labelled
 from harness.errors import FormatError, HarnessError, printable, suggestion
 from harness.io.console import log_line, print_line

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.plugin_commands import DATA, in_panel
+from harness.cli.main import DATA, in_panel
 from harness.io.console import out_wrapped, print_line
 from harness.io.files import cache_root
 

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.complete import of
-from harness.cli.options import Edition, Format, to_path
-from harness.cli.plugin_commands import DATA, HelpGroup
+from harness.cli.main import DATA, HelpGroup
+from harness.cli.options import Edition, Format, of, to_path
 from harness.errors import HarnessError, suggestion
 from harness.io.console import print_line
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.complete import anything
-from harness.cli.plugin_commands import DATA, in_panel
+from harness.cli.main import DATA, in_panel
+from harness.cli.options import anything
 from harness.errors import HarnessError, counted_text, suggestion
 from harness.io.console import log_line, out_left, print_line
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.complete import of
-from harness.cli.options import MaybeLevel, to_path
+from harness.cli.main import TASKS, HelpGroup, in_panel
+from harness.cli.options import MaybeLevel, of, to_path
 from harness.cli.organiser_commands import VARIABLE, Version, add_to, lab_with_readers
-from harness.cli.plugin_commands import TASKS, HelpGroup, in_panel
 from harness.cli.scoring_options import find_readers, labelled
 from harness.errors import HarnessError, counted_text
 from harness.io.console import log_line, out_left, out_table, print_line

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import scoring_options
+from harness.cli.main import TASKS, in_panel
 from harness.cli.options import Formats, MaybeLevel, to_report_folder
 from harness.cli.organiser_commands import lab_with_readers
-from harness.cli.plugin_commands import TASKS, in_panel
 from harness.cli.written_files import chosen_formats
 from harness.errors import HarnessError
 from harness.io.console import log_line, out_table, out_wrapped, print_line

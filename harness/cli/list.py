@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.complete import anything, complete_groups, papers
-from harness.cli.plugin_commands import DATA, in_panel
+from harness.cli.main import DATA, in_panel
+from harness.cli.options import anything, complete_groups, papers
 from harness.errors import HarnessError, suggestion
 from harness.io.console import out_left, out_wrapped, print_line, width
 

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.plugin_commands import MAKING, HelpGroup
+from harness.cli.main import MAKING, HelpGroup
 from harness.errors import HarnessError, counted_text, refuse
 from harness.io.console import print_line
 

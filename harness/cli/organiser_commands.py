@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.main import HelpGroup
 from harness.cli.options import to_path
-from harness.cli.plugin_commands import HelpGroup
 from harness.cli.scoring_options import find_readers
 from harness.errors import HarnessError
 from harness.io.console import out_table, print_line

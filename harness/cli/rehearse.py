@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.plugin_commands import RUNS, in_panel
+from harness.cli.main import RUNS, in_panel
 from harness.errors import HarnessError, counted_text, suggestion
 from harness.io.console import log_line, print_line
 from harness.io.locks import alone

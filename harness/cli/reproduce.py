@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.settings import ReproduceSettings, checked
-from harness.cli.tables import marks_text
+from harness.cli.written_files import marks_text
 from harness.errors import HarnessError, counted_text, gather, refuse
 from harness.io import config, rehearsal
 from harness.io.console import in_time, log_line, out_table, out_wrapped, print_line, track

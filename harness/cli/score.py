@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from harness.cli.main import RUNS, in_panel
 from harness.cli.options import Level, Unjudged
-from harness.cli.plugin_commands import RUNS, in_panel
 from harness.cli.scoring_options import (
     ScoringOptions,
     check_one_collection,
@@ -23,8 +23,7 @@ from harness.cli.scoring_options import (
     parse_margin,
     with_scoring_options,
 )
-from harness.cli.tables import print_table, table_lines
-from harness.cli.written_files import WrittenFiles, with_written_files
+from harness.cli.written_files import WrittenFiles, print_table, table_lines, with_written_files
 from harness.errors import HarnessError
 from harness.io.console import out_table, out_wrapped, print_line
 

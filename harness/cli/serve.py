@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from harness.cli.main import TASKS, in_panel
 from harness.cli.options import to_path
 from harness.cli.organiser_commands import lab_with_readers
-from harness.cli.plugin_commands import TASKS, in_panel
 from harness.errors import HarnessError
 from harness.io.console import print_line
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from harness.cli.main import TASKS, HelpGroup
 from harness.cli.options import Quiet, to_path
 from harness.cli.organiser_commands import lab_with_readers
-from harness.cli.plugin_commands import TASKS, HelpGroup
 from harness.cli.scoring_options import note_unless
 from harness.errors import HarnessError, counted_text
 from harness.io.console import log_line, print_line, track

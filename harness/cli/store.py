@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.plugin_commands import MAKING, HelpGroup
+from harness.cli.main import MAKING, HelpGroup
 from harness.io.console import out_left, print_line
 
 store_app = typer.Typer(

@@ -12,10 +12,10 @@ import typer
 
 from harness.cli import options
 from harness.cli.leaderboard import LAB
+from harness.cli.main import TASKS, HelpGroup
 from harness.cli.organiser_commands import lab_with_readers
-from harness.cli.plugin_commands import TASKS, HelpGroup
 from harness.cli.scoring_options import find_readers, labelled, measure_list, note_unless
-from harness.cli.tables import print_table
+from harness.cli.written_files import print_table
 from harness.errors import HarnessError, counted_text, gather, refuse, suggestion
 from harness.io.console import print_line
 

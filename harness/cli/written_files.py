@@ -1,4 +1,4 @@
-"""The files that `score` and `compare` write: reports, tables as LaTeX, figures; their options and how each is made."""
+"""What `score` and `compare` print as tables, and write: reports, tables as LaTeX, figures; with their options."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import typer
 from harness.cli import options
 from harness.cli.options import parameters_of, to_path
 from harness.errors import HarnessError, suggestion
+from harness.io.console import out_table, out_wrapped, print_line
 
 if TYPE_CHECKING:
     from harness.experiments.evaluate import Evaluation
-    from harness.render.model import Figure, Table
+    from harness.render.model import Cell, Figure, Table
     from harness.render.write import Report
     from harness.scoring.comparison import Comparison
 
@@ -169,3 +170,26 @@ def _write(file: Path, content: str | bytes, suffix: str, kind: str) -> None:
     if file.is_file() and file.stat().st_size and not is_ours(file, suffix=suffix):
         raise HarnessError(f"{file}: exists and is no {kind} of the harness; choose another file")
     write_all({file: content})
+
+
+def marks_text(cell: Cell) -> str:
+    """Returns the symbols of a cell's marks."""
+    from harness.render.model import MARKS
+
+    return "".join(MARKS[mark].symbol for mark in cell.marks)
+
+
+def table_lines(table: Table) -> list[list[str]]:
+    """Returns the titles of a table's columns, then its rows, with the symbols of marks after the values."""
+    rows = [[cell.text + marks_text(cell) for cell in row] for row in table.rows]
+    return [[column.full_title for column in table.columns], *rows]
+
+
+def print_table(table: Table) -> None:
+    """Prints a table: caption, aligned columns with marks, and notes; a cell's note follows the cell's text."""
+    print_line(table.caption)
+    out_table(table_lines(table))
+    for note in table.notes:
+        out_wrapped(note)
+    for cell in (cell for row in table.rows for cell in row if cell.note):
+        out_wrapped(f"{cell.text}: {cell.note}")

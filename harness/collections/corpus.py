@@ -21,7 +21,7 @@ from harness.formulas.text.delimiters import Dollars, formula_spans, lone_dollar
 from harness.io import compression
 from harness.io.console import track
 from harness.io.files import sha256, sha256_known
-from harness.io.ids import check_id, check_length
+from harness.io.names import check_id, check_length
 from harness.sources.checkout import Checkout
 from harness.sources.resource import RepositoryFolder, Resource
 

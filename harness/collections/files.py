@@ -21,7 +21,7 @@ from harness.errors import HarnessError, counted_text, format_error, os_errors, 
 from harness.formulas.text.delimiters import Dollars
 from harness.io import config, rehearsal, staging_names
 from harness.io.files import read_bytes, sha256_file
-from harness.io.ids import check_id
+from harness.io.names import check_id
 from harness.sources import catalogue
 from harness.sources.catalogue import Located
 from harness.sources.resource import RepositoryFolder, Resource

@@ -29,8 +29,8 @@ from harness.data.trec import Qrels, parse_qrels
 from harness.errors import FormatError, HarnessError
 from harness.formulas.text.delimiters import DOLLARS, Dollars
 from harness.io import extensions
-from harness.io.ids import check_id
 from harness.io.modules import inside
+from harness.io.names import check_id
 
 First = Mapping[str, object] | Sequence[str]  # of a file of topics: the first item of a JSON list, or the first columns
 What = Literal["topics", "judgments", "documents", "places"]

@@ -47,7 +47,7 @@ from harness.data.tables import (
 )
 from harness.errors import HarnessError, counted_text, format_error, suggestion
 from harness.io.files import read_bytes, read_member
-from harness.io.ids import LONGEST_ID, check_id
+from harness.io.names import LONGEST_ID, check_id
 
 FORMATS: Mapping[str, tuple[str, ...]] = {
     "trec": ("topic", "Q0", "document", "rank", "score", "tag"),

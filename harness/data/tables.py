@@ -34,8 +34,8 @@ from harness.data.columns import (
     words_of,
 )
 from harness.errors import FormatError, InputFault, counted_text, format_error
-from harness.io.ids import LONGEST_ID
 from harness.io.kernels import kernel
+from harness.io.names import LONGEST_ID
 
 PROBLEM_LIMIT = 20  # problems of a file that are shown
 MOST_ALIKE = 5  # problems of one kind that are shown one by one

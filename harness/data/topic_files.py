@@ -17,7 +17,7 @@ from harness.data.topics import Formula, Topic, Topics, formulas_given
 from harness.errors import counted_text, format_error
 from harness.formulas.text.delimiters import Dollars
 from harness.io.files import decoded
-from harness.io.ids import check_id, check_length
+from harness.io.names import check_id, check_length
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

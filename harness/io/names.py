@@ -1,4 +1,4 @@
-"""Names of runs and systems: labels of any script, and the safe names of the files that are written for them."""
+"""Names of runs and systems: labels of any script, the safe names of their files; ids: one printable word each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from harness.errors import HarnessError, shortened
+from harness.errors import HarnessError, format_error, shortened
 
 LONGEST_NAME = 255  # bytes
 NAME_RULE = f"1 to {LONGEST_NAME} bytes without control characters or line breaks, and without a blank at either end"
@@ -106,3 +106,22 @@ def file_name(name: str, longest: int = _LONGEST_FILE) -> str:
     plain = f"run-{plain}" if _DEVICE.fullmatch(plain) else plain
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
     return f"{plain.encode()[: longest - _DIGITS - 1].decode('utf-8', 'ignore')}~{digest}"
+
+
+LONGEST_ID = 255  # bytes
+
+
+def check_id(name: str, what: str, path: object, line: int) -> None:
+    """Raises `FormatError` unless a name is a valid id in a run file."""
+    if name.isascii() and name.isprintable() and " " not in name and 0 < len(name) <= LONGEST_ID:
+        return  # the usual case, found faster
+    if name.split() != [name] or not name.isprintable():
+        raise format_error(path, line, f"{what} id {name!r} is empty or holds blanks or unprintable characters")
+    check_length(name, what, path, line)
+
+
+def check_length(name: str, what: str, path: object, line: int) -> None:
+    """Raises `FormatError` if a name exceeds the maximum length of an id."""
+    length = len(name) if name.isascii() else len(name.encode(errors="replace"))
+    if length > LONGEST_ID:
+        raise format_error(path, line, f"{what} id of {length} bytes, at most {LONGEST_ID}")

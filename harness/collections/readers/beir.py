@@ -25,7 +25,7 @@ from harness.data.trec import Qrels, read_qrels
 from harness.errors import HarnessError, counted_text, format_error
 from harness.formulas.text.delimiters import Dollars
 from harness.io.files import sha256
-from harness.io.ids import check_id
+from harness.io.names import check_id
 
 Rows = Iterator[tuple[Path, int, Row]]  # file, line number (Parquet: row number) from 1, row
 SPLIT = "test"  # default split

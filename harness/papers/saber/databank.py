@@ -20,7 +20,7 @@ from harness.errors import HarnessError, suggestion
 from harness.io.checks import Words, check_number, check_whole_number
 from harness.io.console import track
 from harness.io.files import sha256_file
-from harness.io.ids import check_id
+from harness.io.names import check_id
 from harness.papers.saber.dollars import in_dollars, without_dollars
 from harness.papers.saber.lines import read_lines, write_lines
 from harness.sources.catalogue import resource

@@ -35,7 +35,7 @@ from harness.data.topics import SEPARATOR, Topic, Topics
 from harness.data.trec import Qrels
 from harness.errors import HarnessError, format_error
 from harness.io.files import read_bytes, sha256
-from harness.io.ids import check_id
+from harness.io.names import check_id
 
 _ALIKE = ("id", "domains", "solution")  # keys that may be missing, but not from some lines alone
 
