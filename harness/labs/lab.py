@@ -38,34 +38,11 @@ LEAST_RESULTS = 10  # default of `least_results` with private judgments
 class Lab(LabFile):
     """Settings of a lab: the keys of `lab.yaml`, with what follows from the collection in place of those left out.
 
+    Their meanings are those of `LabFile`.
+
     Attributes
     ----------
-    collection, edition, corpus, protocol, measures : as in `harness.task`; the first measure ranks. Private ones, such
-        as Judged@k, are dropped if the judgments are private.
-    baseline : submission that others are compared with, as `team / label`; empty for none.
-    alpha, correction : level and correction of the tests.
-    family : number of tests to correct for, None for those made together.
-    deadline : time after which only post-hoc runs are accepted; None for no deadline.
-    cap, cap_per_day : maximum number of submissions per team, in all and per day (UTC), including withdrawn ones but
-        not refunded ones. None for no limit.
-    invalid_cap : maximum number of invalid files per team. None for no limit.
-    results, least_results : maximum number of results per topic, and minimum per answered topic.
-    most_bytes : maximum size of a run's file, uncompressed.
-    decimals : decimals of the means shown.
-    private : whether the judgments are private: until the end, participants see only what `feedback` says.
-    feedback : with private judgments, `noisy` means of the first measure and ranks by them, or `none`.
-    noise : width of the noise of the means; see `published.width_of`.
-    step : to which a lab of an earlier version rounded its means.
-    ladder : whether a team sees a mean only if it exceeds the best one shown to it by more than the noise's width.
-    held_out : whether half of the topics are held out: participants see means of the others until the end.
-    pseudonyms_until : time until which new teams have pseudonyms; None for no pseudonyms.
-    per_topic : whether participants see scores per topic.
-    require : fields that a submission must fill in: description, code, external_data.
-    topic_pages : whether the lab's site shows topics with their judged documents and all runs' scores.
-    downloads : what participants may download from its server; None for the default, see `downloads.permitted`.
-    about, rules, contact : texts of the lab's site.
-    address : where the site is published, empty if unknown.
-    server : address of the lab's server, without a slash at its end; empty without one.
+    folder : of the lab.
 
     Examples
     --------

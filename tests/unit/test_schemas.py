@@ -28,7 +28,6 @@ from harness.experiments.task import task
 from harness.io.names import NAME_RULE
 from harness.labs import board
 from harness.labs.site.files import SCHEMAS
-from harness.scoring import compare as stats
 from harness.scoring import comparison, reproduction, scores
 from harness.scoring.compare import compare
 from harness.scoring.comparison import Comparison, EquivalenceTest, PairDifference
@@ -47,7 +46,7 @@ def scored(run: str, values: list[list[float]], how: Protocol) -> Scores:
     return Scores(run, "c", "official", how, ("AP", "P@10"), topics, np.array(values), "0a" * 32, "", {"results": 3})
 
 
-def compared(test: stats.Test, values: list[list[float]], baseline: str | None = None, **more: Any) -> Comparison:  # noqa: ANN401
+def compared(test: comparison.Test, values: list[list[float]], baseline: str | None = None, **more: Any) -> Comparison:  # noqa: ANN401
     zero = [[0.5, 0.25], [0.5, 0.5], [0.25, math.nan]]
     how = Protocol("p", ("AP", "P@10"))
     both = [scored("a", values, how), scored("b", zero, how)]

@@ -151,7 +151,7 @@ def put(
 
 def means(path: Path, capsys: pytest.CaptureFixture[str], measures: str) -> tuple[list[float], list[str]]:
     """What the command prints of a file of judgments: means, and warnings."""
-    score(["a.run"], qrels=path, measures=measures, as_json=True, quiet=True)
+    score(["a.run"], qrels=path, measures=measures, json=True, quiet=True)
     found = json.loads(capsys.readouterr().out)
     (scores,) = found["scores"]
     return [sum(column) / len(column) for column in zip(*scores["values"], strict=True)], found["warnings"]

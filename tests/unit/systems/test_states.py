@@ -295,7 +295,7 @@ def test_a_model_that_a_person_brings_is_told_wherever_it_lacks(
     line = f"run: system: needs the model compubert: {how}"
     for system in (mapping, {"_target_": "harness.systems.fusion.system.Fusion", "runs": ["bm25", "compubert"]}):
         settings = RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=system)
-        assert message(lambda settings=settings: check_needs(settings)) == line  # type: ignore[misc]
+        assert message(lambda settings=settings: check_needs(settings)) == line
     (tmp_path / "compubert").mkdir()
     check_needs(RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=mapping))
     assert "compubert (" not in system_state(mapping, "compubert")[1]
@@ -315,5 +315,5 @@ def test_what_a_run_needs_is_said_before_anything_is_read(monkeypatch: pytest.Mo
         (mine, "no_such_module is not installed"),
     ):
         settings = RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=system)
-        assert message(lambda settings=settings: check_needs(settings)) == f"run: system: {line}"  # type: ignore[misc]
+        assert message(lambda settings=settings: check_needs(settings)) == f"run: system: {line}"
     check_needs(RunSettings(formats=("html",), collection={"name": "mini-task1"}, system=mine | {"needs": "math"}))

@@ -128,7 +128,7 @@ def test_a_runtime_that_is_none(tmp_path: Path) -> None:
     silent.chmod(0o755)
     for path in (silent, tmp_path, tmp_path / "absent"):
         expected = f"{path} is no Java runtime, Anserini needs Java 21 or newer: {GET_JAVA}"
-        assert message(lambda path=path: runtime.find_java(str(path))) == expected  # type: ignore[misc]
+        assert message(lambda path=path: runtime.find_java(str(path))) == expected
 
 
 @pytest.mark.usefixtures("bare")
