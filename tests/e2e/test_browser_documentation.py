@@ -15,6 +15,7 @@ pytest_plugins = ("browser_tools",)
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PARTS = 8  # of all pages
+GENERATED = ("reference/", "systems/")
 
 # Parts that scroll and cannot be reached by the keyboard, or the other way round.
 STOPS = """[...document.querySelectorAll(".md-typeset__scrollwrap, .md-typeset pre > code")]
@@ -45,8 +46,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_page(site: Path, visit: Open, part: int) -> None:
     """In one of the looks each; the page of an unknown address has addresses that work from a server only."""
     names = sorted(str(path.relative_to(site)) for path in site.rglob("*.html") if path.name != "404.html")
-    written = [name for name in names if not name.startswith(("reports/", "reference/"))]  # reports have own tests
-    generated = [name for name in names if name.startswith("reference/")][::3]  # alike, page by page
+    written = [name for name in names if not name.startswith(("reports/", *GENERATED))]  # reports have own tests
+    generated = [name for name in names if name.startswith(GENERATED)][::3]  # alike, page by page
     assert len(written) > 50 and len(generated) > 50
     pages = written + generated
     for number, name in enumerate(pages[part::PARTS]):
