@@ -23,7 +23,7 @@ from harness.sources.resource import Resource
 
 @dataclass(frozen=True)
 class ExclusionFile:
-    """A file that defines exclusions; `reader` is one of `excluded.LISTED` or `excluded.known_places`."""
+    """A file that defines exclusions; `reader` is one of `files.LISTED` or `files.known_places`."""
 
     file: Located
     reader: str

@@ -36,7 +36,7 @@ def read_topics(path: Path, reader: str = "", language: str = "eng", dollars: Do
 
     Parameters
     ----------
-    reader : name of a form (`harness.collections.forms`) or function (`harness.collections.forms`); default: detected
+    reader : name of a form, or `package.module:function` (`harness.collections.forms`); default: detected
         from the beginning of the file.
     language : ISO 639-3 code of topics that do not specify their language.
     dollars : which dollar signs of the texts enclose formulas; default: `pandoc` for `trec`, `tsv` and JSON with the
@@ -182,13 +182,15 @@ def _keys_jsonl(lines: Lines, path: Path, id_column: str, key_column: str) -> It
 def table_rows(lines: Lines, path: str, columns: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """Yields line number and columns of the rows of a tab-separated table, whose first line is its header.
 
-    Raises FormatError if one of some columns is missing, or a row has another number of columns than the header.
+    Raises FormatError if a column is missing or there twice, or a row has another number of columns than the header.
     """
     header = lines[0][1].split("\t") if lines else []
     for column in columns:
         if column not in header:
             first = lines[0][0] if lines else 1
             raise format_error(path, first, f"column {column!r} is missing; found {', '.join(header) or 'nothing'}")
+        if header.count(column) > 1:
+            raise format_error(path, lines[0][0], f"column {column!r} is there {header.count(column)} times")
     for number, line in lines[1:]:
         fields = line.split("\t")
         if len(fields) != len(header):

@@ -166,6 +166,7 @@ class Listwise(heads.TopicTexts, heads.OverFirst):
             There is no corpus, or it holds none of the documents; no topic has a text; in replay, answers are missing;
             the client fails. A dry run always ends with an error that reports the estimates.
         """
+        request.corpus_for(self.name)  # before the first ranking is made
         run, text = self.read(request, self.k, self._document_text)
         worded = self._worded(request.topics)
         cut = sum(len(each) > self.characters for each in text.values())

@@ -43,7 +43,7 @@ def read(corpus: Corpus, remarks: Remarks) -> Documents:
     """Yields the answers by question and answer id; columns `question`, the question's text, and `question_id`.
 
     If the corpus keeps the column `html`, it holds the answer's HTML as in the file of posts, reconstructed by
-    `harness.collections.readers.mse`.
+    `post_html`.
 
     Raises
     ------

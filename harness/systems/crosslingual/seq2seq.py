@@ -112,11 +112,11 @@ def _load_weights(folder: Path, content: str, name: str, precision: str, device:
     auto: Any = transformers.AutoModelForSeq2SeqLM
     more = {"local_files_only": True, "output_loading_info": True, "dtype": getattr(torch, precision)}
     with word_pieces.loading(name):
-        model, report = auto.from_pretrained(str(folder), **more)
-    try:
-        model = model.to(device).eval()
-    except (torch.OutOfMemoryError, MemoryError):
-        raise HarnessError(f"model {name}: does not fit into the memory of the device {device}") from None
+        try:
+            model, report = auto.from_pretrained(str(folder), **more)
+            model = model.to(device).eval()
+        except (torch.OutOfMemoryError, MemoryError):
+            raise HarnessError(f"model {name}: does not fit into the memory of the device {device}") from None
     # transformers initialises missing weights at random without an error.
     if lacking := word_pieces.lacking(model, report):
         raise HarnessError(f"model {name}: its weights lack {lacking!r}, which its config.json asks for")

@@ -265,7 +265,7 @@ def upload(
     Raises
     ------
     HarnessError
-        The server does not answer, an argument is out of range, or a formula does not have exactly one vector.
+        The server does not answer, or a formula does not have exactly one vector.
     """
     if formulas and (vectors.context is None or (np.diff(vectors.start) != 1).any()):
         raise HarnessError("vectors of formulas: expected one vector and a post for each formula")

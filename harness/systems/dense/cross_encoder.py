@@ -167,7 +167,7 @@ class CrossEncoder(heads.TopicTexts, heads.OverFirst):
         cut = np.concatenate([of_topic.cut for of_topic in scored])
         heads.note_cut(self.name, "pairs", int(cut.sum()), len(cut), {"word pieces": scored[0].length})
         if self._first is not None:
-            for name in rows_of.keys() - query.keys():
+            for name in {topic.id for topic in request.topics} & rows_of.keys() - query.keys():
                 score[rows_of[name]] = np.arange(len(rows_of[name]), 0, -1)
         run = replace(run, score=score, name=self.name + MARK * run.name.endswith(MARK), sha256="")
         return only(run, ~np.isnan(score))

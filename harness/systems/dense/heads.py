@@ -1,4 +1,4 @@
-"""The top documents of a first ranking, read and prepared for re-ranking."""
+"""What systems of encoders share: texts of topics, the top documents of a first ranking, and notes on truncation."""
 
 from __future__ import annotations
 
@@ -219,6 +219,7 @@ def worded(
     """
     read = [(topic, text(topic)) for topic in topics]
     if without := [topic.id for topic, topic_text in read if not topic_text.strip()]:
+        note(f"{name}: topics without text", len(without))
         fate = "ordered as in the first ranking" if reranks else "left out"
         log_line(
             f"{name}: {counted_text(len(without), 'topic has', 'topics have')} no text, {fate}, such as {without[0]}"

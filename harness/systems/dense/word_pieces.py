@@ -34,6 +34,8 @@ def loading(name: str) -> Iterator[None]:
     """Turns any error of a library that loads a model into a HarnessError of one line."""
     try:
         yield
+    except HarnessError:
+        raise
     except Exception as error:  # the libraries below raise what they like
         raise HarnessError(f"model {name}: cannot be loaded: {reason(error)}") from None
 

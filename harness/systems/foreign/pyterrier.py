@@ -11,6 +11,7 @@ import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -280,6 +281,11 @@ def _files(value: object) -> dict[str, str]:
     return {value: sha256_file(path)} if here else {}
 
 
+def _found(top: str) -> bool:
+    """Whether a module can be imported; also a folder of modules, here or on the path."""
+    return bool(importlib.util.find_spec(top) or PathFinder.find_spec(top, [str(Path.cwd())]))
+
+
 def missing(mapping: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     """Returns what is missing to run a configuration, without importing it; empty if nothing is."""
     there = importlib.util.find_spec("pyterrier")
@@ -287,7 +293,7 @@ def missing(mapping: Mapping[str, Any] | None = None) -> tuple[str, ...]:
     for key in ("pipeline", "index"):
         named = str((mapping or {}).get(key))
         top = named.partition(":")[0].partition(".")[0]
-        if ":" in named and top.isidentifier() and not code.known(top):
+        if ":" in named and top.isidentifier() and not _found(top):
             lacking.append(f"module {top!r} of key {key!r} is neither in the current folder nor installed")
     return tuple(lacking)
 

@@ -2,7 +2,7 @@
 
 For symbol layout trees (SLT) and operator trees (OPT) each, an inverted index of tuples (two symbols, the edges between
 them) finds candidates by Dice's coefficient. Each candidate has three values per kind of tree, see
-`harness.systems.structural.tangent_s`. With one kind, candidates are ranked by these values in their order; with both,
+`similarities`. With one kind, candidates are ranked by these values in their order; with both,
 by a linear combination of the six values, whose weights a linear regression has learned from judged formulas. A
 candidate of one kind has the values of the other too.
 

@@ -195,6 +195,7 @@ def test_keys_are_read(tmp_path: Path, name: str, data: str | bytes) -> None:
     ("name", "data", "fault"),
     [
         *literals("collections/collections_faults_of_keys_name_the_line"),
+        ("k.tsv", "id\tvisual\tid\n1\t7\t1\n", ":1: column 'id' is there 2 times"),
         ("k.jsonl", "[" * 100_000, ":1: expected a JSON object with 'id' and 'visual'"),
     ],
 )

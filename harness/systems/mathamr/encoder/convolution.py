@@ -9,11 +9,9 @@ groups of each relation are padded to one of few sizes, relations of equal size 
 are derived by hand. On a GPU, groups are cut into chunks of equal padded size, one relation each, and multiplied in one
 product. Both methods give the same results up to rounding.
 
-The relational convolution by PyTorch Geometric's FastRGCNConv, with the parameters and arguments of ours.
-
-It computes the same as `convolution.RelationalConv`, with one product for each edge: slower, but a place to begin for
-encoders of other layers of that library. Parameters have the same names, shapes and initial values, so that weights can
-be exchanged.
+`convolution` computes the same by PyTorch Geometric's FastRGCNConv, with one product for each edge: slower, but a place
+to begin for encoders of other layers of that library. Parameters have the same names, shapes and initial values, so
+that weights can be exchanged.
 
 Plans: the edges of a batch grouped by relation and target node, and the layouts in which groups are multiplied.
 """

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from harness.systems.mathamr.encoder.batch import Batch
-from harness.systems.mathamr.encoder.convolution import EdgePlan, RelationalConv, plan_edges
+from harness.systems.mathamr.encoder.convolution import EdgePlan, RelationalConv, convolution, plan_edges
 from harness.systems.mathamr.encoder.settings import INITS, LEAST_TEMPERATURE, MOST_TEMPERATURE, GraphEncoderSettings
 from harness.systems.mathamr.encoder.virtual import DOCUMENT, TYPES
 
@@ -88,11 +88,7 @@ class Virtual(nn.Module):
 
 def _make_convolution(settings: GraphEncoderSettings) -> nn.Module:
     shape = (settings.dim, settings.dim, settings.directed, settings.bases)
-    if settings.convolution == "own":
-        return RelationalConv(*shape)
-    from harness.systems.mathamr.encoder import convolution
-
-    return convolution.convolution(*shape)
+    return RelationalConv(*shape) if settings.convolution == "own" else convolution(*shape)
 
 
 class Layer(nn.Module):

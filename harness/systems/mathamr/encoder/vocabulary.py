@@ -237,7 +237,11 @@ class NodeVocabulary:
             fields = json.loads(data)
             if fields["format"] != FORMAT:
                 raise ValueError(f"its format is not {FORMAT!r}")
-            return NodeVocabulary(tuple(fields["nodes"]), tuple(fields["relations"]), fields["size"])
+            read = NodeVocabulary(tuple(fields["nodes"]), tuple(fields["relations"]), fields["size"])
+            whole = read.nodes[: len(SPECIALS)] == SPECIALS and read.relations[-len(VIRTUAL) :] == VIRTUAL
+            if not whole or type(read.size) is not int or len(read.nodes) > read.size:
+                raise ValueError("its nodes, relations and size do not fit")
+            return read
         except (HarnessError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise format_error(path, 0, f"not a vocabulary: {error}") from None
 

@@ -204,6 +204,8 @@ def _graph_fault(graph: Graph) -> str:
         if not relation.startswith(":") or relation.endswith("*") or is_inverse(relation):
             return f"edge {source} {relation} {target}: expected a forward relation such as ':ARG0'"
     for sentence in graph.sentences:
+        if not sentence:
+            return "a sentence has no nodes"
         for node in sentence:
             if not (0 <= node < count and graph.kinds[node] in (TEXT, FORMULA)):
                 return f"node {node} of a sentence is neither a text node nor a placeholder"

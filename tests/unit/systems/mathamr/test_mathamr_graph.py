@@ -75,6 +75,7 @@ def test_what_is_no_graph_is_one_line(text: str) -> None:
         (replace(SMALL, edges=((0, ":ARG0-of", 1),)), "forward relation"),
         (replace(SMALL, edges=((0, ":ARG0*", 1),)), "forward relation"),
         (replace(SMALL, sentences=((1, 4),)), "node 4 of a sentence"),
+        (replace(SMALL, sentences=((),)), "a sentence has no nodes"),
         (replace(SMALL, formulas=(FormulaNodes("", 1, (0, 0), (0, 0)),)), "node 1 of a formula is not a placeholder"),
         (replace(SMALL, formulas=(FormulaNodes("", 2, (4, 7), (0, 0)),)), "are not an OPT"),
     ],

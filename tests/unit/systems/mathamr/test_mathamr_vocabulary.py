@@ -124,6 +124,8 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
     [
         ({"format": "something"}, "its format is not"),
         ({"nodes": 5}, "not iterable"),
+        ({"nodes": "abc"}, "do not fit"),
+        ({"relations": []}, "do not fit"),
         ({"relations": None}, "not iterable"),
         ({"size": 5}, "not between"),
         ({"size": v.MOST + 1}, "not between"),
