@@ -1,4 +1,4 @@
-"""Cells of an experiment: their runs, made one after the other or by a launcher, and their outcomes."""
+"""Cells of an experiment: their runs, one after the other or by a launcher, their outcomes, and forecasts of time."""
 
 from __future__ import annotations
 

@@ -116,7 +116,10 @@ def new(
     del settings["folder"], settings["baseline"]
     known = load_collection(collection)
     find_readers(known, corpus)
-    settings |= {"title": title or known.title, "measures": None if measures is None else split_measures(measures)}
+    settings |= {
+        "title": title or known.title,
+        "measures": None if measures is None else list(split_measures(measures)),
+    }
     (label,), (run,) = labelled([baseline]) if baseline is not None else (("",), (None,))
     lab = open_lab(folder, settings, run, label or None)
     print_line(f"{lab.folder}: a lab on {lab.collection}, edition {lab.edition}; settings: {lab.folder / 'lab.yaml'}")

@@ -1,4 +1,4 @@
-"""The command `reproduce`: a paper's tables, or the embedded example."""
+"""The command `reproduce`: a paper's tables, the runs that they lack (`make=true`), or the embedded example."""
 
 from __future__ import annotations
 

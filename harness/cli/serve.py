@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -60,9 +60,13 @@ def serve(
     if url and not is_address(url):
         raise HarnessError(f"--url {url}: expected an address such as https://lab.example.org")
     lab_with_readers(lab)
-    needed = ("msgspec", "python_multipart", "starlette", "uvicorn")
-    if missing := [name for name in needed if find_spec(name) is None]:
-        raise HarnessError(f"serve: the package {missing[0]} is missing; pip install 'mathir-harness[server]'")
+    try:
+        for name in ("msgspec", "python_multipart", "starlette", "uvicorn"):
+            import_module(name)
+    except ImportError as error:
+        raise HarnessError(
+            f"serve: the package {error.name} is missing; pip install 'mathir-harness[server]'"
+        ) from None
     from harness.labs.server.lab_snapshot import state_folder
     from harness.labs.server.processes import Place, run_publisher, run_server, run_worker, service
     from harness.labs.server.service import ServerSettings

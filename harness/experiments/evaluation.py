@@ -1,4 +1,4 @@
-"""Runs scored by one task: the value that commands, reports and notebooks share."""
+"""Runs scored by a task, or by one for each of several collections: the values that all outputs share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.data.records import concatenated_columns, frame
 from harness.data.trec import Run
 from harness.errors import HarnessError
 from harness.experiments.task import Task
-from harness.io.modules import table_html
+from harness.io.display import table_html
 from harness.scoring.comparison import Comparison, with_cluster_note
 from harness.scoring.intervals import numbers_of_names
 from harness.scoring.measures import without_diagnostics

@@ -1,4 +1,4 @@
-"""Overrides `KEY=VALUE` of `harness run`: their keys, and which of them a cell may contain."""
+"""Overrides `KEY=VALUE` of `harness run`: which a cell may contain; conditions, seeds and scales of experiments."""
 
 from __future__ import annotations
 

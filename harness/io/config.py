@@ -183,7 +183,9 @@ def _unless_changed(read: Callable[[str], T]) -> Callable[[str], T]:
 
 @_unless_changed
 def _variants(path: str) -> dict[str, Any]:
-    """Returns the variants of a family, name -> keys; none of other bases."""
+    """Returns the variants of a family, name -> keys; none of other bases, nor of a link to nothing."""
+    if not os.path.exists(path):  # noqa: PTH110  (Path's takes longer)
+        return {}
     data = read_bytes(Path(path), most=_MOST_BYTES)
     if not re.search(rb"^variants\s*:", data, re.MULTILINE):
         return {}

@@ -48,13 +48,3 @@ def inside(package: str, module: str = "") -> list[str]:
     paths = sorted(importlib.import_module(package).__path__)
     names = [f"{package}.{each.name}" for each in pkgutil.iter_modules(paths) if not module or each.ispkg]
     return [f"{name}.{module}" for name in names if installed(f"{name}.{module}")] if module else names
-
-
-def table_html(value: object) -> str:
-    """Returns the table that notebooks display for a value, as HTML.
-
-    Reports are in a higher layer than the values. Only this function uses that layer, by a lazy import, so that there
-    is no import from a lower to a higher layer.
-    """
-    html: str = importlib.import_module("harness.reports.joint").table_html(value)
-    return html

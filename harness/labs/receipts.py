@@ -47,11 +47,11 @@ class Shown:
     made: int
     means: Mapping[str, float | None]
     notes: tuple[str, ...]
-    scores: Rows = ()
-    ranked: str = ""
-    against: Rows = ()
-    tests: str = ""
-    remark: str = ""
+    scores: Rows
+    ranked: str
+    against: Rows
+    tests: str
+    remark: str
     cap: int | None = None
     rank: int | None = None
     runs: int | None = None
@@ -80,7 +80,7 @@ def team_receipt(lab: Lab, receipt: Receipt) -> Shown:
     """
     submission, standing = receipt.submission, receipt.standing
     label = load_protocol(lab.protocol).label
-    told: dict[str, Any] = {}
+    told: dict[str, Any] = {"scores": (), "ranked": "", "against": (), "tests": ""}
     if standing is not None:
         heads, numbers = _counts(receipt)
         measures, named = lab.measures[:1] if lab.private else lab.measures, label(standing.measure)

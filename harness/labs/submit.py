@@ -290,6 +290,8 @@ def withdraw_run(
     HarnessError
         The version does not exist or was withdrawn before, the lab is frozen, or the reason is too long or unprintable.
     """
+    if reason and not reason.strip():
+        raise HarnessError("reason: is empty; give a sentence, or omit the option")
     reason = normalised_reason(reason)
     with changed(lab, by_team=True) as journal:
         chosen = find_submission(from_events(journal.events, lab.folder), nfc(team), nfc(label), version)

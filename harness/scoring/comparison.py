@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from harness.data.records import frame
 from harness.errors import HarnessError, suggestion
-from harness.io.modules import table_html
+from harness.io.display import table_html
 
 if TYPE_CHECKING:
     from pandas import DataFrame

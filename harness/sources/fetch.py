@@ -1,4 +1,4 @@
-"""Public files and folders, each named by source, commit, path and SHA-256: from the cache, a mirror or the network."""
+"""Public files and folders, named by source, path and SHA-256: from the cache, a mirror or the network; their terms."""
 
 from __future__ import annotations
 

@@ -460,7 +460,11 @@ _MOST = 4000  # entries; beyond, those of earlier versions are dropped
 
 
 class CodeCache:
-    """The content of the file for the modules below a folder; without a writable cache folder, of this process only."""
+    """The content of the file for the modules below a folder; without a writable cache folder, of this process only.
+
+    A checksum is trusted as long as device, inode, size and times of its file are the same. Imports are kept by the
+    checksum of the module, in one file for each version of the code that finds them, so they are never out of date.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -468,7 +472,7 @@ class CodeCache:
         self.modules: dict[str, Any] = {}
         self._kept = 0
         with suppress(HarnessError, OSError, ValueError, TypeError, KeyError, AttributeError):
-            name = sha256(f"{root} {sha256_file(Path(__file__).with_name('code.py'))}".encode())[:16]
+            name = sha256(f"{root} {sha256_file(Path(__file__))}".encode())[:16]
             self._path = cache_root() / "code" / f"{name}.json"
             read = json.loads(self._path.read_text(encoding="utf-8"))
             known_checksums({root / name: (tuple(state), str(sha)) for name, (state, sha) in read["files"].items()})

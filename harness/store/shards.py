@@ -11,7 +11,6 @@ launcher of `harness.experiments.spread`.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
@@ -257,7 +256,7 @@ class _Pool:
     def _check(self) -> None:
         """Checks once that the work can begin, so that a missing package is one error."""
         try:
-            self._submit(self.task.check or os.getpid).result()
+            self._submit(_checked_there).result()
         except BrokenProcessPool:
             raise HarnessError("the processes of this map end before they begin; try one process to see why") from None
         self._checked = True
@@ -305,6 +304,11 @@ _TASK: list[ShardTask[Any]] = []  # in a worker
 
 def _start(task: ShardTask[Any]) -> None:
     _TASK[:] = [task]
+
+
+def _checked_there() -> None:
+    if (check := _TASK[0].check) is not None:
+        check()
 
 
 def _make_there(shard: Shard) -> int:

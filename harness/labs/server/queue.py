@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import HarnessError
-from harness.io import staging_names as processes
 from harness.io.files import sha256, sync
+from harness.io.staging_names import gone, host, started
 from harness.labs.names import stamp
 from harness.labs.server.database import Database, Session, record_action
 
@@ -90,16 +90,16 @@ def _upload_from_row(row: tuple[Any, ...]) -> Upload:
 def worker_name() -> str:
     """Returns a name for a worker of this process, by which others on this machine recognize that it has ended."""
     process = os.getpid()
-    machine = sha256(processes.host().encode())[:16]
-    return f"{machine}:{process}:{processes.started(process)}:{secrets.token_hex(4)}"
+    machine = sha256(host().encode())[:16]
+    return f"{machine}:{process}:{started(process)}:{secrets.token_hex(4)}"
 
 
 def _has_ended(worker: str) -> bool:
     """Returns whether a worker was one of this machine whose process has ended."""
     machine, _, rest = worker.partition(":")
     process, _, rest = rest.partition(":")
-    own = machine == sha256(processes.host().encode())[:16] and process.isdecimal()
-    return own and processes.gone(int(process), rest.partition(":")[0])
+    own = machine == sha256(host().encode())[:16] and process.isdecimal()
+    return own and gone(int(process), rest.partition(":")[0])
 
 
 class Queue:

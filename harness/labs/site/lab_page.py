@@ -47,9 +47,9 @@ def run_item(run: FieldRun) -> Item:
     return Item(run.label, link=run.path, small=run.team)
 
 
-def neighbours(links: Sequence[Link], at: int) -> tuple[Link | None, Link | None]:
-    """Returns the links before and after a place."""
-    previous, following = (links[n] if 0 <= n < len(links) else None for n in (at - 1, at + 1))
+def neighbours(link: Callable[[int], Link], count: int, at: int) -> tuple[Link | None, Link | None]:
+    """Returns the links before and after one of so many places."""
+    previous, following = (link(n) if 0 <= n < count else None for n in (at - 1, at + 1))
     return previous, following
 
 

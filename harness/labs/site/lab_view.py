@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,7 +18,6 @@ from harness.data.topics import Topic
 from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.io.console import track
-from harness.io.names import in_natural_order
 from harness.labs.board import (
     Leaderboard,
     LeaderboardRow,
@@ -180,7 +180,7 @@ class LabView:
     @cached_property
     def topics(self) -> tuple[str, ...]:
         """The topics of the edition, numbers in their names in numerical order."""
-        return tuple(in_natural_order(self.scores[0].topics))
+        return tuple(sorted(self.scores[0].topics, key=_natural))
 
     @cached_property
     def known(self) -> Mapping[str, Topic]:
@@ -274,6 +274,12 @@ class LabView:
         """Returns the title of a topic, or the start of its text, in one line."""
         document = self.known[topic]
         return start_of(" ".join((document.title or document.body).split()), most)
+
+
+def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
+    """Returns a key that orders A.2 before A.10."""
+    parts = re.findall(r"[0-9]{1,18}|[^0-9]+|[0-9]+", name)
+    return [(int(part), "") if part.isascii() and part.isdigit() else (-1, part) for part in parts], name
 
 
 def start_of(text: str, most: int) -> str:

@@ -72,7 +72,8 @@ def costs(metadata: Mapping[str, Any]) -> dict[str, float]:
     """
     pairs: dict[str, object] = {}
     for part in ("method", "platform", "resources"):
-        pairs |= {keys[-1].lower().replace("_", " "): value for keys, value in _nodes(metadata.get(part)) if keys}
+        found = reversed([(keys[-1], value) for keys, value in _nodes(metadata.get(part)) if keys])  # the first counts
+        pairs |= {key.lower().replace("_", " "): value for key, value in found}
     out = {}
     for cost in COSTS:
         for key in cost.keys:
@@ -96,7 +97,7 @@ def _number(value: object, units: Mapping[str, float]) -> float | None:
     return number if 0 < number < 1e18 else None
 
 
-def _nodes(value: object, most: int = 5_000) -> Iterator[tuple[tuple[str, ...], object]]:
+def _nodes(value: object, most: int = 50_000) -> Iterator[tuple[tuple[str, ...], object]]:
     """Yields keys and value of nested values in order, at most `most`; not recursive, since metadata may be deep."""
     waiting: list[tuple[tuple[str, ...], object]] = [((), value)]
     while waiting and most:

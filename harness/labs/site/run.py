@@ -55,7 +55,7 @@ def run_page(field: LabView, at: int) -> SitePage:
         f"{label} {shown}, {where}{group}.",
         parts,
         "index.html",
-        steps=neighbours([Link(each.name, each.path) for each in field.runs], at),
+        steps=neighbours(lambda n: Link(field.runs[n].name, field.runs[n].path), len(field.runs), at),
         kicker=f"Run of {run.team}",
     )
     return SitePage(page, _run_json(field, at), _records(field, at))

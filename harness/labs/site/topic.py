@@ -115,7 +115,8 @@ def topic_page(field: LabView, at: int, hard: Difficult, texts: Mapping[str, tup
     ----------
     texts : document -> (title, text), as far as known.
     """
-    topic = field.topics[at]
+    topics = field.topics
+    topic = topics[at]
     known, placed = field.known[topic], field.placed[topic]
     language, direction = language_tag_and_direction(known.language) if known.language != "eng" else ("", "auto")
     attributes = [(name, ", ".join(known.values(name))) for name in known.attributes]
@@ -140,7 +141,7 @@ def topic_page(field: LabView, at: int, hard: Difficult, texts: Mapping[str, tup
         headline,
         parts,
         "topics/index.html",
-        steps=neighbours([Link(each, field.topic_paths[each]) for each in field.topics], at),
+        steps=neighbours(lambda n: Link(topics[n], field.topic_paths[topics[n]]), len(topics), at),
         kicker=f"Topic {topic}",
     )
     return SitePage(page, _topic_json(field, at, placed, hard), _records(field, topic, placed))
@@ -158,7 +159,8 @@ def _headline_of(field: LabView, topic: str, hard: Difficult) -> str:
 
 
 def _topic_facts(field: LabView, at: int, attributes: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    topic = field.topics[at]
+    topics = field.topics
+    topic = topics[at]
     placed = field.placed[topic]
     counts = {grade: placed.grades.count(grade) for grade in sorted(set(placed.grades), reverse=True)}
     judged = ", ".join(f"{count} with grade {grade:g}" for grade, count in counts.items())
@@ -308,7 +310,8 @@ def _documents(field: LabView, placed: Placed, rows: list[int], name: str, capti
 
 
 def _topic_json(field: LabView, at: int, placed: Placed, hard: Difficult) -> dict[str, Any]:
-    topic = field.topics[at]
+    topics = field.topics
+    topic = topics[at]
     known, stats = field.known[topic], hard.of.get(topic)
     shown = ("mean", "sd", "low", "high", "discrimination")
     return json_document(

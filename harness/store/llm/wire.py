@@ -1,4 +1,4 @@
-"""Single calls to an endpoint through the package `openai`, and classification of their errors."""
+"""Single calls to an endpoint through the package `openai`: what is sent, kinds of errors, checks of the answers."""
 
 from __future__ import annotations
 
