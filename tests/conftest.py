@@ -221,7 +221,8 @@ def tiny(conf: Callable[[str, str, str], Path], tmp_path: Path, monkeypatch: pyt
             topics = len({line.split()[0] for line in lines})
             conf("collection", f"tiny-{n}", collection.format(n=n, topics=topics, judgments=len(lines)))
         if "cells.csv" in files:
-            paper = paper.replace(TINY_STATES, "")  # other cells may lack the table
+            assert TINY_STATES in paper
+            paper.replace(TINY_STATES, "")  # other cells may lack the table
         path = conf("paper", "tiny", (paper.replace(*change) if change[0] else paper) + extra)
         (path.parent / "cells").mkdir()
         (path.parent / "cells" / "tiny.csv").write_bytes(cells)

@@ -7,9 +7,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { TOPIC, DOC, CONTEXT, NUMBER, RANK, ITERATION, TAG, OTHER }; /* roles of columns, as in plain.py */
+enum { TOPIC, DOC, CONTEXT, NUMBER, RANK, ITERATION, TAG, OTHER }; /* roles of columns, as in tables.py */
 enum { IRREGULAR = -1, WIDER = -2 };
-enum { HEADS, SLOW, TAG_START, TAG_LENGTH, DOC_LONGEST, CONTEXT_LONGEST }; /* places of `info`, as in plain.py */
+enum { HEADS, SLOW, TAG_START, TAG_LENGTH, DOC_LONGEST, CONTEXT_LONGEST }; /* places of `info`, as in tables.py */
 enum { MARGIN = 16, LONGEST_ID = 255 };
 
 #define ONES UINT64_C(0x0101010101010101)

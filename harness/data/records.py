@@ -1,8 +1,7 @@
-"""Conversion of runs and judgments to and from pandas DataFrames, dictionaries, ir_measures and ir_datasets.
+"""Records of JSON lines, JSON lists and Parquet files, and values of their columns under any of several names.
 
-Optional libraries are imported only here, on demand.
-
-Records of JSON lines, JSON lists and Parquet files, and values of their columns under any of several names.
+Also runs and judgments to and from pandas DataFrames, dictionaries, ir_measures and ir_datasets; these libraries are
+imported on demand.
 """
 
 from __future__ import annotations

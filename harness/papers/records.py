@@ -24,7 +24,7 @@ def _read_table(path: Path, header: tuple[str, ...], *, full: bool = False) -> l
         rows = list(csv.reader(io.StringIO(read_bytes(path).decode(), newline="")))
     except UnicodeDecodeError:
         raise format_error(path, 0, "not UTF-8") from None
-    for number, row in enumerate(rows or [[]], 1):
+    for number, row in enumerate(rows or [[]] * full, 1):
         if len(row) != len(header) or (number == 1 and tuple(row) != header) or (full and not all(row)):
             empty = ", none of them empty" if full else ""
             raise format_error(path, number, f"expected the columns {', '.join(header)}{empty}")

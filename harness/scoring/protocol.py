@@ -307,7 +307,7 @@ class Protocol:
     no_relevant : whether a topic without relevant documents counts 0 or is left out, for each measure separately.
     exclude : documents removed per topic from runs, before ranks are counted, and from judgments: `own` (its id is the
         topic's), `listed` (by the collection, for each topic), `later` (at or after the topic's position in the
-        collection's order). See `harness.scoring.protocol`.
+        collection's order). See `Exclusions`.
     candidates : what runs may rank: `any` document, or only documents `judged` for the topic, for re-ranking tasks with
         a fixed list; runs with other documents are refused.
     precision : `single`, as in trec_eval 9: `ties: reference` compares scores as 32-bit floats, and `IPrec` takes a

@@ -384,8 +384,9 @@ def band_rows(permutations: int, threshold: float) -> int:
 def earlier(sets: Sequence[frozenset[int]], threshold: float, permutations: int = 128, seed: int = 0) -> dict[int, int]:
     """Returns duplicate -> the first kept text before it with at least the threshold's Jaccard similarity.
 
-    Texts are compared in order with the kept ones; a duplicate is not kept. Every returned pair reaches the threshold;
-    a pair exactly at the threshold is missed with a probability below 1 - `SURE`.
+    MinHash with banding proposes pairs, their exact similarity decides (Broder 1997; Leskovec, Rajaraman, Ullman,
+    Mining of Massive Datasets, ch. 3). Texts are compared in order with the kept ones; a duplicate is not kept. Every
+    pair reaches the threshold; one exactly at the threshold is missed with a probability below 1 - `SURE`.
 
     Raises
     ------

@@ -211,7 +211,7 @@ class Oracle:
 
 
 def draw(*names: object) -> float:
-    """Returns a number in [0, 1), uniform over names and equal for equal names.
+    """Returns a number in [0, 1), uniform over names and equal for equal names, whatever was drawn before.
 
     >>> draw(0, "p1") == draw(0, "p1"), draw(0, "p1") == draw(1, "p1")
     (True, False)

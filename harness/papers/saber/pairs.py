@@ -401,6 +401,8 @@ def read_pairs(folder: Path) -> Iterable[tuple[Rows, Rows, Kinds]]:
         yield np.load(folder / f"left-{start}.npy"), np.load(folder / f"right-{start}.npy"), np.load(path)
 
 
+# Words that do not count in core ideas: the 337 of the authors' code (`nygeorgiev/sabermath` at 9f015a7). The
+# English ones are the list of the University of Glasgow's group, which scikit-learn has as `ENGLISH_STOP_WORDS`.
 _ENGLISH = """
 a about above across after afterwards again against all almost alone along already also although always am among amongst
 amoungst amount an and another any anyhow anyone anything anyway anywhere are around as at back be became because become

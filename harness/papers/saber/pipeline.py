@@ -189,7 +189,10 @@ def _annotate_step(settings: AnnotateSettings, tree: Path, mode: Mode) -> Builde
     else:
         deciding |= {"beam": settings.beam, "share": settings.share}
         if settings.encoder:
-            deciding["encoder"] = judging.encoder_identity(settings.encoder)
+            from harness.systems.dense import encoder
+            from harness.systems.dense.engines import EncoderSettings
+
+            deciding["encoder"] = encoder.identity(settings.encoder, EncoderSettings())  # or refuses it now
 
     def make(folders: Folders, out: Path) -> None:
         problems, ontology = _problems(folders), Ontology.read(tree)

@@ -85,8 +85,8 @@ def check(path: Path) -> None:
     first = next((line for line in read_bytes(path).split(b"\n") if line.strip()), b"")
     rated = path.name == "queries.jsonl" or (path.name != "documents.jsonl" and b'"candidates"' in first)
     seen: dict[str, int] = {}
-    of_queries = ((number, query.id) for number, query in queries(read_bytes(path), str(path)))
-    for number, name in of_queries if rated else _ids_of_documents(path):
+    ids = ((n, query.id) for n, query in queries(read_bytes(path), str(path))) if rated else _ids_of_documents(path)
+    for number, name in ids:
         if name in seen:
             what = "query" if rated else "document"
             raise format_error(path, number, f"{what} {name!r} is on line {seen[name]} already")
