@@ -222,7 +222,7 @@ def tiny(conf: Callable[[str, str, str], Path], tmp_path: Path, monkeypatch: pyt
             conf("collection", f"tiny-{n}", collection.format(n=n, topics=topics, judgments=len(lines)))
         if "cells.csv" in files:
             assert TINY_STATES in paper
-            paper.replace(TINY_STATES, "")  # other cells may lack the table
+            paper = paper.replace(TINY_STATES, "")  # other cells may lack the table
         path = conf("paper", "tiny", (paper.replace(*change) if change[0] else paper) + extra)
         (path.parent / "cells").mkdir()
         (path.parent / "cells" / "tiny.csv").write_bytes(cells)
