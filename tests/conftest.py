@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,8 +30,64 @@ settings.register_profile("fuzz", deadline=None, max_examples=2000)
 settings.load_profile("dev")
 
 
+PART = 10  # `--heavy part` runs one in so many tests that are marked `heavy`
+DRAWN_BY = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option that decides which heavy tests run."""
+    parser.addoption(
+        "--heavy", choices=("all", "part"), default="all", help="all heavy tests, or those that the commit draws"
+    )
+
+
+def _commit() -> str:
+    """Returns the commit that is tested; without git or a repository, as in an sdist, the version."""
+    with suppress(OSError):
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, check=False
+        )
+        if found.returncode == 0:
+            return f"commit {found.stdout.decode().strip()[:12]}"
+    from harness.version import __version__
+
+    return f"version {__version__}"
+
+
+def drawn(test: str, commit: str) -> bool:
+    """Returns whether a commit draws a heavy test; each commit draws others, and the same ones again and again."""
+    return int(hashlib.sha256(f"{commit} {test}".encode()).hexdigest(), 16) % PART == 0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Reads the commit once: all processes of xdist must draw the same tests, also if somebody commits meanwhile."""
+    if config.getoption("--heavy") == "part":
+        given: dict[str, str] = getattr(config, "workerinput", {})
+        config.stash[DRAWN_BY] = given["commit"] if "commit" in given else _commit()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:  # noqa: ANN401  (xdist's)
+    """Tells a process of xdist the commit."""
+    if DRAWN_BY in node.config.stash:
+        node.workerinput["commit"] = node.config.stash[DRAWN_BY]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the heavy tests that the commit does not draw."""
+    if DRAWN_BY not in config.stash:
+        return
+    commit = config.stash[DRAWN_BY]
+    left_out = [item for item in items if item.get_closest_marker("heavy") and not drawn(item.nodeid, commit)]
+    gone = set(left_out)
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in gone]
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints a line for each missing resource with the number of tests that need it."""
+    """Says which heavy tests ran, and prints a line for each missing resource with the number of tests that need it."""
+    if commit := terminalreporter.config.stash.get(DRAWN_BY, None):
+        terminalreporter.write_line(f"heavy tests: one in {PART}, drawn by {commit}; all of them: make test-heavy")
     skipped: dict[str, list[str]] = {}
     for report in terminalreporter.stats.get("skipped", []):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)

@@ -90,6 +90,20 @@ def test_the_workflow_runs_what_contributors_run() -> None:
     jobs = yaml.safe_load(text(".github/workflows/ci.yml"))["jobs"].values()
     run = {step.get("run", "") for job in jobs for step in job["steps"]}
     assert {f"make {target} PYTHON=python" for target in ("check", "docs", "test", "test-all")} <= run
+    (weekly,) = yaml.safe_load(text(".github/workflows/weekly.yml"))["jobs"].values()
+    assert weekly["steps"][-1]["run"] == "make test-heavy PYTHON=python"
+
+
+def test_heavy_tests_are_drawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each commit draws about one in ten, others than the one before; without git, the version does."""
+    plugins = {getattr(each, "__file__", ""): each for each in request.config.pluginmanager.get_plugins()}
+    conftest = plugins[str(ROOT / "tests/conftest.py")]
+    tests, commits = [f"tests/e2e/test_{n}.py::test" for n in range(200)], [f"commit {n}" for n in range(60)]
+    found = [[test for test in tests if conftest.drawn(test, commit)] for commit in commits]
+    assert all(5 < len(each) < 40 for each in found)
+    assert set().union(*found) == set(tests)
+    monkeypatch.setenv("PATH", "")
+    assert conftest._commit() == f"version {__version__}"
 
 
 def test_the_recipe_requires_what_the_package_does() -> None:
@@ -152,7 +166,8 @@ def test_test_installs_and_leaves_out_what_is_slow_and_test_all_runs_the_rest() 
     assert any(command.endswith(" -c requirements.lock -e '.[dev]'") for command in commands)
     every = "none/bin/python -m pytest -n auto --maxprocesses 4 --dist worksteal"
     assert commands[-1] == f'{every} -m "not slow and not heavy"'
-    assert dry("test-all")[-1] == f"{every} --hypothesis-profile ci"
+    assert dry("test-all")[-1] == f"{every} --hypothesis-profile ci --heavy part"
+    assert dry("test-heavy")[-1] == f"{every} --hypothesis-profile ci -m heavy"
     configuration = text("pyproject.toml")
     assert 'testpaths = ["tests"]' in configuration
     assert not re.search(r'addopts = ".*(-m |-k |--ignore|--deselect)', configuration)
