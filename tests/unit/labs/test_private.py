@@ -240,9 +240,9 @@ def test_redacted_reports(secret: Path, tmp_path: Path, as_json: bool, capsys: p
         text = Path(run).read_text() + f"M.{at + 1} Q0 a9999 99 -5 {Path(run).stem}\n"
         Path(run).write_text(text)
     ids = {doc.decode() for doc in load_collection("secret").qrels().doc.tolist()}
-    scoring.compare(runs, "secret", redact=True, output=tmp_path / "compared", as_json=as_json)
-    scoring.score(runs, "secret", redact=True, output=tmp_path / "scored", as_json=as_json)
-    scoring.compare(runs, "secret", baseline="shuffle", redact=True, output=tmp_path / "baseline", as_json=as_json)
+    scoring.compare(runs, "secret", redact=True, output=tmp_path / "compared", json=as_json)
+    scoring.score(runs, "secret", redact=True, output=tmp_path / "scored", json=as_json)
+    scoring.compare(runs, "secret", baseline="shuffle", redact=True, output=tmp_path / "baseline", json=as_json)
     said = capsys.readouterr()
     contents = {"printed": said.out + said.err}
     for folder in ("compared", "scored", "baseline"):
