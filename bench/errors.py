@@ -31,7 +31,7 @@ from harness.data.trec import read_run
 from harness.experiments.task import task
 from harness.papers.map import row_labels
 from harness.papers.paper import load_paper
-from harness.scoring.anova import plan_tests
+from harness.scoring.planning import plan_tests
 from harness.scoring.random_effects import seed_test
 from harness.scoring.randomization import step_down_max_t
 from harness.scoring.scores import values_of

@@ -357,8 +357,8 @@ def power(
 ) -> None:
     """How many topics a paired test needs for a difference, from runs of a pilot; and what the topics here find."""
     from harness.reports.pair_tests import plan_table
-    from harness.scoring.anova import plan_tests
     from harness.scoring.measures import without_diagnostics
+    from harness.scoring.planning import plan_tests
     from harness.scoring.scores import values_of
 
     try:

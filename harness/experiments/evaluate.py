@@ -21,9 +21,9 @@ from harness.io import config
 from harness.io.arguments import checked_arguments
 from harness.io.console import track
 from harness.scoring.comparison import Comparison, Kind, Marks, Test, comparison_to_json, with_cluster_note
+from harness.scoring.coverage import not_judged
 from harness.scoring.measures import distributions, parse_measures, without_diagnostics
 from harness.scoring.protocol import Protocol
-from harness.scoring.remarks import not_judged
 from harness.scoring.scores import Scores, scores_to_json, tie_caution
 from harness.scoring.spellings import measure_names
 from harness.store.provenance import Provenance, provenance

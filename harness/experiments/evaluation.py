@@ -15,9 +15,9 @@ from harness.errors import HarnessError
 from harness.experiments.task import Task
 from harness.io.display import table_html
 from harness.scoring.comparison import Comparison, with_cluster_note
+from harness.scoring.coverage import grade_remarks
 from harness.scoring.intervals import numbers_of_names
 from harness.scoring.measures import without_diagnostics
-from harness.scoring.remarks import grade_remarks
 from harness.scoring.scores import Scores, pooled
 
 if TYPE_CHECKING:

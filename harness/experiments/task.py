@@ -16,8 +16,8 @@ from harness.data.trec import Qrels
 from harness.errors import HarnessError, counted_text, gather
 from harness.io.arguments import checked_arguments
 from harness.io.files import sha256
+from harness.scoring.coverage import Coverage, restrict_judgments
 from harness.scoring.protocol import Protocol, load_protocol
-from harness.scoring.remarks import Coverage, restrict_judgments
 from harness.scoring.scorer import Scorer
 from harness.scoring.spellings import measure_names
 

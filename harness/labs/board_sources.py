@@ -31,9 +31,9 @@ from harness.labs.shown_scores import (
 )
 from harness.labs.standing import refuse_if_changed
 from harness.labs.submissions import events, from_events, scores_of, stored_run
+from harness.scoring.coverage import not_judged
 from harness.scoring.measures import parse_measures
 from harness.scoring.protocol import Protocol, load_protocol
-from harness.scoring.remarks import not_judged
 from harness.scoring.scores import decimals_of
 
 

@@ -56,7 +56,7 @@ from harness.labs.submission_storage import (
     staged,
 )
 from harness.labs.submissions import Submission, find_submission, from_events, normal, refuse_if_rejudged, scores_of
-from harness.scoring.remarks import not_judged
+from harness.scoring.coverage import not_judged
 from harness.scoring.scores import Scores
 from harness.version import __version__
 

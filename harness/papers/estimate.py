@@ -3,7 +3,7 @@
 Rates are measurements of `bench/results`, counts are those of the real resources (`conf/paper/costs`). A rate is
 applied to other texts, and often to another model, than those it was measured on. So each time is a range, from half
 of the lowest to twice the highest measurement; an encoder of another size is scaled by layers x width². What has no
-origin is None, and is printed as `not known`.
+origin is None, and is printed as `not known`. `needed_by` lists the packages, models, keys and files that runs need.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Carries out the steps of a paper as the commands that a person would type; records what each took.
 
 Every step leaves a record, so that the same call goes on after whatever stopped it: a step that passed with the same
-command, code and configurations, and whose runs are unchanged, is not run again.
+command, code and configurations, and whose runs are unchanged, is not run again. `step_costs` sums what the
+steps took, from their records and the runs' metadata files.
 """
 
 from __future__ import annotations

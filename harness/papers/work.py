@@ -1,7 +1,7 @@
 """The work that a run takes, step by step, by what the class of each part of its system says of itself.
 
 Its attribute `work` is one of a few kinds, or a function that takes the part's configuration and the run, and yields
-each `WorkStep`.
+each `WorkStep`. `table_groups` divides a paper's tables into those that need the same runs.
 """
 
 from __future__ import annotations

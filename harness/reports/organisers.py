@@ -19,7 +19,8 @@ from harness.reports.means import comparison_means_table
 from harness.reports.pair_tests import difference_interval, mark_of, shown_p
 from harness.reports.parts import protocol_text, provenance_section
 from harness.scoring.agreement import Kappa, RunRankingCorrelation, Weights, confusion, kappa, rank_correlation
-from harness.scoring.anova import Anova, TopicDifficulty, anova, topic_difficulty
+from harness.scoring.anova import Anova, anova
+from harness.scoring.difficulty import TopicDifficulty, topic_difficulty
 from harness.scoring.measures import without_diagnostics
 from harness.scoring.pools import Pool, TeamBias
 from harness.scoring.protocol import Protocol

@@ -17,7 +17,7 @@ from harness.scoring.equivalence import describe_equivalence
 from harness.scoring.measures import parse_measure
 
 if TYPE_CHECKING:
-    from harness.scoring.anova import TestPlan
+    from harness.scoring.planning import TestPlan
 
 _NOT_MEANS = {"sum": ("totals over topics", "per topic"), "geometric": ("geometric means", "means of logarithms")}
 TEST_MARKS = ("baseline", "better", "worse", "nominally-better", "nominally-worse")

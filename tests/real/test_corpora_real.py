@@ -19,8 +19,8 @@ from harness.data.topics import Topics
 from harness.data.trec import Qrels, Run
 from harness.io.files import read_bytes
 from harness.papers.crossmath.readers import check_translation, crossmath_tsv
+from harness.scoring.coverage import Coverage, restrict_judgments
 from harness.scoring.protocol import Protocol, load_protocol
-from harness.scoring.remarks import Coverage, restrict_judgments
 from harness.sources import catalogue
 from harness.systems.theorems import informalise
 

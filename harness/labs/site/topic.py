@@ -17,7 +17,7 @@ from harness.render.model import Facts, Figure, Prose, Records
 from harness.render.pages import Block, ExtraColumn, Facet, Folded, Head, Item, Link, Listing, PageSection, QuotedText
 from harness.render.site_html import SitePage, json_document, json_number
 from harness.reports.topics import language_tag_and_direction
-from harness.scoring.anova import TopicDifficulty, topic_difficulty
+from harness.scoring.difficulty import TopicDifficulty, topic_difficulty
 
 MOST_TEXTS = 60_000  # characters of documents on one page
 MOST_TEXT = 4_000  # characters of one document

@@ -1,4 +1,4 @@
-"""The report of a reproduction: published and recomputed values with a verdict for each."""
+"""The report of a reproduction: published and recomputed values with a verdict for each; means by topic class."""
 
 from __future__ import annotations
 

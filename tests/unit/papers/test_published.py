@@ -19,8 +19,8 @@ from harness.papers.crossmath.published import sections as crossmath
 from harness.papers.mirmu.published import sections as mirmu
 from harness.papers.paper import load_paper
 from harness.render.model import Section, Table
+from harness.scoring.coverage import Coverage
 from harness.scoring.protocol import Protocol
-from harness.scoring.remarks import Coverage
 from harness.scoring.scores import Scores
 from harness.systems.build import build_system
 

@@ -19,15 +19,9 @@ from statsmodels.stats.power import TTestPower
 
 from harness.data.columns import Floats
 from harness.errors import HarnessError
-from harness.scoring.anova import (
-    Anova,
-    anova,
-    plan_tests,
-    resampled_power,
-    studentized_range_sf,
-    topic_difficulty,
-    topics_needed,
-)
+from harness.scoring.anova import Anova, anova, studentized_range_sf
+from harness.scoring.difficulty import topic_difficulty
+from harness.scoring.planning import plan_tests, resampled_power, topics_needed
 
 KEPT: dict[str, Any] = json.loads(Path(__file__).with_name("statsmodels_values.json").read_text("utf-8"))
 NAMES = ("a", "b", "c", "d")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.data.trec import Qrels, Run
+from harness.scoring.coverage import Coverage, restrict_judgments
 from harness.scoring.protocol import Protocol, load_protocol
-from harness.scoring.remarks import Coverage, restrict_judgments
 from harness.scoring.scorer import Scorer
 
 JUDGED = {
