@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -63,6 +64,7 @@ def file_comments(path: Path, inside: Sequence[str] = ()) -> dict[str, str]:
     return by_key
 
 
+@cache
 def settings_of(target: str) -> dict[str, Setting]:
     """Returns the parameters of a class or function of the harness, those of its bases first.
 
@@ -102,6 +104,7 @@ def _settings(tree: ast.Module, module: str, name: str) -> dict[str, Setting]:
     return inherited | _documented(own, node)
 
 
+@cache
 def _tree(module: str) -> ast.Module | None:
     if not module.startswith("harness."):
         return None

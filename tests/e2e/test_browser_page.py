@@ -181,6 +181,7 @@ def filled(pdf: Path) -> list[float]:
     return parts
 
 
+@pytest.mark.slow
 def test_printed_pages_are_not_half_empty(mini: Path, visit: Open, tmp_path: Path) -> None:
     visit(mini).pdf(path=tmp_path / "page.pdf", format="A4")
     parts = filled(tmp_path / "page.pdf")

@@ -43,6 +43,7 @@ def test_a_dry_run_then_every_step_then_nothing(place: Place) -> None:
     assert (place.here / "made/collection").is_dir()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

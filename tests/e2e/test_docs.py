@@ -36,6 +36,7 @@ OTHERS = ("mteb",)  # modules that need not be installed
 IMAGES = ("mathir-harness", "harness-lab")  # whose containers take the arguments of `harness`
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", [marked(path, SLOW, HEAVY) for path in PAGES])
 def test_pages(tmp_path: Path, path: Path) -> None:
     """In the order of the page; blocks that need something are left out."""

@@ -66,6 +66,7 @@ def test_tags_are_labels(place: Place) -> None:
     assert all(path.is_relative_to(place.here / "out") or path.is_relative_to(place.cache) for path in made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["new/x", "a: b"])
 def test_runs_are_named_by_every_command(place: Place, name: str) -> None:
     """With a name of any characters, given as NAME=FILE; `test_tags_are_labels` has tags."""

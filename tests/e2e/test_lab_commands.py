@@ -83,6 +83,7 @@ def test_pages_are_not_written_where_a_lab_is(tmp_path: Path, output: str, taken
     assert place.files() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("leaderboard", "lab"), ("score", str(RUNS / "overlap.run"), "-c", "mini-task1")])
 def test_reports_are_not_written_among_submissions(tmp_path: Path, command: tuple[str, ...]) -> None:
     place = Place(tmp_path)

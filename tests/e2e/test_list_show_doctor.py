@@ -66,6 +66,7 @@ def test_the_overview_fits_a_screen(place: Place) -> None:
         assert set(group.used) <= config.names(group.folder).keys()
 
 
+@pytest.mark.slow
 def test_states(everything: dict[str, list[dict[str, str]]]) -> None:
     collections, systems, papers = (rows(everything, group) for group in ("collections", "systems", "papers"))
     assert collections["mini-task1"]["state"] == "here"
@@ -208,6 +209,7 @@ def test_numbers_that_do_not_fit_a_terminal_are_below_their_row(place: Place) ->
     assert re.split(r"  +", f"{row.strip()}  {'  '.join(fields)}") == re.split(r"  +", piped[1].strip())
 
 
+@pytest.mark.slow
 def test_a_system_is_shown(place: Place) -> None:
     shown = place.good("show", "bm25")
     assert shown.startswith("bm25: BM25, Lucene's variant\n")
@@ -245,6 +247,7 @@ def test_files_of_a_collection_are_shown(tmp_path: Path) -> None:
     assert (answers["name"], answers["state"]) == (str(CONF.parent / "corpora/mini-answers.jsonl"), "here")
 
 
+@pytest.mark.slow
 def test_a_name_of_a_paper_shows_the_paper_and_names_the_others(place: Place) -> None:
     others = "others of this name: harness show protocol crossmath, harness show experiment crossmath\n"
     shown = place.good("show", "crossmath")

@@ -94,6 +94,7 @@ def test_the_records_hold_every_run_topic_and_measure(demonstration: Path) -> No
     assert all(float(row["95% low"]) <= float(row["difference"]) <= float(row["95% high"]) for row in rows)
 
 
+@pytest.mark.slow
 def test_all_papers_without_the_files_of_one(tmp_path: Path) -> None:
     """Offline and with an empty cache: the others are recomputed, and the last line says how to get the files."""
     done = Place(tmp_path).run("reproduce", "paper=all", "formats=[json]")

@@ -67,6 +67,7 @@ def test_it_is_made_again_and_not_reused(place: Place) -> None:
     place.good("score", "runs/mini-task1/bm25.run", "-c", "mini-task1")
 
 
+@pytest.mark.slow
 def test_a_folder_without_a_rehearsal_is_said(place: Place) -> None:
     said = f"HARNESS_REHEARSAL={place.here}: holds no rehearsal; unset it (harness rehearse sets it by itself)"
     assert place.refused(*RUN, environment={"HARNESS_REHEARSAL": str(place.here)}) == [said]
@@ -99,6 +100,7 @@ def test_stand_ins_are_not_brought_and_their_cache_is_not_used(place: Place) -> 
     assert f"{inside}: {folder}" in done.err
 
 
+@pytest.mark.slow
 def test_published_runs_count_as_made_outside_only(place: Place) -> None:
     plan = ("reproduce", "paper=crossmath", "make=true", "dry=true")
     assert place.good(*plan).startswith("crossmath: 1 step, 1 made, ")

@@ -129,6 +129,7 @@ def test_keys_and_corpus_without_a_collection(place: Place) -> None:
 # Labels
 
 
+@pytest.mark.slow
 def test_files_of_others_are_not_replaced(place: Place) -> None:
     place.write("notes.md", "# Mine")
     place.write("index.html", "<!DOCTYPE html>")
@@ -296,6 +297,7 @@ def test_several_collections_are_a_table_with_all_topics(place: Place) -> None:
 # Unjudged documents
 
 
+@pytest.mark.slow
 def test_bounds_of_unjudged_documents(place: Place) -> None:
     place.write("x.run", "M.1 Q0 nowhere 1 2 x\nM.1 Q0 a1088 2 1 x\n")
     given = ("x.run", "a.run", *MINI, "--measures", "P@2")

@@ -76,6 +76,7 @@ def test_a_search_goes_on_after_points_that_fail(place: Place) -> None:
     assert done.err.count("expected a number from 0 to 1") == len(failed)
 
 
+@pytest.mark.slow
 @needs_optuna
 @pytest.mark.parametrize(("words", "line"), literals("commands/searches"))
 def test_searches_that_could_not_be_repeated_or_have_no_best_point_are_refused(

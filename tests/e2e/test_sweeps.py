@@ -200,6 +200,7 @@ def test_training_judgments_come_from_the_command_line(place: Place) -> None:
     assert "training: the judgments contain topic 'M.1' of the task" in place.run(*own).err
 
 
+@pytest.mark.slow
 def test_all_of_a_sweep_is_in_the_folder_of_reports(place: Place) -> None:
     place.good("run", "-m", *MINI, "system=shuffle,overlap", "formats=[json]", "output=elsewhere", "runs=made")
     assert {Path(name).parts[0] for name in place.files()} == {"elsewhere", "made"}

@@ -3,9 +3,9 @@
     python -m tests.mutants --places 200 --seed 1            # with the tests of `make test`
     python -m tests.mutants --places 200 --seed 1 --slow     # with those marked `slow`, too
 
-The tests of a change are those in the folder of `tests/unit` that stands where the module stands, and those of
-`tests/oracle` that import its folder. A change that no test notices is listed: either a test is missing, or the change
-makes no difference to what anybody sees.
+The tests of a change are the files of `tests/unit` and `tests/oracle` that call the changed function: each file is run
+once without a change, in a process of its own, and what it calls is recorded. A change that no test notices is listed:
+either a test is missing, or the change makes no difference to what anybody sees.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from .changes import Change, change, places
 
@@ -50,46 +52,62 @@ def choose(count: int, seed: int, folders: tuple[str, ...] = FOLDERS) -> list[Ch
     return [Chosen(module, change(sources[module], at, variant)) for module, at, variant in drawn]
 
 
-def tests_of(module: str) -> list[str]:
-    """Lists the test files of a module, those that name it first."""
-    folder = str(Path(module).parent).removeprefix("harness/")
-    package = f"harness.{folder.replace('/', '.')}"
-    oracles = [path for path in (ROOT / "tests/oracle").glob("test_*.py") if package in path.read_text("utf-8")]
-    files = [*sorted((ROOT / "tests/unit" / folder).rglob("test_*.py")), *sorted(oracles)]
-    name = Path(module).stem
-    files.sort(key=lambda path: ("oracle" in path.parts, name not in path.stem, name not in path.read_text("utf-8")))
-    return [str(path.relative_to(ROOT)) for path in files]
+def calls(tree: Path, file: str, slow: bool) -> tuple[float, set[str]]:
+    """Runs a test file without any change: its seconds, and "MODULE:LINE" of each function of the harness it calls.
+
+    A file that fails as it is notices nothing, and is named.
+    """
+    record, began = tree / "called", time.monotonic()
+    record.unlink(missing_ok=True)
+    if failed := _run(tree, [file], slow, record):
+        print(f"left out {file}: without any change, {failed} fails", flush=True)
+        return 0.0, set()
+    return time.monotonic() - began, set(record.read_text(encoding="utf-8").split())
 
 
-def notice(tree: Path, chosen: Chosen, slow: bool) -> str:
+def tests_of(chosen: Chosen, called: dict[str, tuple[float, set[str]]]) -> list[str]:
+    """Lists the test files that call the changed function, those that name its module first, then the quick ones."""
+    function = f"{chosen.module}:{chosen.change.function}"
+    files = [file for file, (_, functions) in called.items() if function in functions]
+    name = Path(chosen.module).stem
+    return sorted(files, key=lambda file: (name not in Path(file).stem, called[file][0]))
+
+
+def notice(tree: Path, chosen: Chosen, files: list[str], slow: bool) -> str:
     """Runs the tests on a copy of the repository with one change in it; gives what noticed it, or "" if nothing did."""
     path = tree / chosen.module
     whole = path.read_text(encoding="utf-8")
     path.write_text(chosen.change.text, encoding="utf-8")
-    report = tree / "noticed"
-    report.unlink(missing_ok=True)
     try:
-        child = os.fork()
-        if child == 0:
-            _test(tree, tests_of(chosen.module), slow, report)
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            done, status = os.waitpid(child, os.WNOHANG)
-            if done:
-                code = os.waitstatus_to_exitcode(status)
-                first = report.read_text(encoding="utf-8") if report.exists() else ""
-                return first or ("" if code == 0 else f"exit code {code}")
-            time.sleep(0.05)
-        os.killpg(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        return f"still running after {PATIENCE} s"
+        return _run(tree, files, slow)
     finally:
         path.write_text(whole, encoding="utf-8")
 
 
-def _test(tree: Path, files: list[str], slow: bool, report: Path) -> None:
+def _run(tree: Path, files: list[str], slow: bool, record: Path | None = None) -> str:
+    """Runs test files in a process of its own until one fails; gives the failed test, or "" if all pass."""
+    failed = tree / "failed"
+    failed.unlink(missing_ok=True)
+    child = os.fork()
+    if child == 0:
+        _test(tree, files, slow, failed, record)
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            code = os.waitstatus_to_exitcode(status)
+            first = failed.read_text(encoding="utf-8") if failed.exists() else ""
+            return first or ("" if code == 0 else f"exit code {code}")
+        time.sleep(0.05)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return f"still running after {PATIENCE} s"
+
+
+def _test(tree: Path, files: list[str], slow: bool, failed: Path, record: Path | None) -> None:
     """Becomes a test process, and never returns."""
     code = 1
+    called: set[tuple[str, int]] = set()
     try:
         os.setpgid(0, 0)
         os.chdir(tree)
@@ -103,9 +121,15 @@ def _test(tree: Path, files: list[str], slow: bool, report: Path) -> None:
         class First:
             def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
                 if report.failed:
-                    noticed.write_text(report.nodeid, encoding="utf-8")
+                    failed.write_text(report.nodeid, encoding="utf-8")
 
-        noticed = report
+        def profile(frame: FrameType, event: str, value: object) -> None:
+            if event == "call":
+                called.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
+
+        if record:
+            sys.setprofile(profile)
+            threading.setprofile(profile)
         chosen = "not heavy" if slow else "not slow and not heavy"
         options = ["-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", chosen]
         for file in files:  # one by one: collecting all takes longer than the tests that notice most changes
@@ -114,6 +138,11 @@ def _test(tree: Path, files: list[str], slow: bool, report: Path) -> None:
                 return
         code = 0
     finally:
+        sys.setprofile(None)
+        if record:
+            here = f"{tree}/"
+            lines = {f"{name.removeprefix(here)}:{line}" for name, line in called if name.startswith(f"{here}harness/")}
+            record.write_text("\n".join(lines), encoding="utf-8")
         os._exit(code)
 
 
@@ -134,12 +163,10 @@ def main() -> int:
         tree = Path(scratch) / "tree"
         _copy(tree)
         drawn = choose(asked.places, asked.seed, tuple(asked.only))
-        for module in {Path(chosen.module).parent: chosen.module for chosen in drawn}.values():
-            same = Chosen(module, Change(0, "", (ROOT / module).read_text(encoding="utf-8")))
-            if failed := notice(tree, same, asked.slow):
-                sys.exit(f"{module}: without any change, {failed} fails; mend it first")
+        files = sorted(str(path) for kind in ("unit", "oracle") for path in Path("tests", kind).rglob("test_*.py"))
+        called = {file: calls(tree, file, asked.slow) for file in files}
         for chosen in drawn:
-            noticed = notice(tree, chosen, asked.slow)
+            noticed = notice(tree, chosen, tests_of(chosen, called), asked.slow)
             counts[str(Path(chosen.module).parent), bool(noticed)] += 1
             where = f"{chosen.module}:{chosen.change.line}"
             print(f"{'noticed' if noticed else 'MISSED '} {where}  {chosen.change.says}  [{noticed}]", flush=True)

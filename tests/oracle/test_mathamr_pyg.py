@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,10 +12,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
-peers: Any = pytest.importorskip("torch_geometric.nn", reason="torch_geometric is not installed")
 
 from harness.systems.mathamr.encoder.convolution import EdgePlan, RelationalConv, plan_edges  # noqa: E402
 
+pytestmark = pytest.mark.skipif(find_spec("torch_geometric") is None, reason="torch_geometric is not installed")
 NODES, EDGES, RELATIONS, BASES, DIM_IN, DIM_OUT = 120, 900, 40, 6, 16, 12
 OUTPUT, GRADIENT = 1e-10, 1e-9
 
@@ -49,6 +50,8 @@ def differences(seed: int, aggregation: str, chunks: bool) -> tuple[float, float
     source, relation, target = edges(seed)
     torch.manual_seed(seed)
     ours = RelationalConv(DIM_IN, DIM_OUT, RELATIONS, BASES, chunks).double()
+    import torch_geometric.nn as peers  # by the tests alone: it takes five seconds
+
     theirs = peers.RGCNConv(DIM_IN, DIM_OUT, RELATIONS, num_bases=BASES, aggr=aggregation).double()
     torch.nn.init.normal_(ours.bias)
     theirs.load_state_dict(ours.state_dict())
@@ -100,6 +103,8 @@ def test_the_check_tells_a_division_by_degree(monkeypatch: pytest.MonkeyPatch) -
 def test_initial_parameters_have_the_reference_s_distribution() -> None:
     torch.manual_seed(1)
     ours = RelationalConv(64, 64, 532, 64)
+    import torch_geometric.nn as peers
+
     theirs = peers.RGCNConv(64, 64, 532, num_bases=64)
     assert {n: p.shape for n, p in ours.named_parameters()} == {n: p.shape for n, p in theirs.named_parameters()}
     for name, own in ours.named_parameters():

@@ -133,6 +133,7 @@ def random_cases() -> Sequence[Case]:
     return [random_case(rng) for _ in range(CASES)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_scores_are_those_of_trec_eval(part: int) -> None:
     for case in random_cases()[part::4]:
@@ -297,12 +298,14 @@ def notices(change: Change = lambda how: how) -> set[str]:
     return {line.split(":")[0].split()[1].partition("@")[0] for line in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "mutant"), MUTANTS.values(), ids=MUTANTS.keys())
 def test_the_comparison_notices_another_measure(monkeypatch: pytest.MonkeyPatch, name: str, mutant: Function) -> None:
     monkeypatch.setitem(m.MEASURES, name, replace(m.MEASURES[name], function=mutant))
     assert notices() == {name}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["ascending", "64-bit"])
 def test_the_comparison_notices_another_order_of_ties(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
     def order(topic: npt.NDArray[np.int32], of_run: Index, score: Floats, *, single: bool) -> tuple[Index, Index]:

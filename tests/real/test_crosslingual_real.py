@@ -48,6 +48,7 @@ def texts(language: str) -> list[str]:
     return [text for topic in topics for text in (topic.title, topic.body)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("whole", [False, True])
 def test_whatever_is_done_to_every_topic_each_formula_is_accounted_for(language: str, whole: bool) -> None:

@@ -26,6 +26,7 @@ def claims(found: PaperReproduction) -> tuple[Claim, ...]:
     return check_claims(found)
 
 
+@pytest.mark.slow
 def test_every_value_is_exact(found: PaperReproduction) -> None:
     tables = [v for v in found.verdicts if v.cell.table != "text"]
     text = [v for v in found.verdicts if v.cell.table == "text"]

@@ -158,6 +158,7 @@ def test_sweeps_launchers_and_callbacks_are_in_the_reference() -> None:
     assert files.page().count("\n## ") == len(list((ROOT / "harness/data/schemas").glob("*.json")))
 
 
+@pytest.mark.slow
 def test_values_are_listed_in_place_of_the_constants_that_have_them() -> None:
     """`one of `NORMS`` says nothing to a reader of the page, who may not have the code at hand."""
     from harness.systems.foreign.ranx import METHODS, NORMS
@@ -241,10 +242,10 @@ def test_parameters_of_the_face_have_types_and_meanings() -> None:
     assert doctest.testmod(docstrings).failed == 0
     meanings = griffe.load_extensions(docstrings.Meanings)
     loader = griffe.GriffeLoader(extensions=meanings, docstring_parser="numpy", search_paths=[str(ROOT)])
+    package = loader.load("harness")
     described: dict[str, dict[str, tuple[str, str]]] = {}
     for name in harness.__all__:
-        module = getattr(harness, name).__module__
-        made = loader.load(module)[name]
+        made = package[getattr(harness, name).__module__.removeprefix("harness.")][name]
         for section in made.docstring.parsed if made.docstring else ():
             if section.kind.value in ("attributes", "parameters"):
                 for each in section.value:
@@ -299,6 +300,7 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor in anchors(place), target
 
 
+@pytest.mark.slow
 def test_links_to_results_and_reports() -> None:
     assert set(configuration.RESULTS.values()) <= anchors(ROOT / "docs/results.md")
     link = "(../results.md#theorem-search)"
@@ -309,6 +311,7 @@ def test_links_to_results_and_reports() -> None:
         assert (f"(../reports/{paper}/report.md)" in configuration.entry("papers", paper)) == linked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paper", paper_names())
 def test_a_paper_shows_its_compared_settings(paper: str) -> None:
     """Each on a page of the site, and their counts in `harness show`."""
@@ -357,6 +360,7 @@ def titles(nav: object) -> Iterator[str]:
     yield from of(nav)
 
 
+@pytest.mark.slow
 def test_no_two_pages_of_the_site_have_one_title() -> None:
     text = re.sub(r"!!\S+", "", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     found = list(titles(yaml.safe_load(text)["nav"]))
@@ -413,6 +417,7 @@ def test_the_verdicts_that_the_page_on_reproduction_counts_are_those_of_the_tabl
         assert all(f"{part} " in f"{row} ".replace(",", " ") for part in said.values()), (paper, row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["collections", "corpora", "papers"])
 def test_pages_name_no_folder_of_the_machine_that_makes_them(group: str) -> None:
     names = paper_names() if group == "papers" else config.names(entries.GROUPS[group].folder)

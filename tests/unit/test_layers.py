@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -60,9 +61,14 @@ def modules() -> Iterator[tuple[str, Path]]:
 KNOWN = dict(modules())
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path: Path) -> Iterator[tuple[int, str, str]]:
     """(line, module of ours, name) of every import, those inside functions and for type checkers too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "harness":
@@ -127,7 +133,7 @@ def test_general_code_names_no_paper() -> None:
     for module, path in modules():
         if TIER[folder(module)] > TIER["papers"] or module.startswith("harness.systems."):
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         texts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings give examples
         for node in ast.walk(tree):
             named = [getattr(node, key, None) for key in ("id", "name", "attr", "module")]

@@ -178,6 +178,7 @@ def inner(document: Json) -> Iterator[tuple[Json, Json]]:
             yield copied, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MADE)
 def test_what_lacks_a_key_or_has_another_or_a_value_of_another_type_does_not_fit(name: str) -> None:
     document = through_json(MADE[name])

@@ -108,6 +108,7 @@ def private(tree: ast.Module) -> Iterator[str]:
                 yield f"{others[node.value.id]}.{node.attr} ="
 
 
+@pytest.mark.slow
 def test_no_private_name_of_a_library() -> None:
     found = {}
     for path in ROOT.rglob("*.py"):

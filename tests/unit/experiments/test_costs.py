@@ -73,6 +73,7 @@ def test_each_system_of_a_fusion_keeps_its_notes() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_latency_of_a_fusion_is_unknown_if_that_of_a_part_is(tmp_path: Path) -> None:
     """A run file, or a system that does not record latencies, beside one that does."""
     mini = task("mini-task1", "mini-answers")

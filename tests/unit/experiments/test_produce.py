@@ -121,6 +121,7 @@ def test_the_pool_of_formulas_is_that_of_the_judged_visual_ids(tmp_path: Path) -
     assert scores.mean("nDCG") > 0.3
 
 
+@pytest.mark.slow
 def test_names_of_any_characters_have_files_of_their_own(tmp_path: Path, mini: Collection) -> None:
     names = ("../escape", "-escape", "escape", "intfloat/e5-base", "intfloat:e5-base", "Česká-skupina", ".x", "x")
     paths = [make(Recorder(name), task(mini), runs=tmp_path / "out").path for name in names]
@@ -168,6 +169,7 @@ def test_a_run_of_the_same_configuration_is_not_made_again(tmp_path: Path) -> No
     assert said == [f"{first.path}: reused, same configuration"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [
@@ -378,6 +380,7 @@ def test_training_judgments_of_ranked_topics_are_refused_or_mark_the_run(tmp_pat
     assert again("overlap", tmp_path, training=apart, allow_test_judgments=True).run.name == "overlap"
 
 
+@pytest.mark.slow
 def test_training_judgments_by_name_are_those_of_the_collections(tmp_path: Path) -> None:
     """Cut to the documents of the corpus, as the judgments that runs are scored by are."""
     corpus, qrels = load_corpus("mini-answers"), load_collection("mini-task1").qrels()

@@ -73,6 +73,7 @@ _PIECES = r"""
 PIECES = [*_PIECES.split(), r"\rm ", "\n", "\x00", "\u202e", "\u2029"]
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40) | st.text(alphabet="\\{}[]()^_&|$%'. xd1,ab", max_size=60))
 def test_any_text_is_read(text: str) -> None:
     check(read_latex(text).tree)

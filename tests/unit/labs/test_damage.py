@@ -88,6 +88,7 @@ def test_killed_at_every_step(make_lab: Make, tmp_path: Path) -> None:
     assert list((lab.folder / "private").glob(".staging/*")) == []
 
 
+@pytest.mark.slow
 @KINDS
 def test_a_line_that_was_cut_short_at_each_byte(
     make_lab: Make, tmp_path: Path, settings: dict[str, object], capsys: pytest.CaptureFixture[str]

@@ -290,6 +290,7 @@ def test_a_lab_that_changed_takes_no_run(make_lab: Make, conf: Conf, tmp_path: P
     assert [line.rpartition(": ")[2] for line in lab_faults(lab)] == expected
 
 
+@pytest.mark.slow
 def test_a_submission_reads_no_other_runs(make_lab: Make, tmp_path: Path) -> None:
     """Nor their scores, but those that it is compared with: 30 teams' files may all be gone."""
     lab = make_lab()
@@ -308,6 +309,7 @@ def test_a_submission_reads_no_other_runs(make_lab: Make, tmp_path: Path) -> Non
     assert [row.name for row in receipt.standing.rows] == [best.title]
 
 
+@pytest.mark.slow
 def test_archives_and_folders_of_tira_are_submitted_like_their_run(conf: Conf, tmp_path: Path) -> None:
     """The lab gets the same bytes as from the run file with its metadata beside it."""
     collection(conf, tmp_path / "data", judgments())

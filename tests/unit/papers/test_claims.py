@@ -191,6 +191,7 @@ def test_the_report_says_what_was_tested_and_what_came_out() -> None:
     assert figure.id == "claim-1-figure"
 
 
+@pytest.mark.slow
 def test_printed_differences_of_mirmu_by_hand() -> None:
     first, second = row_claims(recompute_paper(load_paper("mirmu-msm")))
     assert [first.agree([test.printed for test in first.tests]), len(second.tests)] == [(9, 9), 27]
@@ -198,6 +199,7 @@ def test_printed_differences_of_mirmu_by_hand() -> None:
     assert (test.collection, round(test.printed, 3), test.test, test.small) == ("arqmath-3", 0.071, None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.real
 @pytest.mark.usefixtures("mirror")
 def test_runs_that_are_here_are_tested() -> None:
@@ -216,6 +218,7 @@ def test_runs_that_are_here_are_tested() -> None:
     assert test.printed == pytest.approx(test.test.difference, abs=0.0011)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "fault"),
     [
@@ -236,6 +239,7 @@ def test_a_claim_is_of_runs_or_of_rows_with_metrics(settings: dict[str, object])
         ClaimSettings("x", **settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_fusions_without_some_of_their_runs_say_nothing_at_small_scale() -> None:
     found = recompute_paper(load_paper("mirmu-msm"))
     made = (replace(v, value=float(v.cell.value), in_part=v.cell.system.startswith("ens")) for v in found.verdicts)

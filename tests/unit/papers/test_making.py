@@ -52,6 +52,7 @@ def done(tmp_path: Path) -> tuple[Making, RunStep, StepOutcome]:
     return how, step, result
 
 
+@pytest.mark.slow
 def test_a_finished_step(done: tuple[Making, RunStep, StepOutcome]) -> None:
     how, step, result = done
     assert finished(how, step) == recorded(how, step) == result

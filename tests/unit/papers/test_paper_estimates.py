@@ -60,6 +60,7 @@ def test_tables_that_need_the_same_runs_are_one_group() -> None:
     assert found["mathamr-plus"][:2] == [("4.6", "4.7", "4.8"), ("4.9",)]
 
 
+@pytest.mark.slow
 def test_runs_of_a_group() -> None:
     (group,) = table_groups(load_paper("crossmath"))
     assert len(group.runs) == 60
@@ -134,6 +135,7 @@ def test_counts_of_the_papers_say_where_they_are_from() -> None:
     assert sum(character_counts("if x = 1")) == 8  # letters and others, as prompts are counted
 
 
+@pytest.mark.slow
 def test_hours_are_dollars_by_a_price_with_source_and_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = estimate_of("mirmu-msm", "2"), estimate_of("mirmu-msm", "3")
     monkeypatch.chdir(tmp_path)

@@ -155,6 +155,7 @@ def test_only_what_a_step_to_make_needs_is_fetched_first(own: Callable[..., Pape
     assert line.startswith("can be fetched nobody/nothing-to-find (licence: not known): Hugging Face hub")
 
 
+@pytest.mark.slow
 def test_rows_of_one_command_are_one_step() -> None:
     """Three steps of MIRMU and MSM were there twice: a row of table 3 has the system of one of table 2."""
     found, _ = paper_steps(load_paper("mirmu-msm"))
@@ -166,6 +167,7 @@ def test_rows_of_one_command_are_one_step() -> None:
     assert sorted(map(str, step.rows)) == rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "count"),
     [("arqmath-3-task1", 25), ("arqmath-3", 25), ("arqmath", 95), ("arqmath-1-task1, arqmath-2", 70)],
@@ -175,6 +177,7 @@ def test_collections_by_a_beginning_of_their_names(given: str, count: int) -> No
     assert len(paper_steps(load_paper("mirmu-msm"), part)[0]) == count
 
 
+@pytest.mark.slow
 def test_a_collection_of_no_row() -> None:
     with pytest.raises(NothingToMakeError, match="no command makes a row on mini-"):
         paper_steps(load_paper("mirmu-msm"), Selection(collections=("mini",)))
@@ -186,6 +189,7 @@ def test_collections_at_small_scale_are_those_in_place_of_the_papers(name: str) 
     assert {step.runs[0].collection for step in found} == {"mini-theorems"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["arq", "arqmath-", "arqmath-3-task", ""])
 def test_a_beginning_ends_where_a_part_of_a_name_does(name: str) -> None:
     with pytest.raises(HarnessError, match=f"key 'collections' is '{name}'; (known:|did you mean) "):
@@ -349,6 +353,7 @@ def test_a_parser_that_is_not_installed_is_to_be_brought(
 # ---- archives -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_published_runs_are_made_unless_asked_for() -> None:
     paper = load_paper("crossmath")
     (step,) = paper_steps(paper)[0]

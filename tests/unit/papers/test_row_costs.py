@@ -89,6 +89,7 @@ def test_values_of_one_topic_are_of_the_run_that_another_row_names() -> None:
     assert len(names) == len(set(names))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", paper_names())
 def test_what_only_a_person_brings(key: str) -> None:
     """Rows whose runs other teams made; no row that has a command, and none that nobody has."""

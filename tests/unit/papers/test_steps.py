@@ -124,6 +124,7 @@ def test_a_condition_of_an_experiment_is_made_alone() -> None:
     assert {row.label for step in made for row in step.rows} == {"Sequential"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "why"),
     [

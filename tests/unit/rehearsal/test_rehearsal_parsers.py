@@ -226,6 +226,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(amr, "parsed_sentences", lambda found: [text.splitlines() for text in found])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder", "lines")
 @pytest.mark.parametrize(
     "package",

@@ -124,6 +124,7 @@ def test_fewer_dimensions_and_base64(url: str) -> None:
 # ---- answers ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("openai-gpt-3.5", marks=pytest.mark.slow), "openai-gpt-4"])
 def test_declarations_in_prose(name: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))

@@ -215,6 +215,7 @@ def test_digits_line_up_because_all_cells_of_a_column_keep_room_for_its_marks() 
     assert source.count('<span class="k k2">') == 2
 
 
+@pytest.mark.slow
 def test_a_long_table_has_few_elements_and_all_its_rows() -> None:
     cells = [(Cell(f"<b>\n{n}"), Cell(f"{n / 7:.2f}", n / 7, ("better",) if n % 3 else (), "few")) for n in range(2000)]
     table = Table("long", "Long", (Column("run"), Column("v", kind="number")), tuple(cells))

@@ -49,6 +49,7 @@ def dark(body: str) -> npt.NDArray[np.bool_]:
     return found
 
 
+@pytest.mark.slow
 def test_shapes_lie_where_the_drawing_has_them_in_the_light_colours() -> None:
     pixels = drawn(svg.element("rect", x=100, y=20, width=50, height=30, class_="f0"))
     assert colours(pixels[21:49, 101:149]) == {BLUE}

@@ -95,6 +95,7 @@ def test_holm_is_between_p_and_bonferroni() -> None:
         assert test.p <= test.p_holm <= test.p_bonferroni
 
 
+@pytest.mark.slow
 def test_at_the_margin_the_error_rate_is_alpha() -> None:
     random = np.random.default_rng(8)
     base, trials = np.full(30, 0.3), 1000

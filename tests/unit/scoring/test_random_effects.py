@@ -28,6 +28,7 @@ def test_components_come_back() -> None:
     assert found.interaction == pytest.approx(0.05, rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seeds", "fixed_baseline"), [(2, False), (3, False), (5, False), (3, True)])
 def test_the_error_rate_of_equal_methods(seeds: int, fixed_baseline: bool) -> None:
     """Two methods that do not differ: a test of means over seeds finds differences far too often, this one does not."""
@@ -125,6 +126,7 @@ def test_two_alike_collections_are_about_one_paired_t_test() -> None:
     assert found.fixed.p == pytest.approx(stats.ttest_1samp(values, 0.0).pvalue, rel=0.2)
 
 
+@pytest.mark.slow
 def test_error_rates_under_the_null_hypothesis() -> None:
     """Without a mean difference: the fixed effect holds its level if collections agree, the random one if they vary."""
     random = np.random.default_rng(3)

@@ -109,6 +109,7 @@ def by_all_flips(differences: Floats) -> tuple[list[float], list[float]]:
     return [count / 2**topics for count in own], corrected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_it_is_what_the_definition_gives(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -159,6 +160,7 @@ def runs(count: int, topics: int, seed: int) -> list[Scores]:
     return [ap(f"r{at}", values[at]) for at in range(count)]
 
 
+@pytest.mark.slow
 def test_in_a_comparison_it_is_over_the_rows_and_independent_of_the_order_of_topics() -> None:
     scores = runs(3, 9, 2)
     found = compare(scores, correction="maxT", permutations=512)

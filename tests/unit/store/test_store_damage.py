@@ -176,6 +176,7 @@ def test_keys_of_specifications_that_hold_numbers_as_names_are_found_again() -> 
 # ---- runs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_value_of_a_side_file_counts_but_for_the_actor(tmp_path: Path) -> None:
     path = run("bm25", tmp_path).path
     side = sidecar.sidecar_path(path)

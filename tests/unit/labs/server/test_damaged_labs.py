@@ -165,6 +165,7 @@ def test_a_full_disk_keeps_the_server_answering(site: Served, monkeypatch: pytes
     assert site.submit(token, OVERLAP, label="a")["state"] == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
 def test_an_upload_waits_while_the_disk_is_full_or_read_only(
     site: Served, monkeypatch: pytest.MonkeyPatch, code: int, tmp_path: Path
@@ -260,6 +261,7 @@ def test_what_a_team_wrote_is_quoted_whole(site: Served) -> None:
     assert "'/a/b'" in answer.json()["errors"][0]
 
 
+@pytest.mark.slow
 def test_a_program_beside_the_server_is_not_run(tmp_path: Path) -> None:
     """A file `harness.py` in the current folder has the name of the package."""
     (tmp_path / "harness.py").write_text("import pathlib; pathlib.Path('ran').touch(); raise SystemExit(3)\n")

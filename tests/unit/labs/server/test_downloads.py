@@ -312,6 +312,7 @@ def test_a_damaged_download_is_one_line_and_writes_nothing(here: Path, sent: byt
     assert f"{address}: conf/collection/c.topics.jsonl: damaged: {found}" in said and "nothing was written" in said
 
 
+@pytest.mark.slow
 def test_a_lost_connection_is_tried_again(here: Path) -> None:
     with answering((200, listed("rules.md", CONTENT)), (0, None), (503, {}), (200, CONTENT)) as (address, seen):
         assert CliRunner().invoke(app, ["fetch", address]).exit_code == 0
@@ -346,6 +347,7 @@ c.jsonl
 """.splitlines()
 
 
+@pytest.mark.slow
 def test_no_name_leads_out_of_the_folder(here: Path) -> None:
     for name in (*OUTSIDE, "rules.md\n", "conf/corpus/c.yaml\0"):
         with answering((200, listed(name, CONTENT))) as (address, _):
@@ -365,6 +367,7 @@ def test_no_name_leads_out_of_the_folder(here: Path) -> None:
     assert Path("../out.md").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("group", "changed", "key"),
     [

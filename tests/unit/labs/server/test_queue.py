@@ -65,6 +65,7 @@ def test_each_upload_goes_to_one_worker(database: Database, tmp_path: Path) -> N
     assert queue.waiting() == 0
 
 
+@pytest.mark.slow
 def test_uploads_are_scored_in_the_order_in_which_they_came(database: Database, tmp_path: Path) -> None:
     queue = Queue(database, tmp_path)
     for number in (1, 0, 2):

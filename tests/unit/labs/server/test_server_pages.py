@@ -193,6 +193,7 @@ def test_the_result_of_a_run_and_what_a_team_does_with_it(site: Served, lab: Lab
     assert "rank run nDCG′ 95% interval 1 SRC / first 0.0393" in home.said
 
 
+@pytest.mark.slow
 def test_the_first_page_of_a_lab_with_a_baseline_and_post_hoc_runs(tmp_path: Path) -> None:
     """The baseline is no run of a team, and runs without a rank are listed if there are no others."""
     rules = {"title": "Late", "collection": "mini-task1", "deadline": "2020-01-01T00:00:00+00:00"}
@@ -281,6 +282,7 @@ def test_a_lab_without_held_out_topics_is_published_by_a_freeze(site: Served) ->
     assert "State open" in organiser.said and 'action="/do/publish"' in organiser.text
 
 
+@pytest.mark.slow
 def test_the_first_page_leads_to_the_final_ranking_once_it_is_built(tmp_path: Path) -> None:
     rules = {"title": "H", "collection": "mini-task1", "private": True, "held_out": True, "cap": 5}
     site = served(open_lab(tmp_path / "held", rules))

@@ -207,6 +207,7 @@ def test_an_upload_that_stops_each_worker_is_kept_for_the_organisers(tmp_path: P
     assert client.get(bad.headers["location"]).json()["state"] == "done"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["time", "memory", "crash"])
 def test_a_run_that_exceeds_the_limits_harms_nobody_else_and_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str

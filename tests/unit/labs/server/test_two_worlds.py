@@ -130,6 +130,7 @@ def seen(lab: Lab) -> Iterator[tuple[str, bytes]]:
         yield "site.zip", "\n".join(pages_in).encode()
 
 
+@pytest.mark.slow
 def test_only_released_numbers_depend_on_judgments(worlds: list[dict[str, bytes]]) -> None:
     first, second = worlds
     assert list(first) == list(second)

@@ -268,6 +268,7 @@ def test_no_shares_without_one_set_of_topics_or_a_baseline(mini: Task) -> None:
 # ---- pages of topics
 
 
+@pytest.mark.slow
 def test_pages_have_each_step_in_its_language_and_direction(results: ExperimentResults) -> None:
     block = explorer(sections(results)["Per-topic results"])
     (pages,) = block.collections

@@ -65,6 +65,7 @@ def test_from_problems_to_compared_systems(tmp_path: Path, monkeypatch: pytest.M
     assert any("cosine of TF-IDF vectors of words" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_only_what_follows_a_change_is_made_again() -> None:
     first, _ = built()
     assert built() == (first, [])

@@ -36,6 +36,7 @@ def test_all_records_of_the_mirror_are_equal() -> None:
         assert each.equal == each.records, each.kind
 
 
+@pytest.mark.slow
 def test_a_record_that_differs_is_counted(tmp_path: Path) -> None:
     records = read(DATA)
     records["selection"]["problems"][0]["words"].append("the")

@@ -130,6 +130,7 @@ def test_an_index_that_finds_all_is_exact(corpus: Vectors, strategy: str) -> Non
         assert len(set(a.rows.tolist()) & set(b.rows.tolist())) == 20
 
 
+@pytest.mark.slow
 def test_colbert(corpus: Vectors) -> None:
     asked = queries([3, 8] * 40)  # more than one pass
     for query, hits in zip(asked, search_vectors(asked, corpus, "colbert", k=10), strict=True):

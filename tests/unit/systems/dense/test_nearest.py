@@ -120,6 +120,7 @@ def test_random_cases(seed: int) -> None:
     check(drawn(seed))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(100))
 @given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 3), st.integers(0, 50))
 def test_neither_blocks_nor_company_change_a_byte(seed: int, block: int, together: int, pool: int) -> None:

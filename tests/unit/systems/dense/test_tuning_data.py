@@ -347,6 +347,7 @@ class Learner:
         return Run.from_dict(self.name, {topic.id: {first: 1.0} for topic in request.topics})
 
 
+@pytest.mark.slow
 def test_it_ranks_the_topics_of_that_edition_alone(both: Courses, tmp_path: Path) -> None:
     system = Learner(frozenset(["both/e1"]))
     made = produce(system, task("both", "threads", edition="e1"), runs=tmp_path)

@@ -155,6 +155,7 @@ def collection(corpus: Vectors) -> adapters.Qdrant:
     return adapters.upload(embedded(), "posts", corpus)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["exact", "approximate"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_six_strategies(
@@ -290,6 +291,7 @@ def test_with_many_candidates_it_finds_what_exact_search_finds(store: Path) -> N
     assert before == {path.name: sha256_file(path) for path in store.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_several_parts_are_searched_each_in_its_store(tmp_path: Path) -> None:
     pytest.importorskip("chromadb", reason="chromadb is not installed")
     parts, asked = [vectors(), vectors(seed=1)], unit(np.random.default_rng(6), 5, 16)

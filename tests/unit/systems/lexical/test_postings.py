@@ -82,6 +82,7 @@ def folders() -> Iterator[Callable[[], Path]]:
         yield new
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10**6),
     weights=st.fixed_dictionaries({"body": st.integers(1, 3)}, optional={"title": st.integers(1, 2)}),

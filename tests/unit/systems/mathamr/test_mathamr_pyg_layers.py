@@ -20,13 +20,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
-pytest.importorskip("torch_geometric", reason="torch_geometric is not installed (extra pyg)")
 
 from harness.systems.mathamr.encoder import loss  # noqa: E402
 from harness.systems.mathamr.encoder.model import GraphEncoder  # noqa: E402
 
 __all__ = ["one_thread"]
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch_geometric") is None, reason="torch_geometric is not installed (extra pyg)"
+    ),
+]
 
 
 def model(**changes: Any) -> GraphEncoder:  # noqa: ANN401

@@ -25,6 +25,7 @@ pytest.importorskip("torch", reason="torch is not installed (extra graphs)")
 __all__ = ["place", "world"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["approximate", "qdrant"])
 def test_recall_of_approximate_search_stands_in_the_side_file_and_in_the_report(
     place: Place, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -64,6 +65,7 @@ def test_recall_of_approximate_search_stands_in_the_side_file_and_in_the_report(
     assert "recall" in meters[0].phases
 
 
+@pytest.mark.slow
 def test_the_graph_of_neighbours_is_part_of_the_index(place: Place) -> None:
     """Whether it was made for this run or before; the vectors lie beside it."""
     pytest.importorskip("faiss", reason="faiss-cpu is not installed (extra ann)")

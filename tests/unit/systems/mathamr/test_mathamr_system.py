@@ -52,6 +52,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 # ---- runs -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_depth_and_candidates(place: Place) -> None:
     every = place.run().to_dict()["T1"]
     assert list(place.run(depth=3).to_dict()["T1"].items()) == list(every.items())[:3]
@@ -81,6 +82,7 @@ def test_a_post_finds_itself(place: Place) -> None:
         assert max(found["T2"].values()) == pytest.approx(found["T2"]["A9.0"], abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("structure", ["hierarchy", "global", "none"])
 @pytest.mark.parametrize("formulas", ["both", "none"])
 def test_structures_and_formulas(place: Place, structure: str, formulas: str) -> None:
@@ -95,6 +97,7 @@ def test_structures_and_formulas(place: Place, structure: str, formulas: str) ->
     assert (folder / "graphs.pack").exists() is False
 
 
+@pytest.mark.slow
 def test_the_untrained_model(place: Place, counted: Counter[str]) -> None:
     untrained = place.run(training=None).to_dict()
     assert counted["steps"] == 0
@@ -134,6 +137,7 @@ def test_a_second_run_makes_nothing_again(place: Place, counted: Counter[str]) -
     assert place.left() == []
 
 
+@pytest.mark.slow
 def test_cold_stores_give_the_same_bytes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def made(name: str) -> tuple[str, dict[str, str]]:
         monkeypatch.setenv("HARNESS_CACHE", str(place.folder / name))
@@ -205,6 +209,7 @@ def test_what_is_kept_does_not_depend_on_the_code_of_search(part: str) -> None:
     assert not ours & {"harness.systems.dense.search", "harness.systems.dense.ann", f"{parts}.system"}
 
 
+@pytest.mark.slow
 def test_the_type_of_the_device_is_part_of_the_keys(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     here = place.system().reads()["model"]
     monkeypatch.setattr(hardware, "device", lambda name: "cuda")

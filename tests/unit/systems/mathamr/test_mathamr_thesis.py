@@ -56,6 +56,7 @@ def test_the_configured_models_have_the_parameters_that_the_report_tells(name: s
     assert f"{expected / 1e6:.3f}" in load_paper("mathamr-plus").config.table_notes["4.20"][0]
 
 
+@pytest.mark.slow
 def test_rarer_relations_than_the_model_has_are_unknown(place: Place) -> None:
     graphs = [Graph(("a", "b"), bytes(2), ((0, f":r{min(n, 3)}", 1),), 0, ((0, 1),), ()) for n in range(9)]
     assert NodeVocabulary.learn(graphs, 20, 1, 6).relations == (":r3", ":r0", *VIRTUAL)
@@ -143,6 +144,7 @@ def test_samples_are_nested_and_of_a_seed(place: Place) -> None:
     refuses("key 'sample' is 23, and there are 22 pairs; lower it", lambda: found.sampled(23, 1))
 
 
+@pytest.mark.slow
 def test_a_sample_is_trained_on_by_keys(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     place.run(sample=12, sample_seed=3)
     said = capsys.readouterr().err
@@ -188,6 +190,7 @@ def test_an_answer_of_several_chapters_is_no_answer(place: Place, capsys: pytest
 # ---- the index of Task 2 --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_formulas_of_questions_without_answers_are_found(place: Place) -> None:
     asked = {"id": "Q99", "title": "a lone $q_9$", "body": "is it $q_9 + 1$",
              "formulas": [{"id": "q-1", "latex": "q_9"}, {"id": "q-2", "latex": "q_9 + 1"}]}  # fmt: skip
@@ -210,6 +213,7 @@ def test_formulas_of_questions_without_answers_are_found(place: Place) -> None:
 # ---- search and cost ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["single", "rerank", "colbert"])
 def test_topics_searched_together_are_found_the_same(place: Place, strategy: str) -> None:
     runs, latencies = [], []
@@ -251,6 +255,7 @@ def test_a_run_notes_what_its_training_cost(place: Place) -> None:
     assert cost.PARAMETERS in untrained.notes
 
 
+@pytest.mark.slow
 def test_similarities_of_a_pair_are_noted(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     with measuring() as meter:
         place.run(pictured={"T1": "A0.0", "T2": "nowhere", "T3": "A0.0"})
@@ -313,6 +318,7 @@ def test_published_graphs_of_topics_are_fetched_when_they_are_read(monkeypatch: 
     assert len(asked) == 1
 
 
+@pytest.mark.slow
 def test_a_run_of_given_topics(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = {"T1": text_graph(("integral", "substitution", "limits")), "T4": text_graph(("vertex",))}
     own = data.Parser(

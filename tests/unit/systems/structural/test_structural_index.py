@@ -60,6 +60,7 @@ def test_every_limit_gives_the_same_formulas(seed: int, posts: bool) -> None:
     assert (known.posts is not None) == posts
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), height=st.integers(0, 3))
 @settings(max_examples=8)
 def test_every_limit_gives_the_same_index(seed: int, height: int) -> None:
