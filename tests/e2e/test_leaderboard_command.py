@@ -30,6 +30,7 @@ def place(tmp_path: Path) -> Place:
     return found
 
 
+@pytest.mark.slow
 def test_a_folder_of_runs(place: Place) -> None:
     printed = place.good("leaderboard", "runs", "-c", "mini-task1", "-b", "shuffle", "-o", "reports/leaderboard")
     lines = printed.splitlines()

@@ -270,6 +270,7 @@ def test_a_file_alone(place: Place, command: str, kind: bytes, texts: tuple[str,
 # Several collections
 
 
+@pytest.mark.slow
 def test_several_collections_are_a_table_with_all_topics(place: Place) -> None:
     given = ("-c", ",".join(NAMES), "--protocol", "trec_eval", "--measures", "AP")
     for name, docs in (("one", ("a1088", "d")), ("two", ("d", "a1088"))):

@@ -15,7 +15,10 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra graph
 
 from harness.systems.mathamr.encoder.convolution import EdgePlan, RelationalConv, plan_edges  # noqa: E402
 
-pytestmark = pytest.mark.skipif(find_spec("torch_geometric") is None, reason="torch_geometric is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("torch_geometric") is None, reason="torch_geometric is not installed"),
+]
 NODES, EDGES, RELATIONS, BASES, DIM_IN, DIM_OUT = 120, 900, 40, 6, 16, 12
 OUTPUT, GRADIENT = 1e-10, 1e-9
 

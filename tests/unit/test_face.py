@@ -120,6 +120,7 @@ def test_options_of_a_task_and_names_of_other_runs_are_refused() -> None:
             h.evaluate(task, run, **options)
 
 
+@pytest.mark.slow
 def test_judgments_and_runs_of_any_form_give_the_scores_of_their_files(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     qrels, folder = ROOT / "qrels/mini-task1.txt", ROOT / "runs/mini/mini-task1"

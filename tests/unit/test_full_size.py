@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 SCALES = ("1/20000", "1/10000")
 
 
+@pytest.mark.slow
 def test_generated_posts_are_read_like_the_organisers_file_and_depend_on_the_seed(tmp_path: Path) -> None:
     formulas = made.posts(tmp_path / "a.xml", 300)
     made.posts(tmp_path / "b.xml", 300)

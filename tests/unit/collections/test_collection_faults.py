@@ -111,6 +111,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("group", "base", "load"), [("collection", BASE, load_collection), ("corpus", CORPUS, load_corpus)]
 )

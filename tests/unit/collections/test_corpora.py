@@ -83,6 +83,7 @@ def test_line_breaks_in_latex_are_undone(latex: str, expected: str) -> None:
     assert unwrapped(latex) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "part", "times"), literals("collections/hostile_markup"))
 def test_hostile_markup_takes_no_time(start: str, part: str, times: int) -> None:
     hostile = start + part * times

@@ -313,6 +313,7 @@ class Table(Recorder):
         return Run.from_dict(self.name, {topic.id: {Path(self.table).read_text(): 1.0} for topic in request.topics})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["table", "nested"])
 def test_files_that_a_configuration_names_are_in_the_key_of_a_system_of_others(
     tmp_path: Path, mini: Collection, key: str
@@ -395,6 +396,7 @@ def test_training_judgments_by_name_are_those_of_the_collections(tmp_path: Path)
     assert found == [qrels.to_dict(), qrels.to_dict(), beyond.to_dict(), {"other": {"a1007": 1.0}}, None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "topics", "topic", "docs", "scores"),
     [

@@ -74,6 +74,7 @@ def good(latex: str) -> Markup:
 NAMES = [f"x{number}" for number in range(40)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", ["die", "garbage", "shape", "elsewhere"])
 @pytest.mark.parametrize("at", [0, 17])
 def test_one_of_a_batch_breaks_the_process(fake: Make, bad: str, at: int) -> None:

@@ -125,6 +125,7 @@ def two_editions(conf: Conf, tmp_path: Path) -> Lab:
     return tiny_lab(tmp_path / "lab", cap=9, held_out=True, measures=["nDCG@5"])
 
 
+@pytest.mark.slow
 def test_judged_again(two_editions: Lab, tmp_path: Path) -> None:
     lab = two_editions
     for seed, team, label in ((1, "A", "a"), (2, "A", "b"), (3, "B", "a"), (4, "B", "c")):

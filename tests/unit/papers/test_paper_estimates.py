@@ -264,6 +264,7 @@ def test_mathamr_by_hand() -> None:
 # ---- as shown -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_tables_of_the_report() -> None:
     paper = load_paper("mathlib4")
     section = cost_section(estimates(paper), paper.key, cores=4)
@@ -282,6 +283,7 @@ def test_by_hand_comes_first_and_the_verdicts_last() -> None:
     assert lines[-1] == "harness reproduce paper=mirmu-msm"
 
 
+@pytest.mark.slow
 def test_costs_as_data(capsys: pytest.CaptureFixture[str]) -> None:
     facts.show("papers", "mathlib4", True)
     document = json.loads(capsys.readouterr().out)["what it takes"]

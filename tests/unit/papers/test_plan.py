@@ -211,6 +211,7 @@ def test_small_scale_is_small_where_the_hub_is_reachable() -> None:
     assert "the model witiko/mathberta (not at small scale)" in why
 
 
+@pytest.mark.slow
 def test_no_paid_call_at_small_scale_without_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     paper, part = load_paper("mathlib4"), Selection(tables=("4",))
@@ -260,6 +261,7 @@ def test_an_experiment_on_another_corpus_than_the_papers_has_no_number(formula_s
     assert [each.paths for each in runs_of_rows(formula_search, {"mathamr-formula-search": [whole]})] == [(run.path,)]
 
 
+@pytest.mark.slow
 def test_an_experiment_without_a_printed_run_that_can_be_made_is_left_out(
     own: Callable[..., Paper], monkeypatch: pytest.MonkeyPatch
 ) -> None:

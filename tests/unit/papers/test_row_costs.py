@@ -38,6 +38,7 @@ def seconds(key: str, path: Path, origin: str) -> CellVerdict:
     return verdict
 
 
+@pytest.mark.slow
 def test_a_cost_is_that_of_a_run_made_here(tiny: Tiny, tmp_path: Path) -> None:
     path = make(load_system("bm25"), task("mini-task1", "mini-answers"), runs=tmp_path / "runs").path
     key = tiny(QUERIES)

@@ -109,6 +109,7 @@ def test_refused(evaluation: Evaluation, options: dict[str, object], line: str) 
 EVERYWHERE = ("command", "paper", "report", "data")
 
 
+@pytest.mark.slow
 def test_columns_from_outside_are_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One declaration each: printed, in the report, its CSV and JSON, in LaTeX by name, in the JSON of the command."""
     answered = MeansColumn(dict.fromkeys(EVERYWHERE, "answered"), lambda s, _: Cell("all", float(len(s.topics))))

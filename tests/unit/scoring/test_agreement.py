@@ -237,6 +237,7 @@ def test_kappa_by_hand() -> None:
     assert kappa([0, 1], [1, 0]).kappa == pytest.approx(-1)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30), st.data())
 def test_kappa_is_sklearns(pairs: list[tuple[int, int]], data: st.DataObject) -> None:
     pairs += [(grade, grade) for grade in range(4)]  # sklearn takes distances of places among the grades that occur

@@ -184,6 +184,7 @@ def test_downloads_that_fail(server: Server, step: Step, reason: str, asked: int
     assert kept() == []
 
 
+@pytest.mark.slow
 def test_a_stall_is_resumed(server: Server) -> None:
     server.steps = [ranged(30_000, stall=True), ranged()]
     assert fetch_one(resource(), timeout=2).read_bytes() == TEXT

@@ -219,6 +219,7 @@ def test_the_host_of_archives(monkeypatch: pytest.MonkeyPatch) -> None:
     assert WANTED.address == f"https://codeload.github.com/owner/name/tar.gz/{COMMIT}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [packed()[:-30], packed()[:200], b"", b"<html>no archive</html>", gzip.compress(b"no tar")],

@@ -66,6 +66,7 @@ def test_a_pause_that_the_server_asks_for_is_kept_by_all_calls(server: Server, t
     assert (server.impatient, len(server.bodies)) == (0, 11)
 
 
+@pytest.mark.slow
 def test_a_pause_as_a_date_and_one_that_is_too_long(server: Server, tmp_path: Path) -> None:
     now = time.time()
     server.faults, server.retry_after = ["429"], formatdate(now + 2.0, usegmt=True)  # in whole seconds

@@ -130,6 +130,7 @@ def test_a_slow_client_is_ended(site: Served, slow: Callable[[int, float], bool]
         assert not slow(port, 4 * IDLE)
 
 
+@pytest.mark.slow
 def test_one_address_has_not_all_connections(site: Served) -> None:
     def refused(port: int) -> bool:
         with ExitStack() as stack:

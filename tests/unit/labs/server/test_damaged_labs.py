@@ -251,6 +251,7 @@ def test_a_name_by_which_no_team_can_join_is_not_invited(site: Served, name: str
         site.service.accounts.ask("baseline", "")
 
 
+@pytest.mark.slow
 def test_what_a_team_wrote_is_quoted_whole(site: Served) -> None:
     token = site.team("SRC")
     found = site.submit(token, OVERLAP.replace(b" a1088 ", b" /x/y/a1088 x ", 1), label="/a/b c/d")
@@ -279,6 +280,7 @@ def test_a_program_beside_the_server_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists() and "ended with code 3" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "metadata",
     [
@@ -319,6 +321,7 @@ def test_messages_are_made_whatever_the_names(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_every_act_is_in_the_audit_trail(site: Served) -> None:
     """With who did it; and no secret."""
     organiser_token = site.organiser()

@@ -111,6 +111,7 @@ def test_the_data_of_the_harness_need_no_configuration(tmp_path: Path, monkeypat
     assert [row["id"] for row in rows] == [each.id for each in load_corpus("mini-answers")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "kinds"),
     [
@@ -195,6 +196,7 @@ def test_public_files_of_others_are_not_copied_unless_named(conf: Conf, tmp_path
         assert [each.name for each in found.files] == ["rules.md"] and found.ours
 
 
+@pytest.mark.slow
 def test_files_are_sent_in_parts_known_by_their_checksum_and_found_by_their_name_alone(
     conf: Conf, tmp_path: Path
 ) -> None:

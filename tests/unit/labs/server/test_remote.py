@@ -86,6 +86,7 @@ def test_a_receipt_comes_back_equal(run: Path) -> None:
     assert seen[1][0] == "/lab/api/v1/submissions/a%2Fb"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metadata", ["ir-metadata.yml", "run.ir-metadata.yml"])
 def test_of_a_folder_run_and_metadata_are_sent_and_an_archive_as_it_is(tmp_path: Path, metadata: str) -> None:
     inside = {"run.txt": b"M.1 Q0 a1 1 1.0 x\n", metadata: b"platform: {}\n"}
@@ -132,6 +133,7 @@ def test_faults_name_the_file_as_the_user_does(run: Path) -> None:
     assert list(raised.value.lines) == [f"{run}:3: bad", "label: bad"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "said"),
     [

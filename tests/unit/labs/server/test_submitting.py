@@ -186,6 +186,7 @@ def test_a_submission_whose_worker_was_killed_is_neither_lost_nor_made_twice(
     assert len(submissions(site.lab)) == 1
 
 
+@pytest.mark.slow
 def test_an_upload_that_stops_each_worker_is_kept_for_the_organisers(tmp_path: Path) -> None:
     site = served(lab_in(tmp_path / "lab"))
     client, queue = site.client(site.team("SRC")), site.service.queue

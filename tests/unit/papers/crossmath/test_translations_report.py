@@ -87,6 +87,7 @@ def test_duplicated_moved_and_altered_formulas_are_counted(tmp_path: Path) -> No
     assert not any(name.startswith("those evaluated") for name in row)  # they are all
 
 
+@pytest.mark.slow
 def test_repaired_formulas_are_counted_in_the_table_and_by_topic(tmp_path: Path) -> None:
     topics = (Topic("M.1", "Uno", "Con $a$ y $b$", language="spa"), Topic("M.4", "Dos", "Un día", language="spa"))
     found = sections(spoken.results(tmp_path, topics, beside("swapped", {"QZ1": "ZQ1"})))
@@ -151,6 +152,7 @@ def test_without_sacrebleu_the_column_says_how_to_get_it(
         assert row["exact match"].value == pytest.approx(6 / 7)
 
 
+@pytest.mark.slow
 def test_topics_that_are_english_already_are_counted(tmp_path: Path) -> None:
     same = replace(spoken.ENGLISH[0], title="Suma de $n$ impares", language="spa")
     found = table(sections(spoken.results(tmp_path, (same, *spoken.SPANISH[1:])))["Translation quality"])
@@ -176,6 +178,7 @@ def test_what_the_authors_rule_leaves(results: ExperimentResults) -> None:
     )
 
 
+@pytest.mark.slow
 def test_text_left_with_words_is_counted_by_topic(tmp_path: Path) -> None:
     topics = (
         Topic("M.1", "Zanimiv problem", "$n$ es par. 3 es primo.  Quizá no.", language="spa"),

@@ -70,6 +70,7 @@ def test_a_scale_is_said_with_the_values() -> None:
     assert table.notes[0].startswith(said)
 
 
+@pytest.mark.slow
 def test_notes_of_cells_are_shown_once() -> None:
     said = _remarks("mathamr-loss")
     assert "4.17, β = 1: HNSW; k = 1000" in said

@@ -76,6 +76,7 @@ def scores(found: Run, topic: str, documents: Sequence[Mapping[str, str]]) -> np
 # ---- runs -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_scores_are_cosines(tmp_path: Path, folder: Path) -> None:
     documents = rows()
     found = run(corpus_of(tmp_path, documents), tmp_path, folder)
@@ -164,6 +165,7 @@ def test_views_and_fields(tmp_path: Path, folder: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_only_the_first_of_another_ranking_are_encoded_and_put_in_a_new_order(
     tmp_path: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -411,6 +411,7 @@ def check_against(library: Any, name: str, queries: list[str], documents: list[s
     assert ours.described["prefixes"] == prefixes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 def test_vectors_and_ranking_are_the_librarys(tmp_path: Path, kind: str) -> None:
     from sentence_transformers import SentenceTransformer
@@ -434,6 +435,7 @@ def test_published_models_on_real_texts(name: str, fetched_model: Callable[[str]
     check_against(library, name, queries, [*documents[::3], " ".join(documents[:9]), ""])
 
 
+@pytest.mark.slow
 def test_the_report_of_a_run_says_what_the_model_decides(tmp_path: Path) -> None:
     folder = configured(encoder_models.save(tmp_path / "m", prompts=PROMPTS), truncate_dim=12)
     system = load_system("bi-encoder-minilm", model=str(folder), name="tiny")

@@ -118,6 +118,7 @@ def test_torch_gives_the_same_run(tmp_path: Path, colbert: Path) -> None:
     assert run(corpus, tmp_path, colbert, maxsim="torch").to_dict() == run(corpus, tmp_path, colbert).to_dict()
 
 
+@pytest.mark.slow
 def test_approximate_search_scores_exactly(tmp_path: Path, colbert: Path) -> None:
     pytest.importorskip("faiss")
     corpus = corpus_of(tmp_path)

@@ -51,6 +51,7 @@ def asked(generator: np.random.Generator, count: int, dimensions: int) -> npt.ND
 CASE = (st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 300), st.sampled_from(["float32", "float16"]))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=examples(120))
 @given(*CASE, st.integers(1, 40), st.integers(1, 60), st.integers(1, 5))
 def test_search(seed: int, count: int, dimensions: int, kind: str, queries: int, k: int, threads: int) -> None:

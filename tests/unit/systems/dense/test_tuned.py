@@ -201,6 +201,7 @@ def test_a_tokenizer_that_cannot_be_used_is_found_first(kind: str, how: str, bas
     assert list((tmp_path / "workspace").glob("*")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("kind", ["cross", "bi"])
 def test_a_model_that_cannot_be_saved_and_read_again_is_found_first(

@@ -170,6 +170,7 @@ def test_a_pool_is_ranked_whole_and_alone(world: tuple[Corpus, Topics], tmp_path
 # ---- frequency cut-offs
 
 
+@pytest.mark.slow
 def test_rare_and_frequent_words_are_left_out(tmp_path: Path) -> None:
     """`min_count` counts occurrences in the corpus, `max_share` documents."""
     texts = {"d1": "a a b c", "d2": "a b d", "d3": "a c e e", "d4": "a f"}

@@ -240,6 +240,7 @@ def test_a_process_that_breaks_off_is_one_line(tmp_path: Path, monkeypatch: pyte
     assert said.startswith("PISA: index failed: ImportError: ")
 
 
+@pytest.mark.slow
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyterrier_pisa", None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda *_: None)

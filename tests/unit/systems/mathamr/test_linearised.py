@@ -178,6 +178,7 @@ def test_parser_weights_and_device_decide_a_run(tmp_path: Path, monkeypatch: pyt
     assert system.reads() != second
 
 
+@pytest.mark.slow
 def test_vectors_are_made_once_for_each_setting(world: World, words: Words, tmp_path: Path) -> None:
     corpus = world.corpus("qa", rows())
     first = run(corpus, tmp_path, "the subgroup")

@@ -26,6 +26,7 @@ def test_no_gpu_is_one_line_before_any_work(place: Place) -> None:
     assert place.words.calls == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("share", "what"),
     [
@@ -41,6 +42,7 @@ def test_nothing_to_validate_or_train_on_is_one_line(place: Place, share: float,
     assert place.run(training=None).to_dict()
 
 
+@pytest.mark.slow
 def test_a_corpus_without_any_graph_is_one_line(place: Place) -> None:
     corpus = place.world.corpus("qe", [row("empty", 2, body="")])
     assert refused(place, corpus=corpus) == "vectors of documents: there is none"

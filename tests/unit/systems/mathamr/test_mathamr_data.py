@@ -78,6 +78,7 @@ def test_graphs_are_made_once_and_leave_no_shards(world: World) -> None:
     assert [name for name, _ in read_graphs(first)] == [document["id"] for document in rows()]
 
 
+@pytest.mark.slow
 def test_what_graphs_are_made_of_matters(world: World) -> None:
     corpus, words = world.corpus("qa", rows()), Words()
     places = {
@@ -91,6 +92,7 @@ def test_what_graphs_are_made_of_matters(world: World) -> None:
     assert len(places) == len(words.calls) == 6
 
 
+@pytest.mark.slow
 def test_a_build_that_is_killed_goes_on(world: World) -> None:
     corpus = world.corpus("qa", [row(f"A{n}", n) for n in range(300)])  # two shards
     whole = data.graphs(corpus, "answers", parser(Words()))

@@ -159,6 +159,7 @@ def test_types_of_nodes_begin_as_their_word_pieces(monkeypatch: pytest.MonkeyPat
         options.token_embeddings(vocabulary, "any", 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", BROKEN)
 def test_models_whose_tokenizers_cannot_be_used_are_found_before_graphs_are_made(
     how: str, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -24,6 +24,7 @@ def some_posts(count: int) -> list[tuple[str, Graph]]:
     return [(f"p{number}", POST if number % 3 else text_graph(("a", "b", "c"))) for number in range(count)]
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.dictionaries(NAMES.filter(bool), graphs(), max_size=6), st.sampled_from(AUXILIARY))
 def test_what_is_written_is_read(posts: dict[str, Graph], auxiliary: str) -> None:

@@ -26,6 +26,7 @@ from harness.systems.mathamr.encoder.model import GraphEncoder  # noqa: E402
 
 __all__ = ["one_thread"]
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.usefixtures("one_thread"),
     pytest.mark.skipif(
         importlib.util.find_spec("torch_geometric") is None, reason="torch_geometric is not installed (extra pyg)"

@@ -96,6 +96,7 @@ def test_precisions(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept("mathamr-model") == []  # told before anything is made
 
 
+@pytest.mark.slow
 def test_maxsim_by_torch_is_another_way_to_the_same_run(place: Place) -> None:
     assert place.run(maxsim="torch").to_dict() == place.run().to_dict()
     refuses("key 'maxsim' is 'jax'", lambda: place.system(maxsim="jax"))

@@ -62,6 +62,7 @@ def test_depth_and_candidates(place: Place) -> None:
     assert few == {doc: every[doc] for doc in few}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["single", "rerank", "colbert"])
 def test_only_documents_of_the_pool_are_ranked(place: Place, strategy: str) -> None:
     every = place.run(strategy=strategy).to_dict()
@@ -71,6 +72,7 @@ def test_only_documents_of_the_pool_are_ranked(place: Place, strategy: str) -> N
     assert found["T1"] == {doc: every["T1"][doc] for doc in found["T1"]}
 
 
+@pytest.mark.slow
 def test_a_post_finds_itself(place: Place) -> None:
     documents = {document.id: document for document in place.corpus}
     asked = topics(documents["A6.1"].body, documents["A9.0"].body)
@@ -111,6 +113,7 @@ def test_the_untrained_model(place: Place, counted: Counter[str]) -> None:
 # ---- what it learns from --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_held_out_questions_are_not_in_the_vocabulary(place: Place) -> None:
     documents = rows()
     for number, document in enumerate(documents):
@@ -125,6 +128,7 @@ def test_held_out_questions_are_not_in_the_vocabulary(place: Place) -> None:
 # ---- what it keeps --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_second_run_makes_nothing_again(place: Place, counted: Counter[str]) -> None:
     first = place.run()
     assert place.left() == []
@@ -153,6 +157,7 @@ def test_cold_stores_give_the_same_bytes(place: Place, monkeypatch: pytest.Monke
     assert {name.rsplit("/", 1)[1] for name in files} >= {"best.pt", "vocabulary.json", "values.npy", "log.jsonl"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -242,6 +247,7 @@ def formulas(place: Place) -> Corpus:
     return place.world.corpus("formulas", documents, fields, "[post]")
 
 
+@pytest.mark.slow
 def test_formulas_are_ranked_with_their_posts(
     place: Place, formulas: Corpus, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -272,6 +278,7 @@ def test_formulas_are_ranked_with_their_posts(
     assert {post.decode()[0] for post in found.context.tolist()} == {"Q", "A"}
 
 
+@pytest.mark.slow
 def test_the_query_is_the_vector_of_the_asked_formula(place: Place, formulas: Corpus) -> None:
     system = place.system(task="formulas", posts="qa")
     workspace = place.folder / "workspace"
@@ -289,6 +296,7 @@ def test_the_query_is_the_vector_of_the_asked_formula(place: Place, formulas: Co
     assert np.abs(whole[0] - whole[1]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_topic_without_a_formula_is_left_out(
     place: Place, formulas: Corpus, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -297,12 +305,14 @@ def test_a_topic_without_a_formula_is_left_out(
     assert one_line(capsys.readouterr().err, "1 of 2 topics have no vectors, such as T1")
 
 
+@pytest.mark.slow
 def test_documents_that_are_no_formulas_are_refused(place: Place) -> None:
     asked = Topics((asking("F1", "the $p^2 + 1$", "p^2 + 1", "q1"),))
     with pytest.raises(HarnessError, match=r"'task' is 'formulas', but no document of corpus .* is a formula of the"):
         place.run(asked, place.corpus, task="formulas", posts="qa")
 
 
+@pytest.mark.slow
 def test_a_pool_of_formulas(place: Place, formulas: Corpus) -> None:
     asked = Topics((asking("F1", "the $p^2 + 1$", "p^2 + 1", "q1"),))
     pool = {"F1": frozenset({"A3.0-1", "A3.1-2", "nowhere"})}

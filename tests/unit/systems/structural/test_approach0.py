@@ -176,6 +176,7 @@ def test_corpus_without_formulas(tmp_path: Path) -> None:
     assert said == "corpus posts: has no formula that Approach0 can read, which reads LaTeX"
 
 
+@pytest.mark.slow
 def test_engine_that_does_not_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "pya0"
     package.mkdir()

@@ -53,6 +53,7 @@ def test_what_cannot_be_read_has_no_tokens(latex: str) -> None:
     assert [function(latex) for function in FUNCTIONS] == [()] * 4
 
 
+@pytest.mark.slow
 def test_tokens_of_broken_latex() -> None:
     pieces = [*"\\{}$&x2^_\n\u3000\udcffé〈", "\\text{a b}", "\\frac"]
     for latex in mutated([r"\frac{a}{b}", r"\text{if } x>0", r"\begin{cases}a&b\\c&d\end{cases}"], pieces, 500, seed=1):

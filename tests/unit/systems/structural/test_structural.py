@@ -84,6 +84,7 @@ def test_formulas_with_the_same_paths_are_not_the_same() -> None:
     assert scores[0] == 1 > scores[1] > 0.99
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=40)
 def test_the_order_of_unordered_arguments_means_nothing(seed: int) -> None:

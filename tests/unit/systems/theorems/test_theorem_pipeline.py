@@ -280,6 +280,7 @@ def test_a_run_is_known_by_how_its_answers_are_asked_for(change: str, endpoint: 
     assert load_system("theorem-pipeline-mini", llm="other", system="bm25").reads() != before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [4096, 20])
 def test_a_dry_run_says_what_it_would_take_and_asks_nobody(
     batch: int, endpoint: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
