@@ -3,9 +3,10 @@
     python -m tests.mutants --places 200 --seed 1            # with the tests of `make test`
     python -m tests.mutants --places 200 --seed 1 --slow     # with those marked `slow`, too
 
-The tests of a change are the files of `tests/unit` and `tests/oracle` that call the changed function: each file is run
-once without a change, in a process of its own, and what it calls is recorded. A change that no test notices is listed:
-either a test is missing, or the change makes no difference to what anybody sees.
+The tests of a change are those that call the changed function, of the files in the folder of `tests/unit` that stands
+where the module stands and of those that import the module. What a file calls is recorded when it is run without a
+change. A change that no test notices is listed: either a test is missing, or the change makes no difference to what
+anybody sees.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import signal
 import sys
@@ -22,6 +24,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -29,7 +32,7 @@ from .changes import Change, change, places
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("scoring", "data", "store", "labs", "systems/fusion")
-PATIENCE = 600  # seconds for the tests of a change; one that makes a loop endless is noticed by it
+PATIENCE = 300  # seconds for a file of tests; a change that makes a loop endless is noticed by it
 
 
 @dataclass(frozen=True)
@@ -52,25 +55,32 @@ def choose(count: int, seed: int, folders: tuple[str, ...] = FOLDERS) -> list[Ch
     return [Chosen(module, change(sources[module], at, variant)) for module, at, variant in drawn]
 
 
-def calls(tree: Path, file: str, slow: bool) -> tuple[float, set[str]]:
-    """Runs a test file without any change: its seconds, and "MODULE:LINE" of each function of the harness it calls.
+def calls(tree: Path, file: str, slow: bool) -> set[str]:
+    """Runs a test file without any change: "MODULE:LINE" of each function of the harness that it calls.
 
     A file that fails as it is notices nothing, and is named.
     """
-    record, began = tree / "called", time.monotonic()
+    record = tree / "called"
     record.unlink(missing_ok=True)
-    if failed := _run(tree, [file], slow, record):
+    if failed := _run(tree, file, slow, record):
         print(f"left out {file}: without any change, {failed} fails", flush=True)
-        return 0.0, set()
-    return time.monotonic() - began, set(record.read_text(encoding="utf-8").split())
+        return set()
+    return set(record.read_text(encoding="utf-8").split())
 
 
-def tests_of(chosen: Chosen, called: dict[str, tuple[float, set[str]]]) -> list[str]:
-    """Lists the test files that call the changed function, those that name its module first, then the quick ones."""
-    function = f"{chosen.module}:{chosen.change.function}"
-    files = [file for file, (_, functions) in called.items() if function in functions]
-    name = Path(chosen.module).stem
-    return sorted(files, key=lambda file: (name not in Path(file).stem, called[file][0]))
+def tests_of(module: str) -> list[str]:
+    """Lists the test files that may call a module, those that bear its name first."""
+    folder, name = str(Path(module).parent).removeprefix("harness/"), Path(module).stem
+    package = f"harness.{folder.replace('/', '.')}"
+    imported = re.compile(rf"{package}\.{name}\b|from {package} import .*\b{name}\b")
+    files = [str(path) for kind in ("unit", "oracle") for path in sorted(Path("tests", kind).rglob("test_*.py"))]
+    near = [file for file in files if file.startswith(f"tests/unit/{folder}/") or imported.search(_text(file))]
+    return sorted(near, key=lambda file: name not in Path(file).stem)
+
+
+@cache
+def _text(file: str) -> str:
+    return Path(file).read_text(encoding="utf-8")
 
 
 def notice(tree: Path, chosen: Chosen, files: list[str], slow: bool) -> str:
@@ -79,18 +89,18 @@ def notice(tree: Path, chosen: Chosen, files: list[str], slow: bool) -> str:
     whole = path.read_text(encoding="utf-8")
     path.write_text(chosen.change.text, encoding="utf-8")
     try:
-        return _run(tree, files, slow)
+        return next(filter(None, (_run(tree, file, slow) for file in files)), "")
     finally:
         path.write_text(whole, encoding="utf-8")
 
 
-def _run(tree: Path, files: list[str], slow: bool, record: Path | None = None) -> str:
-    """Runs test files in a process of its own until one fails; gives the failed test, or "" if all pass."""
+def _run(tree: Path, file: str, slow: bool, record: Path | None = None) -> str:
+    """Runs a test file in a process of its own until a test fails; gives this test, or "" if all pass."""
     failed = tree / "failed"
     failed.unlink(missing_ok=True)
     child = os.fork()
     if child == 0:
-        _test(tree, files, slow, failed, record)
+        _test(tree, file, slow, failed, record)
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -104,7 +114,7 @@ def _run(tree: Path, files: list[str], slow: bool, record: Path | None = None) -
     return f"still running after {PATIENCE} s"
 
 
-def _test(tree: Path, files: list[str], slow: bool, failed: Path, record: Path | None) -> None:
+def _test(tree: Path, file: str, slow: bool, failed: Path, record: Path | None) -> None:
     """Becomes a test process, and never returns."""
     code = 1
     called: set[tuple[str, int]] = set()
@@ -123,22 +133,18 @@ def _test(tree: Path, files: list[str], slow: bool, failed: Path, record: Path |
                 if report.failed:
                     failed.write_text(report.nodeid, encoding="utf-8")
 
-        def profile(frame: FrameType, event: str, value: object) -> None:
-            if event == "call":
-                called.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
+        def trace(frame: FrameType, event: str, value: object) -> None:
+            called.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
 
         if record:
-            sys.setprofile(profile)
-            threading.setprofile(profile)
+            sys.settrace(trace)
+            threading.settrace(trace)
         chosen = "not heavy" if slow else "not slow and not heavy"
         options = ["-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", chosen]
-        for file in files:  # one by one: collecting all takes longer than the tests that notice most changes
-            code = int(pytest.main([*options, file], plugins=[First()]))
-            if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-                return
-        code = 0
+        ended = pytest.main([*options, file], plugins=[First()])
+        code = 0 if ended in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) else int(ended)
     finally:
-        sys.setprofile(None)
+        sys.settrace(None)
         if record:
             here = f"{tree}/"
             lines = {f"{name.removeprefix(here)}:{line}" for name, line in called if name.startswith(f"{here}harness/")}
@@ -163,10 +169,11 @@ def main() -> int:
         tree = Path(scratch) / "tree"
         _copy(tree)
         drawn = choose(asked.places, asked.seed, tuple(asked.only))
-        files = sorted(str(path) for kind in ("unit", "oracle") for path in Path("tests", kind).rglob("test_*.py"))
-        called = {file: calls(tree, file, asked.slow) for file in files}
+        called: dict[str, set[str]] = {}
         for chosen in drawn:
-            noticed = notice(tree, chosen, tests_of(chosen, called), asked.slow)
+            function, files = f"{chosen.module}:{chosen.change.function}", tests_of(chosen.module)
+            called |= {file: calls(tree, file, asked.slow) for file in files if file not in called}
+            noticed = notice(tree, chosen, [file for file in files if function in called[file]], asked.slow)
             counts[str(Path(chosen.module).parent), bool(noticed)] += 1
             where = f"{chosen.module}:{chosen.change.line}"
             print(f"{'noticed' if noticed else 'MISSED '} {where}  {chosen.change.says}  [{noticed}]", flush=True)
