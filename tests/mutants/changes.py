@@ -54,7 +54,7 @@ def _function(tree: ast.AST, node: ast.AST, line: int = 0) -> int:
     if tree is node:
         return line
     if isinstance(tree, ast.FunctionDef):
-        line = min(part.lineno for part in (tree, *tree.decorator_list))
+        line = min([tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)])
     return max((_function(child, node, line) for child in ast.iter_child_nodes(tree)), default=0)
 
 
