@@ -20,11 +20,9 @@ _UNREAD = ("annotation", "returns", "decorator_list", "type_params")
 
 @dataclass(frozen=True)
 class Change:
-    """A place in a module and what is changed there: its line and the first one of its function, a text for people, and
-    the module's text after it."""
+    """A place in a module and what is changed there: its line, a text for people, and the module's text after it."""
 
     line: int
-    function: int
     says: str
     text: str
 
@@ -46,16 +44,7 @@ def change(source: str, at: int, variant: int) -> Change:
     line, before = getattr(node, "lineno", 0), ast.unparse(node)
     _changes(node)[variant]()
     says = f"{before.splitlines()[0]} -> {ast.unparse(node).splitlines()[0]}"
-    return Change(line, _function(tree, node), says, ast.unparse(ast.fix_missing_locations(tree)) + "\n")
-
-
-def _function(tree: ast.AST, node: ast.AST, line: int = 0) -> int:
-    """Gives the first line of the innermost function around a node, that of its first decorator if it has one."""
-    if tree is node:
-        return line
-    if isinstance(tree, ast.FunctionDef):
-        line = min([tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)])
-    return max((_function(child, node, line) for child in ast.iter_child_nodes(tree)), default=0)
+    return Change(line, says, ast.unparse(ast.fix_missing_locations(tree)) + "\n")
 
 
 def _nodes(tree: ast.AST, inside: bool = False) -> Iterator[ast.AST]:
