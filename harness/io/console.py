@@ -14,6 +14,7 @@ from threading import RLock, Thread
 from typing import Literal, NoReturn, TextIO, TypeVar
 
 from harness.errors import HarnessError, printable_line
+from harness.io import interrupt
 
 T = TypeVar("T")
 NO_READER = 141  # exit code of a program ended by SIGPIPE
@@ -24,7 +25,6 @@ BAR = 24  # columns of the bar on a terminal
 WORD = 28  # columns of a word that a table does not break
 WATCH = 1.0  # seconds between updates for work whose items take long
 clock = time.monotonic  # clock for progress, in seconds
-_sleep = time.sleep
 
 
 def log_line(line: str) -> None:
@@ -211,7 +211,7 @@ def _watched() -> None:
 
 def _watch() -> NoReturn:
     while True:
-        _sleep(WATCH)
+        interrupt.pause(WATCH)
         look()
 
 

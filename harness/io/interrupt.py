@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
 CODE = 130
 _PATIENCE = 20.0  # seconds for an orderly end
+_SETTLE = 5.0  # seconds for a library whose workers are killed to remove what it has
+_HEARD = 0.2  # seconds in which the main thread hears an interrupt, unless it has just begun to wait
 _LINE = b"harness: stopped; what was written is whole\n"
 _PROGRAM = "HARNESS_PROGRAM"  # process of the program, for the workers that systems and libraries start
 _told = False
 _stopping = False
+_arrivals = -1  # pipe to which Python writes the number of each signal that arrives
 
 
 def begin() -> bool:
@@ -37,8 +40,13 @@ def work() -> None:
 
     Forked processes end silently at an interrupt, because this process reports it.
     """
+    global _arrivals
     os.environ[_PROGRAM] = str(os.getpid())
     sys.unraisablehook = _unraisable
+    _arrivals, arriving = os.pipe()
+    for each in (_arrivals, arriving):
+        os.set_blocking(each, False)
+    signal.set_wakeup_fd(arriving, warn_on_full_buffer=False)
     os.register_at_fork(after_in_child=_forked)
     signal.signal(signal.SIGINT, _stop)
 
@@ -66,6 +74,23 @@ def log_interrupt() -> None:
 def stopping() -> bool:
     """Returns whether there was an interrupt; libraries may convert it to other errors."""
     return _stopping
+
+
+def pause(seconds: float) -> None:
+    """Sleeps, in another thread than the main one, and repeats an interrupt that the main thread has not heard.
+
+    Python looks for signals between two instructions, and one that arrives after the last look before a wait for a lock
+    would only be heard when that wait ends; if the worker that is waited for was interrupted too, this is never.
+    """
+    import select
+    import threading
+
+    arrived = select.select([_arrivals] if _arrivals != -1 else [], [], [], seconds)[0]
+    if arrived and signal.SIGINT in os.read(_arrivals, 4096):
+        select.select([], [], [], _HEARD)
+        main = threading.main_thread().ident
+        if not _stopping and main is not None:
+            signal.pthread_kill(main, signal.SIGINT)
 
 
 def leave(*_: object) -> None:
@@ -97,6 +122,7 @@ def call_withheld(function: Callable[[], Any]) -> Any:  # noqa: ANN401
 
     results: list[Any] = []
     faults: list[BaseException] = []
+    ended = threading.Event()  # an interrupted `Thread.join` takes the thread to have ended
 
     def call() -> None:
         with Withheld():
@@ -104,10 +130,15 @@ def call_withheld(function: Callable[[], Any]) -> Any:  # noqa: ANN401
                 results.append(function())
             except BaseException as error:
                 faults.append(error)
+            finally:
+                ended.set()
 
-    thread = threading.Thread(target=call, name="launch", daemon=True)
-    thread.start()
-    thread.join()
+    threading.Thread(target=call, name="launch", daemon=True).start()
+    try:
+        ended.wait()
+    except KeyboardInterrupt:
+        ended.wait(_SETTLE)  # joblib would remove the same folders in it and as the program exits, and tell of a fault
+        raise
     if faults:
         raise faults[0]
     return results[0]
@@ -168,6 +199,7 @@ def _unraisable(raised: sys.UnraisableHookArgs) -> None:
 
 
 def _forked() -> None:
+    signal.set_wakeup_fd(-1)  # the pipe is that of the process that has forked
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

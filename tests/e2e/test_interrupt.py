@@ -65,6 +65,15 @@ class Deaf(Overlap):
             Path("ready", "again").touch()
             time.sleep(600)
 
+class Unheard(Overlap):
+    def __call__(self, *arguments, **named):
+        import signal, threading
+        def interrupt():
+            time.sleep(0.5)  # until the main thread waits
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        threading.Thread(target=interrupt, daemon=True).start()
+        threading.Event().wait()
+
 class Forking(Overlap):
     def __call__(self, *arguments, **named):
         import multiprocessing
@@ -107,7 +116,7 @@ def place(tmp_path: Path) -> Place:
     made = Place(tmp_path)
     made.write("good.run", run_text())
     made.write("slow.py", SLOW)
-    for name in ("Slow", "Deaf", "Forking", "Spawning"):
+    for name in ("Slow", "Deaf", "Unheard", "Forking", "Spawning"):
         made.write(f"conf/system/{name.lower()}.yaml", f"title: x\n_target_: slow.{name}\ndepth: 10\n")
     return made
 
@@ -158,6 +167,14 @@ def test_what_swallows_an_interrupt_is_ended_by_the_second_or_left(place: Place,
     if second:
         ready(place, process, 2)
         process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, faults(said)) == (130, LINE)
+
+
+@pytest.mark.slow
+def test_a_main_thread_that_waits_hears_an_interrupt_that_came_before(place: Place) -> None:
+    """Python looks for signals before a wait for a lock: what comes then wakes it as little as this one."""
+    process = start(place, -1, *RUN[:3], "system=unheard")
     _, said = process.communicate(timeout=60)
     assert (process.returncode, faults(said)) == (130, LINE)
 
