@@ -17,6 +17,7 @@ from scipy import stats
 import harness as h
 from harness.errors import HarnessError
 from harness.labs.board import Judgments, Leaderboard, Mean, Ties, leaderboard_from_json, leaderboard_to_json
+from harness.labs.board_sources import shares_judged
 from harness.labs.leaderboard import LeaderboardEntry, LeaderboardSettings, floor, leaderboard, leaderboards
 from harness.labs.leaderboard_report import leaderboard_headline, reading
 from harness.scoring.protocol import Protocol
@@ -286,6 +287,23 @@ def test_expected_bias_by_hand() -> None:
     without: Columns = {"AP": [0.5, 0.5], "Judged@5": [1.0, math.nan]}
     assert leaderboard([LeaderboardEntry("x", scored("x", without))]).ranked[0].judgments == Judgments(5, 1.0)
     assert leaderboard([entry("x", [0.5])]).ranked[0].judgments is None
+
+
+@pytest.mark.parametrize(
+    ("depth", "measures", "added"),
+    [
+        (1000, ["AP", "P@5", "P@10"], ("Judged@5", "Judged@1000")),
+        (None, ["AP"], ("Judged@10", "Judged@1000")),
+        (10, ["AP", "P@10"], ("Judged@10",)),
+        (100, ["AP", "Judged@20"], ("Judged@100",)),
+        (100, ["AP", "Judged@100"], ()),
+    ],
+)
+def test_how_much_is_judged_is_told_where_no_measure_says_it(
+    depth: int | None, measures: list[str], added: tuple[str, ...]
+) -> None:
+    """At the smallest cutoff of the precisions, and at the depth of the protocol."""
+    assert shares_judged(measures, replace(HOW, depth=depth)) == added
 
 
 def test_floor_is_a_random_order_of_all_judged_documents() -> None:

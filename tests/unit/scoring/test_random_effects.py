@@ -10,7 +10,7 @@ from statsmodels.stats.meta_analysis import combine_effects
 
 from harness.data.columns import Floats
 from harness.errors import HarnessError
-from harness.scoring.random_effects import seed_test, seed_variance, seeds_needed, stratified_test
+from harness.scoring.random_effects import SeedVariance, seed_test, seed_variance, seeds_needed, stratified_test
 
 
 def trained(random: np.random.Generator, topics: Floats, seeds: int, mean: float = 0.0) -> Floats:
@@ -78,6 +78,22 @@ def test_seeds_that_a_claim_needs() -> None:
     assert (seeds_needed(a, None, 0.002, 0.015) or need) < need
     assert (seeds_needed(a, a, 0.002, 0.03) or need) < need
     assert seeds_needed(a, a, 0.01, 0.015) is None
+
+
+def test_seeds_that_a_claim_needs_on_few_topics() -> None:
+    """By Satterthwaite's approximation: the topics' error has 5 degrees of freedom, seeds one less than there are."""
+    a = SeedVariance(seeds=3, topics=6, seed=0.01, topic=0.1, interaction=0.0)
+    need = seeds_needed(a, a, 0.004, 0.02)
+    assert need is not None and need > 2
+
+    def power(seeds: int) -> float:
+        of_topics, of_seeds = 0.004**2, 0.01**2 / seeds
+        freedom = (of_topics + 2 * of_seeds) ** 2 / (of_topics**2 / 5 + 2 * of_seeds**2 / (seeds - 1))
+        shift = 0.02 / np.sqrt(of_topics + 2 * of_seeds)
+        critical = stats.t.isf(0.025, freedom)
+        return float(stats.nct.sf(critical, freedom, shift) + stats.nct.cdf(-critical, freedom, shift))
+
+    assert power(need - 1) < 0.8 <= power(need)
 
 
 def test_seeds_that_cannot_be_tested() -> None:

@@ -158,6 +158,7 @@ def test_what_was_written_for_other_settings_is_not_offered(conf: Conf, tmp_path
     write_downloads(read_lab(site.lab.folder), site.service.state / DOWNLOADS)
     assert names(site) == {"rules.md"}
     assert len(files(site.service.state / DOWNLOADS)) == 2  # what is not offered any more is deleted
+    assert (site.service.state / DOWNLOADS).stat().st_mode & 0o777 == 0o700  # other users of the machine do not read it
 
 
 @pytest.mark.parametrize("marked", ["edition", "lab"])
