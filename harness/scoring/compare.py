@@ -344,5 +344,6 @@ def _describe(plan: Comparison, rows: Sequence[PairDifference], strata: Mapping[
     errors = [row.p_randomization_error for row in rows if row.p_randomization_error is not None]
     if not errors:
         return f"{words}; randomization tests are exact"
-    which = "randomization tests draw" if len(errors) == len(rows) else f"{len(errors)} randomization tests draw"
+    some = counted_text(len(errors), "randomization test draws", "randomization tests draw")
+    which = "randomization tests draw" if len(errors) == len(rows) else some
     return f"{words}; {which} {plan.permutations:,} sign flips, standard error of p at most {max(errors):.2g}"
