@@ -50,6 +50,12 @@ def texts(found: Table) -> list[list[str]]:
     return [[cell.text for cell in row] for row in found.rows]
 
 
+def test_the_best_mean_is_marked_where_there_is_another() -> None:
+    for count, marked in ((3, [NAMES[2]]), (1, [])):
+        rows = table(page(leaderboards(entries("e", 1)[:count])), "leaderboard").rows
+        assert [row[0].text for row in rows if any("best" in cell.marks for cell in row)] == marked
+
+
 def test_runs_without_a_rank_have_a_table_of_their_own_with_the_floor() -> None:
     given = [replace(each, primary=False, kind="post-hoc") for each in entries("e", 1)]
     (board,) = leaderboards(given, LeaderboardSettings(floor=[entries("e", 1)[0].scores]))
