@@ -100,6 +100,14 @@ def test_one_leaderboard() -> None:
     assert re.search(r"at alpha 0\.05: \d\.\d{3}\.", " ".join(reading(two)))  # one pair has no spread
 
 
+@pytest.mark.parametrize("prime", [True, False])
+def test_what_is_said_of_unjudged_results_is_of_the_protocol(tmp_path: Path, prime: bool) -> None:
+    how = replace(HOW, prime=prime)
+    given = [replace(each, scores=replace(each.scores, protocol=how)) for each in entries("e", 1)]
+    said = page(leaderboards(given)).write(tmp_path, ["md"])["md"].read_text()
+    assert ("removes unjudged results before scoring" in said) == prime
+
+
 def test_editions_have_tables_of_their_own() -> None:
     boards = leaderboards([*entries("e", 1), *(replace(each, name=f"{each.name}2") for each in entries("f", 2))])
     report = page(boards)

@@ -365,11 +365,17 @@ def test_archives_that_are_refused_change_nothing(
     assert not submissions(lab)
 
 
+HOLLOW = b"platform: {a: [" + b"[]," * (1 << 18) + b"]}\n"
+
+
 def test_metadata_in_an_archive_has_the_limits_of_that_beside_a_run(make_lab: Make, tmp_path: Path) -> None:
     lab, run = make_lab(), run_text(rankings(1)).encode()
     long = b"platform: {a: " + b"x" * (1 << 19) + b"}\n"
     path = zipped(tmp_path / "a.zip", {"run.txt": run, "ir-metadata.yml": long})
     assert submit_run(lab, Offer(path, "A")).notes == (f"{path}: platform: more than 262,144 characters; ignored",)
+    hollow = zipped(tmp_path / "c.zip", {"run.txt": run_text(rankings(3)).encode(), "ir-metadata.yml": HOLLOW})
+    (said,) = submit_run(lab, Offer(hollow, "C")).notes
+    assert said == f"{hollow}: platform: more than 262,144 characters; ignored"  # brackets count, as they are written
     large = {"run.txt": run_text(rankings(2)).encode(), "ir-metadata.yml": b"# " + random.Random(1).randbytes(1 << 21)}
     huge = zipped(tmp_path / "b.zip", large)
     (note,) = submit_run(lab, Offer(huge, "B", "huge")).notes
