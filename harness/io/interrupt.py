@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CODE = 130
 _PATIENCE = 20.0  # seconds for an orderly end
 _SETTLE = 5.0  # seconds for a library whose workers are killed to remove what it has
-_HEARD = 0.2  # seconds in which the main thread hears an interrupt, unless it has just begun to wait
+_HEARD = 1.0  # seconds in which the main thread hears an interrupt, unless it has just begun to wait
 _LINE = b"harness: stopped; what was written is whole\n"
 _PROGRAM = "HARNESS_PROGRAM"  # process of the program, for the workers that systems and libraries start
 _told = False
@@ -89,7 +89,7 @@ def pause(seconds: float) -> None:
     if arrived and signal.SIGINT in os.read(_arrivals, 4096):
         select.select([], [], [], _HEARD)
         main = threading.main_thread().ident
-        if not _stopping and main is not None:
+        if signal.getsignal(signal.SIGINT) is _stop and main is not None:  # it has heard none, and nobody else does
             signal.pthread_kill(main, signal.SIGINT)
 
 

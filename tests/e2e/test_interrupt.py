@@ -74,6 +74,17 @@ class Unheard(Overlap):
         threading.Thread(target=interrupt, daemon=True).start()
         threading.Event().wait()
 
+class Own(Overlap):
+    def __call__(self, *arguments, **named):
+        import signal
+        heard = []
+        before = signal.signal(signal.SIGINT, lambda *_: heard.append(1))
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(4)  # in which an interrupt that nobody hears is repeated
+        signal.signal(signal.SIGINT, before)
+        Path("heard").write_text(str(len(heard)))
+        return super().__call__(*arguments, **named)
+
 class Forking(Overlap):
     def __call__(self, *arguments, **named):
         import multiprocessing
@@ -116,7 +127,7 @@ def place(tmp_path: Path) -> Place:
     made = Place(tmp_path)
     made.write("good.run", run_text())
     made.write("slow.py", SLOW)
-    for name in ("Slow", "Deaf", "Unheard", "Forking", "Spawning"):
+    for name in ("Slow", "Deaf", "Unheard", "Own", "Forking", "Spawning"):
         made.write(f"conf/system/{name.lower()}.yaml", f"title: x\n_target_: slow.{name}\ndepth: 10\n")
     return made
 
@@ -177,6 +188,13 @@ def test_a_main_thread_that_waits_hears_an_interrupt_that_came_before(place: Pla
     process = start(place, -1, *RUN[:3], "system=unheard")
     _, said = process.communicate(timeout=60)
     assert (process.returncode, faults(said)) == (130, LINE)
+
+
+@pytest.mark.slow
+def test_a_library_that_hears_interrupts_itself_hears_each_once(place: Place) -> None:
+    process = start(place, -1, *RUN[:3], "system=own")
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, (place.here / "heard").read_text()) == (0, "1"), said
 
 
 @pytest.mark.slow
