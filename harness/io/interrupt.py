@@ -199,7 +199,9 @@ def _unraisable(raised: sys.UnraisableHookArgs) -> None:
 
 
 def _forked() -> None:
-    signal.set_wakeup_fd(-1)  # the pipe is that of the process that has forked
+    global _arrivals  # noqa: PLW0603
+    _arrivals = -1  # both ends of the pipe belong to the process that has forked
+    signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
